@@ -1,0 +1,118 @@
+//! What a front end turns a program into.
+
+use crate::order::Class;
+use crate::{Line, line};
+
+/// A thread of the program, numbered from 0 in the order of creation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Thread(pub u16);
+
+/// A place in the source, by number; the front end that made it knows file, line and column.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Site(pub u32);
+
+/// What an event does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Load; `value` is what it read.
+    Load,
+    /// Store of `value`.
+    Store,
+    /// Non-temporal store of `value`.
+    NonTemporalStore,
+    /// Locked read-modify-write that stored `value`.
+    Rmw,
+    /// Locked read-modify-write that stored nothing, such as a failed compare-and-swap; it still fences.
+    FailedRmw,
+    /// `clflush` of the line containing `address`.
+    Flush,
+    /// `clflushopt` or `clwb` of the line containing `address`.
+    FlushOpt,
+    /// `sfence`.
+    StoreFence,
+    /// `mfence`.
+    Fence,
+}
+
+impl Kind {
+    /// The row and column of the ordering table this event belongs to.
+    pub const fn class(self) -> Class {
+        match self {
+            Kind::Load => Class::Read,
+            Kind::Store => Class::Write,
+            Kind::NonTemporalStore => Class::NonTemporal,
+            Kind::Rmw | Kind::FailedRmw | Kind::Fence => Class::Fence,
+            Kind::Flush => Class::Flush,
+            Kind::FlushOpt => Class::FlushOpt,
+            Kind::StoreFence => Class::StoreFence,
+        }
+    }
+
+    /// Does the event put a value into memory?
+    pub const fn stores(self) -> bool {
+        matches!(self, Kind::Store | Kind::NonTemporalStore | Kind::Rmw)
+    }
+}
+
+/// One step of a program, as a front end reports it.
+///
+/// Within one line and at most eight bytes wide: front ends split what is larger with [`line::pieces`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Event {
+    /// Address of the first byte; of the line for flushes, ignored for fences.
+    pub address: u64,
+    /// Value stored or read, in the low `width` bytes.
+    pub value: u64,
+    /// Where in the source.
+    pub site: Site,
+    /// Who did it.
+    pub thread: Thread,
+    /// What was done.
+    pub kind: Kind,
+    /// Bytes accessed, 1 to 8; 0 for flushes and fences.
+    pub width: u8,
+}
+
+impl Event {
+    /// The cache line concerned; none for fences.
+    pub fn line(&self) -> Option<Line> {
+        match self.kind {
+            Kind::Fence | Kind::StoreFence => None,
+            _ => Some(Line::containing(self.address)),
+        }
+    }
+
+    /// Is the event as its documentation says: one line, at most a word?
+    pub fn is_well_formed(&self) -> bool {
+        match self.kind {
+            Kind::Fence | Kind::StoreFence | Kind::Flush | Kind::FlushOpt => self.width == 0,
+            _ => {
+                let mut pieces = line::pieces(self.address, u64::from(self.width));
+                (1..=line::WORD_BYTES).contains(&self.width)
+                    && pieces.next().is_some_and(|piece| piece.width == self.width)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_small() {
+        // A recorded run holds millions of them.
+        assert_eq!(size_of::<Event>(), 24);
+    }
+
+    #[test]
+    fn well_formed_means_one_line_and_one_word() {
+        let store =
+            Event { address: 60, value: 7, site: Site(0), thread: Thread(0), kind: Kind::Store, width: 4 };
+        assert!(store.is_well_formed());
+        assert!(!Event { width: 8, ..store }.is_well_formed());
+        assert!(!Event { width: 0, ..store }.is_well_formed());
+        assert!(Event { kind: Kind::Flush, width: 0, ..store }.is_well_formed());
+    }
+}

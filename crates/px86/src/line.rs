@@ -1,0 +1,85 @@
+//! Cache lines, and the splitting of accesses at their borders.
+
+/// Bytes in a cache line, the unit of write-back.
+pub const LINE_BYTES: u64 = 64;
+
+/// The widest piece of memory that is stored, and persists, in one step.
+pub const WORD_BYTES: u8 = 8;
+
+/// A cache line, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Line(pub u64);
+
+impl Line {
+    /// The line that holds the byte at `address`.
+    pub const fn containing(address: u64) -> Line {
+        Line(address / LINE_BYTES)
+    }
+
+    /// Address of the line's first byte.
+    pub const fn start(self) -> u64 {
+        self.0 * LINE_BYTES
+    }
+}
+
+/// A part of an access that lies within one line and is at most eight bytes wide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Address of the first byte.
+    pub address: u64,
+    /// Number of bytes, 1 to 8.
+    pub width: u8,
+    /// Where the piece begins within the whole access.
+    pub offset: u64,
+}
+
+/// Splits an access at line borders and into words, lowest address first.
+///
+/// An unaligned access of up to eight bytes that stays within a line is one piece. Wider ones are cut
+/// at multiples of eight bytes of the *address*, because aligned words are what hardware persists whole.
+pub fn pieces(address: u64, bytes: u64) -> impl Iterator<Item = Piece> {
+    let mut offset = 0;
+    std::iter::from_fn(move || {
+        if offset == bytes {
+            return None;
+        }
+        let at = address.wrapping_add(offset);
+        let left = bytes - offset;
+        let in_line = LINE_BYTES - at % LINE_BYTES;
+        let word = u64::from(WORD_BYTES);
+        let width = if bytes <= word { left.min(in_line) } else { left.min(word - at % word) };
+        let piece = Piece { address: at, width: width as u8, offset };
+        offset += width;
+        Some(piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(address: u64, bytes: u64) -> Vec<(u64, u8)> {
+        pieces(address, bytes).map(|p| (p.address, p.width)).collect()
+    }
+
+    #[test]
+    fn small_accesses_stay_whole_within_a_line() {
+        assert_eq!(split(0, 8), [(0, 8)]);
+        assert_eq!(split(3, 8), [(3, 8)]);
+        assert_eq!(split(63, 1), [(63, 1)]);
+        assert_eq!(split(5, 0), []);
+    }
+
+    #[test]
+    fn line_crossing_accesses_are_split() {
+        assert_eq!(split(60, 8), [(60, 4), (64, 4)]);
+        assert_eq!(split(63, 2), [(63, 1), (64, 1)]);
+    }
+
+    #[test]
+    fn wide_accesses_become_aligned_words() {
+        assert_eq!(split(0, 16), [(0, 8), (8, 8)]);
+        assert_eq!(split(4, 16), [(4, 4), (8, 8), (16, 4)]);
+        assert_eq!(split(56, 32), [(56, 8), (64, 8), (72, 8), (80, 8)]);
+    }
+}
