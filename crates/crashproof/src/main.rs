@@ -16,7 +16,15 @@ fn main() {
         match crashproof_litmus::parse(&src) {
             Ok(t) => println!(
                 "{}",
-                crashproof_report::litmus_json::object(&a, &t, &crashproof_exhaustive::run(&t, &options))
+                crashproof_report::litmus_json::object(
+                    &a,
+                    &t,
+                    &if std::env::var("ENGINE").is_ok_and(|e| e == "lazy") {
+                        crashproof_explore::lazy::run(&t, &options)
+                    } else {
+                        crashproof_exhaustive::run(&t, &options)
+                    }
+                )
             ),
             Err(e) => {
                 let (l, c) = e.position(&src);
