@@ -198,7 +198,7 @@ struct World<S> {
     past: Vec<Past>,
     intervals: Intervals,
     crashes: usize,
-    /// Was anything stored since the last crash was tried?
+    /// Was anything stored since the last crash was tried? Before the first crash, a crash is due anyway.
     written: bool,
     path: Path,
 }
@@ -223,7 +223,7 @@ impl<S: Subject> World<S> {
             past: Vec::new(),
             intervals: Intervals::default(),
             crashes: 0,
-            written: false,
+            written: true,
             path: Path::default(),
         }
     }
@@ -417,10 +417,11 @@ impl<S: Subject> World<S> {
             Choice::Leave(thread, index) => {
                 self.buffers[thread].get(index).is_some_and(|entry| self.execution.would_persist(entry))
             }
-            Choice::Run(thread) => {
-                !matches!(self.subject.next(thread), Next::Load { .. })
-                    && self.execution.fence_would_persist(Thread(thread as u16))
-            }
+            Choice::Run(thread) => match self.subject.next(thread) {
+                Next::Exchange { .. } => self.execution.exchange_would_persist(Thread(thread as u16)),
+                Next::Act { .. } => self.execution.fence_would_persist(Thread(thread as u16)),
+                _ => false,
+            },
         }
     }
 
@@ -593,7 +594,7 @@ impl<P: Program, O: Observer> Explorer<'_, P, O> {
                 self.figures.recoveries += 1;
                 self.observer.recovered(failed.map(|(_, site)| site), &world.path);
             }
-            if world.written || world.crashes == 0 {
+            if world.written {
                 self.crash(&world);
             }
             return;
@@ -692,6 +693,6 @@ impl<P: Program, O: Observer> Explorer<'_, P, O> {
         }
         let Some(subject) = self.program.start(crashes) else { return };
         let fresh = World::new(subject, stack, &self.settings);
-        self.work.push(World { past, crashes, path, intervals: world.intervals.clone(), ..fresh });
+        self.work.push(World { past, crashes, path, written: false, intervals: world.intervals.clone(), ..fresh });
     }
 }

@@ -130,7 +130,8 @@ impl Execution {
     /// Would letting `entry` take effect make anything certain that may still be lost now?
     ///
     /// Crashing just before such an entry, and at the end, shows every state that any crash can leave:
-    /// until then the possible states only grow (Jaaru, "Injecting failures").
+    /// until then the possible states only grow (Jaaru, "Injecting failures"). With persistent caches every
+    /// store makes the one before it impossible to go back to.
     pub fn would_persist(&self, entry: &Entry) -> bool {
         let event = &entry.event;
         match event.kind {
@@ -139,8 +140,14 @@ impl Execution {
                 .get(&Line::containing(event.address))
                 .is_some_and(|history| history.certain() < history.stores.len()),
             Kind::StoreFence => self.fence_would_persist(event.thread),
+            kind if kind.stores() => self.platform == Platform::Eadr,
             _ => false,
         }
+    }
+
+    /// Would a locked instruction of `thread` make anything certain that may still be lost now?
+    pub fn exchange_would_persist(&self, thread: Thread) -> bool {
+        self.platform == Platform::Eadr || self.fence_would_persist(thread)
     }
 
     /// Would a fence of `thread` make anything certain that may still be lost now?
