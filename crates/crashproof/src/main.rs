@@ -1,35 +1,52 @@
-//! quick
-use crashproof_litmus::answer::Options;
-fn main() {
-    let mut options = Options::default();
-    let mut args = std::env::args().skip(1);
-    while let Some(a) = args.next() {
-        if a == "--crashes" {
-            options.crashes = args.next().unwrap().parse().unwrap();
-            continue;
+//! The command line.
+
+mod exit;
+mod litmus;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::Exit;
+
+/// Finds, explains and rules out crash-consistency bugs in programs that keep their data in persistent memory.
+#[derive(Parser)]
+#[command(name = "crashproof", version, max_term_width = 100, after_help = exit::HELP)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show everything that may be left of a small program after a crash.
+    ///
+    /// Every engine answers the same questions: which contents of persistent memory a crash can leave, which
+    /// queries and assertions hold of them, and whether the program is robust, that is, whether a crash leaves
+    /// only what a machine without volatile caches could leave.
+    Litmus(litmus::Arguments),
+}
+
+fn main() -> ExitCode {
+    let command_line = match CommandLine::try_parse() {
+        Ok(command_line) => command_line,
+        Err(error) => {
+            // Help and version go to standard output and are no error.
+            let _ = error.print();
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Clean };
+            return exit.into();
         }
-        if a == "--eadr" {
-            options.platform = px86::Platform::Eadr;
-            continue;
-        }
-        let src = std::fs::read_to_string(&a).unwrap();
-        match crashproof_litmus::parse(&src) {
-            Ok(t) => println!(
-                "{}",
-                crashproof_report::litmus_json::object(
-                    &a,
-                    &t,
-                    &if std::env::var("ENGINE").is_ok_and(|e| e == "lazy") {
-                        crashproof_explore::lazy::run(&t, &options)
-                    } else {
-                        crashproof_exhaustive::run(&t, &options)
-                    }
-                )
-            ),
-            Err(e) => {
-                let (l, c) = e.position(&src);
-                println!("{a}:{l}:{c}: {e}");
-            }
+    };
+    let result = match &command_line.command {
+        Command::Litmus(arguments) => litmus::run(arguments),
+    };
+    match result {
+        Ok(exit) => exit.into(),
+        // Whoever reads our output has seen enough; that is no error.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Clean.into(),
+        Err(error) => {
+            anstream::eprintln!("crashproof: cannot write the report: {error}");
+            Exit::Usage.into()
         }
     }
 }

@@ -155,18 +155,18 @@ impl<'a> Machine<'a> {
             let op = self.program.op(thread, usize::from(waiting.index));
             op.may_store() && op.location() == Some(*location) && !waiting.cached
         };
-        let (value, losses) = match at.buffer.iter().rev().find(stored_here) {
-            Some(waiting) => (waiting.value, waiting.losses),
+        let (value, losses, effect) = match at.buffer.iter().rev().find(stored_here) {
+            Some(waiting) => (waiting.value, waiting.losses, Effect::Forwarded(waiting.value)),
             None => {
                 let cell = state.cache[usize::from(location.0)];
-                (cell.value, cell.losses)
+                (cell.value, cell.losses, Effect::Read(cell.value))
             }
         };
         at.registers[usize::from(register.0)] = value;
         let pc = at.pc;
         at.pc += 1;
         at.losses = self.sets.union(at.losses, losses);
-        self.note(thread, pc, Effect::Read(value));
+        self.note(thread, pc, effect);
     }
 
     /// A locked instruction: the buffer is empty, so it acts on the cache in one step.

@@ -56,6 +56,8 @@ pub struct Happened {
 pub enum What {
     /// A load read this.
     Read(u64),
+    /// A load read this, all or part of it from a store still in the thread's own buffer.
+    Forwarded(u64),
     /// A store reached the cache with this value.
     Cached(u64),
     /// A flush.
@@ -361,7 +363,8 @@ impl<S: Subject> World<S> {
     ) {
         self.learn(thread, address, width, branch);
         self.subject.advance(thread, value);
-        self.note(thread, site, What::Read(value));
+        let buffered = self.buffers[thread].forward(address, width).mask != 0;
+        self.note(thread, site, if buffered { What::Forwarded(value) } else { What::Read(value) });
     }
 
     /// What reading says about what happened before, and about what survived.
@@ -693,6 +696,13 @@ impl<P: Program, O: Observer> Explorer<'_, P, O> {
         }
         let Some(subject) = self.program.start(crashes) else { return };
         let fresh = World::new(subject, stack, &self.settings);
-        self.work.push(World { past, crashes, path, written: false, intervals: world.intervals.clone(), ..fresh });
+        self.work.push(World {
+            past,
+            crashes,
+            path,
+            written: false,
+            intervals: world.intervals.clone(),
+            ..fresh
+        });
     }
 }

@@ -234,7 +234,7 @@ impl<'a> Watch<'a> {
                 What::Read(value) | What::Exchanged(value, _) if !own[at] => outcome[at] = value as i64,
                 _ => {}
             }
-            own[at] |= matches!(step.what, What::Read(_) | What::Cached(_) | What::Exchanged(..));
+            own[at] |= !matches!(step.what, What::Flushed | What::Fenced);
         }
         outcome
     }
@@ -311,6 +311,7 @@ impl<'a> Watch<'a> {
         };
         let effect = match happened.what {
             What::Read(value) => Effect::Read(value as i64),
+            What::Forwarded(value) => Effect::Forwarded(value as i64),
             What::Cached(value) => Effect::Cached(value as i64),
             What::Flushed => Effect::Flushed,
             What::Fenced => Effect::Fenced,

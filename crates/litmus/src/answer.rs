@@ -191,6 +191,8 @@ pub struct Step {
 pub enum Effect {
     /// A load read this.
     Read(i64),
+    /// A load read this from a store still in the thread's own buffer.
+    Forwarded(i64),
     /// A store reached the cache with this value.
     Cached(i64),
     /// A flush took effect.

@@ -1,3 +1,11 @@
 //! Formats: everything that knows how results look, and nothing that knows how they came about.
+//!
+//! Text is made with colours in it; whoever prints it removes them where there is no terminal.
 
+mod diagnostic;
+mod grid;
 pub mod litmus_json;
+pub mod litmus_text;
+mod style;
+
+pub use diagnostic::litmus_error;

@@ -245,6 +245,7 @@ impl<'a> View<'a> {
         };
         let (effect, value) = match step.effect {
             Effect::Read(value) => ("read", Some(value)),
+            Effect::Forwarded(value) => ("forwarded", Some(value)),
             Effect::Cached(value) => ("cached", Some(value)),
             Effect::Flushed => ("flushed", None),
             Effect::Fenced => ("fenced", None),

@@ -1,0 +1,4 @@
+//! The figures that the litmus bench promises.
+fn main() {
+    divan::main();
+}

@@ -1,0 +1,34 @@
+//! Exit codes, the same for all commands.
+
+use std::process::ExitCode;
+
+/// How a run ended; the worst of several wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exit {
+    /// Nothing found at level error.
+    Clean,
+    /// A limit was hit or something could not be followed, and no error was found.
+    Incomplete,
+    /// At least one error was found.
+    Findings,
+    /// The command line or its input is wrong.
+    Usage,
+    /// crashproof itself is wrong.
+    Internal,
+}
+
+/// For `--help`.
+pub(crate) const HELP: &str = "Exit codes: 0 nothing wrong, 1 an error was found, 2 usage or bad input, 3 incomplete \
+(a limit was hit, no error found), 4 internal error.";
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(match exit {
+            Exit::Clean => 0,
+            Exit::Findings => 1,
+            Exit::Usage => 2,
+            Exit::Incomplete => 3,
+            Exit::Internal => 4,
+        })
+    }
+}

@@ -1,0 +1,260 @@
+//! `crashproof litmus`.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use crashproof_litmus::Test;
+use crashproof_litmus::answer::{Answer, Assertions, Limits, Options};
+use crashproof_report::litmus_text::{self, Detail};
+use crashproof_report::{litmus_error, litmus_json};
+use px86::Platform;
+
+use crate::exit::Exit;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Litmus files, directories with .litmus files in them, or - for standard input.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Who answers; `all` asks every engine and fails loudly if they disagree.
+    #[arg(long, value_enum, default_value_t = Engine::Exhaustive)]
+    engine: Engine,
+
+    /// How many crashes in a row: from 2 on, recovery itself crashes too.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    crashes: u32,
+
+    /// Assume that caches survive a power failure (eADR).
+    #[arg(long)]
+    eadr: bool,
+
+    /// Give up after so many machine states.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().states)]
+    max_states: usize,
+
+    /// Give up after so many different outcomes.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().outcomes)]
+    max_outcomes: usize,
+
+    /// How to show the answers.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    /// Show only the tests that fail.
+    #[arg(short, long, conflicts_with = "verbose")]
+    quiet: bool,
+
+    /// Show long tables in full, and how robustness violations come about.
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Engine {
+    /// Visits every state of the machine: the ground truth.
+    Exhaustive,
+    /// Chooses what survives only when recovery reads it.
+    Lazy,
+    /// All of them, compared.
+    All,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// One object a line a test.
+    Json,
+}
+
+type Run = fn(&Test, &Options) -> Answer;
+
+impl Engine {
+    /// The engines to ask; the first gives the answer that is shown.
+    fn runs(self) -> &'static [Run] {
+        match self {
+            Engine::Exhaustive => &[crashproof_exhaustive::run],
+            Engine::Lazy => &[crashproof_explore::lazy::run],
+            Engine::All => &[crashproof_exhaustive::run, crashproof_explore::lazy::run],
+        }
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    passed: usize,
+    failed: usize,
+    unknown: usize,
+    invalid: usize,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
+    let mut out = anstream::stdout().lock();
+    let mut exit = Exit::Clean;
+    let mut counts = Counts::default();
+    let mut files = Vec::new();
+    for path in &arguments.files {
+        if let Err(message) = collect(path, &mut files) {
+            anstream::eprintln!("crashproof: {message}");
+            counts.invalid += 1;
+            exit = exit.max(Exit::Usage);
+        }
+    }
+    for file in &files {
+        exit = exit.max(one(arguments, file, &mut counts, &mut out)?);
+    }
+    if arguments.format == Format::Text && files.len() > 1 {
+        let Counts { passed, failed, unknown, invalid } = counts;
+        writeln!(out, "{}", litmus_text::summary(passed, failed, unknown, invalid))?;
+    }
+    out.flush()?;
+    Ok(exit)
+}
+
+/// Adds the files that a path names: itself, or the litmus files below it in order.
+fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    let cannot = |error: io::Error| format!("cannot read {}: {error}", path.display());
+    if path == Path::new("-") || !path.is_dir() {
+        files.push(path.to_owned());
+        return Ok(());
+    }
+    let before = files.len();
+    let mut directories = vec![path.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(&directory).map_err(cannot)? {
+            let entry = entry.map_err(cannot)?;
+            let (path, kind) = (entry.path(), entry.file_type().map_err(cannot)?);
+            if kind.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "litmus") {
+                files.push(path);
+            }
+        }
+    }
+    files[before..].sort();
+    if files.len() == before {
+        return Err(format!("no .litmus files in {}", path.display()));
+    }
+    Ok(())
+}
+
+fn read(file: &Path) -> io::Result<String> {
+    if file == Path::new("-") {
+        let mut source = String::new();
+        io::stdin().lock().read_to_string(&mut source)?;
+        return Ok(source);
+    }
+    std::fs::read_to_string(file)
+}
+
+fn one(arguments: &Arguments, file: &Path, counts: &mut Counts, out: &mut impl Write) -> io::Result<Exit> {
+    let shown = if file == Path::new("-") { "<stdin>".into() } else { file.to_string_lossy() };
+    let source = match read(file) {
+        Ok(source) => source,
+        Err(error) => {
+            let why = match error.kind() {
+                io::ErrorKind::InvalidData => "it is not text in UTF-8".to_owned(),
+                _ => error.to_string(),
+            };
+            anstream::eprintln!("crashproof: cannot read {shown}: {why}");
+            counts.invalid += 1;
+            return Ok(Exit::Usage);
+        }
+    };
+    let test = match crashproof_litmus::parse(&source) {
+        Ok(test) => test,
+        Err(error) => {
+            anstream::eprintln!("{}", litmus_error(&shown, &source, &error));
+            counts.invalid += 1;
+            return Ok(Exit::Usage);
+        }
+    };
+    let options = Options {
+        crashes: arguments.crashes,
+        platform: if arguments.eadr { Platform::Eadr } else { Platform::Adr },
+        limits: Limits {
+            states: arguments.max_states,
+            outcomes: arguments.max_outcomes,
+            ..Limits::default()
+        },
+    };
+    let answers: Vec<Answer> = arguments.engine.runs().iter().map(|run| run(&test, &options)).collect();
+    let mut answer = answers[0].clone();
+    if answers.len() > 1 {
+        if let Some(difference) = disagreement(&answers) {
+            anstream::eprintln!(
+                "crashproof: {shown}: the engines disagree: {difference}\n\
+                 This is a bug in crashproof. Please report it with this file."
+            );
+            for answer in &answers {
+                writeln!(out, "{}", litmus_json::object(&shown, &test, answer))?;
+            }
+            counts.failed += 1;
+            return Ok(Exit::Internal);
+        }
+        answer.engine = "all";
+    }
+    let exit = match answer.satisfied() {
+        Some(false) => Exit::Findings,
+        Some(true) if answer.complete() => Exit::Clean,
+        _ => Exit::Incomplete,
+    };
+    match exit {
+        Exit::Clean => counts.passed += 1,
+        Exit::Incomplete => counts.unknown += 1,
+        _ => counts.failed += 1,
+    }
+    match arguments.format {
+        Format::Json => writeln!(out, "{}", litmus_json::object(&shown, &test, &answer))?,
+        Format::Text => {
+            let detail = match (arguments.quiet, arguments.verbose) {
+                (true, _) => Detail::Quiet,
+                (_, true) => Detail::Verbose,
+                _ => Detail::Normal,
+            };
+            if detail > Detail::Quiet || exit != Exit::Clean {
+                writeln!(out, "{}", litmus_text::test(&shown, &test, &answer, detail))?;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+/// The first thing on which complete answers differ, as a sentence. What an engine does not know, it cannot
+/// disagree on.
+fn disagreement(answers: &[Answer]) -> Option<String> {
+    let first = &answers[0];
+    answers[1..].iter().find_map(|other| {
+        let names = format!("{} and {}", first.engine, other.engine);
+        let differ = |what: &str| Some(format!("{names} on {what}"));
+        let both = first.complete() && other.complete();
+        let missing = |few: &Answer, many: &Answer| {
+            many.complete() && few.states.iter().any(|state| !many.states.contains(state))
+        };
+        if both && first.states != other.states || missing(first, other) || missing(other, first) {
+            return differ("the outcomes");
+        }
+        let senses = [
+            ("strict robustness", first.robust.strict.known(), other.robust.strict.known()),
+            ("robustness by event", first.robust.event.known(), other.robust.event.known()),
+            ("robustness by state", first.robust.state.known(), other.robust.state.known()),
+            ("recovery's assertions", holds(&first.assertions), holds(&other.assertions)),
+        ];
+        let queries = first.queries.iter().zip(&other.queries).map(|(a, b)| ("a query", a.holds, b.holds));
+        senses
+            .into_iter()
+            .chain(queries)
+            .find(|(_, a, b)| a.is_some() && b.is_some() && a != b)
+            .and_then(|(what, ..)| differ(what))
+    })
+}
+
+fn holds(assertions: &Assertions) -> Option<bool> {
+    match assertions {
+        Assertions::None | Assertions::Hold => Some(true),
+        Assertions::Fail(_) => Some(false),
+        Assertions::Unknown => None,
+    }
+}

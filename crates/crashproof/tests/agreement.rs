@@ -1,0 +1,78 @@
+//! The engines agree on random programs. What fails is shrunk and printed as a litmus file.
+//!
+//! `CRASHPROOF_CASES` sets how many programs; `make soak` uses tens of thousands.
+
+use crashproof_litmus::answer::{Answer, Assertions, Options};
+use crashproof_litmus::arbitrary::{Program, Size, program};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use px86::Platform;
+
+fn cases(default: u32) -> u32 {
+    std::env::var("CRASHPROOF_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default)
+}
+
+/// Everything that complete answers must have in common.
+fn essence(answer: &Answer) -> String {
+    let assertions = match &answer.assertions {
+        Assertions::None => "none",
+        Assertions::Hold => "hold",
+        Assertions::Fail(_) => "fail",
+        Assertions::Unknown => "unknown",
+    };
+    format!(
+        "states {:?}\nrobust {:?} {:?} {:?}\nassertions {assertions}",
+        answer.states,
+        answer.robust.strict.known(),
+        answer.robust.event.known(),
+        answer.robust.state.known(),
+    )
+}
+
+fn agree(program: &Program, options: &Options) -> Result<(), TestCaseError> {
+    let source = program.source();
+    let test = crashproof_litmus::parse(&source)
+        .map_err(|error| TestCaseError::fail(format!("{error}\n{source}")))?;
+    let exhaustive = crashproof_exhaustive::run(&test, options);
+    let lazy = crashproof_explore::lazy::run(&test, options);
+    // A program too large for either engine says nothing about agreement.
+    prop_assume!(exhaustive.complete() && lazy.complete());
+    prop_assert_eq!(essence(&exhaustive), essence(&lazy), "\n{}", source);
+    if test.recover.is_none() {
+        let robust = &exhaustive.robust;
+        let [strict, event, state] = [&robust.strict, &robust.event, &robust.state].map(|v| v.known());
+        prop_assert!(strict <= event && event <= state, "strict implies event implies state\n{}", source);
+    }
+    Ok(())
+}
+
+fn check(options: Options, default_cases: u32) {
+    let cases = cases(default_cases);
+    let config = Config { cases, max_shrink_iters: 20_000, failure_persistence: None, ..Config::default() };
+    let result = TestRunner::new(config).run(&program(Size::default()), |program| agree(&program, &options));
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
+    println!("{cases} random programs, exhaustive and lazy agree");
+}
+
+fn options() -> Options {
+    let mut options = Options::default();
+    options.limits.states = 200_000;
+    options
+}
+
+#[test]
+fn exhaustive_and_lazy_agree() {
+    check(options(), 400);
+}
+
+#[test]
+fn exhaustive_and_lazy_agree_when_recovery_crashes() {
+    check(Options { crashes: 2, ..options() }, 150);
+}
+
+#[test]
+fn exhaustive_and_lazy_agree_with_persistent_caches() {
+    check(Options { platform: Platform::Eadr, ..options() }, 100);
+}
