@@ -659,10 +659,10 @@ impl<P: Program, O: Observer> Explorer<'_, P, O> {
         for branch in world.branches(address, width, missing) {
             let mut next = world.clone();
             // Litmus robustness is judged on the first recovery; deeper ones only look for failures.
-            if next.crashes == 1 {
-                if let Err(violation) = next.observe(address, width, &branch) {
-                    self.observer.violation(violation, &next.path);
-                }
+            if next.crashes == 1
+                && let Err(violation) = next.observe(address, width, &branch)
+            {
+                self.observer.violation(violation, &next.path);
             }
             complete(&mut next, own | branch.value, Some(&branch));
             self.work.push(next);

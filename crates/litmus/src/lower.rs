@@ -234,10 +234,10 @@ impl<'a> Lowering<'a> {
         if let Some(&location) = self.names.get(&target.text) {
             return Ok(Op::Store(location, self.expression(value)?));
         }
-        if let ExprKind::Name(name) = &value.kind {
-            if let Some(&location) = self.names.get(name) {
-                return Ok(Op::Load(self.register(&target.text, target.span)?, location));
-            }
+        if let ExprKind::Name(name) = &value.kind
+            && let Some(&location) = self.names.get(name)
+        {
+            return Ok(Op::Load(self.register(&target.text, target.span)?, location));
         }
         let value = self.expression(value)?;
         Ok(Op::Assign(self.register(&target.text, target.span)?, value))

@@ -134,10 +134,10 @@ impl View<'_> {
                 self.place(pair.survived),
             );
         }
-        if self.detail == Detail::Verbose {
-            if let Some(story) = &witness.story {
-                self.story(text, story, "For example:");
-            }
+        if self.detail == Detail::Verbose
+            && let Some(story) = &witness.story
+        {
+            self.story(text, story, "For example:");
         }
     }
 
@@ -295,7 +295,7 @@ impl<'a> Lanes<'a> {
 fn grouped(digits: &str) -> String {
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

@@ -62,10 +62,10 @@ impl Intervals {
                     interval.begin = clock;
                     interval.begin_store = Some(read);
                 }
-                if let (Some((end, lost)), Some(survived)) = (interval.end, interval.begin_store) {
-                    if interval.begin >= end {
-                        return Err(Violation { lost, survived });
-                    }
+                if let (Some((end, lost)), Some(survived)) = (interval.end, interval.begin_store)
+                    && interval.begin >= end
+                {
+                    return Err(Violation { lost, survived });
                 }
             }
         }
