@@ -1,0 +1,255 @@
+//! Loads, stores and atomic instructions.
+
+use crashproof_abi::{FLAG_ATOMIC, FLAG_VOLATILE, kind, rmw};
+
+use crate::instrument::{Instrumenter, Purpose};
+use crate::provenance;
+use crate::raw::{Ordering, RmwOp, Type, Value};
+use crate::sites::What;
+
+/// How a store reaches memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    Plain,
+    NonTemporal,
+    /// A sequentially consistent store is an `xchg`.
+    Exchange,
+}
+
+impl Instrumenter<'_> {
+    pub(crate) fn load(&mut self, load: Value) {
+        self.load_from(load, load.operand(0), Self::access_flags(load));
+    }
+
+    /// A load, or an intrinsic that is one.
+    pub(crate) fn load_from(&mut self, load: Value, pointer: Value, flags: u32) {
+        let ty = load.ty();
+        if self.is_volatile_memory(pointer) {
+            self.synchronise_after(load, pointer, flags);
+            return;
+        }
+        let size = self.module.store_size(ty);
+        let site = self.sites.of(load, What { kind: kind::LOAD, flags, size, text: None });
+        let pm = self.is_pm(pointer, load);
+        let usual = self.divert(load, pm, |this| Some(this.load_from_runtime(load, ty, pointer, site)));
+        if flags != 0 {
+            self.builder.before(usual);
+            self.runtime.call(&self.builder, "sync", &[site]);
+        }
+    }
+
+    fn load_from_runtime(&mut self, at: Value, ty: Type, pointer: Value, site: Value) -> Value {
+        if let Some(bytes) = self.register_size(ty) {
+            let bits = self.runtime.call(&self.builder, &format!("load{bytes}"), &[pointer, site]);
+            return self.from_bits(bits, ty);
+        }
+        let bytes = self.module.store_size(ty);
+        let scratch = self.scratch(Purpose::Value, self.module.alloc_size(ty), at);
+        let arguments = [scratch, pointer, self.module.i64.number(bytes), site];
+        self.runtime.call(&self.builder, "load_n", &arguments);
+        self.builder.load(ty, scratch, 16)
+    }
+
+    pub(crate) fn store(&mut self, store: Value) {
+        let (value, pointer) = (store.operand(0), store.operand(1));
+        let flags = Self::access_flags(store);
+        let exchange = store.ordering() == Ordering::LLVMAtomicOrderingSequentiallyConsistent
+            && !store.is_single_thread();
+        let manner = if exchange {
+            Manner::Exchange
+        } else if store.has_metadata("nontemporal") && self.is_stored_non_temporally(value) {
+            Manner::NonTemporal
+        } else {
+            Manner::Plain
+        };
+        self.store_to(store, value, pointer, flags, manner);
+    }
+
+    /// `movdiri`, which is ordered as little as a non-temporal store.
+    pub(crate) fn direct_store(&mut self, call: Value) {
+        self.store_to(call, call.operand(1), call.operand(0), 0, Manner::NonTemporal);
+    }
+
+    fn store_to(&mut self, store: Value, value: Value, pointer: Value, flags: u32, manner: Manner) {
+        if self.is_volatile_memory(pointer) {
+            match manner {
+                Manner::Exchange => self.locked_after(store, kind::RMW, flags),
+                _ => self.synchronise_after(store, pointer, flags),
+            }
+            return;
+        }
+        let kind = match manner {
+            Manner::Plain => kind::STORE,
+            Manner::NonTemporal => kind::NT_STORE,
+            Manner::Exchange => kind::RMW,
+        };
+        let size = self.module.store_size(value.ty());
+        let site = self.sites.of(store, What { kind, flags, size, text: None });
+        let pm = self.is_pm(pointer, store);
+        let usual = self.divert(store, pm, |this| {
+            this.store_by_runtime(store, value, pointer, site, manner);
+            None
+        });
+        self.builder.before(usual);
+        if manner == Manner::Exchange {
+            self.runtime.call(&self.builder, "locked", &[site]);
+        } else if flags != 0 {
+            self.runtime.call(&self.builder, "sync", &[site]);
+        }
+    }
+
+    fn store_by_runtime(&mut self, at: Value, value: Value, pointer: Value, site: Value, manner: Manner) {
+        let ty = value.ty();
+        let (i32, i64) = (self.module.i32, self.module.i64);
+        if let Some(bytes) = self.register_size(ty) {
+            let bits = self.to_bits(value);
+            match manner {
+                Manner::Exchange => {
+                    let operation = i32.number(rmw::XCHG.into());
+                    let arguments = [pointer, i32.number(bytes), operation, bits, site];
+                    self.runtime.call(&self.builder, "rmw", &arguments);
+                }
+                Manner::NonTemporal => {
+                    self.runtime.call(&self.builder, &format!("nt_store{bytes}"), &[pointer, bits, site]);
+                }
+                Manner::Plain => {
+                    self.runtime.call(&self.builder, &format!("store{bytes}"), &[pointer, bits, site]);
+                }
+            }
+            return;
+        }
+        let scratch = self.spill(Purpose::Value, value, at);
+        if manner == Manner::Exchange {
+            let operation = i32.number(rmw::XCHG.into());
+            let old = self.scratch(Purpose::Expected, 16, at);
+            self.runtime.call(&self.builder, "rmw16", &[pointer, operation, scratch, old, site]);
+            return;
+        }
+        let name = if manner == Manner::NonTemporal { "nt_store_n" } else { "store_n" };
+        let bytes = i64.number(self.module.store_size(ty));
+        self.runtime.call(&self.builder, name, &[pointer, scratch, bytes, site]);
+    }
+
+    /// Puts a value into scratch memory. Bytes that are no part of it are zero, not what was there before:
+    /// runs must be repeatable.
+    pub(crate) fn spill(&mut self, purpose: Purpose, value: Value, at: Value) -> Value {
+        let ty = value.ty();
+        let bytes = self.module.alloc_size(ty);
+        let scratch = self.scratch(purpose, bytes, at);
+        if self.module.bits(ty) != bytes * 8 || !ty.is_fixed_vector() && !ty.is_integer() {
+            let zero = self.module.i8.array_of(bytes).null();
+            self.builder.store(zero, scratch, 16);
+        }
+        self.builder.store(value, scratch, 16);
+        scratch
+    }
+
+    /// Whether the code generator heeds a non-temporal hint. It has instructions for general registers of
+    /// 4 and 8 bytes and for whole vector registers, and falls back to plain stores silently.
+    fn is_stored_non_temporally(&self, value: Value) -> bool {
+        let ty = value.ty();
+        let bytes = self.module.store_size(ty);
+        if ty.is_fixed_vector() {
+            return bytes.is_multiple_of(16);
+        }
+        // Constants come from general registers, whatever their type.
+        let general = ty.is_integer() || ty.is_pointer() || value.is_constant();
+        general && matches!(bytes, 4 | 8)
+    }
+
+    pub(crate) fn read_modify_write(&mut self, instruction: Value) {
+        let (pointer, operand) = (instruction.operand(0), instruction.operand(1));
+        let flags = FLAG_ATOMIC | Self::access_flags(instruction);
+        if self.is_volatile_memory(pointer) {
+            self.locked_after(instruction, kind::RMW, flags);
+            return;
+        }
+        let operation = match instruction.rmw_operation() {
+            RmwOp::LLVMAtomicRMWBinOpAdd => rmw::ADD,
+            RmwOp::LLVMAtomicRMWBinOpSub => rmw::SUB,
+            RmwOp::LLVMAtomicRMWBinOpAnd => rmw::AND,
+            RmwOp::LLVMAtomicRMWBinOpOr => rmw::OR,
+            RmwOp::LLVMAtomicRMWBinOpXor => rmw::XOR,
+            // All others were expanded before.
+            _ => rmw::XCHG,
+        };
+        let size = self.module.store_size(operand.ty());
+        let site = self.sites.of(instruction, What { kind: kind::RMW, flags, size, text: None });
+        let pm = self.is_pm(pointer, instruction);
+        let usual = self.divert(instruction, pm, |this| {
+            let (i32, ty) = (this.module.i32, operand.ty());
+            let operation = i32.number(operation.into());
+            if let Some(bytes) = this.register_size(ty) {
+                let bits = this.to_bits(operand);
+                let arguments = [pointer, i32.number(bytes), operation, bits, site];
+                let old = this.runtime.call(&this.builder, "rmw", &arguments);
+                return Some(this.from_bits(old, ty));
+            }
+            let operand = this.spill(Purpose::Value, operand, instruction);
+            let old = this.scratch(Purpose::Expected, 16, instruction);
+            this.runtime.call(&this.builder, "rmw16", &[pointer, operation, operand, old, site]);
+            Some(this.builder.load(ty, old, 16))
+        });
+        self.builder.before(usual);
+        self.runtime.call(&self.builder, "locked", &[site]);
+    }
+
+    pub(crate) fn compare_exchange(&mut self, instruction: Value) {
+        let pointer = instruction.operand(0);
+        let (expected, desired) = (instruction.operand(1), instruction.operand(2));
+        let volatile = if instruction.is_volatile() { FLAG_VOLATILE } else { 0 };
+        let flags = FLAG_ATOMIC | volatile;
+        if self.is_volatile_memory(pointer) {
+            self.locked_after(instruction, kind::CAS, flags);
+            return;
+        }
+        let ty = expected.ty();
+        let size = self.module.store_size(ty);
+        let site = self.sites.of(instruction, What { kind: kind::CAS, flags, size, text: None });
+        let pm = self.is_pm(pointer, instruction);
+        let usual = self.divert(instruction, pm, |this| {
+            let (i32, i1) = (this.module.i32, this.module.i1);
+            let (old, success) = if let Some(bytes) = this.register_size(ty) {
+                let expected = this.to_bits(expected);
+                let desired = this.to_bits(desired);
+                let arguments = [pointer, i32.number(bytes), expected, desired, site];
+                let old = this.runtime.call(&this.builder, "cas", &arguments);
+                (this.from_bits(old, ty), this.builder.equal(old, expected))
+            } else {
+                let expected = this.spill(Purpose::Expected, expected, instruction);
+                let desired = this.spill(Purpose::Value, desired, instruction);
+                let old = this.scratch(Purpose::Addresses, 16, instruction);
+                let stored =
+                    this.runtime.call(&this.builder, "cas16", &[pointer, expected, desired, old, site]);
+                (this.builder.load(ty, old, 16), this.builder.resize(stored, i1))
+            };
+            let empty = this.builder.insert_field(instruction.ty().null(), old, 0);
+            Some(this.builder.insert_field(empty, success, 1))
+        });
+        self.builder.before(usual);
+        self.runtime.call(&self.builder, "locked", &[site]);
+    }
+
+    /// Atomic and volatile accesses of volatile memory are where programs wait for other threads.
+    fn synchronise_after(&mut self, instruction: Value, pointer: Value, flags: u32) {
+        if flags == 0 || provenance::is_local_variable(pointer) {
+            return;
+        }
+        let is_load = !instruction.ty().is_void();
+        let kind = if is_load { kind::LOAD } else { kind::STORE };
+        self.call_after(instruction, "sync", What { kind, flags, ..What::default() });
+    }
+
+    fn locked_after(&mut self, instruction: Value, kind: u8, flags: u32) {
+        self.call_after(instruction, "locked", What { kind, flags, ..What::default() });
+    }
+
+    /// Calls a runtime function that takes a site only, behind an instruction.
+    pub(crate) fn call_after(&mut self, instruction: Value, name: &str, what: What<'_>) {
+        let Some(next) = instruction.next() else { return };
+        let site = self.sites.of(instruction, what);
+        self.builder.before(next);
+        self.builder.locate(instruction.debug_location());
+        self.runtime.call(&self.builder, name, &[site]);
+    }
+}

@@ -1,0 +1,86 @@
+//! Block copies and fills, and structures passed by value.
+
+use crashproof_abi::kind;
+
+use crate::instrument::Instrumenter;
+use crate::raw::Value;
+use crate::sites::What;
+
+impl Instrumenter<'_> {
+    /// `llvm.memcpy`, `llvm.memmove` and their variants.
+    pub(crate) fn block_copy(&mut self, call: Value, kind: u8) {
+        let (to, from, length) = (call.operand(0), call.operand(1), call.operand(2));
+        let size = length.as_number().unwrap_or(0);
+        let Some((pm, site)) = self.any_in_pm(call, &[to, from], What { kind, size, ..What::default() })
+        else {
+            return;
+        };
+        let name = if kind == kind::MEMMOVE { "memmove" } else { "memcpy" };
+        self.divert(call, pm, |this| {
+            let bytes = this.builder.resize(length, this.module.i64);
+            this.runtime.call(&this.builder, name, &[to, from, bytes, site]);
+            None
+        });
+    }
+
+    /// `llvm.memset` and its variants.
+    pub(crate) fn block_fill(&mut self, call: Value) {
+        let (to, byte, length) = (call.operand(0), call.operand(1), call.operand(2));
+        let size = length.as_number().unwrap_or(0);
+        let what = What { kind: kind::MEMSET, size, ..What::default() };
+        let Some((pm, site)) = self.any_in_pm(call, &[to], what) else { return };
+        self.divert(call, pm, |this| {
+            let byte = this.builder.resize(byte, this.module.i32);
+            let bytes = this.builder.resize(length, this.module.i64);
+            this.runtime.call(&this.builder, "memset", &[to, byte, bytes, site]);
+            None
+        });
+    }
+
+    /// The check that one of several pointers is in PM, and a site; `None` if none can be.
+    fn any_in_pm(&mut self, call: Value, pointers: &[Value], what: What<'_>) -> Option<(Value, Value)> {
+        let mut pm = None;
+        for pointer in pointers {
+            if self.is_volatile_memory(*pointer) {
+                continue;
+            }
+            let this = self.is_pm(*pointer, call);
+            pm = Some(pm.map_or(this, |other| self.builder.or(other, this)));
+        }
+        Some((pm?, self.sites.of(call, what)))
+    }
+
+    /// A structure passed by value is copied by the caller: the code generator reads it from wherever the
+    /// pointer points. From PM the runtime copies it first.
+    pub(crate) fn by_value_arguments(&mut self, call: Value) {
+        if call.is_must_tail() {
+            return;
+        }
+        for index in 0..call.argument_count() {
+            let Some(ty) = call.argument_type_attribute(index, "byval") else { continue };
+            let pointer = call.operand(index);
+            if self.is_volatile_memory(pointer) {
+                continue;
+            }
+            let size = self.module.alloc_size(ty);
+            let align = call.argument_alignment(index).max(self.module.abi_alignment(ty));
+            let site = self.sites.of(call, What { kind: kind::MEMCPY, size, ..What::default() });
+            let allocas = self.module.builder();
+            allocas.before(call.function().blocks()[0].first());
+            let copy = allocas.alloca(ty, align);
+            let pm = self.is_pm(pointer, call);
+            let head = call.block();
+            let rare = call.split_then(pm);
+            self.builder.before(rare);
+            self.builder.locate(call.debug_location());
+            let bytes = self.module.i64.number(size);
+            self.runtime.call(&self.builder, "memcpy", &[copy, pointer, bytes, site]);
+            self.builder.before(call);
+            let chosen = self.builder.phi(self.module.ptr);
+            chosen.add_incoming(copy, rare.block());
+            chosen.add_incoming(pointer, head);
+            call.set_operand(index, chosen);
+            call.clear_tail();
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The walk over a module, and the tools all kinds of accesses share: the inline check, scratch memory,
+//! values passed as integers.
+
+use crashproof_abi::{FLAG_ATOMIC, FLAG_VOLATILE, PM_SHIFT, PM_WINDOW, VERSION, kind};
+use rustc_hash::FxHashMap;
+
+use crate::provenance;
+use crate::raw::{Builder, CallClass, Linkage, Module, Opcode, Ordering, RmwOp, Type, TypeKind, Value};
+use crate::runtime::Runtime;
+use crate::sites::{Sites, What};
+use crate::{asm, warn};
+
+const INSTRUMENTED: &str = "crashproof.instrumented";
+
+/// Before every other constructor, so that the runtime knows the module before any of its code runs.
+const PRIORITY: i32 = 0;
+
+/// What instrumentation carries through a module.
+pub(crate) struct Instrumenter<'m> {
+    pub(crate) module: &'m Module,
+    pub(crate) builder: Builder,
+    pub(crate) runtime: Runtime<'m>,
+    pub(crate) sites: Sites<'m>,
+    /// Per function: pointers and their upper bits, computed where the pointer is made.
+    windows: FxHashMap<Value, Value>,
+    /// Per function: stack memory by purpose and size.
+    scratch: FxHashMap<(Purpose, u64), Value>,
+}
+
+/// What scratch memory is for. Memory of different purposes may be in use at the same time.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Purpose {
+    Value,
+    Expected,
+    Addresses,
+    Mask,
+}
+
+/// Instruments a module. Does nothing the second time.
+pub(crate) fn run(module: &Module) {
+    if module.has_mark(INSTRUMENTED) {
+        return;
+    }
+    module.mark(INSTRUMENTED);
+    if !module.target().starts_with("x86_64") {
+        warn::fatal(&format!("target {} is not supported, only x86-64 is", module.target()));
+    }
+    let mut instrumenter = Instrumenter {
+        module,
+        builder: module.builder(),
+        runtime: Runtime::new(module),
+        sites: Sites::new(module),
+        windows: FxHashMap::default(),
+        scratch: FxHashMap::default(),
+    };
+    instrumenter.file_scope_assembly();
+    for function in module.functions() {
+        instrumenter.function(function);
+    }
+    module.forget_memory_attributes();
+    instrumenter.register();
+}
+
+impl Instrumenter<'_> {
+    fn function(&mut self, function: Value) {
+        // Bodies that are not emitted need nothing.
+        let elsewhere = function.linkage() == Linkage::LLVMAvailableExternallyLinkage;
+        let own = function.name().starts_with("__crashproof.");
+        if function.is_declaration() || elsewhere || own {
+            return;
+        }
+        self.windows.clear();
+        self.scratch.clear();
+        if function.has_function_attribute("naked") {
+            self.naked(function);
+            return;
+        }
+        self.expand_read_modify_write(function);
+        for block in function.blocks() {
+            // Backwards: each split moves the rest of the block, and going this way it moves it once.
+            for instruction in block.instructions().into_iter().rev() {
+                self.instruction(instruction);
+            }
+        }
+    }
+
+    /// The code generator makes loops of compare-exchange out of most atomicrmw operations; doing so
+    /// before shows the runtime what the processor will do.
+    fn expand_read_modify_write(&self, function: Value) {
+        let all = function.blocks().into_iter().flat_map(|block| block.instructions());
+        let exotic: Vec<Value> = all
+            .filter(|instruction| {
+                instruction.opcode() == Opcode::LLVMAtomicRMW
+                    && !matches!(
+                        instruction.rmw_operation(),
+                        RmwOp::LLVMAtomicRMWBinOpXchg
+                            | RmwOp::LLVMAtomicRMWBinOpAdd
+                            | RmwOp::LLVMAtomicRMWBinOpSub
+                            | RmwOp::LLVMAtomicRMWBinOpAnd
+                            | RmwOp::LLVMAtomicRMWBinOpOr
+                            | RmwOp::LLVMAtomicRMWBinOpXor
+                    )
+            })
+            .collect();
+        exotic.into_iter().for_each(Value::expand_rmw);
+    }
+
+    fn instruction(&mut self, instruction: Value) {
+        match instruction.opcode() {
+            Opcode::LLVMLoad => self.load(instruction),
+            Opcode::LLVMStore => self.store(instruction),
+            Opcode::LLVMAtomicRMW => self.read_modify_write(instruction),
+            Opcode::LLVMAtomicCmpXchg => self.compare_exchange(instruction),
+            Opcode::LLVMFence => self.fence(instruction),
+            Opcode::LLVMVAArg => self.unknown_if_pm(instruction, &[instruction.operand(0)], "va_arg", true),
+            Opcode::LLVMCall | Opcode::LLVMInvoke | Opcode::LLVMCallBr => match instruction.call_class() {
+                CallClass::Asm => self.assembly(instruction),
+                CallClass::Intrinsic => self.intrinsic(instruction),
+                CallClass::Function => self.by_value_arguments(instruction),
+            },
+            _ => {}
+        }
+    }
+
+    /// A function without prologue consists of assembly that cannot be surrounded by anything.
+    fn naked(&mut self, function: Value) {
+        let first = function.after_allocas();
+        let text = "naked function";
+        self.sites.of(first, What { kind: kind::UNKNOWN, text: Some(text), ..What::default() });
+        let place = self.sites.location(first);
+        warn::warn(&place, "a naked function is not instrumented; what it does to PM is not seen");
+    }
+
+    fn file_scope_assembly(&mut self) {
+        if asm::has_instructions(&self.module.file_scope_assembly()) {
+            let text = "assembly at file scope";
+            self.sites.of_file(What { kind: kind::UNKNOWN, text: Some(text), ..What::default() });
+            let place = crate::raw::Location { file: self.module.source_file(), ..Default::default() };
+            warn::warn(&place, "assembly at file scope is not instrumented; what it does to PM is not seen");
+        }
+    }
+
+    fn register(mut self) {
+        let Module { void, i32, .. } = *self.module;
+        let constructor =
+            self.module.add_function("__crashproof.register_module", self.module.function_type(void, &[]));
+        constructor.set_linkage(Linkage::LLVMInternalLinkage);
+        self.builder.locate(None);
+        self.builder.at_end(self.module.append_block(constructor));
+        let table = self.sites.finish();
+        let arguments = [i32.number(VERSION.into()), table.begin, table.end];
+        self.runtime.call(&self.builder, "register_module", &arguments);
+        self.builder.return_void();
+        self.module.append_constructor(constructor, PRIORITY);
+    }
+
+    /// Whether a pointer needs no check.
+    pub(crate) fn is_volatile_memory(&self, pointer: Value) -> bool {
+        provenance::is_volatile_memory(self.module, pointer)
+    }
+
+    /// The inline check: `(pointer >> 44) == 1`.
+    ///
+    /// Constant in-bounds offsets do not matter to it, since no object reaches from volatile memory into
+    /// PM. So all accesses to the fields of one object share the shift, done where the pointer is made;
+    /// each needs only a compare and a branch.
+    pub(crate) fn is_pm(&mut self, pointer: Value, at: Value) -> Value {
+        let base = pointer.strip_constant_offsets();
+        let window = match self.windows.get(&base) {
+            Some(window) => *window,
+            None => self.window(base, at),
+        };
+        self.builder.before(at);
+        self.builder.locate(at.debug_location());
+        self.builder.equal(window, self.module.i64.number(PM_WINDOW))
+    }
+
+    fn window(&mut self, base: Value, at: Value) -> Value {
+        let made_at = if base.is_instruction() {
+            base.after_definition()
+        } else {
+            // Arguments and constants.
+            Some(at.function().after_allocas())
+        };
+        self.builder.before(made_at.unwrap_or(at));
+        self.builder.locate(None);
+        let address = self.builder.ptr_to_int(base, self.module.i64);
+        let window = self.builder.shift_right(address, self.module.i64.number(PM_SHIFT.into()));
+        if made_at.is_some() {
+            self.windows.insert(base, window);
+        }
+        window
+    }
+
+    /// Splits at an instruction: PM takes the first arm, everything else the second, in which the
+    /// instruction itself now stands. `slow` makes the code of the first arm and returns what the
+    /// instruction would have returned.
+    pub(crate) fn divert(
+        &mut self,
+        instruction: Value,
+        pm: Value,
+        slow: impl FnOnce(&mut Self) -> Option<Value>,
+    ) -> Value {
+        let (rare, usual) = instruction.split(pm);
+        self.builder.before(rare);
+        self.builder.locate(instruction.debug_location());
+        let from_runtime = slow(self);
+        let rare_block = rare.block();
+        if let Some(value) = from_runtime.filter(|_| instruction.has_uses()) {
+            self.builder.before(instruction);
+            let phi = self.builder.phi(instruction.ty());
+            instruction.replace_uses_with(phi);
+            phi.add_incoming(value, rare_block);
+            phi.add_incoming(instruction, usual.block());
+        }
+        instruction.move_before(usual);
+        usual
+    }
+
+    /// Flags of a site that come from the source language.
+    pub(crate) fn access_flags(instruction: Value) -> u32 {
+        let atomic = instruction.ordering() != Ordering::LLVMAtomicOrderingNotAtomic;
+        let volatile = instruction.is_volatile();
+        (if atomic { FLAG_ATOMIC } else { 0 }) | (if volatile { FLAG_VOLATILE } else { 0 })
+    }
+
+    /// Stack memory of the current function, aligned to 16 bytes. The function is that of `at`.
+    pub(crate) fn scratch(&mut self, purpose: Purpose, bytes: u64, at: Value) -> Value {
+        let bytes = bytes.next_multiple_of(16);
+        if let Some(known) = self.scratch.get(&(purpose, bytes)) {
+            return *known;
+        }
+        let entry = at.function().blocks()[0].first();
+        let builder = self.module.builder();
+        builder.before(entry);
+        let memory = builder.alloca(self.module.i8.array_of(bytes), 16);
+        self.scratch.insert((purpose, bytes), memory);
+        memory
+    }
+
+    /// Whether values of a type travel to the runtime in a register: their bytes, if so.
+    pub(crate) fn register_size(&self, ty: Type) -> Option<u64> {
+        let bytes = self.module.store_size(ty);
+        let simple = match ty.kind() {
+            TypeKind::LLVMIntegerTypeKind | TypeKind::LLVMPointerTypeKind => true,
+            TypeKind::LLVMHalfTypeKind
+            | TypeKind::LLVMBFloatTypeKind
+            | TypeKind::LLVMFloatTypeKind
+            | TypeKind::LLVMDoubleTypeKind => true,
+            TypeKind::LLVMVectorTypeKind => !ty.element().is_pointer() && self.module.bits(ty) == bytes * 8,
+            _ => false,
+        };
+        (simple && matches!(bytes, 1 | 2 | 4 | 8)).then_some(bytes)
+    }
+
+    /// A value of a [`Self::register_size`] type as 64 bits.
+    pub(crate) fn to_bits(&self, value: Value) -> Value {
+        let Module { i64, .. } = *self.module;
+        let ty = value.ty();
+        if ty.is_pointer() {
+            return self.builder.ptr_to_int(value, i64);
+        }
+        let integer = if ty.is_integer() {
+            value
+        } else {
+            self.builder.bit_cast(value, self.module.int(self.module.bits(ty) as u32))
+        };
+        self.builder.resize(integer, i64)
+    }
+
+    /// The inverse of [`Self::to_bits`].
+    pub(crate) fn from_bits(&self, bits: Value, ty: Type) -> Value {
+        if ty.is_pointer() {
+            return self.builder.int_to_ptr(bits, ty);
+        }
+        if ty.is_integer() {
+            return self.builder.resize(bits, ty);
+        }
+        let integer = self.builder.resize(bits, self.module.int(self.module.bits(ty) as u32));
+        self.builder.bit_cast(integer, ty)
+    }
+
+    /// Forgets what was remembered about an instruction, and erases it.
+    pub(crate) fn erase(&mut self, instruction: Value) {
+        self.windows.remove(&instruction);
+        instruction.erase();
+    }
+
+    /// A warning about an instruction.
+    pub(crate) fn warn(&mut self, instruction: Value, message: &str) {
+        let place = self.sites.location(instruction);
+        warn::warn(&place, message);
+    }
+}

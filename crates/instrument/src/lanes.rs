@@ -1,0 +1,145 @@
+//! Masked and scattered vector accesses.
+//!
+//! All of them become one of two calls: lanes are gathered from, or scattered to, an array of addresses
+//! under a mask of bytes. The model splits wide accesses anyway, so nothing is lost.
+
+use crashproof_abi::{PM_SHIFT, PM_WINDOW, kind};
+
+use crate::instrument::{Instrumenter, Purpose};
+use crate::raw::{Type, Value};
+use crate::sites::What;
+
+/// Where the lanes of a vector are in memory.
+#[derive(Clone, Copy)]
+pub(crate) enum Lanes {
+    /// One after the other from a pointer.
+    Contiguous(Value),
+    /// Enabled lanes one after the other, with no room for the others.
+    Compressed(Value),
+    /// Anywhere: a vector of pointers.
+    Scattered(Value),
+}
+
+impl Instrumenter<'_> {
+    /// A vector load. `mask` is a vector of one-bit integers, `otherwise` gives disabled lanes.
+    pub(crate) fn gather(&mut self, call: Value, lanes: Lanes, mask: Value, otherwise: Value) {
+        let ty = call.ty();
+        let Some((pm, site)) = self.lanes_in_pm(call, lanes, ty, mask, kind::GATHER) else { return };
+        self.divert(call, pm, |this| {
+            let (addresses, mask) = this.lane_tables(call, lanes, ty, mask);
+            let destination = this.spill(Purpose::Value, otherwise, call);
+            let arguments = [destination, addresses, mask, this.lane_bytes(ty), this.lane_count(ty), site];
+            this.runtime.call(&this.builder, "gather", &arguments);
+            Some(this.builder.load(ty, destination, 16))
+        });
+    }
+
+    /// A vector store.
+    pub(crate) fn scatter(&mut self, call: Value, value: Value, lanes: Lanes, mask: Value) {
+        let ty = value.ty();
+        let Some((pm, site)) = self.lanes_in_pm(call, lanes, ty, mask, kind::SCATTER) else { return };
+        self.divert(call, pm, |this| {
+            let (addresses, mask) = this.lane_tables(call, lanes, ty, mask);
+            let source = this.spill(Purpose::Value, value, call);
+            let arguments = [addresses, source, mask, this.lane_bytes(ty), this.lane_count(ty), site];
+            this.runtime.call(&this.builder, "scatter", &arguments);
+            None
+        });
+    }
+
+    /// AVX's own masked moves take the sign of each lane of an integer vector as its mask.
+    pub(crate) fn sign_mask(&self, at: Value, mask: Value) -> Value {
+        self.builder.before(at);
+        self.builder.locate(at.debug_location());
+        self.builder.less_signed(mask, mask.ty().null())
+    }
+
+    fn lanes_in_pm(
+        &mut self,
+        call: Value,
+        lanes: Lanes,
+        ty: Type,
+        mask: Value,
+        kind: u8,
+    ) -> Option<(Value, Value)> {
+        // Lanes narrower than a byte would need packing; no instruction has them.
+        let whole_bytes = ty.is_fixed_vector() && self.module.bits(ty.element()).is_multiple_of(8);
+        if !whole_bytes {
+            self.unknown_if_pm(call, &[], "vector access with lanes of odd size", false);
+            return None;
+        }
+        let pm = match lanes {
+            Lanes::Contiguous(pointer) | Lanes::Compressed(pointer) => {
+                if self.is_volatile_memory(pointer) {
+                    return None;
+                }
+                self.is_pm(pointer, call)
+            }
+            Lanes::Scattered(pointers) => self.any_lane_in_pm(call, pointers, mask),
+        };
+        let site = self.sites.of(call, What { kind, size: self.module.store_size(ty), ..What::default() });
+        Some((pm, site))
+    }
+
+    fn any_lane_in_pm(&mut self, call: Value, pointers: Value, mask: Value) -> Value {
+        let count = pointers.ty().lanes();
+        let i64 = self.module.i64;
+        self.builder.before(call);
+        self.builder.locate(call.debug_location());
+        let wide = i64.vector_of(count);
+        let addresses = self.builder.ptr_to_int(pointers, wide);
+        let windows = self.builder.shift_right(addresses, self.splat(i64.number(PM_SHIFT.into()), count));
+        let pm = self.builder.equal(windows, self.splat(i64.number(PM_WINDOW), count));
+        let enabled = self.builder.and(pm, mask);
+        let bits = self.builder.bit_cast(enabled, self.module.int(count));
+        let none = self.builder.equal(bits, self.module.int(count).number(0));
+        self.builder.equal(none, self.module.i1.number(0))
+    }
+
+    fn splat(&self, element: Value, count: u32) -> Value {
+        let mut vector = element.ty().vector_of(count).null();
+        for lane in 0..count {
+            vector = self.builder.insert_lane(vector, element, self.module.i32.number(lane.into()));
+        }
+        vector
+    }
+
+    /// Writes the addresses and the mask into scratch memory.
+    fn lane_tables(&mut self, at: Value, lanes: Lanes, ty: Type, mask: Value) -> (Value, Value) {
+        let count = ty.lanes();
+        let (i8, i64) = (self.module.i8, self.module.i64);
+        let mask_bytes = self.builder.resize(mask, i8.vector_of(count));
+        let mask_table = self.spill(Purpose::Mask, mask_bytes, at);
+        let addresses = match lanes {
+            Lanes::Scattered(pointers) => self.builder.ptr_to_int(pointers, i64.vector_of(count)),
+            Lanes::Contiguous(pointer) | Lanes::Compressed(pointer) => {
+                let step = i64.number(self.module.store_size(ty.element()));
+                let compressed = matches!(lanes, Lanes::Compressed(_));
+                let mut address = self.builder.ptr_to_int(pointer, i64);
+                let mut table = i64.vector_of(count).null();
+                for lane in 0..count {
+                    let lane = self.module.i32.number(lane.into());
+                    table = self.builder.insert_lane(table, address, lane);
+                    let advance = if compressed {
+                        let enabled = self.builder.extract_lane(mask, lane);
+                        let enabled = self.builder.resize(enabled, i64);
+                        self.builder.multiply(enabled, step)
+                    } else {
+                        step
+                    };
+                    address = self.builder.add(address, advance);
+                }
+                table
+            }
+        };
+        (self.spill(Purpose::Addresses, addresses, at), mask_table)
+    }
+
+    fn lane_bytes(&self, ty: Type) -> Value {
+        self.module.i32.number(self.module.store_size(ty.element()))
+    }
+
+    fn lane_count(&self, ty: Type) -> Value {
+        self.module.i32.number(ty.lanes().into())
+    }
+}

@@ -1,0 +1,55 @@
+//! The doors through which LLVM comes in.
+
+#![allow(unsafe_code, reason = "symbols called by LLVM and by the C++ shim")]
+
+use std::ffi::{c_char, c_void};
+
+use llvm_sys::prelude::LLVMModuleRef;
+
+use crate::raw::Module;
+use crate::{globals, instrument};
+
+/// `llvm::PassPluginLibraryInfo` of LLVM 22.
+#[repr(C)]
+struct PassPluginLibraryInfo {
+    version: u32,
+    name: *const c_char,
+    plugin_version: *const c_char,
+    register: unsafe extern "C" fn(*mut c_void),
+    before_code_generation: Option<unsafe extern "C" fn()>,
+}
+
+/// `LLVM_PLUGIN_API_VERSION` of LLVM 22.
+const PLUGIN_API_VERSION: u32 = 2;
+
+unsafe extern "C" {
+    fn cp_register_callbacks(pass_builder: *mut c_void);
+}
+
+/// The symbol LLVM looks for. It is defined here because a cdylib exports Rust symbols only.
+#[unsafe(no_mangle)]
+extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
+    PassPluginLibraryInfo {
+        version: PLUGIN_API_VERSION,
+        name: c"crashproof".as_ptr(),
+        plugin_version: concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast(),
+        register: cp_register_callbacks,
+        before_code_generation: None,
+    }
+}
+
+/// Start of the pipeline.
+#[unsafe(no_mangle)]
+extern "C" fn crashproof_prepare_module(raw: LLVMModuleRef) {
+    // The pass manager keeps the module alive during the pass.
+    let module = unsafe { Module::new(raw) };
+    globals::replace(&module);
+}
+
+/// End of the pipeline.
+#[unsafe(no_mangle)]
+extern "C" fn crashproof_instrument_module(raw: LLVMModuleRef) {
+    // As above.
+    let module = unsafe { Module::new(raw) };
+    instrument::run(&module);
+}
