@@ -1,5 +1,6 @@
 //! The command line.
 
+mod check;
 mod exit;
 mod litmus;
 
@@ -19,6 +20,8 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Crash a program everywhere it matters and recover it from every state that may survive.
+    Check(check::Arguments),
     /// Show everything that may be left of a small program after a crash.
     ///
     /// Every engine answers the same questions: which contents of persistent memory a crash can leave, which
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         }
     };
     let result = match &command_line.command {
+        Command::Check(arguments) => check::run(arguments),
         Command::Litmus(arguments) => litmus::run(arguments),
     };
     match result {

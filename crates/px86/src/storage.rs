@@ -107,6 +107,21 @@ impl Execution {
         self.threads.get(&thread).map_or(&[], |state| &state.pending)
     }
 
+    /// Forgets the stores of a line that have certainly persisted, and gives them out, oldest first. What is
+    /// left is what may be lost; a line of which nothing is left is forgotten altogether.
+    ///
+    /// For long runs: whoever keeps the content of persistent memory elsewhere needs only what is open. The
+    /// execution can then no longer say what it read or how often an eager checker would recover.
+    pub fn forget_certain(&mut self, line: Line) -> Vec<CachedStore> {
+        let Some(history) = self.lines.get_mut(&line) else { return Vec::new() };
+        let certain = history.certain();
+        let forgotten = history.stores.drain(..certain).collect();
+        if history.stores.is_empty() {
+            self.lines.remove(&line);
+        }
+        forgotten
+    }
+
     /// The bytes of a load that stores of this execution supply; the tags say which.
     pub fn read(&self, address: u64, width: u8) -> crate::buffer::Forwarded {
         let mut seen = crate::buffer::Forwarded::default();

@@ -2,6 +2,8 @@
 //!
 //! Text is made with colours in it; whoever prints it removes them where there is no terminal.
 
+pub mod check_json;
+pub mod check_text;
 mod diagnostic;
 mod grid;
 pub mod litmus_json;

@@ -1,0 +1,146 @@
+//! What went wrong, what must be lost for it, and how to see it again.
+
+use crashproof_protocol::exit;
+use px86::storage::CachedStore;
+use serde::{Deserialize, Serialize};
+
+use crate::session::Ending;
+use crate::sites::Source;
+
+/// In which way recovery failed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// Killed by this signal.
+    Signal(i32),
+    /// Ended with this code.
+    Exit(i32),
+    /// A `crashproof_assert` was false.
+    Assertion,
+    /// It did not come to an end within the work it is allowed.
+    Endless,
+    /// All its threads waited for each other.
+    Deadlock,
+}
+
+impl Failure {
+    /// The failure that an ending is; none if it is none.
+    pub(crate) fn of(ending: Ending) -> Option<Failure> {
+        Some(match ending {
+            Ending::Exit(0) => return None,
+            Ending::Exit(exit::ASSERT) => Failure::Assertion,
+            Ending::Exit(exit::TOO_MUCH_WORK) | Ending::Signal(libc::SIGXCPU | libc::SIGKILL) => {
+                Failure::Endless
+            }
+            Ending::Exit(exit::DEADLOCK) => Failure::Deadlock,
+            Ending::Exit(code) => Failure::Exit(code),
+            Ending::Signal(signal) => Failure::Signal(signal),
+        })
+    }
+
+    /// As the end of the sentence "recovery …".
+    pub fn describe(&self) -> String {
+        match self {
+            Failure::Signal(libc::SIGSEGV) => "crashes with a segmentation fault".into(),
+            Failure::Signal(libc::SIGBUS) => "crashes with a bus error".into(),
+            Failure::Signal(libc::SIGFPE) => "crashes with an arithmetic error".into(),
+            Failure::Signal(libc::SIGILL | libc::SIGTRAP) => "hits an illegal instruction".into(),
+            Failure::Signal(libc::SIGABRT) => "aborts".into(),
+            Failure::Signal(signal) => format!("is killed by signal {signal}"),
+            Failure::Exit(code) => format!("ends with exit code {code}"),
+            Failure::Assertion => "fails an assertion".into(),
+            Failure::Endless => "does not come to an end".into(),
+            Failure::Deadlock => "deadlocks".into(),
+        }
+    }
+}
+
+/// A place in the source, in a finding.
+pub type Place = Source;
+
+/// What a related place has to do with a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// A store that was lost.
+    Lost,
+    /// A store that survived.
+    Survived,
+    /// A load of recovery that met one of them.
+    Read,
+    /// Where the crash came.
+    Crash,
+}
+
+/// A place that helps to understand a finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Related {
+    /// What it has to do with it.
+    pub role: Role,
+    /// Where it is.
+    pub place: Place,
+    /// What happened there.
+    pub message: String,
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// How recovery failed.
+    pub failure: Failure,
+    /// The store that was lost first, or where the crash came if nothing need be lost.
+    pub place: Place,
+    /// How many stores must be lost for it.
+    pub lost: usize,
+    /// The stores, loads and the crash that are part of it, in the order they happened.
+    pub related: Vec<Related>,
+    /// The end of what recovery printed.
+    pub output: String,
+    /// For `crashproof replay`.
+    pub replay: String,
+    /// At how many crash points it was met.
+    pub count: u64,
+}
+
+/// What `crashproof replay` needs to see a failure again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token {
+    /// Version of this format.
+    pub v: u32,
+    /// The program.
+    pub program: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// How many records had taken effect when the crash came.
+    pub at: usize,
+    /// Lines of which stores were lost: number, and how many of its open stores were kept.
+    pub kept: Vec<(u64, usize)>,
+}
+
+impl Token {
+    /// As one word: hexadecimal, so that it survives any shell.
+    pub fn encode(&self) -> String {
+        let json = serde_json::to_vec(self).expect("plain data always serialises");
+        json.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Reads what [`Token::encode`] wrote.
+    pub fn decode(text: &str) -> Option<Token> {
+        let bytes = (0..text.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok())
+            .collect::<Option<Vec<u8>>>()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+}
+
+/// How a store is told of.
+pub(crate) fn store_text(store: &CachedStore) -> String {
+    let event = &store.event;
+    format!(
+        "{} byte{} at {:#x} := {:#x}",
+        event.width,
+        if event.width == 1 { "" } else { "s" },
+        event.address,
+        event.value
+    )
+}

@@ -1,0 +1,32 @@
+//! `crashproof check`: runs a real program once, crashes it everywhere it matters, and recovers it from
+//! every surviving state that recovery can tell apart.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `session` | the program, parked before `main`; runs children on command |
+//! | `sites` | where in the source events come from |
+//! | `timeline` | the recorded run, replayed through the model; the places to crash |
+//! | `crash` | what each line may hold after a crash |
+//! | `tree` | everything recovery was ever seen to do, by what it read |
+//! | `explore` | crashes, walks the tree, runs what is not known yet |
+//! | `failure` | what went wrong, the least that must be lost for it, how to see it again |
+//! | `wasted` | flushes and fences that did nothing |
+//!
+//! Recovery is a function of what it reads from before the crash. So the tree of first reads (node: an
+//! address; edge: the bytes seen; leaf: how it ended) answers for every crash whose possible contents stay
+//! within what was seen; a process runs only for behaviour that is new.
+
+mod crash;
+mod explore;
+mod failure;
+mod session;
+mod sites;
+mod timeline;
+mod tree;
+mod wasted;
+
+pub use explore::{Options, Report, Statistics, check};
+pub use failure::{Failure, Finding, Place, Related, Role, Token};
+pub use session::Error;
+pub use sites::{Caller, Source};
+pub use wasted::{Waste, WasteKind};

@@ -1,0 +1,240 @@
+//! The checked program, parked just before `main`, and the memory shared with it.
+
+#![allow(unsafe_code, reason = "shared memory, and setting up a child process")]
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crashproof_protocol::{
+    CONTROL_BYTES, Control, ENVIRONMENT, PARKED, PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, RUN, Record,
+    TRACE_BYTES, VERSION, fd,
+};
+use memmap2::{MmapMut, MmapOptions};
+use px86::{LINE_BYTES, Line};
+
+/// What can keep a program from being checked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be started.
+    #[error("cannot start {program}: {source}")]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It never parked.
+    #[error(
+        "{program} was not built with crashproof, or ended before main\n\
+         build it with `crashproof cc` (or crashproof-cc, crashproof-c++) and try again"
+    )]
+    NotInstrumented {
+        /// The program.
+        program: PathBuf,
+    },
+    /// It has no persistent memory.
+    #[error("no persistent memory found: the program never stored to any\n{help}")]
+    NoPersistentMemory {
+        /// What counts as persistent memory.
+        help: &'static str,
+    },
+    /// It fails without any crash.
+    #[error("the program fails without any crash ({how}); fix that first\n{output}")]
+    FailsAlone {
+        /// How it ended.
+        how: String,
+        /// What it printed last.
+        output: String,
+    },
+    /// The machine is at its limits.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}
+
+fn system(what: &'static str) -> impl Fn(std::io::Error) -> Error {
+    move |source| Error::System { what, source }
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Ending {
+    Exit(i32),
+    Signal(i32),
+}
+
+pub(crate) struct Session {
+    process: Child,
+    command: UnixStream,
+    control: MmapMut,
+    trace: MmapMut,
+    image: MmapMut,
+    output: File,
+    sites: File,
+}
+
+fn shared_file(name: &str, bytes: u64) -> Result<File, Error> {
+    let name = CString::new(name).expect("no zero in the name");
+    // Above the descriptors that the program inherits, so that giving them their numbers disturbs none.
+    let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
+        return Err(system("cannot create shared memory")(std::io::Error::last_os_error()));
+    }
+    let file = unsafe { File::from_raw_fd(descriptor) };
+    file.set_len(bytes).map_err(system("cannot size shared memory"))?;
+    Ok(file)
+}
+
+fn map(file: &File, bytes: u64) -> Result<MmapMut, Error> {
+    // Safety: the file is ours; the program writes to it only while this side waits for it.
+    unsafe { MmapOptions::new().len(bytes as usize).no_reserve_swap().map_mut(file) }
+        .map_err(system("cannot map shared memory"))
+}
+
+impl Session {
+    /// Starts the program and waits until it is parked.
+    pub(crate) fn start(program: &Path, arguments: &[std::ffi::OsString]) -> Result<Session, Error> {
+        let control = shared_file("crashproof-control", CONTROL_BYTES)?;
+        let image = shared_file("crashproof-image", POOL_BYTES)?;
+        let trace = shared_file("crashproof-trace", TRACE_BYTES)?;
+        let sites = shared_file("crashproof-sites", 0)?;
+        let output = shared_file("crashproof-output", 0)?;
+        let (ours, theirs) = UnixStream::pair().map_err(system("cannot create a socket"))?;
+        let inherited = [
+            (control.as_raw_fd(), fd::CONTROL),
+            (image.as_raw_fd(), fd::IMAGE),
+            (trace.as_raw_fd(), fd::TRACE),
+            (theirs.as_raw_fd(), fd::COMMAND),
+            (sites.as_raw_fd(), fd::SITES),
+            (output.as_raw_fd(), fd::OUTPUT),
+        ];
+        let mut command = Command::new(program);
+        command.args(arguments).env(ENVIRONMENT, VERSION.to_string()).stdin(Stdio::null());
+        // Safety: only async-signal-safe calls between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                // The same addresses in every run: what a program stores must not depend on chance.
+                libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                for (from, to) in inherited {
+                    if libc::dup2(from, to) < 0 {
+                        return Err(std::io::Error::last_os_error());
+                    }
+                }
+                Ok(())
+            });
+        }
+        let process =
+            command.spawn().map_err(|source| Error::Start { program: program.to_owned(), source })?;
+        drop(theirs);
+        let mut session = Session {
+            control: map(&control, CONTROL_BYTES)?,
+            trace: map(&trace, TRACE_BYTES)?,
+            image: map(&image, POOL_BYTES)?,
+            process,
+            command: ours,
+            output,
+            sites,
+        };
+        let mut hello = [0];
+        if session.command.read_exact(&mut hello).is_err()
+            || hello != [PARKED]
+            || session.control().modules == 0
+        {
+            return Err(Error::NotInstrumented { program: program.to_owned() });
+        }
+        Ok(session)
+    }
+
+    pub(crate) fn control(&mut self) -> &mut Control {
+        // Safety: the block lies at the start of the mapping, which is page-aligned and large enough; the
+        // program touches it only while this side waits.
+        unsafe { &mut *self.control.as_mut_ptr().cast::<Control>() }
+    }
+
+    /// The site table, as the program wrote it.
+    pub(crate) fn site_table(&mut self) -> Result<String, Error> {
+        let mut bytes = vec![0; self.control().sites_bytes as usize];
+        std::os::unix::fs::FileExt::read_exact_at(&self.sites, &mut bytes, 0)
+            .map_err(system("cannot read the site table"))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// What a line holds in the image.
+    pub(crate) fn image_line(&self, line: Line) -> [u8; LINE_BYTES as usize] {
+        let start = (line.start() - POOL_BASE) as usize;
+        self.image[start..start + LINE_BYTES as usize].try_into().expect("a line")
+    }
+
+    /// Reads up to eight bytes of the image.
+    pub(crate) fn image_value(&self, address: u64, width: u8) -> u64 {
+        let start = (address - POOL_BASE) as usize;
+        let mut bytes = [0; 8];
+        bytes[..usize::from(width)].copy_from_slice(&self.image[start..start + usize::from(width)]);
+        u64::from_le_bytes(bytes)
+    }
+
+    /// Writes up to eight bytes of the image.
+    pub(crate) fn set_image(&mut self, address: u64, width: u8, value: u64) {
+        let start = (address - POOL_BASE) as usize;
+        let width = usize::from(width);
+        self.image[start..start + width].copy_from_slice(&value.to_le_bytes()[..width]);
+    }
+
+    /// Runs a child in the mode set in the control block, with these lines instead of the image's.
+    pub(crate) fn run(&mut self, patches: &[Patch]) -> Result<Ending, Error> {
+        self.control().patches = patches.len() as u64;
+        let size = size_of::<Patch>();
+        for (index, patch) in patches.iter().enumerate() {
+            let start = PATCHES_OFFSET as usize + index * size;
+            self.control[start..start + 8].copy_from_slice(&patch.address.to_le_bytes());
+            self.control[start + 8..start + size].copy_from_slice(&patch.bytes);
+        }
+        let _ = self.output.set_len(0);
+        let talk = |error| system("lost the program")(error);
+        self.command.write_all(&[RUN]).map_err(talk)?;
+        let mut answer = [0; 4];
+        self.command.read_exact(&mut answer).map_err(talk)?;
+        self.command.read_exact(&mut answer).map_err(talk)?;
+        let status = i32::from_le_bytes(answer);
+        Ok(if libc::WIFSIGNALED(status) {
+            Ending::Signal(libc::WTERMSIG(status))
+        } else {
+            Ending::Exit(libc::WEXITSTATUS(status))
+        })
+    }
+
+    /// The records of the last child.
+    pub(crate) fn records(&mut self) -> &[Record] {
+        let count = self.control().records as usize;
+        // Safety: the child has ended; it wrote `count` whole records at the start of the mapping.
+        unsafe { std::slice::from_raw_parts(self.trace.as_ptr().cast::<Record>(), count) }
+    }
+
+    /// The end of what the last child printed.
+    pub(crate) fn output_tail(&self) -> String {
+        const TAIL: u64 = 4096;
+        let length = self.output.metadata().map_or(0, |metadata| metadata.len());
+        let start = length.saturating_sub(TAIL);
+        let mut bytes = vec![0; (length - start) as usize];
+        let _ = std::os::unix::fs::FileExt::read_exact_at(&self.output, &mut bytes, start);
+        String::from_utf8_lossy(&bytes).trim_end().to_owned()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

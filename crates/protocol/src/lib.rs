@@ -1,0 +1,240 @@
+//! What `crashproof check` and the runtime inside the checked program share: descriptors, memory layout,
+//! commands.
+//!
+//! The checker starts the program once. Just before `main` the runtime parks it and waits for commands; for
+//! each it forks a child that runs `main`, once to record, then to recover. All of them have the same
+//! address space, and talk to the checker through shared memory:
+//!
+//! - *control*: one [`Control`], then the patches;
+//! - *image*: what persistent memory surely holds; children map it privately, so their stores stay theirs;
+//! - *trace*: the child's PM events, as [`px86::Event`]s, in the order they took effect;
+//! - *sites*: where in the source the events' sites are, as text, written when the program parks;
+//! - *output*: what the child printed.
+
+use px86::{Kind, LINE_BYTES};
+
+/// Version of everything here; the two sides refuse to work with another one's.
+pub const VERSION: u32 = 1;
+
+/// Set for the program to run under the checker; its value is the version.
+pub const ENVIRONMENT: &str = "CRASHPROOF_SESSION";
+
+/// Descriptors the program inherits.
+pub mod fd {
+    /// The control block.
+    pub const CONTROL: i32 = 900;
+    /// What persistent memory surely holds.
+    pub const IMAGE: i32 = 901;
+    /// The child's events.
+    pub const TRACE: i32 = 902;
+    /// Where commands come from and answers go to.
+    pub const COMMAND: i32 = 903;
+    /// The site table.
+    pub const SITES: i32 = 904;
+    /// The child's standard output and error.
+    pub const OUTPUT: i32 = 905;
+}
+
+/// First address of the pool within the PM window. The first 4 GiB are left to AddressSanitizer.
+pub const POOL_BASE: u64 = (1 << 44) + (4 << 30);
+/// Size of the pool; it is sparse.
+pub const POOL_BYTES: u64 = 64 << 30;
+/// Persistent globals.
+pub const GLOBALS: Region = Region { base: POOL_BASE, bytes: 1 << 30 };
+/// The root object of `crashproof.h`.
+pub const ROOT: Region = Region { base: POOL_BASE + (1 << 30), bytes: 1 << 30 };
+/// Objects allocated with `crashproof.h`.
+pub const ARENA: Region = Region { base: POOL_BASE + (2 << 30), bytes: 14 << 30 };
+/// The heap, with `--pm-heap`.
+pub const HEAP: Region = Region { base: POOL_BASE + (16 << 30), bytes: 16 << 30 };
+/// Mapped files.
+pub const FILES: Region = Region { base: POOL_BASE + (32 << 30), bytes: 32 << 30 };
+
+/// A part of the pool.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    /// First address.
+    pub base: u64,
+    /// Size.
+    pub bytes: u64,
+}
+
+impl Region {
+    /// One past the last address.
+    pub const fn end(self) -> u64 {
+        self.base + self.bytes
+    }
+
+    /// Is the address in it?
+    pub const fn contains(self, address: u64) -> bool {
+        address >= self.base && address < self.end()
+    }
+}
+
+/// Bytes of address space for the trace.
+pub const TRACE_BYTES: u64 = 64 << 30;
+/// Bytes of address space for the control block and patches.
+pub const CONTROL_BYTES: u64 = 4 << 30;
+/// Where patches begin in the control memory.
+pub const PATCHES_OFFSET: u64 = 64 << 10;
+
+/// What a child is to do.
+pub mod mode {
+    /// Not under the checker: behave as an ordinary program.
+    pub const PASS: u32 = 0;
+    /// Record every PM event.
+    pub const RECORD: u32 = 1;
+    /// Recover: also record what is read from before the crash, when it is first touched.
+    pub const RECOVER: u32 = 2;
+}
+
+/// Kinds of trace records beyond those of [`px86::Kind`], in the same byte.
+pub mod record {
+    /// The arena of `crashproof.h` grew; `value` is its new end. Durable at once.
+    pub const ARENA: u8 = 64;
+    /// Something ran that is not understood; the verdict is UNKNOWN.
+    pub const UNKNOWN: u8 = 65;
+    /// A checksum is about to be verified over the loads that follow; `value` tells brackets apart.
+    pub const CHECKSUM_BEGIN: u8 = 66;
+    /// The bracket ended; `address` is 1 if the checksum matched.
+    pub const CHECKSUM_END: u8 = 67;
+    /// A thread was created; `value` is its number.
+    pub const SPAWN: u8 = 68;
+    /// A thread was joined; `value` is its number.
+    pub const JOIN: u8 = 69;
+    /// `crashproof_assert` failed here.
+    pub const ASSERT: u8 = 70;
+    /// A file was mapped at `address`, `value` bytes; its content is durable.
+    pub const FILE: u8 = 71;
+}
+
+/// A record of the trace, as it lies in shared memory: [`px86::Event`] with the kind as a plain byte.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Address of the first byte.
+    pub address: u64,
+    /// Value stored or read; for `clflushopt` and `clwb` the length of the trace when it was issued.
+    pub value: u64,
+    /// Number of the site.
+    pub site: u32,
+    /// Number of the thread.
+    pub thread: u16,
+    /// [`px86::Kind`] or one of [`record`].
+    pub kind: u8,
+    /// Bytes accessed; for first-touch loads in recovery, which bytes follow from [`Record::value`].
+    pub width: u8,
+}
+
+impl Record {
+    /// The px86 kind, if it is one.
+    pub fn event_kind(&self) -> Option<Kind> {
+        const KINDS: [Kind; 9] = [
+            Kind::Load,
+            Kind::Store,
+            Kind::NonTemporalStore,
+            Kind::Rmw,
+            Kind::FailedRmw,
+            Kind::Flush,
+            Kind::FlushOpt,
+            Kind::StoreFence,
+            Kind::Fence,
+        ];
+        KINDS.get(usize::from(self.kind)).copied().filter(|kind| *kind as u8 == self.kind)
+    }
+
+    /// The event, if it is one of the model's.
+    pub fn event(&self) -> Option<px86::Event> {
+        Some(px86::Event {
+            address: self.address,
+            value: self.value,
+            site: px86::Site(self.site),
+            thread: px86::Thread(self.thread),
+            kind: self.event_kind()?,
+            width: self.width,
+        })
+    }
+}
+
+/// The control block.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Control {
+    /// [`VERSION`].
+    pub version: u32,
+    /// What the next child is to do; see [`mode`].
+    pub mode: u32,
+    /// How many crashes there were.
+    pub crashes: u32,
+    /// Seed of the schedule.
+    pub seed: u32,
+    /// End of the arena at the crash.
+    pub arena_end: u64,
+    /// Records the trace may hold; a child that would write more ends with [`exit::TOO_MUCH_WORK`].
+    pub max_records: u64,
+    /// Seconds of processor time a child may take.
+    pub max_cpu_seconds: u32,
+    /// Switches; see [`flag`].
+    pub flags: u32,
+    /// Patches to apply.
+    pub patches: u64,
+    /// Out: records in the trace.
+    pub records: u64,
+    /// Out: modules that registered.
+    pub modules: u32,
+    /// Out: PM ranges that are in use at all.
+    pub pm_used: u32,
+    /// Out: bytes of the site table.
+    pub sites_bytes: u64,
+    /// Out: threads that were created.
+    pub threads: u32,
+    /// Padding.
+    pub reserved: u32,
+}
+
+/// Switches of [`Control::flags`].
+pub mod flag {
+    /// The heap is persistent memory.
+    pub const PM_HEAP: u32 = 1;
+}
+
+/// Exit codes of children that mean something beyond the program's own.
+pub mod exit {
+    /// More records than allowed: the program does not come to an end.
+    pub const TOO_MUCH_WORK: i32 = 201;
+    /// `crashproof_assert` failed.
+    pub const ASSERT: i32 = 202;
+    /// All threads wait for each other.
+    pub const DEADLOCK: i32 = 203;
+    /// The program did something the checker cannot follow; the output says what.
+    pub const UNSUPPORTED: i32 = 204;
+}
+
+/// What a line holds instead of what the image says.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Patch {
+    /// Address of the line.
+    pub address: u64,
+    /// Its content.
+    pub bytes: [u8; LINE_BYTES as usize],
+}
+
+/// Sent by the program once it is parked.
+pub const PARKED: u8 = b'P';
+/// Sent to the program: fork a child and run it.
+pub const RUN: u8 = b'R';
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_events() {
+        assert_eq!(size_of::<Record>(), size_of::<px86::Event>());
+        for (number, kind) in [(0, Kind::Load), (3, Kind::Rmw), (8, Kind::Fence)] {
+            let record = Record { address: 0, value: 0, site: 0, thread: 0, kind: number, width: 8 };
+            assert_eq!(record.event_kind(), Some(kind));
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Accesses to persistent memory: performed, and recorded if somebody wants to know.
+//!
+//! Everything here takes addresses in the PM window. An access is split into pieces of at most eight bytes
+//! within a line, as the model wants them.
+
+use crashproof_abi::Site;
+use crashproof_protocol::{POOL_BASE, Record, mode};
+use px86::{Kind, LINE_BYTES};
+
+use crate::session::{MODE, SHADOW, append};
+use crate::sites;
+
+/// Is any record wanted?
+#[inline(always)]
+pub(crate) fn recording() -> bool {
+    unsafe { MODE != mode::PASS }
+}
+
+#[inline(always)]
+unsafe fn recovering() -> bool {
+    MODE == mode::RECOVER
+}
+
+/// The number of the running thread.
+#[inline(always)]
+fn thread() -> u16 {
+    0
+}
+
+/// Does an access of at most eight bytes stay within its line?
+#[inline(always)]
+fn within_line(address: u64, width: u64) -> bool {
+    address % LINE_BYTES + width <= LINE_BYTES
+}
+
+#[inline(always)]
+unsafe fn shadow(address: u64) -> *mut u64 {
+    SHADOW.add((address.wrapping_sub(POOL_BASE) / LINE_BYTES) as usize)
+}
+
+#[inline(always)]
+fn bits(address: u64, width: u64) -> u64 {
+    (u64::MAX >> (64 - width)) << (address % LINE_BYTES)
+}
+
+#[inline(always)]
+unsafe fn record(kind: Kind, address: u64, width: u8, value: u64, site: *const Site) {
+    append(Record { address, value, site: sites::number(site), thread: thread(), kind: kind as u8, width });
+}
+
+/// Reads `width` bytes, 1 to 8, as a number.
+#[inline(always)]
+unsafe fn peek(address: u64, width: u64) -> u64 {
+    match width {
+        8 => (address as *const u64).read_unaligned(),
+        4 => u64::from((address as *const u32).read_unaligned()),
+        2 => u64::from((address as *const u16).read_unaligned()),
+        1 => u64::from((address as *const u8).read()),
+        _ => {
+            let mut bytes = [0; 8];
+            std::ptr::copy_nonoverlapping(address as *const u8, bytes.as_mut_ptr(), width as usize);
+            u64::from_le_bytes(bytes)
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn poke(address: u64, width: u64, value: u64) {
+    match width {
+        8 => (address as *mut u64).write_unaligned(value),
+        4 => (address as *mut u32).write_unaligned(value as u32),
+        2 => (address as *mut u16).write_unaligned(value as u16),
+        1 => (address as *mut u8).write(value as u8),
+        _ => std::ptr::copy_nonoverlapping(value.to_le_bytes().as_ptr(), address as *mut u8, width as usize),
+    }
+}
+
+/// Before reading a piece: what was not touched since the crash is recorded.
+#[inline(always)]
+unsafe fn before_read(address: u64, width: u64, site: *const Site) {
+    if recovering() {
+        let known = *shadow(address);
+        let wanted = bits(address, width);
+        if known & wanted != wanted {
+            first_touch(address, wanted & !known, site);
+        }
+    }
+}
+
+/// Records the bytes of a line that are read for the first time since the crash, in runs.
+#[cold]
+unsafe fn first_touch(address: u64, mut missing: u64, site: *const Site) {
+    let line = address / LINE_BYTES * LINE_BYTES;
+    *shadow(address) |= missing;
+    while missing != 0 {
+        let start = missing.trailing_zeros();
+        let run = (missing >> start).trailing_ones().min(8);
+        let at = line + u64::from(start);
+        record(Kind::Load, at, run as u8, peek(at, u64::from(run)), site);
+        missing &= !(bits(at, u64::from(run)));
+    }
+}
+
+/// A piece was, or is about to be, overwritten: later reads of it do not come from before the crash.
+#[inline(always)]
+unsafe fn touch(address: u64, width: u64) {
+    if recovering() {
+        *shadow(address) |= bits(address, width);
+    }
+}
+
+/// Loads up to eight bytes.
+#[inline(always)]
+pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
+    if within_line(address, width) {
+        before_read(address, width, site);
+    } else {
+        let first = LINE_BYTES - address % LINE_BYTES;
+        before_read(address, first, site);
+        before_read(address + first, width - first, site);
+    }
+    peek(address, width)
+}
+
+/// Stores up to eight bytes.
+#[inline(always)]
+pub(crate) unsafe fn store(kind: Kind, address: u64, width: u64, value: u64, site: *const Site) {
+    if !recording() {
+        return poke(address, width, value);
+    }
+    if within_line(address, width) {
+        store_piece(kind, address, width, value, site);
+    } else {
+        let first = LINE_BYTES - address % LINE_BYTES;
+        store_piece(kind, address, first, value & (u64::MAX >> (64 - 8 * first)), site);
+        store_piece(kind, address + first, width - first, value >> (8 * first), site);
+    }
+}
+
+#[inline(always)]
+unsafe fn store_piece(kind: Kind, address: u64, width: u64, value: u64, site: *const Site) {
+    poke(address, width, value);
+    touch(address, width);
+    record(kind, address, width as u8, value, site);
+}
+
+/// How far the next piece of a range goes: to the next multiple of eight, or to the end.
+#[inline(always)]
+fn piece(address: u64, left: u64) -> u64 {
+    (8 - address % 8).min(left)
+}
+
+/// Before reading a range of any size.
+pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Site) {
+    if !recovering() {
+        return;
+    }
+    let mut done = 0;
+    while done < bytes {
+        let at = address + done;
+        let width = (LINE_BYTES - at % LINE_BYTES).min(bytes - done);
+        let wanted = if width == LINE_BYTES { u64::MAX } else { bits(at, width) };
+        let missing = wanted & !*shadow(at);
+        if missing != 0 {
+            first_touch(at, missing, site);
+        }
+        done += width;
+    }
+}
+
+/// Stores a range of any size from volatile memory or from PM that was made ready for reading.
+pub(crate) unsafe fn store_range(kind: Kind, address: u64, source: *const u8, bytes: u64, site: *const Site) {
+    if !recording() {
+        std::ptr::copy(source, address as *mut u8, bytes as usize);
+        return;
+    }
+    let overlaps_from_below = (source as u64) < address && address < source as u64 + bytes;
+    if overlaps_from_below {
+        // From the end, so that what is still to be copied is not overwritten.
+        let mut left = bytes;
+        while left > 0 {
+            let end = address + left;
+            let width = (if end % 8 == 0 { 8 } else { end % 8 }).min(left);
+            left -= width;
+            store(kind, address + left, width, peek(source as u64 + left, width), site);
+        }
+        return;
+    }
+    let mut done = 0;
+    while done < bytes {
+        let width = piece(address + done, bytes - done);
+        store(kind, address + done, width, peek(source as u64 + done, width), site);
+        done += width;
+    }
+}
+
+/// Fills a range.
+pub(crate) unsafe fn fill(address: u64, byte: u8, bytes: u64, site: *const Site) {
+    if !recording() {
+        std::ptr::write_bytes(address as *mut u8, byte, bytes as usize);
+        return;
+    }
+    let word = u64::from_le_bytes([byte; 8]);
+    let mut done = 0;
+    while done < bytes {
+        let width = piece(address + done, bytes - done);
+        store(Kind::Store, address + done, width, word & (u64::MAX >> (64 - 8 * width)), site);
+        done += width;
+    }
+}
+
+/// A locked instruction on up to eight bytes: `change` gives the new value, none to store nothing.
+#[inline(always)]
+pub(crate) unsafe fn exchange(
+    address: u64,
+    width: u64,
+    site: *const Site,
+    change: impl FnOnce(u64) -> Option<u64>,
+) -> u64 {
+    let old = load(address, width, site);
+    match change(old) {
+        Some(new) => store(Kind::Rmw, address, width, new & (u64::MAX >> (64 - 8 * width)), site),
+        None if recording() => record(Kind::FailedRmw, address, width as u8, old, site),
+        None => {}
+    }
+    old
+}
+
+/// A flush of the line of `address`.
+#[inline(always)]
+pub(crate) unsafe fn flush(kind: Kind, address: u64, site: *const Site) {
+    if recording() && crashproof_abi::is_pm(address) {
+        let issued = (*crate::session::CONTROL).records;
+        record(kind, address, 0, issued, site);
+    }
+}
+
+/// A fence.
+#[inline(always)]
+pub(crate) unsafe fn fence(kind: Kind, site: *const Site) {
+    if recording() {
+        record(kind, 0, 0, 0, site);
+    }
+}
+
+/// A record that is not an event of the model.
+pub(crate) unsafe fn note(kind: u8, address: u64, value: u64, site: *const Site) {
+    if recording() {
+        append(Record { address, value, site: sites::number(site), thread: thread(), kind, width: 0 });
+    }
+}

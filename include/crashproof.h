@@ -1,0 +1,77 @@
+/*
+ * crashproof.h: persistent memory for programs checked with crashproof.
+ *
+ * Nothing here is needed to check a program that maps its own persistent memory (mmap under the PM path,
+ * libpmem, libpmem2, libpmemobj). It is for small programs, tests and examples:
+ *
+ *     #include <crashproof.h>
+ *
+ *     PERSISTENT long counter;                       // a global in persistent memory
+ *     struct node *head = crashproof_root(sizeof *head);      // the root object, zero at first
+ *     struct node *n = crashproof_alloc(sizeof *n);  // zeroed, starts on a cache line of its own
+ *     crashproof_flush(n, sizeof *n); crashproof_drain();
+ *
+ * After a crash everything is at the same address as before.
+ */
+
+#ifndef CRASHPROOF_H
+#define CRASHPROOF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A global (or static) variable in persistent memory. Its initial value is there before the first run and
+   is not set again afterwards. */
+#define PERSISTENT __attribute__((section("crashproof_pm")))
+
+/* The root object: the same memory in every run, zero until first written. One size, one object. */
+void *crashproof_root(size_t bytes);
+
+/* Zeroed persistent memory, aligned to a cache line; null if there is no more. The allocator itself never
+   loses anything in a crash: what was allocated stays allocated. */
+void *crashproof_alloc(size_t bytes);
+
+/* Gives memory back. It is not handed out again, so that a use after free shows. */
+void crashproof_free(void *object);
+
+/* How many crashes there have been: 0 in the first run. Outside of the checker always 0. */
+uint32_t crashproof_crashes(void);
+
+/* Writes every line of the range back (clwb); effective after crashproof_drain. */
+static inline void crashproof_flush(const void *start, size_t bytes) {
+  uintptr_t line = (uintptr_t)start & ~(uintptr_t)63;
+  for (; line < (uintptr_t)start + bytes; line += 64)
+    __asm__ volatile("clwb %0" : "+m"(*(volatile char *)line));
+}
+
+/* Waits for the write-backs begun before (sfence). */
+static inline void crashproof_drain(void) { __asm__ volatile("sfence" ::: "memory"); }
+
+/* Both: the range is persistent when it returns. */
+static inline void crashproof_persist(const void *start, size_t bytes) {
+  crashproof_flush(start, bytes);
+  crashproof_drain();
+}
+
+/* Like assert, but not removed by NDEBUG, and known to the checker. */
+#define crashproof_assert(condition)                                                                         \
+  ((condition) ? (void)0 : __crashproof_assert_failed(#condition, __FILE__, __LINE__, __func__))
+__attribute__((noreturn)) void __crashproof_assert_failed(const char *condition, const char *file,
+                                                          uint32_t line, const char *function);
+
+/* Around loads that a checksum protects, in recovery: what they read counts only if the checksum matched.
+       crashproof_checksum_begin();
+       int ok = checksum(log, bytes) == log->sum;
+       crashproof_checksum_end(ok); */
+void crashproof_checksum_begin(void);
+void crashproof_checksum_end(int matched);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
