@@ -119,7 +119,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
 }
 
 /// Runs the program once, undisturbed, and records it.
-fn record_run(session: &mut Session, options: &Options) -> Result<Vec<Record>, Error> {
+pub(crate) fn record_run(session: &mut Session, options: &Options) -> Result<Vec<Record>, Error> {
     let control = session.control();
     control.mode = mode::RECORD;
     control.crashes = 0;

@@ -10,6 +10,7 @@
 //! | `tree` | everything recovery was ever seen to do, by what it read |
 //! | `explore` | crashes, walks the tree, runs what is not known yet |
 //! | `failure` | what went wrong, the least that must be lost for it, how to see it again |
+//! | `replay` | shows one failure again |
 //! | `wasted` | flushes and fences that did nothing |
 //!
 //! Recovery is a function of what it reads from before the crash. So the tree of first reads (node: an
@@ -19,6 +20,7 @@
 mod crash;
 mod explore;
 mod failure;
+mod replay;
 mod session;
 mod sites;
 mod timeline;
@@ -27,6 +29,7 @@ mod wasted;
 
 pub use explore::{Options, Report, Statistics, check};
 pub use failure::{Failure, Finding, Place, Related, Role, Token};
+pub use replay::{Replay, replay};
 pub use session::Error;
 pub use sites::{Caller, Source};
 pub use wasted::{Waste, WasteKind};

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "shared memory, and setting up a child process")]
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -52,6 +52,11 @@ pub enum Error {
         /// What it printed last.
         output: String,
     },
+    /// A replay token is for another build of the program.
+    #[error(
+        "the replay token does not fit the program: it was built anew, or its inputs changed\nrun the check again"
+    )]
+    Stale,
     /// The machine is at its limits.
     #[error("{what}: {source}")]
     System {
@@ -103,7 +108,16 @@ fn map(file: &File, bytes: u64) -> Result<MmapMut, Error> {
 
 impl Session {
     /// Starts the program and waits until it is parked.
-    pub(crate) fn start(program: &Path, arguments: &[std::ffi::OsString]) -> Result<Session, Error> {
+    pub(crate) fn start(program: &Path, arguments: &[OsString]) -> Result<Session, Error> {
+        Session::start_under(&[], program, arguments)
+    }
+
+    /// Starts the program with `wrapper` before it on the command line, such as a debugger.
+    pub(crate) fn start_under(
+        wrapper: &[OsString],
+        program: &Path,
+        arguments: &[OsString],
+    ) -> Result<Session, Error> {
         let control = shared_file("crashproof-control", CONTROL_BYTES)?;
         let image = shared_file("crashproof-image", POOL_BYTES)?;
         let trace = shared_file("crashproof-trace", TRACE_BYTES)?;
@@ -118,8 +132,12 @@ impl Session {
             (sites.as_raw_fd(), fd::SITES),
             (output.as_raw_fd(), fd::OUTPUT),
         ];
-        let mut command = Command::new(program);
-        command.args(arguments).env(ENVIRONMENT, VERSION.to_string()).stdin(Stdio::null());
+        let mut words = wrapper.iter().map(OsString::as_os_str).chain([program.as_os_str()]);
+        let mut command = Command::new(words.next().expect("at least the program"));
+        command.args(words).args(arguments).env(ENVIRONMENT, VERSION.to_string());
+        if wrapper.is_empty() {
+            command.stdin(Stdio::null());
+        }
         // Safety: only async-signal-safe calls between fork and exec.
         unsafe {
             command.pre_exec(move || {

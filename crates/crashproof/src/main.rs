@@ -3,6 +3,7 @@
 mod check;
 mod exit;
 mod litmus;
+mod replay;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,8 @@ enum Command {
     /// queries and assertions hold of them, and whether the program is robust, that is, whether a crash leaves
     /// only what a machine without volatile caches could leave.
     Litmus(litmus::Arguments),
+    /// Show one failure that `check` found again, exactly as it was.
+    Replay(replay::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     let result = match &command_line.command {
         Command::Check(arguments) => check::run(arguments),
         Command::Litmus(arguments) => litmus::run(arguments),
+        Command::Replay(arguments) => replay::run(arguments),
     };
     match result {
         Ok(exit) => exit.into(),
