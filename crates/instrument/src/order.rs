@@ -122,6 +122,7 @@ impl Instrumenter<'_> {
                 let lanes = Lanes::Contiguous(call.operand(0));
                 self.scatter(call, call.operand(2), lanes, mask);
             }
+            _ if starts(&["llvm.x86.avx2.gather."]) => self.gather_indexed(call),
             // Nobody keeps a va_list in PM, so this is checked but not worth a warning.
             _ if starts(&["llvm.va_"]) => self.other_intrinsic(call, &name, true),
             _ if starts(&HARMLESS) => {}

@@ -57,6 +57,7 @@ unsafe extern "C" {
     fn cp_append_constructor(module: LLVMModuleRef, function: LLVMValueRef, priority: i32);
     fn cp_call_class(call: LLVMValueRef) -> c_uint;
     fn cp_touches_memory(call: LLVMValueRef) -> bool;
+    fn cp_free_of_effects(call: LLVMValueRef) -> bool;
     fn free(memory: *mut std::ffi::c_void);
 }
 
@@ -553,6 +554,11 @@ impl Value {
         unsafe { cp_touches_memory(self.0) }
     }
 
+    /// Whether a call only computes.
+    pub(crate) fn is_free_of_effects(self) -> bool {
+        unsafe { cp_free_of_effects(self.0) }
+    }
+
     pub(crate) fn argument_count(self) -> u32 {
         unsafe { LLVMGetNumArgOperands(self.0) }
     }
@@ -954,6 +960,14 @@ impl Builder {
                 std::cmp::Ordering::Greater => LLVMBuildTrunc(self.0, value.0, ty.0, NO_NAME),
             }
         })
+    }
+
+    /// Sign-extends an integer, if it is narrower.
+    pub(crate) fn sign_extend(&self, value: Value, ty: Type) -> Value {
+        if value.ty() == ty {
+            return value;
+        }
+        Value(unsafe { LLVMBuildSExt(self.0, value.0, ty.0, NO_NAME) })
     }
 
     pub(crate) fn bit_cast(&self, value: Value, ty: Type) -> Value {

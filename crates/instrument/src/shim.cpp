@@ -256,4 +256,11 @@ bool cp_touches_memory(LLVMValueRef V) {
   return Call->mayReadOrWriteMemory() && !Call->onlyAccessesInaccessibleMemory();
 }
 
+// A call that only computes, and always returns.
+bool cp_free_of_effects(LLVMValueRef V) {
+  auto *Call = cast<CallBase>(unwrap(V));
+  return Call->doesNotAccessMemory() && Call->doesNotThrow() && Call->willReturn() &&
+         !Call->hasFnAttr(Attribute::Convergent);
+}
+
 } // extern "C"
