@@ -4,7 +4,8 @@
 //!
 //! # What it does to a module
 //!
-//! * At the start of the pipeline, persistent globals are replaced by descriptors ([`globals`]).
+//! * At the start of the pipeline, persistent globals are replaced by descriptors ([`globals`]), and
+//!   small library functions of unoptimised code are marked for inlining ([`library`]).
 //! * At its end, also without optimisation, each access that may touch PM gets an inline check of its
 //!   address: volatile memory is accessed by the original instruction, PM by a call into the runtime
 //!   ([`access`], [`groups`], [`bulk`], [`lanes`]). Running last keeps vectorisation and everything else the optimiser
@@ -33,6 +34,7 @@ mod globals;
 mod groups;
 mod instrument;
 mod lanes;
+mod library;
 mod order;
 mod plugin;
 mod provenance;

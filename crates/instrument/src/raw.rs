@@ -127,7 +127,15 @@ fn demangle(name: &str) -> String {
     }
     let result = unsafe { CStr::from_ptr(readable) }.to_string_lossy().into_owned();
     unsafe { free(readable.cast()) };
-    result
+    without_hash(&result).to_owned()
+}
+
+/// Rust's old mangling ends with `::h` and sixteen digits that tell the reader nothing.
+fn without_hash(name: &str) -> &str {
+    match name.rsplit_once("::h") {
+        Some((path, hash)) if hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => path,
+        _ => name,
+    }
 }
 
 impl CpLocation {
@@ -533,6 +541,16 @@ impl Value {
     pub(crate) fn has_function_attribute(self, name: &str) -> bool {
         let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
         !unsafe { LLVMGetEnumAttributeAtIndex(self.0, llvm_sys::LLVMAttributeFunctionIndex, kind) }.is_null()
+    }
+
+    pub(crate) fn remove_function_attribute(self, name: &str) {
+        let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
+        unsafe { LLVMRemoveEnumAttributeAtIndex(self.0, llvm_sys::LLVMAttributeFunctionIndex, kind) };
+    }
+
+    /// Whether a global is invisible outside the program or library it is linked into.
+    pub(crate) fn has_hidden_visibility(self) -> bool {
+        unsafe { LLVMGetVisibility(self.0) == llvm_sys::LLVMVisibility::LLVMHiddenVisibility }
     }
 
     pub(crate) fn has_parameter_attribute(self, index: u32, name: &str) -> bool {

@@ -50,6 +50,8 @@ void test_say(const char *text) { dprintf(1, "%s\n", text); }
 static void say(const struct crashproof_site *site, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+static int is_library(const char *file) { return file[0] == '/' || !strncmp(file, "library/", 8); }
+
 static void say(const struct crashproof_site *site, const char *format, ...) {
   char event[128];
   va_list arguments;
@@ -60,11 +62,16 @@ static void say(const struct crashproof_site *site, const char *format, ...) {
     dprintf(1, "%s at something that is no site\n", event);
     abort();
   }
-  /* Lines of the standard library differ from machine to machine. */
-  if (site->file[0] == '/')
-    dprintf(1, "%-40s in a library", event);
-  else
+  /* Lines of the standard library differ from machine to machine, and tell a user less than the call. */
+  const struct crashproof_frame *caller = site->inlined_at;
+  while (is_library(site->file) && caller && is_library(caller->file))
+    caller = caller->inlined_at;
+  if (!is_library(site->file))
     dprintf(1, "%-40s %s:%u %s", event, site->file, site->line, site->function);
+  else if (caller)
+    dprintf(1, "%-40s %s:%u %s", event, caller->file, caller->line, caller->function);
+  else
+    dprintf(1, "%-40s in a library", event);
   if (getenv("TEST_INLINED"))
     for (const struct crashproof_frame *f = site->inlined_at; f; f = f->inlined_at)
       dprintf(1, " < %s:%u", f->function, f->line);
