@@ -79,12 +79,18 @@ fn rustc_options(toolchain: &Toolchain, level: &str) -> Result<Vec<OsString>, Er
         "-Clinker-plugin-lto".into(),
         joined("-Clinker=", &toolchain.clang),
         "-Clink-arg=-fuse-ld=lld".into(),
-        joined("-Clink-arg=-Wl,--load-pass-plugin=", &toolchain.plugin),
-        format!("-Clink-arg=-Wl,--lto-newpm-passes={pipeline}").into(),
         joined("-Clink-arg=", runtime),
     ];
+    // Not -Wl, which splits at commas.
+    let mut to_linker = |option: OsString| {
+        let mut argument = OsString::from("-Clink-arg=");
+        argument.push(option);
+        options.extend(["-Clink-arg=-Xlinker".into(), argument]);
+    };
+    to_linker(joined("--load-pass-plugin=", &toolchain.plugin));
+    to_linker(format!("--lto-newpm-passes={pipeline}").into());
     if let Some(directory) = runtime.parent() {
-        options.push(joined("-Clink-arg=-Wl,-rpath,", directory));
+        to_linker(joined("-rpath=", directory));
     }
     Ok(options)
 }
@@ -125,6 +131,10 @@ pub fn wrapped(arguments: &[OsString], toolchain: &Toolchain) -> Result<Vec<OsSt
         result.extend(words);
     }
     result.extend(rustc_options(toolchain, &level)?);
+    if level == "0" {
+        // Library code can be inlined into its callers, for the sake of reports, only within a unit.
+        result.push("-Ccodegen-units=1".into());
+    }
     if !debug_info {
         result.push("-Cdebuginfo=line-tables-only".into());
     }

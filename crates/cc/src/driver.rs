@@ -91,7 +91,8 @@ fn link_runtime(command: &mut Command, request: &Request, runtime: &Path) -> Res
     // A language given by -x is meant for sources.
     command.args(["-x", "none"]).arg(runtime);
     if let Some(directory) = runtime.parent().filter(|_| !is_archive) {
-        command.arg(joined("-Wl,-rpath,", directory));
+        // Not -Wl, which splits at commas.
+        command.arg("-Xlinker").arg(joined("-rpath=", directory));
     }
     Ok(())
 }
