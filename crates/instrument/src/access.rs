@@ -51,9 +51,11 @@ impl Instrumenter<'_> {
                 None
             });
         }
+        // All joins first: the members may have computations between them by now.
         for (member, result) in members.iter().zip(results) {
-            self.join(*member, result, rare, usual);
+            self.join(first, *member, result, rare, usual);
         }
+        members.iter().for_each(|member| member.move_before(usual));
     }
 
     fn plain_site(&mut self, access: Value) -> Value {

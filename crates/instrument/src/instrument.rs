@@ -214,20 +214,28 @@ impl Instrumenter<'_> {
         self.builder.before(rare);
         self.builder.locate(instruction.debug_location());
         let from_runtime = slow(self);
-        self.join(instruction, from_runtime, rare, usual);
+        self.join(instruction, instruction, from_runtime, rare, usual);
+        instruction.move_before(usual);
         usual
     }
 
-    /// Moves an instruction into the usual arm of a split, and joins its result with that of the other.
-    pub(crate) fn join(&self, instruction: Value, other: Option<Value>, rare: Value, usual: Value) {
+    /// Joins the result of an instruction, about to move to the usual arm of a split, with that of the
+    /// other arm. `place` is where the arms meet.
+    pub(crate) fn join(
+        &self,
+        place: Value,
+        instruction: Value,
+        other: Option<Value>,
+        rare: Value,
+        usual: Value,
+    ) {
         if let Some(value) = other.filter(|_| instruction.has_uses()) {
-            self.builder.before(instruction);
+            self.builder.before(place);
             let phi = self.builder.phi(instruction.ty());
             instruction.replace_uses_with(phi);
             phi.add_incoming(value, rare.block());
             phi.add_incoming(instruction, usual.block());
         }
-        instruction.move_before(usual);
     }
 
     /// Flags of a site that come from the source language.

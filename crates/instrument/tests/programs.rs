@@ -199,4 +199,5 @@ programs! {
     exceptions: "exceptions.cpp",
     grouped: "grouped.c",
     list_append: "list.c",
+    walk: "walk.c",
 }
