@@ -120,6 +120,22 @@ impl Instrumenter<'_> {
         self.store_to(call, call.operand(1), call.operand(0), 0, Manner::NonTemporal);
     }
 
+    /// `movdir64b`: reads a line from anywhere and stores it non-temporally.
+    pub(crate) fn direct_store_line(&mut self, call: Value) {
+        let (to, from) = (call.operand(0), call.operand(1));
+        self.unknown_if_pm(call, &[from], "movdir64b from PM", true);
+        if self.is_volatile_memory(to) {
+            return;
+        }
+        let site = self.sites.of(call, What { kind: kind::NT_STORE, size: 64, ..What::default() });
+        let pm = self.is_pm(to, call);
+        self.divert(call, pm, |this| {
+            let bytes = this.module.i64.number(64);
+            this.runtime.call(&this.builder, "nt_store_n", &[to, from, bytes, site]);
+            None
+        });
+    }
+
     fn store_to(&mut self, store: Value, value: Value, pointer: Value, flags: u32, manner: Manner) {
         if self.is_volatile_memory(pointer) {
             match manner {

@@ -105,6 +105,7 @@ impl Instrumenter<'_> {
             }
             "llvm.x86.sse3.ldu.dq" | "llvm.x86.avx.ldu.dq.256" => self.load_from(call, call.operand(0), 0),
             "llvm.x86.directstore32" | "llvm.x86.directstore64" => self.direct_store(call),
+            "llvm.x86.movdir64b" => self.direct_store_line(call),
             _ if starts(&["llvm.x86.movrs", "llvm.x86.avx10.vmovrs"]) => {
                 self.load_from(call, call.operand(0), 0);
             }

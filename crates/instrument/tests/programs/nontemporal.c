@@ -1,5 +1,5 @@
 // Non-temporal stores, as far as the processor has instructions for them.
-// flags: -mavx -mmovdiri
+// flags: -mavx -mmovdiri -mmovdir64b
 // needs: avx
 #include "test.h"
 #include <immintrin.h>
@@ -11,6 +11,8 @@ __attribute__((noinline)) static void all(char *p, float f, double d) {
   _mm256_stream_ps((float *)(p + 32), _mm256_set1_ps(1.0f));
   _directstoreu_u64(p + 64, 4);
   __builtin_nontemporal_store(p, (char **)(p + 72));
+  char line[64] __attribute__((aligned(64))) = "a line";
+  _movdir64b(p + 128, line);
   // There is no such instruction for these: plain stores.
   __builtin_nontemporal_store((char)5, p + 80);
   __builtin_nontemporal_store(f, (float *)(p + 84));
