@@ -90,7 +90,12 @@ pub(crate) fn operands(constraints: &str) -> Vec<Operand> {
     let mut all = Vec::new();
     let mut arguments = 0;
     for constraint in constraints.split(',') {
-        if constraint.starts_with('~') || constraint.starts_with('!') || constraint.is_empty() {
+        if constraint.starts_with('~') || constraint.is_empty() {
+            continue;
+        }
+        if constraint.starts_with('!') {
+            // A label to jump to: counted, but no argument.
+            all.push(Operand { memory: false, output: true, tied: None, register: None, argument: None });
             continue;
         }
         let output = constraint.starts_with('=');

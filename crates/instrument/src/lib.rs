@@ -4,10 +4,11 @@
 //!
 //! # What it does to a module
 //!
-//! * At the start of the pipeline, persistent globals are replaced by descriptors ([`globals`]).
+//! * At the start of the pipeline, persistent globals are replaced by descriptors ([`globals`]), and
+//!   small library functions of unoptimised code are marked for inlining ([`library`]).
 //! * At its end, also without optimisation, each access that may touch PM gets an inline check of its
 //!   address: volatile memory is accessed by the original instruction, PM by a call into the runtime
-//!   ([`access`], [`bulk`], [`lanes`]). Running last keeps vectorisation and everything else the optimiser
+//!   ([`access`], [`groups`], [`bulk`], [`lanes`]). Running last keeps vectorisation and everything else the optimiser
 //!   does: what is checked is the program that would have run.
 //! * Flushes, fences and inline assembly become calls ([`order`], [`asm`], [`assembly`]).
 //! * A constructor registers the table of source places ([`sites`]).
@@ -30,8 +31,10 @@ mod asm;
 mod assembly;
 mod bulk;
 mod globals;
+mod groups;
 mod instrument;
 mod lanes;
+mod library;
 mod order;
 mod plugin;
 mod provenance;

@@ -57,6 +57,7 @@ unsafe extern "C" {
     fn cp_append_constructor(module: LLVMModuleRef, function: LLVMValueRef, priority: i32);
     fn cp_call_class(call: LLVMValueRef) -> c_uint;
     fn cp_touches_memory(call: LLVMValueRef) -> bool;
+    fn cp_free_of_effects(call: LLVMValueRef) -> bool;
     fn free(memory: *mut std::ffi::c_void);
 }
 
@@ -126,7 +127,15 @@ fn demangle(name: &str) -> String {
     }
     let result = unsafe { CStr::from_ptr(readable) }.to_string_lossy().into_owned();
     unsafe { free(readable.cast()) };
-    result
+    without_hash(&result).to_owned()
+}
+
+/// Rust's old mangling ends with `::h` and sixteen digits that tell the reader nothing.
+fn without_hash(name: &str) -> &str {
+    match name.rsplit_once("::h") {
+        Some((path, hash)) if hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => path,
+        _ => name,
+    }
 }
 
 impl CpLocation {
@@ -534,6 +543,16 @@ impl Value {
         !unsafe { LLVMGetEnumAttributeAtIndex(self.0, llvm_sys::LLVMAttributeFunctionIndex, kind) }.is_null()
     }
 
+    pub(crate) fn remove_function_attribute(self, name: &str) {
+        let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
+        unsafe { LLVMRemoveEnumAttributeAtIndex(self.0, llvm_sys::LLVMAttributeFunctionIndex, kind) };
+    }
+
+    /// Whether a global is invisible outside the program or library it is linked into.
+    pub(crate) fn has_hidden_visibility(self) -> bool {
+        unsafe { LLVMGetVisibility(self.0) == llvm_sys::LLVMVisibility::LLVMHiddenVisibility }
+    }
+
     pub(crate) fn has_parameter_attribute(self, index: u32, name: &str) -> bool {
         let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
         !unsafe { LLVMGetEnumAttributeAtIndex(self.0, index + 1, kind) }.is_null()
@@ -551,6 +570,11 @@ impl Value {
     /// Whether a call may read or write memory the program can see.
     pub(crate) fn touches_memory(self) -> bool {
         unsafe { cp_touches_memory(self.0) }
+    }
+
+    /// Whether a call only computes.
+    pub(crate) fn is_free_of_effects(self) -> bool {
+        unsafe { cp_free_of_effects(self.0) }
     }
 
     pub(crate) fn argument_count(self) -> u32 {
@@ -954,6 +978,14 @@ impl Builder {
                 std::cmp::Ordering::Greater => LLVMBuildTrunc(self.0, value.0, ty.0, NO_NAME),
             }
         })
+    }
+
+    /// Sign-extends an integer, if it is narrower.
+    pub(crate) fn sign_extend(&self, value: Value, ty: Type) -> Value {
+        if value.ty() == ty {
+            return value;
+        }
+        Value(unsafe { LLVMBuildSExt(self.0, value.0, ty.0, NO_NAME) })
     }
 
     pub(crate) fn bit_cast(&self, value: Value, ty: Type) -> Value {
