@@ -26,6 +26,8 @@ pub struct Options {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
+    /// What to call the program in replay tokens, if not by its path: the source it was built from.
+    pub built_from: Option<PathBuf>,
     /// Whether caches survive.
     pub platform: Platform,
     /// Recoveries to run at most.
@@ -44,6 +46,7 @@ impl Options {
         Options {
             program,
             arguments,
+            built_from: None,
             platform: Platform::Adr,
             max_recoveries: None,
             max_time: None,
@@ -387,7 +390,13 @@ impl Explorer<'_> {
         }
         let token = Token {
             v: 1,
-            program: self.options.program.to_string_lossy().into_owned(),
+            program: self
+                .options
+                .built_from
+                .as_ref()
+                .unwrap_or(&self.options.program)
+                .to_string_lossy()
+                .into_owned(),
             arguments: self
                 .options
                 .arguments

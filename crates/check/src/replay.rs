@@ -21,9 +21,9 @@ pub struct Replay {
     pub output: String,
 }
 
-/// Replays the failure that a token names, under a debugger if one is given.
-pub fn replay(token: &Token, debugger: Option<&[OsString]>) -> Result<Replay, Error> {
-    let program = PathBuf::from(&token.program);
+/// Replays the failure that a token names, under a debugger if one is given. `program` is the token's, built
+/// again if the token names a source.
+pub fn replay(token: &Token, program: PathBuf, debugger: Option<&[OsString]>) -> Result<Replay, Error> {
     let arguments: Vec<OsString> = token.arguments.iter().map(OsString::from).collect();
     let options = Options::new(program.clone(), arguments.clone());
     let mut session = Session::start(&program, &arguments)?;

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The program, built with crashproof.
+    /// The program, built with `crashproof cc`, `c++` or `cargo`; or one C or C++ source file.
     #[arg(value_name = "PROGRAM")]
     program: PathBuf,
 
@@ -52,7 +52,16 @@ enum Format {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
-    let mut options = Options::new(arguments.program.clone(), arguments.arguments.clone());
+    let built = match crate::build::if_source(&arguments.program) {
+        Ok(built) => built,
+        Err(message) => {
+            anstream::eprintln!("crashproof: {message}");
+            return Ok(Exit::Usage);
+        }
+    };
+    let program = built.as_ref().map_or(&arguments.program, |built| &built.program);
+    let mut options = Options::new(program.clone(), arguments.arguments.clone());
+    options.built_from = built.as_ref().map(|_| arguments.program.clone());
     options.max_recoveries = arguments.max_recoveries;
     options.max_time = arguments.time.map(Duration::from_secs);
     options.platform = if arguments.eadr { Platform::Eadr } else { Platform::Adr };

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use clap::Args;
 use crashproof_check::Token;
@@ -42,7 +43,16 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
         return Ok(Exit::Usage);
     };
     let debugger: Vec<OsString> = DEBUGGER.iter().map(OsString::from).collect();
-    let replay = match crashproof_check::replay(&token, arguments.debug.then_some(&debugger[..])) {
+    let named = PathBuf::from(&token.program);
+    let built = match crate::build::if_source(&named) {
+        Ok(built) => built,
+        Err(message) => {
+            anstream::eprintln!("crashproof: {message}");
+            return Ok(Exit::Usage);
+        }
+    };
+    let program = built.as_ref().map_or(named, |built| built.program.clone());
+    let replay = match crashproof_check::replay(&token, program, arguments.debug.then_some(&debugger[..])) {
         Ok(replay) => replay,
         Err(error) => {
             anstream::eprintln!("crashproof: {error}");
