@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crashproof_protocol::{ARENA, Patch, Record, mode, record};
+use crashproof_protocol::{ARENA, CRASHES_ADDRESS, Patch, Record, mode, record};
 use num_bigint::BigUint;
 use px86::storage::CachedStore;
 use px86::{Kind, Line, Platform};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
-use crate::crash::{Content, apply, contents, value};
-use crate::failure::{Failure, Finding, Related, Role, Token, store_text};
+use crate::crash::{Content, CrashState, Later, Revealed, value};
+use crate::failure::{Failure, Finding, Related, Role, Token, TokenCrash, store_text};
 use crate::session::{Ending, Error, Session};
 use crate::sites::Sites;
 use crate::timeline::Timeline;
@@ -30,6 +32,8 @@ pub struct Options {
     pub built_from: Option<PathBuf>,
     /// Whether caches survive.
     pub platform: Platform,
+    /// How many crashes in a row, 1 to [`crate::MAX_CRASHES`]: from 2 on recovery is crashed too.
+    pub crashes: usize,
     /// Recoveries to run at most.
     pub max_recoveries: Option<u64>,
     /// Time to spend at most.
@@ -48,6 +52,7 @@ impl Options {
             arguments,
             built_from: None,
             platform: Platform::Adr,
+            crashes: 1,
             max_recoveries: None,
             max_time: None,
             max_records: 50_000_000,
@@ -86,6 +91,8 @@ pub struct Report {
     pub waste: Vec<Waste>,
     /// Why the check is not complete; empty if it is.
     pub unknown: Vec<String>,
+    /// How many crashes in a row were tried.
+    pub crashes: usize,
     /// Figures.
     pub statistics: Statistics,
 }
@@ -108,6 +115,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         tree: Tree::new(),
         findings: BTreeMap::new(),
         unknown: Vec::new(),
+        recoveries_crashed: FxHashSet::default(),
         statistics: Statistics { events: records.len() as u64, recording, ..Statistics::default() },
         started,
     };
@@ -118,7 +126,13 @@ pub fn check(options: &Options) -> Result<Report, Error> {
     statistics.exploring = started.elapsed() - recording;
     let mut findings: Vec<Finding> = explorer.findings.into_values().collect();
     findings.sort_by_key(|finding| finding.lost);
-    Ok(Report { findings, waste: wasted(&records, &sites), unknown: explorer.unknown, statistics })
+    Ok(Report {
+        findings,
+        waste: wasted(&records, &sites),
+        unknown: explorer.unknown,
+        crashes: options.crashes,
+        statistics,
+    })
 }
 
 /// Runs the program once, undisturbed, and records it.
@@ -152,6 +166,8 @@ struct Explorer<'a> {
     /// By what is wrong: the failure, and the place of the first lost store.
     findings: BTreeMap<(String, u32), Finding>,
     unknown: Vec<String>,
+    /// Recoveries that were crashed, by behaviour and what they ran on: each once.
+    recoveries_crashed: FxHashSet<u64>,
     statistics: Statistics,
     started: Instant,
 }
@@ -186,24 +202,29 @@ impl Explorer<'_> {
 
     fn run(&mut self) -> Result<(), Error> {
         let mut timeline = Timeline::new(self.options.platform, ARENA.base);
+        let records = self.records;
         loop {
-            if timeline.is_crash_point(self.records) {
-                self.statistics.failure_points += 1;
-                self.statistics.eager_states += timeline.eager_states();
-                let mut refined = FxHashMap::default();
-                let mut reads = Reads::new();
-                match self.walk(&timeline, ROOT, &mut refined, &mut reads, true) {
+            if timeline.is_crash_point(records) {
+                let state = CrashState { first: &timeline, later: Vec::new() };
+                match self.crash(&state) {
                     Ok(()) => {}
                     Err(Stop::Limit) => return Ok(()),
                     Err(Stop::Error(error)) => return Err(error),
                 }
                 timeline.crashed();
             }
-            let Some(next) = self.records.get(timeline.at) else { return Ok(()) };
+            let Some(next) = records.get(timeline.at) else { return Ok(()) };
             for store in timeline.advance(next) {
                 self.session.set_image(store.event.address, store.event.width, store.event.value);
             }
         }
+    }
+
+    /// The power fails: follows recovery into everything it may do.
+    fn crash(&mut self, state: &CrashState) -> Result<(), Stop> {
+        self.statistics.failure_points += 1;
+        self.statistics.eager_states += state.timelines().map(Timeline::eager_states).product::<BigUint>();
+        self.walk(state, ROOT, &mut Revealed::default(), &mut Reads::new(), true)
     }
 
     /// Follows recovery from a node of the tree into everything it may do after this crash.
@@ -211,9 +232,9 @@ impl Explorer<'_> {
     /// `known` says whether everything on the way here was known before.
     fn walk(
         &mut self,
-        timeline: &Timeline,
+        state: &CrashState,
         mut at: NodeId,
-        refined: &mut FxHashMap<Line, Vec<Content>>,
+        revealed: &mut Revealed,
         reads: &mut Reads,
         mut known: bool,
     ) -> Result<(), Stop> {
@@ -222,7 +243,7 @@ impl Explorer<'_> {
             match &self.tree.nodes[at] {
                 Node::Unknown => {
                     known = false;
-                    self.recover(timeline, refined)?;
+                    self.recover(state, revealed)?;
                     if matches!(self.tree.nodes[at], Node::Unknown) {
                         // It went another way although it read the same; that is noted.
                         break;
@@ -231,21 +252,28 @@ impl Explorer<'_> {
                 Node::Leaf(outcome) => {
                     let outcome = *outcome;
                     self.statistics.recoveries_saved += u64::from(known);
-                    self.leaf(timeline, outcome, refined, reads);
+                    self.leaf(state, outcome, revealed, reads);
+                    self.crash_recovery(state, outcome, revealed)?;
                     break;
                 }
                 &Node::Read { address, width, site, .. } => {
                     let line = Line::containing(address);
-                    if !timeline.open_lines().contains(&line) {
-                        let value = self.session.image_value(address, width);
+                    let certain = if address == CRASHES_ADDRESS {
+                        Some(state.crashes() as u64)
+                    } else if !state.is_open(line) {
+                        Some(self.session.image_value(address, width))
+                    } else {
+                        None
+                    };
+                    if let Some(value) = certain {
                         reads.push((site, address, width, value));
                         at = self.tree.follow(at, value);
                         continue;
                     }
-                    let before = refined.get(&line).cloned();
+                    let before = revealed.get(&line).cloned();
                     let all = match &before {
                         Some(contents) => contents.clone(),
-                        None => contents(timeline.execution(), line, self.session.image_line(line)),
+                        None => state.contents(line, self.session.image_line(line)),
                     };
                     let groups = group(&all, address, width);
                     if let [(value, _)] = groups[..] {
@@ -254,15 +282,15 @@ impl Explorer<'_> {
                         continue;
                     }
                     for (value, contents) in groups {
-                        refined.insert(line, contents);
+                        revealed.insert(line, contents);
                         reads.push((site, address, width, value));
                         let next = self.tree.follow(at, value);
-                        self.walk(timeline, next, refined, reads, known)?;
+                        self.walk(state, next, revealed, reads, known)?;
                         reads.pop();
                     }
                     match before {
-                        Some(contents) => refined.insert(line, contents),
-                        None => refined.remove(&line),
+                        Some(contents) => revealed.insert(line, contents),
+                        None => revealed.remove(&line),
                     };
                     break;
                 }
@@ -272,8 +300,50 @@ impl Explorer<'_> {
         Ok(())
     }
 
+    /// Crashes a recovery in its turn, everywhere it matters, if so many crashes are wanted.
+    fn crash_recovery(
+        &mut self,
+        state: &CrashState,
+        outcome: usize,
+        revealed: &Revealed,
+    ) -> Result<(), Stop> {
+        let Some(records) = self.tree.outcomes[outcome].writes.clone() else { return Ok(()) };
+        if state.crashes() >= self.options.crashes {
+            return Ok(());
+        }
+        let mut hasher = FxHasher::default();
+        (outcome, state.crashes()).hash(&mut hasher);
+        let mut lines: Vec<Line> = state.open_lines().into_iter().collect();
+        lines.sort_unstable();
+        for line in lines {
+            let contents = match revealed.get(&line) {
+                Some(contents) => contents.clone(),
+                None => state.contents(line, self.session.image_line(line)),
+            };
+            line.hash(&mut hasher);
+            contents.iter().for_each(|content| content.bytes.hash(&mut hasher));
+        }
+        if !self.recoveries_crashed.insert(hasher.finish()) {
+            return Ok(());
+        }
+        let mut timeline = Timeline::new(self.options.platform, state.arena_end());
+        let mut persisted: FxHashMap<Line, Vec<CachedStore>> = FxHashMap::default();
+        loop {
+            if timeline.is_crash_point(&records) {
+                let mut again = state.clone();
+                again.later.push(Later { revealed, timeline: &timeline, persisted: &persisted });
+                self.crash(&again)?;
+                timeline.crashed();
+            }
+            let Some(next) = records.get(timeline.at) else { return Ok(()) };
+            for store in timeline.advance(next) {
+                persisted.entry(Line::containing(store.event.address)).or_default().push(store);
+            }
+        }
+    }
+
     /// Runs recovery with contents that agree with what it is to read; adds what it did to the tree.
-    fn recover(&mut self, timeline: &Timeline, refined: &FxHashMap<Line, Vec<Content>>) -> Result<(), Stop> {
+    fn recover(&mut self, state: &CrashState, revealed: &Revealed) -> Result<(), Stop> {
         let limit = |what: String, unknown: &mut Vec<String>| {
             unknown.push(what);
             Stop::Limit
@@ -288,21 +358,21 @@ impl Explorer<'_> {
         if self.options.max_time.is_some_and(|most| self.started.elapsed() >= most) {
             return Err(limit("stopped after the time allowed (--time)".into(), &mut self.unknown));
         }
-        let patches: Vec<Patch> = timeline
+        let patches: Vec<Patch> = state
             .open_lines()
-            .iter()
-            .map(|&line| {
-                let bytes = match refined.get(&line) {
-                    Some(contents) => most_kept(contents).bytes,
-                    None => latest(timeline, line, self.session.image_line(line)),
+            .into_iter()
+            .map(|line| {
+                let contents = match revealed.get(&line) {
+                    Some(contents) => contents.clone(),
+                    None => state.contents(line, self.session.image_line(line)),
                 };
-                Patch { address: line.start(), bytes }
+                Patch { address: line.start(), bytes: Content::most_kept(&contents).bytes }
             })
             .collect();
         let control = self.session.control();
         control.mode = mode::RECOVER;
-        control.crashes = 1;
-        control.arena_end = timeline.arena_end;
+        control.crashes = state.crashes() as u32;
+        control.arena_end = state.arena_end();
         control.max_records = (self.records.len() as u64 * 20 + 1_000_000).min(self.options.max_records);
         control.max_cpu_seconds = self.options.max_cpu_seconds;
         let ending = self.session.run(&patches)?;
@@ -310,7 +380,10 @@ impl Explorer<'_> {
         let output = if ending == Ending::Exit(0) { String::new() } else { self.session.output_tail() };
         let records = self.session.records().to_vec();
         self.note_unknown(&records);
-        if let Err(diverged) = self.tree.add(&records, Outcome { ending, output }) {
+        let stores = |record: &Record| record.event_kind().is_some_and(Kind::stores);
+        let writes =
+            (self.options.crashes > 1 && records.iter().any(stores)).then(|| Rc::new(records.clone()));
+        if let Err(diverged) = self.tree.add(&records, Outcome { ending, output, writes }) {
             let place = |read: Option<(u64, u32)>| match read {
                 Some((address, site)) => {
                     let place = self.sites.get(site);
@@ -331,22 +404,76 @@ impl Explorer<'_> {
     }
 
     /// Recovery ended; if it failed, that is a finding.
-    fn leaf(
-        &mut self,
-        timeline: &Timeline,
-        outcome: usize,
-        refined: &FxHashMap<Line, Vec<Content>>,
-        reads: &Reads,
-    ) {
+    fn leaf(&mut self, state: &CrashState, outcome: usize, revealed: &Revealed, reads: &Reads) {
         let outcome = &self.tree.outcomes[outcome];
         let Some(failure) = Failure::of(outcome.ending) else { return };
+        let mut told =
+            Told { sites: self.sites, lost: 0, first_lost: None, places: Vec::new(), crashes: Vec::new() };
+        let mut crash_site = 0;
+        for (level, timeline) in state.timelines().enumerate() {
+            // What recovery read later says most about what every execution lost.
+            let revealed = state.later.get(level).map_or(revealed, |later| later.revealed);
+            crash_site = told.execution(level, timeline, revealed);
+        }
+        let first = told.first_lost.unwrap_or(crash_site);
+        let key = (format!("{failure:?}"), first);
+        if let Some(known) = self.findings.get_mut(&key) {
+            known.count += 1;
+            if (known.crashes, known.lost) <= (state.crashes(), told.lost) {
+                return;
+            }
+        }
+        told.reads(revealed, reads);
+        let program = self.options.built_from.as_ref().unwrap_or(&self.options.program);
+        let token = Token {
+            v: 1,
+            program: program.to_string_lossy().into_owned(),
+            arguments: self
+                .options
+                .arguments
+                .iter()
+                .map(|text| text.to_string_lossy().into_owned())
+                .collect(),
+            crashes: told.crashes,
+        };
+        let count = self.findings.get(&key).map_or(1, |known| known.count);
+        let finding = Finding {
+            failure,
+            place: self.sites.get(first).clone(),
+            lost: told.lost,
+            crashes: state.crashes(),
+            related: told.places,
+            output: outcome.output.clone(),
+            replay: token.encode(),
+            count,
+        };
+        self.findings.insert(key, finding);
+    }
+}
+
+/// A failure, told from the first execution on.
+struct Told<'a> {
+    sites: &'a Sites,
+    lost: usize,
+    first_lost: Option<u32>,
+    places: Vec<Related>,
+    crashes: Vec<TokenCrash>,
+}
+
+impl Told<'_> {
+    fn add(&mut self, role: Role, site: u32, message: String) {
+        self.places.push(Related { role, place: self.sites.get(site).clone(), message });
+    }
+
+    /// Tells of one execution and its crash; gives the site at which it crashed.
+    fn execution(&mut self, level: usize, timeline: &Timeline, revealed: &Revealed) -> u32 {
         let mut lost: Vec<&CachedStore> = Vec::new();
         let mut survived: Vec<&CachedStore> = Vec::new();
         let mut kept = Vec::new();
-        for (&line, contents) in refined {
+        for (&line, contents) in revealed {
             let Some(history) = timeline.execution().line(line) else { continue };
             let stores = history.stores();
-            let count = most_kept(contents).kept;
+            let count = (Content::most_kept(contents).kept[level] as usize).min(stores.len());
             survived.extend(&stores[..count]);
             lost.extend(&stores[count..]);
             if count < stores.len() {
@@ -356,67 +483,36 @@ impl Explorer<'_> {
         lost.sort_by_key(|store| store.at);
         survived.sort_by_key(|store| store.at);
         kept.sort_unstable();
-        let crash_site =
-            self.records.get(timeline.at).or(self.records.last()).map_or(0, |record| record.site);
-        let first = lost.first().map_or(crash_site, |store| store.event.site.0);
-        let key = (format!("{failure:?}"), first);
-        if let Some(known) = self.findings.get_mut(&key) {
-            known.count += 1;
-            if known.lost <= lost.len() {
-                return;
+        self.lost += lost.len();
+        if self.first_lost.is_none() {
+            self.first_lost = lost.first().map(|store| store.event.site.0);
+        }
+        lost.iter().for_each(|store| self.add(Role::Lost, store.event.site.0, store_text(store)));
+        if let Some(store) = survived.last() {
+            self.add(Role::Survived, store.event.site.0, store_text(store));
+        }
+        let (site, at_end) = timeline.next_site();
+        let again = if level == 0 { "" } else { "again, in recovery, " };
+        let where_ = if at_end { "at the end of the run" } else { "just before this" };
+        self.add(Role::Crash, site, format!("the power fails {again}{where_}"));
+        self.crashes.push(TokenCrash { at: timeline.at, kept });
+        site
+    }
+
+    /// Tells what the last recovery read that it might have read differently, and what it read last.
+    fn reads(&mut self, revealed: &Revealed, reads: &Reads) {
+        let last = reads.len().wrapping_sub(1);
+        for (index, &(site, address, width, value)) in reads.iter().enumerate() {
+            let chosen = revealed.contains_key(&Line::containing(address));
+            if chosen || index == last {
+                let bytes = if width == 1 { "byte" } else { "bytes" };
+                self.add(
+                    Role::Read,
+                    site,
+                    format!("recovery reads {width} {bytes} at {address:#x}: {value:#x}"),
+                );
             }
         }
-        let related =
-            |role, site: u32, message: String| Related { role, place: self.sites.get(site).clone(), message };
-        let mut places: Vec<Related> = Vec::new();
-        places.extend(lost.iter().map(|store| related(Role::Lost, store.event.site.0, store_text(store))));
-        places.extend(
-            survived.last().map(|store| related(Role::Survived, store.event.site.0, store_text(store))),
-        );
-        let crash_text = match timeline.at == self.records.len() {
-            true => "the power fails at the end of the run",
-            false => "the power fails just before this",
-        };
-        places.push(related(Role::Crash, crash_site, crash_text.into()));
-        for &(site, address, width, value) in reads {
-            if refined.contains_key(&Line::containing(address)) {
-                let text = format!("recovery reads {width} bytes at {address:#x}: {value:#x}");
-                places.push(related(Role::Read, site, text));
-            }
-        }
-        if let Some(&(site, address, _, value)) = reads.last() {
-            let text = format!("the last it read from before the crash was {value:#x} at {address:#x}");
-            places.push(related(Role::Read, site, text));
-        }
-        let token = Token {
-            v: 1,
-            program: self
-                .options
-                .built_from
-                .as_ref()
-                .unwrap_or(&self.options.program)
-                .to_string_lossy()
-                .into_owned(),
-            arguments: self
-                .options
-                .arguments
-                .iter()
-                .map(|text| text.to_string_lossy().into_owned())
-                .collect(),
-            at: timeline.at,
-            kept,
-        };
-        let count = self.findings.get(&key).map_or(1, |known| known.count);
-        let finding = Finding {
-            failure,
-            place: self.sites.get(first).clone(),
-            lost: lost.len(),
-            related: places,
-            output: outcome.output.clone(),
-            replay: token.encode(),
-            count,
-        };
-        self.findings.insert(key, finding);
     }
 }
 
@@ -431,16 +527,4 @@ fn group(all: &[Content], address: u64, width: u8) -> Vec<(u64, Vec<Content>)> {
         }
     }
     groups
-}
-
-fn most_kept(contents: &[Content]) -> &Content {
-    contents.iter().max_by_key(|content| content.kept).expect("a line holds something")
-}
-
-/// What an open line holds if nothing of it is lost.
-fn latest(timeline: &Timeline, line: Line, mut bytes: crate::crash::Bytes) -> crate::crash::Bytes {
-    if let Some(history) = timeline.execution().line(line) {
-        history.stores().iter().for_each(|store| apply(&mut bytes, store));
-    }
-    bytes
 }

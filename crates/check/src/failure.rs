@@ -91,7 +91,9 @@ pub struct Finding {
     pub place: Place,
     /// How many stores must be lost for it.
     pub lost: usize,
-    /// The stores, loads and the crash that are part of it, in the order they happened.
+    /// How many crashes in a row it takes.
+    pub crashes: usize,
+    /// The stores, loads and crashes that are part of it, in the order they happened.
     pub related: Vec<Related>,
     /// The end of what recovery printed.
     pub output: String,
@@ -110,7 +112,14 @@ pub struct Token {
     pub program: String,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// How many records had taken effect when the crash came.
+    /// The crashes, first to last.
+    pub crashes: Vec<TokenCrash>,
+}
+
+/// One crash of a [`Token`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenCrash {
+    /// How many records had taken effect when it came.
     pub at: usize,
     /// Lines of which stores were lost: number, and how many of its open stores were kept.
     pub kept: Vec<(u64, usize)>,

@@ -27,8 +27,9 @@ mod timeline;
 mod tree;
 mod wasted;
 
+pub use crash::MAX_CRASHES;
 pub use explore::{Options, Report, Statistics, check};
-pub use failure::{Failure, Finding, Place, Related, Role, Token};
+pub use failure::{Failure, Finding, Place, Related, Role, Token, TokenCrash};
 pub use replay::{Replay, replay};
 pub use session::Error;
 pub use sites::{Caller, Source};

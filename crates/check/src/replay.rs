@@ -1,10 +1,13 @@
 //! Shows one failure again: the same crash, the same losses, the same recovery.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crashproof_protocol::{ARENA, Patch, mode};
+use px86::storage::CachedStore;
 use px86::{Line, Platform};
+use rustc_hash::FxHashMap;
 
 use crate::crash::apply;
 use crate::explore::{Options, record_run};
@@ -27,39 +30,62 @@ pub fn replay(token: &Token, program: PathBuf, debugger: Option<&[OsString]>) ->
     let arguments: Vec<OsString> = token.arguments.iter().map(OsString::from).collect();
     let options = Options::new(program.clone(), arguments.clone());
     let mut session = Session::start(&program, &arguments)?;
-    let records = record_run(&mut session, &options)?;
-    if token.at > records.len() {
-        return Err(Error::Stale);
-    }
-    if let Some(debugger) = debugger {
-        // A process of its own: the debugger follows it into the recovery, not into the recorded run.
-        session = Session::start_under(debugger, &program, &arguments)?;
-    }
-    let mut timeline = Timeline::new(Platform::Adr, ARENA.base);
-    for record in &records[..token.at] {
-        for store in timeline.advance(record) {
-            session.set_image(store.event.address, store.event.width, store.event.value);
+    let mut records = record_run(&mut session, &options)?;
+    let mut timelines: Vec<(Timeline, FxHashMap<Line, Vec<CachedStore>>)> = Vec::new();
+    for (level, crash) in token.crashes.iter().enumerate() {
+        if crash.at > records.len() {
+            return Err(Error::Stale);
         }
+        let mut timeline =
+            Timeline::new(Platform::Adr, timelines.last().map_or(ARENA.base, |(t, _)| t.arena_end));
+        let mut persisted: FxHashMap<Line, Vec<CachedStore>> = FxHashMap::default();
+        for record in &records[..crash.at] {
+            for store in timeline.advance(record) {
+                persisted.entry(Line::containing(store.event.address)).or_default().push(store);
+            }
+        }
+        timelines.push((timeline, persisted));
+        let last = level + 1 == token.crashes.len();
+        if let Some(debugger) = debugger.filter(|_| last) {
+            // A process of its own: the debugger follows it into this recovery, not into the runs before.
+            session = Session::start_under(debugger, &program, &arguments)?;
+        }
+        let control = session.control();
+        control.mode = mode::RECOVER;
+        control.crashes = level as u32 + 1;
+        control.arena_end = timelines[level].0.arena_end;
+        control.max_records = options.max_records;
+        control.max_cpu_seconds = if debugger.is_some() { 0 } else { options.max_cpu_seconds };
+        let ending = session.run(&patches(&session, token, &timelines))?;
+        if last {
+            return Ok(Replay { failure: Failure::of(ending), output: session.output_tail() });
+        }
+        records = session.records().to_vec();
     }
-    let kept = |line: Line, all: usize| {
-        token.kept.iter().find(|(number, _)| *number == line.0).map_or(all, |(_, kept)| (*kept).min(all))
+    Err(Error::Stale)
+}
+
+/// The lines as the crashes left them, according to the token.
+fn patches(
+    session: &Session,
+    token: &Token,
+    timelines: &[(Timeline, FxHashMap<Line, Vec<CachedStore>>)],
+) -> Vec<Patch> {
+    let mut lines: BTreeSet<Line> = BTreeSet::new();
+    for (timeline, persisted) in timelines {
+        lines.extend(timeline.open_lines());
+        lines.extend(persisted.keys());
+    }
+    let content = |line: Line| {
+        let mut bytes = session.image_line(line);
+        for ((timeline, persisted), crash) in timelines.iter().zip(&token.crashes) {
+            persisted.get(&line).into_iter().flatten().for_each(|store| apply(&mut bytes, store));
+            let open = timeline.execution().line(line).map_or(&[][..], |history| history.stores());
+            let kept = crash.kept.iter().find(|(number, _)| *number == line.0);
+            let kept = kept.map_or(open.len(), |(_, kept)| (*kept).min(open.len()));
+            open[..kept].iter().for_each(|store| apply(&mut bytes, store));
+        }
+        bytes
     };
-    let patches: Vec<Patch> = timeline
-        .open_lines()
-        .iter()
-        .filter_map(|&line| {
-            let stores = timeline.execution().line(line)?.stores();
-            let mut bytes = session.image_line(line);
-            stores[..kept(line, stores.len())].iter().for_each(|store| apply(&mut bytes, store));
-            Some(Patch { address: line.start(), bytes })
-        })
-        .collect();
-    let control = session.control();
-    control.mode = mode::RECOVER;
-    control.crashes = 1;
-    control.arena_end = timeline.arena_end;
-    control.max_records = options.max_records;
-    control.max_cpu_seconds = if debugger.is_some() { 0 } else { options.max_cpu_seconds };
-    let ending = session.run(&patches)?;
-    Ok(Replay { failure: Failure::of(ending), output: session.output_tail() })
+    lines.into_iter().map(|line| Patch { address: line.start(), bytes: content(line) }).collect()
 }

@@ -19,6 +19,9 @@ pub(crate) struct Timeline {
     /// Was anything stored since the last crash?
     written: bool,
     platform: Platform,
+    /// The site of the last record, and of the next one if there is one.
+    last_site: u32,
+    next_site: Option<u32>,
 }
 
 /// Something that became certain and belongs into the image.
@@ -33,6 +36,8 @@ impl Timeline {
             arena_end: arena_end.max(ARENA.base),
             written: false,
             platform,
+            last_site: 0,
+            next_site: None,
         }
     }
 
@@ -46,7 +51,8 @@ impl Timeline {
 
     /// Is this a place to crash: does the next record make something certain, or is it the end, with
     /// something stored since the last crash?
-    pub(crate) fn is_crash_point(&self, records: &[Record]) -> bool {
+    pub(crate) fn is_crash_point(&mut self, records: &[Record]) -> bool {
+        self.next_site = records.get(self.at).map(|next| next.site);
         if !self.written {
             return false;
         }
@@ -63,6 +69,11 @@ impl Timeline {
         }
     }
 
+    /// Where a crash at this moment comes: just before this site, or at the end, whose last site it is.
+    pub(crate) fn next_site(&self) -> (u32, bool) {
+        (self.next_site.unwrap_or(self.last_site), self.next_site.is_none())
+    }
+
     /// The crash at this moment has been dealt with.
     pub(crate) fn crashed(&mut self) {
         self.written = false;
@@ -71,6 +82,7 @@ impl Timeline {
     /// Lets the next record take effect; gives out what became certain.
     pub(crate) fn advance(&mut self, next: &Record) -> Persisted {
         self.at += 1;
+        self.last_site = next.site;
         let Some(event) = next.event() else {
             if next.kind == record::ARENA {
                 self.arena_end = next.value;

@@ -1,5 +1,7 @@
 //! Everything recovery was ever seen to do, by what it read.
 
+use std::rc::Rc;
+
 use crashproof_protocol::Record;
 use px86::Kind;
 
@@ -25,6 +27,8 @@ pub(crate) struct Outcome {
     pub(crate) ending: Ending,
     /// The last of what it printed, if it failed.
     pub(crate) output: String,
+    /// All it did, if it stored anything and may be crashed itself.
+    pub(crate) writes: Option<Rc<Vec<Record>>>,
 }
 
 /// Recovery did something else although it read the same.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crashproof_check::{Error, Options, Report};
+use crashproof_check::{Error, MAX_CRASHES, Options, Report};
 use crashproof_report::{check_json, check_text};
 use px86::Platform;
 
@@ -21,6 +21,11 @@ pub(crate) struct Arguments {
     /// Its arguments.
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
+
+    /// How many crashes in a row: from 2 on, recovery itself is crashed too.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u8).range(1..=MAX_CRASHES as i64))]
+    crashes: u8,
 
     /// Stop after so many recoveries.
     #[arg(long, value_name = "N")]
@@ -62,6 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     let program = built.as_ref().map_or(&arguments.program, |built| &built.program);
     let mut options = Options::new(program.clone(), arguments.arguments.clone());
     options.built_from = built.as_ref().map(|_| arguments.program.clone());
+    options.crashes = usize::from(arguments.crashes);
     options.max_recoveries = arguments.max_recoveries;
     options.max_time = arguments.time.map(Duration::from_secs);
     options.platform = if arguments.eadr { Platform::Eadr } else { Platform::Adr };

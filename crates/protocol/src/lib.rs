@@ -71,6 +71,10 @@ impl Region {
     }
 }
 
+/// Asking how many crashes there were is recorded as a first read of this address: recovery's behaviour may
+/// depend on it.
+pub const CRASHES_ADDRESS: u64 = 0;
+
 /// Bytes of address space for the trace.
 pub const TRACE_BYTES: u64 = 64 << 30;
 /// Bytes of address space for the control block and patches.

@@ -18,7 +18,7 @@ struct Object<'a> {
 struct Bounds<'a> {
     /// Why the verdict does not cover everything; empty if it does, for this run of the program.
     incomplete: &'a [String],
-    crashes: u32,
+    crashes: usize,
     schedules: u32,
 }
 
@@ -74,7 +74,7 @@ pub fn object(report: &Report) -> String {
         version: env!("CARGO_PKG_VERSION"),
         command: "check",
         verdict,
-        bounds: Bounds { incomplete: &report.unknown, crashes: 1, schedules: 1 },
+        bounds: Bounds { incomplete: &report.unknown, crashes: report.crashes, schedules: 1 },
         stats: Statistics {
             events: statistics.events,
             failure_points: statistics.failure_points,

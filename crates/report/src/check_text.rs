@@ -123,9 +123,13 @@ fn verdict(text: &mut String, report: &Report) {
         (1, _) => paint(BAD, "1 error"),
         (many, _) => paint(BAD, format!("{many} errors")),
     };
+    let row = match report.crashes {
+        1 => "one crash a run".to_owned(),
+        more => format!("up to {more} crashes in a row"),
+    };
     let _ = writeln!(
         text,
-        "{verdict}: one run of {} PM events, crashed at {} places, one crash each",
+        "{verdict}: one run of {} PM events, crashed at {} places, {row}",
         figures.events, figures.failure_points
     );
     for reason in &report.unknown {
