@@ -1,6 +1,6 @@
 //! What each line may hold after a crash, or after several.
 
-use px86::storage::{CachedStore, Execution};
+use px86::storage::CachedStore;
 use px86::{LINE_BYTES, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -67,18 +67,13 @@ impl CrashState<'_> {
 
     /// May the line hold anything but what the image says?
     pub(crate) fn is_open(&self, line: Line) -> bool {
-        self.first.open_lines().contains(&line)
-            || self.later.iter().any(|later| {
-                later.timeline.open_lines().contains(&line) || later.persisted.contains_key(&line)
-            })
+        self.timelines().any(|timeline| timeline.is_open(line))
+            || self.later.iter().any(|later| later.persisted.contains_key(&line))
     }
 
     pub(crate) fn open_lines(&self) -> FxHashSet<Line> {
-        let mut lines: FxHashSet<Line> = self.first.open_lines().iter().copied().collect();
-        for later in &self.later {
-            lines.extend(later.timeline.open_lines());
-            lines.extend(later.persisted.keys());
-        }
+        let mut lines: FxHashSet<Line> = self.timelines().flat_map(Timeline::open_lines).collect();
+        lines.extend(self.later.iter().flat_map(|later| later.persisted.keys()));
         lines
     }
 
@@ -86,8 +81,8 @@ impl CrashState<'_> {
     ///
     /// Contents that are equal byte for byte are one; the one with the most stores kept stands for them.
     pub(crate) fn contents(&self, line: Line, certain: Bytes) -> Vec<Content> {
-        let mut all =
-            extend(&[Content { bytes: certain, kept: [0; MAX_CRASHES] }], 0, self.first.execution(), line);
+        let nothing_kept = Content { bytes: certain, kept: [0; MAX_CRASHES] };
+        let mut all = extend(&[nothing_kept], 0, &self.first.stores(line));
         for (index, later) in self.later.iter().enumerate() {
             if let Some(revealed) = later.revealed.get(&line) {
                 all.clone_from(revealed);
@@ -95,7 +90,7 @@ impl CrashState<'_> {
             for store in later.persisted.get(&line).into_iter().flatten() {
                 all.iter_mut().for_each(|content| apply(&mut content.bytes, store));
             }
-            all = extend(&all, index + 1, later.timeline.execution(), line);
+            all = extend(&all, index + 1, &later.timeline.stores(line));
         }
         all
     }
@@ -109,7 +104,7 @@ pub(crate) fn apply(bytes: &mut Bytes, store: &CachedStore) {
 }
 
 /// Each content as it is, and with one more of the execution's open stores kept, and one more.
-fn extend(before: &[Content], level: usize, execution: &Execution, line: Line) -> Vec<Content> {
+fn extend(before: &[Content], level: usize, stores: &[CachedStore]) -> Vec<Content> {
     let mut all: Vec<Content> = Vec::new();
     let mut known: FxHashMap<Bytes, usize> = FxHashMap::default();
     let mut add = |content: Content| match known.get(&content.bytes) {
@@ -120,7 +115,6 @@ fn extend(before: &[Content], level: usize, execution: &Execution, line: Line) -
             all.push(content);
         }
     };
-    let stores = execution.line(line).map_or(&[][..], |history| history.stores());
     for content in before {
         let mut content = content.clone();
         add(content.clone());

@@ -467,12 +467,11 @@ impl Told<'_> {
 
     /// Tells of one execution and its crash; gives the site at which it crashed.
     fn execution(&mut self, level: usize, timeline: &Timeline, revealed: &Revealed) -> u32 {
-        let mut lost: Vec<&CachedStore> = Vec::new();
-        let mut survived: Vec<&CachedStore> = Vec::new();
+        let mut lost: Vec<CachedStore> = Vec::new();
+        let mut survived: Vec<CachedStore> = Vec::new();
         let mut kept = Vec::new();
         for (&line, contents) in revealed {
-            let Some(history) = timeline.execution().line(line) else { continue };
-            let stores = history.stores();
+            let stores = timeline.stores(line);
             let count = (Content::most_kept(contents).kept[level] as usize).min(stores.len());
             survived.extend(&stores[..count]);
             lost.extend(&stores[count..]);

@@ -44,6 +44,7 @@ pub fn replay(token: &Token, program: PathBuf, debugger: Option<&[OsString]>) ->
                 persisted.entry(Line::containing(store.event.address)).or_default().push(store);
             }
         }
+        timeline.is_crash_point(&records);
         timelines.push((timeline, persisted));
         let last = level + 1 == token.crashes.len();
         if let Some(debugger) = debugger.filter(|_| last) {
@@ -80,7 +81,7 @@ fn patches(
         let mut bytes = session.image_line(line);
         for ((timeline, persisted), crash) in timelines.iter().zip(&token.crashes) {
             persisted.get(&line).into_iter().flatten().for_each(|store| apply(&mut bytes, store));
-            let open = timeline.execution().line(line).map_or(&[][..], |history| history.stores());
+            let open = timeline.stores(line);
             let kept = crash.kept.iter().find(|(number, _)| *number == line.0);
             let kept = kept.map_or(open.len(), |(_, kept)| (*kept).min(open.len()));
             open[..kept].iter().for_each(|store| apply(&mut bytes, store));

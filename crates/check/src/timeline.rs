@@ -1,6 +1,6 @@
 //! The recorded run, replayed through the model up to any moment, and the places to crash.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crashproof_protocol::{ARENA, Record, record};
 use num_bigint::BigUint;
@@ -14,6 +14,9 @@ pub(crate) struct Timeline {
     pub(crate) at: usize,
     /// Lines of which something may be lost.
     open: BTreeSet<Line>,
+    /// Non-temporal stores that come later in the program and may have overtaken what comes next; see
+    /// [`Timeline::look_ahead`].
+    early: BTreeMap<Line, Vec<CachedStore>>,
     /// End of the arena now.
     pub(crate) arena_end: u64,
     /// Was anything stored since the last crash?
@@ -33,6 +36,7 @@ impl Timeline {
             execution: Execution::new(platform),
             at: 0,
             open: BTreeSet::new(),
+            early: BTreeMap::new(),
             arena_end: arena_end.max(ARENA.base),
             written: false,
             platform,
@@ -41,12 +45,21 @@ impl Timeline {
         }
     }
 
-    pub(crate) fn execution(&self) -> &Execution {
-        &self.execution
+    /// Lines of which something may be lost, or may have persisted although it comes later.
+    pub(crate) fn open_lines(&self) -> impl Iterator<Item = Line> + '_ {
+        let early = self.early.keys().filter(|line| !self.open.contains(line));
+        self.open.iter().chain(early).copied()
     }
 
-    pub(crate) fn open_lines(&self) -> &BTreeSet<Line> {
-        &self.open
+    pub(crate) fn is_open(&self, line: Line) -> bool {
+        self.open.contains(&line) || self.early.contains_key(&line)
+    }
+
+    /// The stores to a line of which any number, oldest first, may have persisted.
+    pub(crate) fn stores(&self, line: Line) -> Vec<CachedStore> {
+        let mut stores = self.execution.line(line).map_or(Vec::new(), |history| history.stores().to_vec());
+        stores.extend(self.early.get(&line).into_iter().flatten());
+        stores
     }
 
     /// Is this a place to crash: does the next record make something certain, or is it the end, with
@@ -56,6 +69,7 @@ impl Timeline {
         if !self.written {
             return false;
         }
+        self.look_ahead(records);
         let Some(next) = records.get(self.at) else { return true };
         let thread = px86::Thread(next.thread);
         match next.event_kind() {
@@ -69,6 +83,35 @@ impl Timeline {
         }
     }
 
+    /// Finds the non-temporal stores that may have overtaken a `clflush` that is about to take effect.
+    ///
+    /// A recorded run of one thread lets everything take effect in program order. That hides nothing but
+    /// this: a non-temporal store need not wait for an earlier `clflush` of another line, so it may persist
+    /// although the power fails before the `clflush`. (Runs of several threads have real buffers.)
+    fn look_ahead(&mut self, records: &[Record]) {
+        self.early.clear();
+        let Some(next) = records.get(self.at).filter(|next| next.event_kind() == Some(Kind::Flush)) else {
+            return;
+        };
+        let mut touched = BTreeSet::from([Line::containing(next.address)]);
+        for (index, record) in records.iter().enumerate().skip(self.at + 1) {
+            let Some(event) = record.event() else { continue };
+            let line = Line::containing(event.address);
+            match event.kind {
+                _ if event.thread != px86::Thread(next.thread) => break,
+                Kind::StoreFence | Kind::Fence | Kind::Rmw | Kind::FailedRmw => break,
+                Kind::NonTemporalStore if !touched.contains(&line) => {
+                    let at = self.execution.now() + 1 + (index - self.at) as u64;
+                    self.early.entry(line).or_default().push(CachedStore { at, tag: index as u32, event });
+                }
+                Kind::Load => {}
+                _ => {
+                    touched.insert(line);
+                }
+            }
+        }
+    }
+
     /// Where a crash at this moment comes: just before this site, or at the end, whose last site it is.
     pub(crate) fn next_site(&self) -> (u32, bool) {
         (self.next_site.unwrap_or(self.last_site), self.next_site.is_none())
@@ -77,6 +120,7 @@ impl Timeline {
     /// The crash at this moment has been dealt with.
     pub(crate) fn crashed(&mut self) {
         self.written = false;
+        self.early.clear();
     }
 
     /// Lets the next record take effect; gives out what became certain.
@@ -128,10 +172,6 @@ impl Timeline {
 
     /// In how many states an eager checker would recover if the crash came now.
     pub(crate) fn eager_states(&self) -> BigUint {
-        self.open
-            .iter()
-            .filter_map(|&line| self.execution.line(line))
-            .map(|history| BigUint::from(history.eager_contents()))
-            .product()
+        self.open_lines().map(|line| BigUint::from(self.stores(line).len() + 1)).product()
     }
 }
