@@ -102,19 +102,21 @@ impl<'a> Run<'a> {
     }
 
     fn outcomes(&self, program: &Program, memory: &[i64], what: &str, tally: &mut Tally) -> Outcomes {
-        let mut found = FxHashMap::default();
+        let mut found: FxHashMap<Vec<i64>, StateId> = FxHashMap::default();
         let mut order = Vec::new();
-        let mut memories = FxHashSet::default();
+        let mut memories: FxHashSet<Vec<i64>> = FxHashSet::default();
+        let mut outcome = Vec::new();
         let mut machine = Machine::new(program, Tracking::Values, self.options.platform);
         let limit = self.options.limits.outcomes;
         let search = search(&mut machine, memory, self.options.limits, |_, state, id| {
-            let outcome = survivors(program, state);
-            if !state.closed.contains(&true) {
+            outcome.clear();
+            outcome.extend((0..program.line_of.len()).map(|at| state.survivor(program, at).value));
+            if !state.closed.contains(&true) && !memories.contains(&outcome) {
                 memories.insert(outcome.clone());
             }
-            if let std::collections::hash_map::Entry::Vacant(slot) = found.entry(outcome) {
-                order.push(slot.key().clone());
-                slot.insert(id);
+            if !found.contains_key(&outcome) {
+                order.push(outcome.clone());
+                found.insert(outcome.clone(), id);
             }
             if order.len() > limit { Flow::Stop } else { Flow::Continue }
         });

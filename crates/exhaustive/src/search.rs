@@ -40,16 +40,18 @@ pub(crate) fn search(
         search.stopped = true;
         return search;
     }
+    let mut state = first.clone();
+    let mut successor = first;
     let mut next: StateId = 0;
     while (next as usize) < search.arena.len() {
-        let state = State::decode(machine.program, machine.tracking, search.arena.get(next));
+        state.decode_from(machine.program, machine.tracking, search.arena.get(next));
         // Once every line that is stored to is closed, no outcome can change any more.
         let stored = &machine.program.stored_lines;
         let settled = state.closed.iter().zip(stored).all(|(&closed, &stored)| closed || !stored);
         if !settled {
             machine.actions(&state, &mut actions);
             for &action in &actions {
-                let mut successor = state.clone();
+                successor.clone_from(&state);
                 machine.act(&mut successor, action);
                 bytes.clear();
                 successor.encode(machine.program, machine.tracking, &mut bytes);
