@@ -13,7 +13,7 @@ use crate::Error;
 pub const PLUGIN: &str = "libcrashproof_instrument.so";
 
 /// File name of the runtime.
-pub const RUNTIME: &str = "libcrashproof_rt.so";
+pub const RUNTIME: &str = "libcrashproof_runtime.so";
 
 /// The header programs include.
 pub const HEADER: &str = "crashproof.h";

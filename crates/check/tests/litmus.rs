@@ -4,8 +4,6 @@
 //! Recovery reads all locations and ends with an exit code that encodes what it saw, so that every outcome
 //! is a finding of its own.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -113,7 +111,7 @@ fn expression(expr: &crashproof_litmus::Expr) -> String {
 #[test]
 fn what_recovery_finds_is_what_the_exhaustive_machine_says() {
     let wanted: usize = std::env::var("CRASHPROOF_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(25);
-    let directory = support::scratch("litmus");
+    let directory = crashproof_testkit::scratch("litmus");
     let (source, binary) = (directory.join("program.c"), directory.join("program"));
     let mut runner = TestRunner::new(Config::default());
     let strategy = program(Size { threads: 1, statements: 8 });
@@ -130,7 +128,7 @@ fn what_recovery_finds_is_what_the_exhaustive_machine_says() {
             continue;
         }
         std::fs::write(&source, &c).expect("written");
-        support::compile(&source, &binary, &[]);
+        crashproof_testkit::compile(&source, &binary, &[]);
         let report = check(&Options::new(binary.clone(), Vec::new()))
             .unwrap_or_else(|error| panic!("{error}\n{litmus}"));
         let found: BTreeSet<i32> = report

@@ -34,6 +34,8 @@ struct CpLocation {
     column: c_uint,
     file: *const c_char,
     file_len: usize,
+    directory: *const c_char,
+    directory_len: usize,
     function: *const c_char,
     function_len: usize,
     inlined_at: LLVMMetadataRef,
@@ -145,6 +147,8 @@ impl CpLocation {
             column: 0,
             file: ptr::null(),
             file_len: 0,
+            directory: ptr::null(),
+            directory_len: 0,
             function: ptr::null(),
             function_len: 0,
             inlined_at: ptr::null_mut(),
@@ -152,10 +156,16 @@ impl CpLocation {
     }
 
     fn read(&self) -> Location {
+        let file = text(self.file, self.file_len);
+        let directory = text(self.directory, self.directory_len);
         Location {
             line: self.line,
             column: self.column,
-            file: text(self.file, self.file_len),
+            file: if directory.is_empty() || file.starts_with('/') {
+                file
+            } else {
+                format!("{directory}/{file}")
+            },
             function: demangle(&text(self.function, self.function_len)),
         }
     }

@@ -84,6 +84,10 @@ struct CpLocation {
   unsigned line, column;
   const char *file;
   size_t file_len;
+  // Only if the file is relative to another directory than the compiler ran in: clang splits absolute
+  // names where they leave that directory.
+  const char *directory;
+  size_t directory_len;
   const char *function;
   size_t function_len;
   LLVMMetadataRef inlined_at;
@@ -91,15 +95,25 @@ struct CpLocation {
 
 void cp_register_callbacks(void *PB) { registerCallbacks(*static_cast<PassBuilder *>(PB)); }
 
+static void setFile(CpLocation *Out, const DIScope *Scope, const DISubprogram *SP) {
+  StringRef File = Scope->getFilename();
+  Out->file = File.data();
+  Out->file_len = File.size();
+  const DICompileUnit *Unit = SP ? SP->getUnit() : nullptr;
+  StringRef Directory = Scope->getDirectory();
+  if (Unit && Unit->getDirectory() == Directory)
+    Directory = StringRef();
+  Out->directory = Directory.data();
+  Out->directory_len = Directory.size();
+}
+
 bool cp_location(LLVMMetadataRef MD, CpLocation *Out) {
   auto *Loc = dyn_cast_or_null<DILocation>(unwrap<Metadata>(MD));
   if (!Loc)
     return false;
   Out->line = Loc->getLine();
   Out->column = Loc->getColumn();
-  StringRef File = Loc->getFilename();
-  Out->file = File.data();
-  Out->file_len = File.size();
+  setFile(Out, Loc->getScope(), Loc->getScope()->getSubprogram());
   StringRef Name;
   if (auto *SP = Loc->getScope()->getSubprogram()) {
     Name = SP->getLinkageName();
@@ -119,9 +133,7 @@ bool cp_function_location(LLVMValueRef V, CpLocation *Out) {
     return false;
   *Out = CpLocation();
   Out->line = SP->getLine();
-  StringRef File = SP->getFilename();
-  Out->file = File.data();
-  Out->file_len = File.size();
+  setFile(Out, SP, SP);
   StringRef Name = SP->getLinkageName().empty() ? SP->getName() : SP->getLinkageName();
   Out->function = Name.data();
   Out->function_len = Name.size();

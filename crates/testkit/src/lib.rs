@@ -1,0 +1,71 @@
+//! Builds the plugin and the runtime for tests, and programs with them.
+//!
+//! Cargo builds shared libraries only for those who ask; tests ask here.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The directory with the plugin, the runtime and the drivers, built on first use.
+pub fn tools() -> &'static Path {
+    static TOOLS: OnceLock<PathBuf> = OnceLock::new();
+    TOOLS.get_or_init(|| {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let packages = ["crashproof-runtime", "crashproof-instrument", "crashproof-cc", "crashproof"];
+        let status = Command::new(cargo)
+            .args(["build", "--quiet", "--release"])
+            .args(packages.iter().flat_map(|package| ["-p", package]))
+            .current_dir(repository())
+            .status()
+            .expect("cargo runs");
+        assert!(status.success(), "the plugin and the runtime build");
+        // The test executable lies in target/<profile>/deps.
+        let executable = std::env::current_exe().expect("a path");
+        executable.ancestors().nth(3).expect("the target directory").join("release")
+    })
+}
+
+/// The plugin.
+pub fn plugin() -> PathBuf {
+    tools().join("libcrashproof_instrument.so")
+}
+
+/// The runtime.
+pub fn runtime() -> PathBuf {
+    tools().join("libcrashproof_runtime.so")
+}
+
+/// The directory of `crashproof.h`.
+pub fn include() -> PathBuf {
+    repository().join("include")
+}
+
+/// Compiles `source` to `program` with the plugin and the runtime.
+pub fn compile(source: &Path, program: &Path, options: &[&str]) {
+    let cxx = source.extension().is_some_and(|extension| extension != "c");
+    let status = Command::new(if cxx { "clang++-22" } else { "clang-22" })
+        .args(["-O1", "-g", "-pthread", "-Wno-unused-command-line-argument"])
+        .args(options)
+        .arg(format!("-fpass-plugin={}", plugin().display()))
+        .arg("-I")
+        .arg(include())
+        .arg(source)
+        .arg("-o")
+        .arg(program)
+        .arg(runtime())
+        .arg(format!("-Wl,-rpath,{}", tools().display()))
+        .status()
+        .expect("clang-22 is installed (scripts/setup installs it)");
+    assert!(status.success(), "{} compiles", source.display());
+}
+
+/// A directory of the test's own below the target directory.
+pub fn scratch(name: &str) -> PathBuf {
+    let directory = tools().with_file_name("tmp").join(name);
+    std::fs::create_dir_all(&directory).expect("a scratch directory");
+    directory
+}
