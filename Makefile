@@ -45,7 +45,8 @@ lint: setup ## formatting, clippy and documentation, warnings denied
 .PHONY: soak
 soak: setup ## property tests with tens of thousands of programs (SOAK_CASES=20000)
 	@echo "soak: every property test with $(SOAK_CASES) random programs"
-	CRASHPROOF_CASES=$(SOAK_CASES) $(CARGO) test --workspace --release --tests -- --nocapture
+	CRASHPROOF_CASES=$(SOAK_CASES) PROPTEST_CASES=$(SOAK_CASES) $(CARGO) test --workspace --release \
+	    --test agreement --test literal --test parser -- --nocapture
 
 .PHONY: corpus
 corpus: setup ## every litmus test on every engine, against what the test expects
@@ -78,4 +79,5 @@ bless: setup ## accept what the tests print now as what they should print
 .PHONY: deny
 deny: setup ## licences, advisories and duplicate versions of dependencies
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
-	$(CARGO) deny check
+	$(CARGO) deny check licenses bans sources
+	$(CARGO) deny check advisories
