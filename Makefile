@@ -23,7 +23,7 @@ setup: ## install what the machine lacks
 
 .PHONY: build
 build: setup ## the tool, in target/release
-	@$(CARGO) build --release --quiet
+	@$(CARGO) build --release --workspace --quiet
 
 .PHONY: demo
 demo: build ## see the tool find a real bug

@@ -1,6 +1,7 @@
 //! What went wrong, what must be lost for it, and how to see it again.
 
 use crashproof_protocol::exit;
+use data_encoding::BASE64URL_NOPAD;
 use px86::storage::CachedStore;
 use serde::{Deserialize, Serialize};
 
@@ -126,19 +127,16 @@ pub struct TokenCrash {
 }
 
 impl Token {
-    /// As one word: hexadecimal, so that it survives any shell.
+    /// As one word that survives any shell.
     pub fn encode(&self) -> String {
         let json = serde_json::to_vec(self).expect("plain data always serialises");
-        json.iter().map(|byte| format!("{byte:02x}")).collect()
+        BASE64URL_NOPAD.encode(&json)
     }
 
     /// Reads what [`Token::encode`] wrote.
     pub fn decode(text: &str) -> Option<Token> {
-        let bytes = (0..text.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok())
-            .collect::<Option<Vec<u8>>>()?;
-        serde_json::from_slice(&bytes).ok()
+        let json = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
+        serde_json::from_slice(&json).ok()
     }
 }
 

@@ -129,26 +129,25 @@ fn verdict(text: &mut String, report: &Report) {
     };
     let _ = writeln!(
         text,
-        "{verdict}: one run of {} PM events, crashed at {} places, {row}",
-        figures.events, figures.failure_points
+        "{verdict}: one run of {} PM events, crashed at {}, {row}",
+        figures.events,
+        counted(figures.failure_points, "place")
     );
     for reason in &report.unknown {
         let _ = writeln!(text, "  {} not covered: {reason}", paint(UNSURE, "!"));
     }
-    let seconds = figures.recording + figures.exploring;
-    let _ = writeln!(
-        text,
-        "  {}",
-        paint(
-            FAINT,
-            format!(
-                "{} recoveries run, {} saved, {} behaviours; an eager checker: {}; {:.2} s",
-                figures.recoveries,
-                figures.recoveries_saved,
-                figures.behaviours,
-                figures.eager_states,
-                seconds.as_secs_f64()
-            )
-        )
+    let mut line = format!(
+        "{} recoveries run, {} saved, {} behaviours; an eager checker: {}",
+        figures.recoveries, figures.recoveries_saved, figures.behaviours, figures.eager_states,
     );
+    let seconds = (figures.recording + figures.exploring).as_secs_f64();
+    // Nobody wonders about less than a second.
+    if seconds >= 1.0 {
+        let _ = write!(line, "; {seconds:.1} s");
+    }
+    let _ = writeln!(text, "  {}", paint(FAINT, line));
+}
+
+fn counted(number: u64, what: &str) -> String {
+    if number == 1 { format!("one {what}") } else { format!("{number} {what}s") }
 }

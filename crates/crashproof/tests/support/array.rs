@@ -9,6 +9,7 @@ use crashproof_explore::explorer::{Crash, Figures, Observer, Path, Settings, Wha
 use crashproof_explore::subject::{Next, Program, Subject};
 use crashproof_robust::Violation;
 use px86::storage::Execution;
+use px86::survive::CrashStack;
 use px86::{Event, Kind, LINE_BYTES, Platform, Site, Thread};
 
 const WORD: u64 = 8;
@@ -34,7 +35,7 @@ impl Array {
 
     /// Explores it with one crash.
     pub(crate) fn explore(&self) -> Explored {
-        let settings = Settings { crashes: 1, platform: Platform::Adr, states: u64::MAX };
+        let settings = Settings { crashes: 1, platform: Platform::Adr, states: u64::MAX, bytes: usize::MAX };
         let mut counter = Counter::default();
         let figures = explore(self, &[], settings, &mut counter);
         assert_eq!(counter.failed, 0, "a flag that is set promises a whole array");
@@ -147,7 +148,7 @@ impl Observer for Counter {
         true
     }
 
-    fn violation(&mut self, _: Violation, _: &Path) {}
+    fn violation(&mut self, _: Violation, _: &mut CrashStack, _: &Path) {}
 
     fn recovered(&mut self, failed: Option<Site>, path: &Path) {
         self.failed += u64::from(failed.is_some());
