@@ -27,7 +27,10 @@ fn c_type(text: &str) -> Type {
 }
 
 /// Name, result, parameters with their names.
-fn prototypes(header: &str) -> Vec<(String, Type, Vec<(String, Type)>)> {
+/// Name, result and parameters of a function.
+type Prototype = (String, Type, Vec<(String, Type)>);
+
+fn prototypes(header: &str) -> Vec<Prototype> {
     header
         .split(';')
         .filter_map(|declaration| {

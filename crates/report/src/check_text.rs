@@ -69,11 +69,11 @@ fn finding(text: &mut String, finding: &Finding) {
         if related.place.file != place.file {
             continue;
         }
-        if let Some(span) = span(source, &related.place) {
-            if !marked.contains(&span) {
-                snippet = snippet.annotation(AnnotationKind::Context.span(span.clone()).label(label));
-                marked.push(span);
-            }
+        if let Some(span) = span(source, &related.place)
+            && !marked.contains(&span)
+        {
+            snippet = snippet.annotation(AnnotationKind::Context.span(span.clone()).label(label));
+            marked.push(span);
         }
     }
     let group =
