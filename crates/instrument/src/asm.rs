@@ -914,7 +914,7 @@ mod tests {
     fn stores_through_registers() {
         let summary = att("movnti $0,($1)", "r,r,~{memory}", &[Some(8), Some(8)]).unwrap();
         let nt = Access { address: register(1, 0), bytes: Some(8), flags: WRITE | NONTEMPORAL };
-        assert_eq!(summary.accesses, std::slice::from_ref(&nt));
+        assert_eq!(summary.accesses, [nt]);
         assert_eq!(intel("movnti [${0:q}], ${1:q}", "r,r", &[Some(8); 2]).unwrap().accesses.len(), 1);
         let summary = intel("mov ${0:k}, [${1:q} + 8]", "=&r,r", &[Some(4), Some(8)]).unwrap();
         let load = Access { address: register(1, 8), bytes: Some(4), flags: READ };

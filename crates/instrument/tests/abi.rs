@@ -27,7 +27,6 @@ fn c_type(text: &str) -> Type {
 }
 
 /// Name, result, parameters with their names.
-/// Name, result and parameters of a function.
 type Prototype = (String, Type, Vec<(String, Type)>);
 
 fn prototypes(header: &str) -> Vec<Prototype> {
@@ -49,7 +48,7 @@ fn prototypes(header: &str) -> Vec<Prototype> {
 #[test]
 fn functions_agree() {
     let in_header = prototypes(&header());
-    let in_crate: Vec<_> = abi::FUNCTIONS
+    let in_crate: Vec<Prototype> = abi::FUNCTIONS
         .iter()
         .map(|f| {
             let parameters = f.params.iter().map(|(name, ty)| ((*name).to_owned(), *ty)).collect::<Vec<_>>();

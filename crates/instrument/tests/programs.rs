@@ -200,4 +200,5 @@ programs! {
     grouped: "grouped.c",
     list_append: "list.c",
     walk: "walk.c",
+    sanitized: "sanitized.c",
 }

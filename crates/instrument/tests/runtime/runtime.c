@@ -17,7 +17,8 @@
 
 enum { PM_BYTES = 64 << 20, GLOBALS_AT = 0x8000 };
 
-static char *const base = (char *)CRASHPROOF_PM_BASE;
+/* Above AddressSanitizer's shadow. */
+static char *const base = (char *)(CRASHPROOF_PM_BASE + (4ull << 30));
 static uint64_t globals_used = GLOBALS_AT;
 static int modules;
 
