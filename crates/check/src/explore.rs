@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crashproof_protocol::{ARENA, Patch, Record, mode, record};
+use crashproof_protocol::{ARENA, Patch, Record, mode, reason, record};
 use num_bigint::BigUint;
 use px86::storage::CachedStore;
 use px86::{Kind, Line, Platform};
@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::crash::{Content, apply, contents, value};
 use crate::failure::{Failure, Finding, Related, Role, Token, store_text};
+use crate::schedule::{Schedule, Strategy};
 use crate::session::{Ending, Error, Session};
 use crate::sites::Sites;
 use crate::timeline::Timeline;
@@ -36,6 +37,10 @@ pub struct Options {
     pub max_records: u64,
     /// Seconds of processor time a recovery may take.
     pub max_cpu_seconds: u32,
+    /// Schedules to try if the program has threads; at least one.
+    pub schedules: u32,
+    /// How they are made.
+    pub strategy: Strategy,
 }
 
 impl Options {
@@ -49,6 +54,8 @@ impl Options {
             max_time: None,
             max_records: 50_000_000,
             max_cpu_seconds: 10,
+            schedules: 1,
+            strategy: Strategy::default(),
         }
     }
 }
@@ -56,8 +63,10 @@ impl Options {
 /// Figures about a check.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    /// PM events of the recorded run.
+    /// PM events of the recorded runs.
     pub events: u64,
+    /// Schedules tried; one if the program has no threads.
+    pub schedules: u32,
     /// Places where the program was crashed.
     pub failure_points: u64,
     /// Recoveries run.
@@ -92,60 +101,62 @@ files mapped under the PM path, and whatever libpmem maps";
 
 /// Checks a program.
 pub fn check(options: &Options) -> Result<Report, Error> {
-    let started = Instant::now();
     let mut session = Session::start(&options.program, &options.arguments)?;
     let sites = Sites::parse(&session.site_table()?);
-    let records = record_run(&mut session, options)?;
-    let recording = started.elapsed();
     let mut explorer = Explorer {
         options,
         session,
         sites: &sites,
-        records: &records,
+        records: Vec::new(),
+        schedule: options.strategy.schedule(0, 0),
+        points: 0,
         tree: Tree::new(),
+        recovery_has_threads: false,
         findings: BTreeMap::new(),
         unknown: Vec::new(),
-        statistics: Statistics { events: records.len() as u64, recording, ..Statistics::default() },
-        started,
+        statistics: Statistics::default(),
+        started: Instant::now(),
     };
-    explorer.note_unknown(&records);
-    explorer.run()?;
-    let mut statistics = explorer.statistics;
-    statistics.behaviours = explorer.tree.behaviours() as u64;
-    statistics.exploring = started.elapsed() - recording;
+    let mut waste = Vec::new();
+    let mut points = 0;
+    for seed in 0..options.schedules.max(1) {
+        explorer.schedule = options.strategy.schedule(seed, points);
+        let next = explorer.check_schedule()?;
+        if seed == 0 {
+            points = explorer.points;
+            waste = wasted(&explorer.records, &sites);
+        }
+        if next == Next::Stop {
+            break;
+        }
+        explorer.session.rewind();
+    }
+    explorer.count_behaviours();
     let mut findings: Vec<Finding> = explorer.findings.into_values().collect();
     findings.sort_by_key(|finding| finding.lost);
-    Ok(Report { findings, waste: wasted(&records, &sites), unknown: explorer.unknown, statistics })
+    Ok(Report { findings, waste, unknown: explorer.unknown, statistics: explorer.statistics })
 }
 
-/// Runs the program once, undisturbed, and records it.
-fn record_run(session: &mut Session, options: &Options) -> Result<Vec<Record>, Error> {
-    let control = session.control();
-    control.mode = mode::RECORD;
-    control.crashes = 0;
-    control.arena_end = ARENA.base;
-    control.max_records = options.max_records;
-    control.max_cpu_seconds = 0;
-    let ending = session.run(&[])?;
-    if let Some(failure) = Failure::of(ending) {
-        return Err(Error::FailsAlone {
-            how: format!("it {}", failure.describe()),
-            output: session.output_tail(),
-        });
-    }
-    let records = session.records().to_vec();
-    if !records.iter().any(|record| record.event_kind().is_some_and(Kind::stores)) {
-        return Err(Error::NoPersistentMemory { help: NO_PM_HELP });
-    }
-    Ok(records)
+/// Is there anything left to do after a schedule?
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Continue,
+    Stop,
 }
 
 struct Explorer<'a> {
     options: &'a Options,
     session: Session,
     sites: &'a Sites,
-    records: &'a [Record],
+    /// The run that is explored.
+    records: Vec<Record>,
+    /// Its schedule, and that of its recoveries.
+    schedule: Schedule,
+    /// Places where its threads might have been switched.
+    points: u64,
     tree: Tree,
+    /// Did any recovery in the tree create threads? What it does then depends on the schedule, too.
+    recovery_has_threads: bool,
     /// By what is wrong: the failure, and the place of the first lost store.
     findings: BTreeMap<(String, u32), Finding>,
     unknown: Vec<String>,
@@ -171,32 +182,129 @@ impl From<Error> for Stop {
 type Reads = Vec<(u32, u64, u8, u64)>;
 
 impl Explorer<'_> {
+    /// Records the program under the current schedule and crashes it everywhere.
+    fn check_schedule(&mut self) -> Result<Next, Error> {
+        let started = Instant::now();
+        if self.recovery_has_threads {
+            // What is in the tree holds for the schedule it was seen under.
+            self.count_behaviours();
+            self.recovery_has_threads = false;
+        }
+        let ran = self.record();
+        self.statistics.recording += started.elapsed();
+        self.statistics.schedules += 1;
+        let threads = match ran {
+            Ok(threads) => threads,
+            // The program got through before: it is the schedule that makes it fail.
+            Err(Error::FailsAlone { failure, output, .. }) if self.schedule.seed > 0 => {
+                self.fails_without_crash(failure, output);
+                return Ok(Next::Continue);
+            }
+            Err(error) => return Err(error),
+        };
+        self.statistics.events += self.records.len() as u64;
+        let exploring = Instant::now();
+        let explored = self.run();
+        self.statistics.exploring += exploring.elapsed();
+        // With a single thread all schedules are the same.
+        Ok(if explored? == Next::Stop || threads == 1 { Next::Stop } else { Next::Continue })
+    }
+
+    /// Runs the program once, undisturbed, and records it; gives the number of its threads.
+    fn record(&mut self) -> Result<u32, Error> {
+        let (options, schedule) = (self.options, self.schedule);
+        let control = self.session.control();
+        control.mode = mode::RECORD;
+        schedule.apply(control);
+        control.crashes = 0;
+        control.arena_end = ARENA.base;
+        control.max_records = options.max_records;
+        control.max_cpu_seconds = 0;
+        let ending = self.session.run(&[])?;
+        let threads = self.session.control().threads;
+        self.points = self.session.control().points;
+        self.records = self.session.records().to_vec();
+        if let Some(failure) = Failure::of(ending) {
+            let output = self.session.output_tail();
+            return Err(Error::FailsAlone { how: format!("it {}", failure.describe()), failure, output });
+        }
+        if !self.records.iter().any(|record| record.event_kind().is_some_and(Kind::stores)) {
+            return Err(Error::NoPersistentMemory { help: NO_PM_HELP });
+        }
+        self.note_unknown(&self.records.clone());
+        Ok(threads)
+    }
+
+    /// The tree is done with.
+    fn count_behaviours(&mut self) {
+        self.statistics.behaviours += self.tree.behaviours() as u64;
+        self.tree = Tree::new();
+    }
+
     fn note_unknown(&mut self, records: &[Record]) {
         for unknown in records.iter().filter(|r| r.kind == record::UNKNOWN) {
-            let place = self.sites.get(unknown.site);
-            let reason = format!("{}:{}: not understood: {}", place.file, place.line, place.text);
+            let reason = match reason::text(unknown.value) {
+                Some(text) if unknown.site == 0 => text.to_owned(),
+                _ => {
+                    let place = self.sites.get(unknown.site);
+                    format!("{}:{}: not understood: {}", place.file, place.line, place.text)
+                }
+            };
             if !self.unknown.contains(&reason) {
                 self.unknown.push(reason);
             }
         }
     }
 
-    fn run(&mut self) -> Result<(), Error> {
+    /// The recorded run itself failed, under a schedule other than the default one.
+    fn fails_without_crash(&mut self, failure: Failure, output: String) {
+        let site = self.records.iter().rev().map(|record| record.site).find(|&site| site != 0).unwrap_or(0);
+        let token = self.token(self.records.len(), Vec::new());
+        let finding = Finding {
+            place: self.sites.get(site).clone(),
+            lost: 0,
+            related: Vec::new(),
+            output,
+            replay: token.encode(),
+            count: 1,
+            seed: self.schedule.seed,
+            without_crash: true,
+            failure,
+        };
+        let key = (format!("without crash {:?}", finding.failure), 0);
+        self.findings.entry(key).and_modify(|known| known.count += 1).or_insert(finding);
+    }
+
+    fn token(&self, at: usize, kept: Vec<(u64, usize)>) -> Token {
+        let arguments = self.options.arguments.iter();
+        Token {
+            v: 1,
+            program: self.options.program.to_string_lossy().into_owned(),
+            arguments: arguments.map(|text| text.to_string_lossy().into_owned()).collect(),
+            seed: self.schedule.seed,
+            strategy: self.schedule.strategy,
+            expected_points: self.schedule.expected_points,
+            at,
+            kept,
+        }
+    }
+
+    fn run(&mut self) -> Result<Next, Error> {
         let mut timeline = Timeline::new(self.options.platform, ARENA.base);
         loop {
-            if timeline.is_crash_point(self.records) {
+            if timeline.is_crash_point(&self.records) {
                 self.statistics.failure_points += 1;
                 self.statistics.eager_states += timeline.eager_states();
                 let mut refined = FxHashMap::default();
                 let mut reads = Reads::new();
                 match self.walk(&timeline, ROOT, &mut refined, &mut reads, true) {
                     Ok(()) => {}
-                    Err(Stop::Limit) => return Ok(()),
+                    Err(Stop::Limit) => return Ok(Next::Stop),
                     Err(Stop::Error(error)) => return Err(error),
                 }
                 timeline.crashed();
             }
-            let Some(next) = self.records.get(timeline.at) else { return Ok(()) };
+            let Some(next) = self.records.get(timeline.at) else { return Ok(Next::Continue) };
             for store in timeline.advance(next) {
                 self.session.set_image(store.event.address, store.event.width, store.event.value);
             }
@@ -296,14 +404,17 @@ impl Explorer<'_> {
                 Patch { address: line.start(), bytes }
             })
             .collect();
+        let schedule = self.schedule;
         let control = self.session.control();
         control.mode = mode::RECOVER;
+        schedule.apply(control);
         control.crashes = 1;
         control.arena_end = timeline.arena_end;
         control.max_records = (self.records.len() as u64 * 20 + 1_000_000).min(self.options.max_records);
         control.max_cpu_seconds = self.options.max_cpu_seconds;
         let ending = self.session.run(&patches)?;
         self.statistics.recoveries += 1;
+        self.recovery_has_threads |= self.session.control().threads > 1;
         let output = if ending == Ending::Exit(0) { String::new() } else { self.session.output_tail() };
         let records = self.session.records().to_vec();
         self.note_unknown(&records);
@@ -385,18 +496,7 @@ impl Explorer<'_> {
             let text = format!("the last it read from before the crash was {value:#x} at {address:#x}");
             places.push(related(Role::Read, site, text));
         }
-        let token = Token {
-            v: 1,
-            program: self.options.program.to_string_lossy().into_owned(),
-            arguments: self
-                .options
-                .arguments
-                .iter()
-                .map(|text| text.to_string_lossy().into_owned())
-                .collect(),
-            at: timeline.at,
-            kept,
-        };
+        let token = self.token(timeline.at, kept);
         let count = self.findings.get(&key).map_or(1, |known| known.count);
         let finding = Finding {
             failure,
@@ -406,6 +506,8 @@ impl Explorer<'_> {
             output: outcome.output.clone(),
             replay: token.encode(),
             count,
+            seed: self.schedule.seed,
+            without_crash: false,
         };
         self.findings.insert(key, finding);
     }

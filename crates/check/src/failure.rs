@@ -99,6 +99,10 @@ pub struct Finding {
     pub replay: String,
     /// At how many crash points it was met.
     pub count: u64,
+    /// The schedule under which it was met.
+    pub seed: u32,
+    /// Did the program fail under this schedule without any crash?
+    pub without_crash: bool,
 }
 
 /// What `crashproof replay` needs to see a failure again.
@@ -110,6 +114,15 @@ pub struct Token {
     pub program: String,
     /// Its arguments.
     pub arguments: Vec<String>,
+    /// Seed of the schedule.
+    #[serde(default)]
+    pub seed: u32,
+    /// How the schedule is made from the seed; see `crashproof_protocol::schedule`.
+    #[serde(default)]
+    pub strategy: u32,
+    /// Places to switch in the run of seed 0.
+    #[serde(default)]
+    pub expected_points: u64,
     /// How many records had taken effect when the crash came.
     pub at: usize,
     /// Lines of which stores were lost: number, and how many of its open stores were kept.

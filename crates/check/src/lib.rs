@@ -8,6 +8,7 @@
 //! | `timeline` | the recorded run, replayed through the model; the places to crash |
 //! | `crash` | what each line may hold after a crash |
 //! | `tree` | everything recovery was ever seen to do, by what it read |
+//! | `schedule` | in which orders the threads of a program run |
 //! | `explore` | crashes, walks the tree, runs what is not known yet |
 //! | `failure` | what went wrong, the least that must be lost for it, how to see it again |
 //! | `wasted` | flushes and fences that did nothing |
@@ -19,6 +20,7 @@
 mod crash;
 mod explore;
 mod failure;
+mod schedule;
 mod session;
 mod sites;
 mod timeline;
@@ -27,6 +29,7 @@ mod wasted;
 
 pub use explore::{Options, Report, Statistics, check};
 pub use failure::{Failure, Finding, Place, Related, Role, Token};
+pub use schedule::Strategy;
 pub use session::Error;
 pub use sites::{Caller, Source};
 pub use wasted::{Waste, WasteKind};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crashproof_check::{Error, Options, Report};
+use crashproof_check::{Error, Options, Report, Strategy};
 use crashproof_report::{check_json, check_text};
 use px86::Platform;
 
@@ -30,6 +30,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS")]
     time: Option<u64>,
 
+    /// Try so many schedules if the program has threads. The first is always the same; the others are made
+    /// from seeds and can be had again.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    schedules: u32,
+
+    /// How to make schedules from seeds.
+    #[arg(long, value_enum, default_value_t = ScheduleStrategy::Mixed)]
+    strategy: ScheduleStrategy,
+
     /// Assume that caches survive a power failure (eADR).
     #[arg(long)]
     eadr: bool,
@@ -44,6 +53,16 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ScheduleStrategy {
+    /// Random and PCT in turn.
+    Mixed,
+    /// Switch threads at random.
+    Random,
+    /// Random priorities with a few changes (probabilistic concurrency testing).
+    Pct,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people.
     Text,
@@ -55,6 +74,12 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     let mut options = Options::new(arguments.program.clone(), arguments.arguments.clone());
     options.max_recoveries = arguments.max_recoveries;
     options.max_time = arguments.time.map(Duration::from_secs);
+    options.schedules = arguments.schedules;
+    options.strategy = match arguments.strategy {
+        ScheduleStrategy::Mixed => Strategy::Mixed,
+        ScheduleStrategy::Random => Strategy::Random,
+        ScheduleStrategy::Pct => Strategy::Pct,
+    };
     options.platform = if arguments.eadr { Platform::Eadr } else { Platform::Adr };
     let report = match crashproof_check::check(&options) {
         Ok(report) => report,

@@ -190,6 +190,11 @@ pub struct Control {
     pub threads: u32,
     /// How the schedule is made from the seed; see [`schedule`].
     pub strategy: u32,
+    /// Places where threads might have been switched in the run of seed 0, so that a seed can spread its
+    /// switches over the run; 0 if not known.
+    pub expected_points: u64,
+    /// Out: places where threads might have been switched.
+    pub points: u64,
 }
 
 /// Values of [`Control::strategy`].

@@ -87,6 +87,7 @@ pub(crate) unsafe fn become_child() {
     let control = &mut *CONTROL;
     control.records = 0;
     control.threads = 1;
+    control.points = 0;
     READY = 0;
     MODE = control.mode;
     crate::threads::begin();

@@ -3,7 +3,7 @@
 // run: schedules=1 verdict=clean
 // run: schedules=32 verdict=fails says=deadlock
 // run: -DORDERED schedules=32 verdict=clean
-// run: -DRECOVERY schedules=2 verdict=findings says=deadlock
+// run: -DRECOVERY -DORDERED schedules=2 verdict=findings says=deadlock
 
 #include <crashproof.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
 // Non-temporal stores are not ordered with others, which shows.
 //
 // run: schedules=48 verdict=clean
-// run: -DNONTEMPORAL schedules=48 verdict=fails
+// run: -DNONTEMPORAL schedules=200 verdict=fails
 
 #include <crashproof.h>
 #include <pthread.h>

@@ -8,7 +8,7 @@
 
 #define PARTS 3
 struct part {
-  long data[8];
+  long data[3];
 };
 struct root {
   long done;
@@ -20,13 +20,13 @@ static long sums[PARTS];
 
 static void *sum(void *argument) {
   long part = (long)argument;
-  for (int i = 0; i < 8; i++) sums[part] += root->parts[part].data[i];
+  for (int i = 0; i < 3; i++) sums[part] += root->parts[part].data[i];
   return 0;
 }
 
 static void *fill(void *argument) {
   long part = (long)argument;
-  for (int i = 0; i < 8; i++) root->parts[part].data[i] = 1;
+  for (int i = 0; i < 3; i++) root->parts[part].data[i] = 1;
 #ifdef FIXED
   crashproof_persist(&root->parts[part], sizeof(struct part));
 #endif
@@ -44,7 +44,7 @@ int main(void) {
   if (crashproof_crashes()) {
     if (!root->done) return 0;
     all(sum);
-    for (int i = 0; i < PARTS; i++) crashproof_assert(sums[i] == 8);
+    for (int i = 0; i < PARTS; i++) crashproof_assert(sums[i] == 3);
     return 0;
   }
   all(fill);

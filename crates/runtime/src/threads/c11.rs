@@ -8,7 +8,7 @@ use libc::timespec;
 
 use super::objects::{self, MutexKind};
 use super::real::interpose;
-use super::scheduler::{Class, Key, give_way, synchronise, wake_all, wake_one};
+use super::scheduler::{Class, Key, give_way, others_may_run, settle, synchronise, wake_all, wake_one};
 use super::{time, waits};
 
 type Object = *mut c_void;
@@ -67,8 +67,9 @@ interpose! {
     }
 
     fn mtx_unlock(mutex: Object) -> c_int |real| {
+        settle();
         let unlocked = objects::mutex_unlock(mutex as u64);
-        synchronise();
+        others_may_run();
         result(unlocked)
     }
 
@@ -91,14 +92,16 @@ interpose! {
     }
 
     fn cnd_signal(condition: Object) -> c_int |real| {
+        settle();
         wake_one(Key { class: Class::Condition, address: condition as u64 });
-        synchronise();
+        others_may_run();
         SUCCESS
     }
 
     fn cnd_broadcast(condition: Object) -> c_int |real| {
+        settle();
         wake_all(Key { class: Class::Condition, address: condition as u64 });
-        synchronise();
+        others_may_run();
         SUCCESS
     }
 }

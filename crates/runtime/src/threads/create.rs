@@ -13,7 +13,7 @@ use libc::{pthread_attr_t, pthread_t, timespec};
 use super::real::interpose;
 use super::scheduler::{
     CONCURRENT, CURRENT, Class, Key, Woken, block_cancellable, current, first_turn, give_way, leave,
-    scheduler, synchronise, unsupported,
+    others_may_run, scheduler, settle, synchronise, unsupported,
 };
 use super::{memory, time};
 use crate::{access, session};
@@ -92,6 +92,7 @@ unsafe fn create(
     argument: *mut c_void,
 ) -> c_int {
     exit_key();
+    settle();
     memory::volatile_fence(std::ptr::null());
     let Some(number) = scheduler().add() else { return libc::EAGAIN };
     // It lives as long as the thread may need it: for ever, and is small.
@@ -120,7 +121,7 @@ unsafe fn create(
     (*session::CONTROL).threads += 1;
     access::note(record::SPAWN, 0, u64::from(number), std::ptr::null());
     CONCURRENT = true;
-    synchronise();
+    others_may_run();
     0
 }
 

@@ -7,7 +7,9 @@ use crashproof_protocol::reason;
 use libc::timespec;
 
 use super::baton::raw_syscall;
-use super::scheduler::{CONCURRENT, Class, Key, Woken, give_way, scheduler, synchronise, unsupported, wait};
+use super::scheduler::{
+    CONCURRENT, Class, Key, Woken, give_way, others_may_run, scheduler, synchronise, unsupported, wait,
+};
 use super::{managed, memory, time};
 
 fn key(word: usize) -> Key {
@@ -80,7 +82,7 @@ unsafe fn futex([word, operation, value, timeout, second, bits]: [usize; 6]) -> 
         libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET => {
             let bits = if command == libc::FUTEX_WAKE { u32::MAX } else { bits as u32 };
             let woken = scheduler().wake(key(word), value as c_int as usize, bits);
-            synchronise();
+            others_may_run();
             woken as isize
         }
         libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE => {

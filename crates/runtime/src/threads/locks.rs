@@ -6,7 +6,7 @@ use libc::timespec;
 
 use super::objects::{self, Access, MutexKind};
 use super::real::interpose;
-use super::scheduler::{Class, give_way, synchronise};
+use super::scheduler::{Class, give_way, others_may_run, settle, synchronise};
 use super::time;
 
 unsafe extern "C" {
@@ -84,8 +84,9 @@ interpose! {
     }
 
     fn pthread_mutex_unlock(mutex: Object) -> c_int |real| {
+        settle();
         let result = objects::mutex_unlock(mutex as u64);
-        synchronise();
+        others_may_run();
         result
     }
 
@@ -145,8 +146,9 @@ interpose! {
     }
 
     fn pthread_rwlock_unlock(lock: Object) -> c_int |real| {
+        settle();
         objects::rw_unlock(lock as u64, Class::RwLock);
-        synchronise();
+        others_may_run();
         0
     }
 
@@ -174,8 +176,9 @@ interpose! {
     }
 
     fn pthread_spin_unlock(lock: Object) -> c_int |real| {
+        settle();
         objects::rw_unlock(lock as u64, Class::SpinLock);
-        synchronise();
+        others_may_run();
         0
     }
 }

@@ -23,6 +23,8 @@ static mut SCHEDULER: Option<Scheduler> = None;
 
 /// Places to spin that a thread may pass before it must let others run.
 const SPINS: u32 = 200;
+/// Of those, how many count as places where the run could have gone another way.
+const COUNTED_SPINS: u32 = 4;
 /// Turns in a row that end in spinning, with nothing done in between, before the program counts as endless.
 const IDLE_TURNS: u64 = 1_000_000;
 /// How far the program's clock moves when a thread has spun for long.
@@ -144,7 +146,7 @@ pub(super) struct Scheduler {
 /// Makes the scheduler ready; the child has one thread.
 pub(crate) unsafe fn begin() {
     let control = &*session::CONTROL;
-    let mut strategy = Strategy::new(control.strategy, control.seed);
+    let mut strategy = Strategy::new(control.strategy, control.seed, control.expected_points);
     let mut main = Box::new(Thread::new(strategy.priority()));
     main.handle = libc::pthread_self();
     main.tid = libc::getpid();
@@ -277,6 +279,11 @@ impl Scheduler {
                 self.idle_turns += 1;
             }
         }
+        // Of a spin loop only the first rounds count: how many there are says nothing about the run.
+        let points = &mut (*session::CONTROL).points;
+        if point != Point::Spin || self.threads[usize::from(current)].spins <= COUNTED_SPINS {
+            *points += 1;
+        }
         if spun {
             if self.idle_turns > IDLE_TURNS {
                 session::too_much_work();
@@ -285,7 +292,7 @@ impl Scheduler {
             self.fire_timeouts();
         }
         let thread = &mut self.threads[usize::from(current)];
-        let except = match self.strategy.verdict(point, spun, &mut thread.priority) {
+        let except = match self.strategy.verdict(point, *points, spun, &mut thread.priority) {
             Verdict::Stay => return current,
             Verdict::Choose => None,
             Verdict::Yield => Some(current),
@@ -371,10 +378,26 @@ pub(super) unsafe fn point(point: Point) {
     }
 }
 
-/// The program calls a synchronisation function: it fences, and others may run.
+/// Before a function that may wait, or look at what others did: it fences, and others may run.
 pub(super) unsafe fn synchronise() {
+    settle();
+    others_may_run();
+}
+
+/// Before a function that lets others go on: what this thread stored takes effect first. Others may run
+/// until then, and see that it has not.
+pub(super) unsafe fn settle() {
     if CONCURRENT {
+        if !current().buffer.is_empty() {
+            point(Point::Memory);
+        }
         memory::volatile_fence(std::ptr::null());
+    }
+}
+
+/// After a function that let others go on.
+pub(super) unsafe fn others_may_run() {
+    if CONCURRENT {
         point(Point::Sync);
     }
 }
@@ -487,6 +510,8 @@ pub(super) unsafe fn first_turn(number: u16) {
 
 /// The running thread ends. Returns although others run by then: the rest of its way out is the C library's.
 pub(super) unsafe fn leave() {
+    settle();
+    // Alone, it has nothing in its buffer, but write-backs may be under way.
     memory::volatile_fence(std::ptr::null());
     let me = CURRENT;
     objects::owner_died(me);

@@ -8,7 +8,9 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use libc::timespec;
 
 use super::real::interpose;
-use super::scheduler::{Class, Key, Woken, block_cancellable, give_way, synchronise, wake_one};
+use super::scheduler::{
+    Class, Key, Woken, block_cancellable, give_way, others_may_run, settle, synchronise, wake_one,
+};
 use super::{create, time};
 
 type Object = *mut c_void;
@@ -98,13 +100,14 @@ interpose! {
     }
 
     fn sem_post(semaphore: Object) -> c_int |real| {
+        settle();
         let value = value(semaphore);
         if *value == c_int::MAX as u32 {
             return failed(libc::EOVERFLOW);
         }
         *value += 1;
         wake_one(Key { class: Class::Semaphore, address: semaphore as u64 });
-        synchronise();
+        others_may_run();
         0
     }
 

@@ -69,7 +69,7 @@ enum Kind {
     Random { switches: u32 },
     /// The thread of the highest priority runs; at a few moments the running one becomes the lowest
     /// (Burckhardt et al., ASPLOS 2010).
-    Pct { until_change: u64, changes_left: u32, lowest: i64 },
+    Pct { changes: Vec<u64>, lowest: i64 },
 }
 
 pub(super) struct Strategy {
@@ -80,22 +80,29 @@ pub(super) struct Strategy {
 }
 
 /// How many changes of priority PCT makes: bugs that need this many ordered preemptions are found.
-const CHANGES: u32 = 3;
+const CHANGES: usize = 3;
+
+/// How long a run is taken to be if nobody knows.
+const USUAL_POINTS: u64 = 1000;
 
 impl Strategy {
-    /// The strategy for a seed. What is tuned (how often to switch, how long stores wait) also comes from the
-    /// seed, so that many seeds cover eager and lazy schedules alike.
-    pub(super) fn new(strategy: u32, seed: u32) -> Strategy {
+    /// The strategy for a seed, for a run with about so many places to switch. What is tuned (how often to
+    /// switch, how long stores wait) also comes from the seed, so that many seeds cover eager and lazy
+    /// schedules alike.
+    pub(super) fn new(strategy: u32, seed: u32, points: u64) -> Strategy {
         let mut random = Random(u64::from(seed) << 8 | u64::from(strategy));
         if seed == 0 || strategy == schedule::ROUND_ROBIN {
             return Strategy { kind: Kind::RoundRobin, random, leaving: None };
         }
+        let points = if points == 0 { USUAL_POINTS } else { points };
         let leaving = Some(random.of(&[128, 64, 24, 8]));
         let kind = if strategy == schedule::PCT {
-            let until_change = gap(&mut random);
-            Kind::Pct { until_change, changes_left: CHANGES, lowest: 0 }
+            let changes = (0..CHANGES).map(|_| 1 + random.next() % points).collect();
+            Kind::Pct { changes, lowest: 0 }
         } else {
-            Kind::Random { switches: random.of(&[96, 32, 8]) }
+            // In short runs a few switches must be likely, in long ones there are enough anyway.
+            let wanted = random.of(&[2, 6, 20]);
+            Kind::Random { switches: (256 * wanted / points).clamp(4, 160) as u32 }
         };
         Strategy { kind, random, leaving }
     }
@@ -108,8 +115,8 @@ impl Strategy {
         }
     }
 
-    /// What becomes of the running thread. `spun`: it has been spinning for long.
-    pub(super) fn verdict(&mut self, point: Point, spun: bool, priority: &mut i64) -> Verdict {
+    /// What becomes of the running thread at the place numbered `at`. `spun`: it has been spinning for long.
+    pub(super) fn verdict(&mut self, point: Point, at: u64, spun: bool, priority: &mut i64) -> Verdict {
         match &mut self.kind {
             Kind::RoundRobin | Kind::Random { .. } if spun => Verdict::Yield,
             Kind::RoundRobin => Verdict::Stay,
@@ -117,17 +124,9 @@ impl Strategy {
                 let part = if point == Point::Sync { 256 } else { *switches };
                 if self.random.chance(part) { Verdict::Choose } else { Verdict::Stay }
             }
-            Kind::Pct { until_change, changes_left, lowest } => {
-                let mut sinks = spun;
-                if *changes_left > 0 {
-                    *until_change -= 1;
-                    if *until_change == 0 {
-                        *changes_left -= 1;
-                        *until_change = gap(&mut self.random);
-                        sinks = true;
-                    }
-                }
-                if sinks {
+            Kind::Pct { changes, lowest } => {
+                if spun || changes.contains(&at) {
+                    changes.retain(|&change| change != at);
                     *lowest -= 1;
                     *priority = *lowest;
                 }
@@ -157,11 +156,4 @@ impl Strategy {
             _ => self.random.below(waiting),
         }
     }
-}
-
-/// Places until the next change of priority. How long the program runs is not known, so the scale is drawn
-/// too: near and far changes are equally likely.
-fn gap(random: &mut Random) -> u64 {
-    let scale = 2 << random.below(11);
-    1 + random.below(scale) as u64
 }

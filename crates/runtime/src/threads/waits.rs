@@ -6,7 +6,9 @@ use std::ffi::{c_int, c_uint, c_void};
 use libc::timespec;
 
 use super::real::interpose;
-use super::scheduler::{Class, Key, Woken, block, block_cancellable, synchronise, wake_all, wake_one};
+use super::scheduler::{
+    Class, Key, Woken, block, block_cancellable, others_may_run, settle, synchronise, wake_all, wake_one,
+};
 use super::{objects, time};
 
 type Object = *mut c_void;
@@ -106,13 +108,14 @@ pub(super) unsafe fn once(control: *mut c_int, function: unsafe extern "C-unwind
     ONCES.insert(address, Once::Running);
     let mut guard = OnceGuard { control: address, result: None };
     function();
+    settle();
     if volatile {
         *control = ONCE_DONE;
     } else {
         guard.result = Some(Once::Done);
     }
     drop(guard);
-    synchronise();
+    others_may_run();
 }
 
 interpose! {
@@ -152,15 +155,17 @@ interpose! {
 
     version c"GLIBC_2.3.2"
     fn pthread_cond_signal(condition: Object) -> c_int |real| {
+        settle();
         wake_one(condition_key(condition));
-        synchronise();
+        others_may_run();
         0
     }
 
     version c"GLIBC_2.3.2"
     fn pthread_cond_broadcast(condition: Object) -> c_int |real| {
+        settle();
         wake_all(condition_key(condition));
-        synchronise();
+        others_may_run();
         0
     }
 
@@ -191,7 +196,7 @@ interpose! {
             state.came = 0;
             state.opened += 1;
             wake_all(Key { class: Class::Barrier, address });
-            synchronise();
+            others_may_run();
             return libc::PTHREAD_BARRIER_SERIAL_THREAD;
         }
         let round = state.opened;
