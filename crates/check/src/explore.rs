@@ -99,24 +99,21 @@ pub struct Report {
 const NO_PM_HELP: &str = "persistent memory is: globals marked PERSISTENT and memory from crashproof_alloc (crashproof.h), \
 files mapped under the PM path, and whatever libpmem maps";
 
+/// Runs a program once under a schedule, without any crash: its trace.
+pub fn record(options: &Options, seed: u32) -> Result<Vec<Record>, Error> {
+    let session = Session::start(&options.program, &options.arguments)?;
+    let sites = Sites::default();
+    let mut explorer = Explorer::new(options, session, &sites);
+    explorer.schedule = options.strategy.schedule(seed, 0);
+    explorer.record()?;
+    Ok(explorer.records)
+}
+
 /// Checks a program.
 pub fn check(options: &Options) -> Result<Report, Error> {
     let mut session = Session::start(&options.program, &options.arguments)?;
     let sites = Sites::parse(&session.site_table()?);
-    let mut explorer = Explorer {
-        options,
-        session,
-        sites: &sites,
-        records: Vec::new(),
-        schedule: options.strategy.schedule(0, 0),
-        points: 0,
-        tree: Tree::new(),
-        recovery_has_threads: false,
-        findings: BTreeMap::new(),
-        unknown: Vec::new(),
-        statistics: Statistics::default(),
-        started: Instant::now(),
-    };
+    let mut explorer = Explorer::new(options, session, &sites);
     let mut waste = Vec::new();
     let mut points = 0;
     for seed in 0..options.schedules.max(1) {
@@ -181,7 +178,24 @@ impl From<Error> for Stop {
 /// What recovery read on the way to a leaf: the site, and the line if there was a choice.
 type Reads = Vec<(u32, u64, u8, u64)>;
 
-impl Explorer<'_> {
+impl<'a> Explorer<'a> {
+    fn new(options: &'a Options, session: Session, sites: &'a Sites) -> Explorer<'a> {
+        Explorer {
+            options,
+            session,
+            sites,
+            records: Vec::new(),
+            schedule: options.strategy.schedule(0, 0),
+            points: 0,
+            tree: Tree::new(),
+            recovery_has_threads: false,
+            findings: BTreeMap::new(),
+            unknown: Vec::new(),
+            statistics: Statistics::default(),
+            started: Instant::now(),
+        }
+    }
+
     /// Records the program under the current schedule and crashes it everywhere.
     fn check_schedule(&mut self) -> Result<Next, Error> {
         let started = Instant::now();

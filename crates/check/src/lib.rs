@@ -27,7 +27,7 @@ mod timeline;
 mod tree;
 mod wasted;
 
-pub use explore::{Options, Report, Statistics, check};
+pub use explore::{Options, Report, Statistics, check, record};
 pub use failure::{Failure, Finding, Place, Related, Role, Token};
 pub use schedule::Strategy;
 pub use session::Error;
