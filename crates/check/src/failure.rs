@@ -92,7 +92,7 @@ pub struct Finding {
     pub place: Place,
     /// How many stores must be lost for it.
     pub lost: usize,
-    /// How many crashes in a row it takes.
+    /// How many crashes in a row it takes; 0 if the program fails under its schedule without any.
     pub crashes: usize,
     /// The stores, loads and crashes that are part of it, in the order they happened.
     pub related: Vec<Related>,
@@ -102,6 +102,8 @@ pub struct Finding {
     pub replay: String,
     /// At how many crash points it was met.
     pub count: u64,
+    /// The schedule under which it was met.
+    pub seed: u32,
 }
 
 /// What `crashproof replay` needs to see a failure again.
@@ -113,6 +115,15 @@ pub struct Token {
     pub program: String,
     /// Its arguments.
     pub arguments: Vec<String>,
+    /// Seed of the schedule.
+    #[serde(default)]
+    pub seed: u32,
+    /// How the schedule is made from the seed; see `crashproof_protocol::schedule`.
+    #[serde(default)]
+    pub strategy: u32,
+    /// Places to switch in the run of seed 0.
+    #[serde(default)]
+    pub expected_points: u64,
     /// The crashes, first to last.
     pub crashes: Vec<TokenCrash>,
 }

@@ -10,8 +10,10 @@ use px86::{Line, Platform};
 use rustc_hash::FxHashMap;
 
 use crate::crash::apply;
-use crate::explore::{Options, record_run};
+use crate::explore::record_run;
 use crate::failure::{Failure, Token};
+use crate::options::Options;
+use crate::schedule::Schedule;
 use crate::session::{Error, Session};
 use crate::timeline::Timeline;
 
@@ -30,7 +32,19 @@ pub fn replay(token: &Token, program: PathBuf, debugger: Option<&[OsString]>) ->
     let arguments: Vec<OsString> = token.arguments.iter().map(OsString::from).collect();
     let options = Options::new(program.clone(), arguments.clone());
     let mut session = Session::start(&program, &arguments)?;
-    let mut records = record_run(&mut session, &options)?;
+    let schedule =
+        Schedule { seed: token.seed, strategy: token.strategy, expected_points: token.expected_points };
+    let mut records = match record_run(&mut session, &options, schedule) {
+        Ok(recorded) => recorded.records,
+        // The schedule alone makes it fail.
+        Err(Error::FailsAlone { failure, output, .. }) if token.crashes.is_empty() => {
+            return Ok(Replay { failure: Some(failure), output });
+        }
+        Err(error) => return Err(error),
+    };
+    if token.crashes.is_empty() {
+        return Ok(Replay { failure: None, output: session.output_tail() });
+    }
     let mut timelines: Vec<(Timeline, FxHashMap<Line, Vec<CachedStore>>)> = Vec::new();
     for (level, crash) in token.crashes.iter().enumerate() {
         if crash.at > records.len() {
@@ -53,6 +67,7 @@ pub fn replay(token: &Token, program: PathBuf, debugger: Option<&[OsString]>) ->
         }
         let control = session.control();
         control.mode = mode::RECOVER;
+        schedule.apply(control);
         control.crashes = level as u32 + 1;
         control.arena_end = timelines[level].0.arena_end;
         control.max_records = options.max_records;

@@ -4,7 +4,7 @@
 
 use std::ffi::{CString, OsString};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -17,6 +17,7 @@ use crashproof_protocol::{
 };
 use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line};
+use rustc_hash::FxHashMap;
 
 /// What can keep a program from being checked.
 #[derive(Debug, thiserror::Error)]
@@ -47,8 +48,10 @@ pub enum Error {
     /// It fails without any crash.
     #[error("the program fails without any crash ({how}); fix that first\n{output}")]
     FailsAlone {
-        /// How it ended.
+        /// How it ended, in words.
         how: String,
+        /// How it ended.
+        failure: crate::failure::Failure,
         /// What it printed last.
         output: String,
     },
@@ -84,8 +87,11 @@ pub(crate) struct Session {
     control: MmapMut,
     trace: MmapMut,
     image: MmapMut,
+    image_file: File,
     output: File,
     sites: File,
+    /// What the lines that were written held before; see [`Session::rewind`].
+    original: FxHashMap<Line, [u8; LINE_BYTES as usize]>,
 }
 
 fn shared_file(name: &str, bytes: u64) -> Result<File, Error> {
@@ -159,10 +165,12 @@ impl Session {
             control: map(&control, CONTROL_BYTES)?,
             trace: map(&trace, TRACE_BYTES)?,
             image: map(&image, POOL_BYTES)?,
+            image_file: image,
             process,
             command: ours,
             output,
             sites,
+            original: FxHashMap::default(),
         };
         let mut hello = [0];
         if session.command.read_exact(&mut hello).is_err()
@@ -178,6 +186,28 @@ impl Session {
         // Safety: the block lies at the start of the mapping, which is page-aligned and large enough; the
         // program touches it only while this side waits.
         unsafe { &mut *self.control.as_mut_ptr().cast::<Control>() }
+    }
+
+    /// Another process of the same program, with the same image; for working at the same time.
+    pub(crate) fn twin(&self, program: &Path, arguments: &[OsString]) -> Result<Session, Error> {
+        let mut twin = Session::start(program, arguments)?;
+        // The image is huge and nearly empty: copy only what is there.
+        let from = self.image_file.as_raw_fd();
+        let mut at = 0;
+        loop {
+            // Safety: seeking in a file of our own.
+            let start = unsafe { libc::lseek(from, at, libc::SEEK_DATA) };
+            if start < 0 {
+                break;
+            }
+            let end = unsafe { libc::lseek(from, start, libc::SEEK_HOLE) };
+            let range = start as usize..end as usize;
+            twin.image[range.clone()].copy_from_slice(&self.image[range]);
+            at = end;
+        }
+        let tables = size_of::<Control>()..PATCHES_OFFSET as usize;
+        twin.control[tables.clone()].copy_from_slice(&self.control[tables]);
+        Ok(twin)
     }
 
     /// The site table, as the program wrote it.
@@ -202,11 +232,24 @@ impl Session {
         u64::from_le_bytes(bytes)
     }
 
-    /// Writes up to eight bytes of the image.
+    /// Writes up to eight bytes of the image, within a line.
     pub(crate) fn set_image(&mut self, address: u64, width: u8, value: u64) {
+        let line = Line::containing(address);
+        if !self.original.contains_key(&line) {
+            let before = self.image_line(line);
+            self.original.insert(line, before);
+        }
         let start = (address - POOL_BASE) as usize;
         let width = usize::from(width);
         self.image[start..start + width].copy_from_slice(&value.to_le_bytes()[..width]);
+    }
+
+    /// Makes the image what it was before anything was written: ready for another run from the start.
+    pub(crate) fn rewind(&mut self) {
+        for (line, before) in std::mem::take(&mut self.original) {
+            let start = (line.start() - POOL_BASE) as usize;
+            self.image[start..start + before.len()].copy_from_slice(&before);
+        }
     }
 
     /// Runs a child in the mode set in the control block, with these lines instead of the image's.
@@ -219,6 +262,8 @@ impl Session {
             self.control[start + 8..start + size].copy_from_slice(&patch.bytes);
         }
         let _ = self.output.set_len(0);
+        // The children write where the descriptor they share with this side stands.
+        let _ = self.output.rewind();
         let talk = |error| system("lost the program")(error);
         self.command.write_all(&[RUN]).map_err(talk)?;
         let mut answer = [0; 4];

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crashproof_protocol::{ARENA, Record, record};
 use num_bigint::BigUint;
-use px86::storage::{CachedStore, Execution};
+use px86::storage::{CachedStore, Execution, Seq};
 use px86::{Kind, Line, Platform};
 
 /// A run, somewhere in its course.
@@ -25,6 +25,23 @@ pub(crate) struct Timeline {
     /// The site of the last record, and of the next one if there is one.
     last_site: u32,
     next_site: Option<u32>,
+    moments: Moments,
+}
+
+/// The model's moment for each length of the trace, since there is more than one thread: a `clflushopt` may
+/// have waited in a store buffer, and counts from when it was issued.
+#[derive(Default)]
+struct Moments {
+    /// Length of the trace when the first thread was created.
+    first: usize,
+    moments: Vec<Seq>,
+}
+
+impl Moments {
+    /// The moment when the trace was `length` long; none from before there were threads.
+    fn at(&self, length: u64) -> Option<Seq> {
+        self.moments.get(usize::try_from(length).ok()?.checked_sub(self.first)?).copied()
+    }
 }
 
 /// Something that became certain and belongs into the image.
@@ -42,6 +59,7 @@ impl Timeline {
             platform,
             last_site: 0,
             next_site: None,
+            moments: Moments::default(),
         }
     }
 
@@ -90,6 +108,9 @@ impl Timeline {
     /// although the power fails before the `clflush`. (Runs of several threads have real buffers.)
     fn look_ahead(&mut self, records: &[Record]) {
         self.early.clear();
+        if !self.moments.moments.is_empty() {
+            return;
+        }
         let Some(next) = records.get(self.at).filter(|next| next.event_kind() == Some(Kind::Flush)) else {
             return;
         };
@@ -125,6 +146,17 @@ impl Timeline {
 
     /// Lets the next record take effect; gives out what became certain.
     pub(crate) fn advance(&mut self, next: &Record) -> Persisted {
+        let persisted = self.take_effect(next);
+        if next.kind == record::SPAWN && self.moments.moments.is_empty() {
+            self.moments.first = self.at;
+            self.moments.moments.push(self.execution.now());
+        } else if !self.moments.moments.is_empty() {
+            self.moments.moments.push(self.execution.now());
+        }
+        persisted
+    }
+
+    fn take_effect(&mut self, next: &Record) -> Persisted {
         self.at += 1;
         self.last_site = next.site;
         let Some(event) = next.event() else {
@@ -154,8 +186,11 @@ impl Timeline {
                 self.execution.commit_flush(&event);
                 settled.push(Line::containing(event.address));
             }
-            // Recorded runs let instructions take effect as they are issued.
-            Kind::FlushOpt => self.execution.commit_flush_opt(&event, self.execution.now()),
+            Kind::FlushOpt => {
+                // A thread that is alone lets instructions take effect as it issues them.
+                let issued = self.moments.at(event.value).unwrap_or(self.execution.now());
+                self.execution.commit_flush_opt(&event, issued);
+            }
             Kind::Load | Kind::StoreFence | Kind::Fence | Kind::FailedRmw => {}
         }
         settled.sort_unstable();
@@ -173,5 +208,34 @@ impl Timeline {
     /// In how many states an eager checker would recover if the crash came now.
     pub(crate) fn eager_states(&self) -> BigUint {
         self.open_lines().map(|line| BigUint::from(self.stores(line).len() + 1)).product()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: u8, thread: u16, value: u64, width: u8) -> Record {
+        Record { address: ARENA.base, value, site: 0, thread, kind, width }
+    }
+
+    /// Thread 1 issues its write-back, thread 0 stores, the write-back takes effect and is fenced: it may
+    /// have happened before the store.
+    #[test]
+    fn a_write_back_counts_from_when_it_was_issued() {
+        let run = |issued| {
+            let mut timeline = Timeline::new(Platform::Adr, 0);
+            for next in [
+                record(record::SPAWN, 0, 1, 0),
+                record(Kind::Store as u8, 0, 7, 8),
+                record(Kind::FlushOpt as u8, 1, issued, 0),
+                record(Kind::StoreFence as u8, 1, 0, 0),
+            ] {
+                timeline.advance(&next);
+            }
+            timeline.open_lines().count()
+        };
+        assert_eq!(run(1), 1, "issued before the store: it may be lost");
+        assert_eq!(run(2), 0, "issued after it: it is safe");
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crashproof_check::{Error, MAX_CRASHES, Options, Report};
+use crashproof_check::{Error, MAX_CRASHES, Options, Report, Strategy};
 use crashproof_report::{check_json, check_text};
 use px86::Platform;
 
@@ -27,6 +27,10 @@ pub(crate) struct Arguments {
           value_parser = clap::value_parser!(u8).range(1..=MAX_CRASHES as i64))]
     crashes: u8,
 
+    /// Recover in so many processes at the same time; all cores if not given.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+
     /// Stop after so many recoveries.
     #[arg(long, value_name = "N")]
     max_recoveries: Option<u64>,
@@ -34,6 +38,15 @@ pub(crate) struct Arguments {
     /// Stop after so many seconds.
     #[arg(long, value_name = "SECONDS")]
     time: Option<u64>,
+
+    /// Try so many schedules if the program has threads. The first is always the same; the others are made
+    /// from seeds and can be had again.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    schedules: u32,
+
+    /// How to make schedules from seeds.
+    #[arg(long, value_enum, default_value_t = ScheduleStrategy::Mixed)]
+    strategy: ScheduleStrategy,
 
     /// Assume that caches survive a power failure (eADR).
     #[arg(long)]
@@ -46,6 +59,16 @@ pub(crate) struct Arguments {
     /// How to show the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ScheduleStrategy {
+    /// Random and PCT in turn.
+    Mixed,
+    /// Switch threads at random.
+    Random,
+    /// Random priorities with a few changes (probabilistic concurrency testing).
+    Pct,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -68,8 +91,17 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     let mut options = Options::new(program.clone(), arguments.arguments.clone());
     options.built_from = built.as_ref().map(|_| arguments.program.clone());
     options.crashes = usize::from(arguments.crashes);
+    if let Some(jobs) = arguments.jobs {
+        options.jobs = usize::from(jobs);
+    }
     options.max_recoveries = arguments.max_recoveries;
     options.max_time = arguments.time.map(Duration::from_secs);
+    options.schedules = arguments.schedules;
+    options.strategy = match arguments.strategy {
+        ScheduleStrategy::Mixed => Strategy::Mixed,
+        ScheduleStrategy::Random => Strategy::Random,
+        ScheduleStrategy::Pct => Strategy::Pct,
+    };
     options.platform = if arguments.eadr { Platform::Eadr } else { Platform::Adr };
     let report = match crashproof_check::check(&options) {
         Ok(report) => report,

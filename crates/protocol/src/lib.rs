@@ -192,8 +192,44 @@ pub struct Control {
     pub sites_bytes: u64,
     /// Out: threads that were created.
     pub threads: u32,
-    /// Padding.
-    pub reserved: u32,
+    /// How the schedule is made from the seed; see [`schedule`].
+    pub strategy: u32,
+    /// Places where threads might have been switched in the run of seed 0, so that a seed can spread its
+    /// switches over the run; 0 if not known.
+    pub expected_points: u64,
+    /// Out: places where threads might have been switched.
+    pub points: u64,
+}
+
+/// Values of [`Control::strategy`].
+pub mod schedule {
+    /// A thread runs until it waits or spins; then the next one in order of creation. Stores take effect at
+    /// once. Seed 0 always means this.
+    pub const ROUND_ROBIN: u32 = 0;
+    /// Switches at random.
+    pub const RANDOM: u32 = 1;
+    /// Random priorities, and a few moments at which they change.
+    pub const PCT: u32 = 2;
+}
+
+/// Why verdicts are UNKNOWN, in `value` of a record [`record::UNKNOWN`] that has no site.
+pub mod reason {
+    /// `pthread_cancel`, or asynchronous cancellation.
+    pub const CANCEL: u64 = 1;
+    /// A futex operation that the scheduler does not know.
+    pub const FUTEX: u64 = 2;
+    /// Threads that began before `main` and do not exist in the children.
+    pub const EARLY_THREADS: u64 = 3;
+
+    /// In words.
+    pub fn text(reason: u64) -> Option<&'static str> {
+        Some(match reason {
+            CANCEL => "pthread_cancel: only threads that wait can be cancelled under the checker",
+            FUTEX => "a futex operation other than wait, wake and requeue",
+            EARLY_THREADS => "threads were created before main",
+            _ => return None,
+        })
+    }
 }
 
 /// Switches of [`Control::flags`].

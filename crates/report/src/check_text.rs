@@ -54,7 +54,11 @@ fn finding(text: &mut String, finding: &Finding) {
         story(text, finding);
         return;
     };
-    let label = if finding.lost == 0 { "crash here" } else { "lost" };
+    let label = match finding.lost {
+        _ if finding.crashes == 0 => "the last that was stored",
+        0 => "crash here",
+        _ => "lost",
+    };
     let mut snippet = Snippet::source(source)
         .path(&place.file)
         .annotation(AnnotationKind::Primary.span(primary.clone()).label(label));
@@ -129,7 +133,11 @@ fn verdict(text: &mut String, report: &Report) {
     };
     let _ = writeln!(
         text,
-        "{verdict}: one run of {} PM events, crashed at {}, {row}",
+        "{verdict}: {} of {} PM events, crashed at {}, {row}",
+        match figures.schedules {
+            0 | 1 => "one run".into(),
+            many => format!("{many} schedules"),
+        },
         figures.events,
         counted(figures.failure_points, "place")
     );

@@ -13,6 +13,7 @@
 //! | `sites` | numbers for places in the source |
 //! | `globals` | places for persistent globals |
 //! | `arena` | the functions of `crashproof.h` |
+//! | `threads` | one thread at a time, by a seed; pthreads, store buffers |
 //!
 //! The code runs inside somebody else's process, before `main`, in signal handlers and after `fork`. It
 //! allocates nothing on the hot path and never unwinds.
@@ -26,3 +27,4 @@ mod globals;
 mod server;
 mod session;
 mod sites;
+mod threads;
