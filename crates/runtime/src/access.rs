@@ -198,7 +198,7 @@ pub(crate) unsafe fn store_range(kind: Kind, address: u64, source: *const u8, by
         let mut left = bytes;
         while left > 0 {
             let end = address + left;
-            let width = (if end % 8 == 0 { 8 } else { end % 8 }).min(left);
+            let width = (if end.is_multiple_of(8) { 8 } else { end % 8 }).min(left);
             left -= width;
             store(kind, address + left, width, peek(source as u64 + left, width), site);
         }
