@@ -113,6 +113,15 @@ pub(crate) unsafe fn append(record: Record) {
     control.records = index + 1;
 }
 
+/// Appends a record, unless the trace ends in the same one: a loop that waits reads the same again and again.
+#[inline(always)]
+pub(crate) unsafe fn append_once(record: Record) {
+    let records = (*CONTROL).records;
+    if records == 0 || *TRACE.add(records as usize - 1) != record {
+        append(record);
+    }
+}
+
 /// Gets memory for more of the trace: more each time, since a fault for every page would cost more than
 /// recording does.
 #[cold]

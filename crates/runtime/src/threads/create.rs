@@ -12,8 +12,8 @@ use libc::{pthread_attr_t, pthread_t, timespec};
 
 use super::real::interpose;
 use super::scheduler::{
-    CONCURRENT, CURRENT, Class, Key, Woken, block_cancellable, current, first_turn, give_way, leave,
-    others_may_run, scheduler, settle, synchronise, unsupported,
+    CONCURRENT, CURRENT, Class, EARLY_THREADS, Key, Woken, block_cancellable, current, first_turn, give_way,
+    leave, others_may_run, scheduler, settle, synchronise, unsupported,
 };
 use super::{memory, time};
 use crate::{access, session};
@@ -65,7 +65,7 @@ unsafe fn exit_key() -> libc::pthread_key_t {
     key
 }
 
-const NOT_NULL: *const c_void = 1 as *const c_void;
+const NOT_NULL: *const c_void = std::ptr::dangling();
 
 unsafe extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
     let start = start.cast::<Start>().read();
@@ -186,24 +186,33 @@ pub(super) unsafe fn end_cancelled() -> ! {
     pthread_exit(CANCELED)
 }
 
-interpose! {
-    fn pthread_create(
-        handle: *mut pthread_t,
-        attributes: *const pthread_attr_t,
-        function: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
-        argument: *mut c_void,
-    ) -> c_int |real| {
-        create(real(), handle, attributes, Function::Posix(function), argument)
+/// Written out, because threads that begin before `main` must be noticed.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pthread_create(
+    handle: *mut pthread_t,
+    attributes: *const pthread_attr_t,
+    function: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> c_int {
+    if super::managed() {
+        return create(real_create(), handle, attributes, Function::Posix(function), argument);
     }
+    EARLY_THREADS |= session::UNDER_CHECKER;
+    real_create()(handle, attributes, function, argument)
+}
 
+unsafe fn real_create() -> Create {
+    static REAL: super::real::Real = super::real::Real::new("pthread_create\0", None);
+    std::mem::transmute(REAL.get())
+}
+
+interpose! {
     fn thrd_create(
         handle: *mut pthread_t,
         function: unsafe extern "C-unwind" fn(*mut c_void) -> c_int,
         argument: *mut c_void,
     ) -> c_int |real| {
-        static REAL: super::real::Real = super::real::Real::new("pthread_create\0", None);
-        let create_posix: Create = std::mem::transmute(REAL.get());
-        match create(create_posix, handle, std::ptr::null(), Function::C11(function), argument) {
+        match create(real_create(), handle, std::ptr::null(), Function::C11(function), argument) {
             0 => super::c11::SUCCESS,
             libc::ENOMEM => super::c11::NO_MEMORY,
             _ => super::c11::ERROR,

@@ -12,7 +12,7 @@ use px86::{Event, Kind, LINE_BYTES, Thread};
 use super::scheduler::{CONCURRENT, CURRENT, begin_atomic, current, end_atomic, point, scheduler};
 use super::strategy::Point;
 use crate::access::{self, bits, peek, poke, recovering, shadow, touch};
-use crate::session::{self, append};
+use crate::session::{self, append, append_once};
 use crate::sites;
 
 /// What a store buffer holds at most: about as much as real ones.
@@ -59,7 +59,9 @@ unsafe fn load_piece(address: u64, width: u64, site: *const Site) -> u64 {
             access::first_touch(address, missing, site);
         }
     } else {
-        record(Kind::Load, CURRENT, address, width as u8, value, sites::number(site));
+        let site = sites::number(site);
+        let kind = Kind::Load as u8;
+        append_once(Record { address, value, site, thread: CURRENT, kind, width: width as u8 });
     }
     value
 }

@@ -26,7 +26,9 @@ const SPINS: u32 = 200;
 /// Of those, how many count as places where the run could have gone another way.
 const COUNTED_SPINS: u32 = 4;
 /// Turns in a row that end in spinning, with nothing done in between, before the program counts as endless.
-const IDLE_TURNS: u64 = 1_000_000;
+const IDLE_TURNS: u64 = 200_000;
+/// After so many of them whoever waits for a moment gets it, however far away it is.
+const IDLE_TURNS_TO_DEADLINE: u64 = 1_000;
 /// How far the program's clock moves when a thread has spun for long.
 const SPIN_NANOSECONDS: u64 = 100_000;
 
@@ -127,7 +129,8 @@ impl Thread {
 }
 
 pub(super) struct Scheduler {
-    /// By number. Boxed, because real threads wait at their batons while the list grows.
+    /// By number.
+    #[expect(clippy::vec_box, reason = "real threads wait at their batons while the list grows")]
     threads: Vec<Box<Thread>>,
     /// Threads that have not ended, by number.
     alive: Vec<u16>,
@@ -163,6 +166,21 @@ pub(crate) unsafe fn begin() {
     });
     CURRENT = 0;
     CONCURRENT = false;
+    libc::pthread_atfork(None, None, Some(after_fork));
+    if EARLY_THREADS {
+        unsupported(reason::EARLY_THREADS);
+    }
+}
+
+/// Were threads created before `main`? Children do not have them.
+pub(super) static mut EARLY_THREADS: bool = false;
+
+/// The program forked: in the new process only the thread that did so exists.
+unsafe extern "C" fn after_fork() {
+    if let Some(scheduler) = &mut SCHEDULER {
+        scheduler.alive.retain(|&number| number == CURRENT);
+        CONCURRENT = false;
+    }
 }
 
 /// The scheduler's state. Do not keep the reference across a switch.
@@ -241,25 +259,31 @@ impl Scheduler {
     /// Wakes those whose time is up.
     unsafe fn fire_timeouts(&mut self) {
         let now = time::now();
+        let mut idle_turns = self.idle_turns;
         for &number in &self.alive {
             let thread = &mut self.threads[usize::from(number)];
             if matches!(&thread.state, State::Waiting(wait) if wait.deadline.is_some_and(|at| at <= now)) {
                 thread.state = State::Ready;
                 thread.woken = Woken::TimedOut;
+                idle_turns = 0;
             }
         }
+        self.idle_turns = idle_turns;
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        let deadline = |&number: &u16| match &self.threads[usize::from(number)].state {
+            State::Waiting(wait) => wait.deadline,
+            _ => None,
+        };
+        self.alive.iter().filter_map(deadline).min()
     }
 
     /// The thread to run when the current one cannot go on; lets time pass if all wait.
     unsafe fn next_to_run(&mut self, current: u16) -> Option<u16> {
         self.collect_ready(None);
         if self.candidates.is_empty() {
-            let deadlines =
-                self.alive.iter().filter_map(|&number| match &self.threads[usize::from(number)].state {
-                    State::Waiting(wait) => wait.deadline,
-                    _ => None,
-                });
-            time::advance_to(deadlines.min()?);
+            time::advance_to(self.next_deadline()?);
             self.fire_timeouts();
             self.collect_ready(None);
         }
@@ -289,6 +313,9 @@ impl Scheduler {
                 session::too_much_work();
             }
             time::advance(SPIN_NANOSECONDS);
+            if self.idle_turns > IDLE_TURNS_TO_DEADLINE {
+                self.next_deadline().into_iter().for_each(|moment| time::advance_to(moment));
+            }
             self.fire_timeouts();
         }
         let thread = &mut self.threads[usize::from(current)];
