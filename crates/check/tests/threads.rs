@@ -89,7 +89,7 @@ fn build(file: &Path, flags: &[String], program: &Path) {
 
 fn verdict(report: &Report) -> &'static str {
     match report {
-        _ if report.findings.iter().any(|finding| finding.without_crash) => "fails",
+        _ if report.findings.iter().any(|finding| finding.crashes == 0) => "fails",
         _ if !report.findings.is_empty() => "findings",
         _ if !report.unknown.is_empty() => "unknown",
         _ => "clean",
