@@ -36,6 +36,11 @@ pub struct Options {
     pub max_records: u64,
     /// Seconds of processor time a recovery may take.
     pub max_cpu_seconds: u32,
+    /// Files below these count as persistent memory when they are mapped; if empty, the runtime's own idea
+    /// of where such files are.
+    pub pm_path: Vec<PathBuf>,
+    /// Whether the heap is persistent memory too.
+    pub pm_heap: bool,
 }
 
 impl Options {
@@ -49,6 +54,8 @@ impl Options {
             max_time: None,
             max_records: 50_000_000,
             max_cpu_seconds: 10,
+            pm_path: Vec::new(),
+            pm_heap: false,
         }
     }
 }

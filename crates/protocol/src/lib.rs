@@ -108,6 +108,30 @@ pub mod record {
     pub const FILE: u8 = 71;
 }
 
+/// Numbers for places without a site: where the program calls a function that the runtime stands in for.
+pub mod caller {
+    /// Such numbers have this bit.
+    pub const BIT: u32 = 1 << 31;
+    /// Modules that can be told apart.
+    pub const MODULES: usize = 16;
+    /// How many bits say where in its module a place is.
+    const OFFSET_BITS: u32 = 27;
+    /// What a line of the site table begins with that says which module a number means.
+    pub const LINE: &str = "@";
+
+    /// The number of a place; none if it is too far out.
+    pub fn number(module: usize, offset: usize) -> Option<u32> {
+        let fits = module < MODULES && offset < 1 << OFFSET_BITS;
+        fits.then_some(BIT | (module as u32) << OFFSET_BITS | offset as u32)
+    }
+
+    /// Module and offset of a place, if the number is one.
+    pub fn place(number: u32) -> Option<(usize, u64)> {
+        let number = (number & BIT != 0).then_some(number & !BIT)?;
+        Some(((number >> OFFSET_BITS) as usize, u64::from(number & ((1 << OFFSET_BITS) - 1))))
+    }
+}
+
 /// A record of the trace, as it lies in shared memory: [`px86::Event`] with the kind as a plain byte.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,6 +252,13 @@ pub const RUN: u8 = b'R';
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn callers_have_numbers() {
+        assert_eq!(caller::number(3, 0x1234).and_then(caller::place), Some((3, 0x1234)));
+        assert_eq!(caller::number(16, 0), None);
+        assert_eq!(caller::place(17), None);
+    }
 
     #[test]
     fn records_are_events() {

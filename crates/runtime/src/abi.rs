@@ -6,7 +6,7 @@ use crashproof_abi::{PmFixup, PmGlobal, Site, VERSION, asm, is_pm, rmw, signatur
 use crashproof_protocol::record;
 use px86::Kind;
 
-use crate::{access, globals, session, sites};
+use crate::{access, globals, raw, session, sites};
 
 /// Makes the compiler compare a definition with the interface.
 macro_rules! conforms {
@@ -88,7 +88,7 @@ unsafe extern "C" fn __crashproof_load_n(
     site: *const Site,
 ) {
     access::before_read_range(address as u64, bytes, site);
-    std::ptr::copy_nonoverlapping(address.cast::<u8>(), destination.cast(), bytes as usize);
+    raw::copy(destination.cast(), address.cast(), bytes as usize);
 }
 
 macro_rules! stores {
@@ -244,7 +244,7 @@ pub(crate) unsafe fn copy(destination: *mut c_void, source: *const c_void, bytes
     if is_pm(destination as u64) {
         access::store_range(Kind::Store, destination as u64, source.cast(), bytes, site);
     } else {
-        std::ptr::copy(source.cast::<u8>(), destination.cast(), bytes as usize);
+        raw::copy(destination.cast(), source.cast(), bytes as usize);
     }
 }
 
@@ -340,7 +340,7 @@ unsafe extern "C" fn __crashproof_asm_before(
         return;
     }
     let place = SNAPSHOT.as_mut_ptr().add(SNAPSHOT_USED);
-    std::ptr::copy_nonoverlapping(address.cast::<u8>(), place, bytes as usize);
+    raw::copy(place, address.cast(), bytes as usize);
     SNAPSHOTS[SNAPSHOT_COUNT] = (address as u64, bytes, SNAPSHOT_USED);
     SNAPSHOT_COUNT += 1;
     SNAPSHOT_USED += bytes as usize;

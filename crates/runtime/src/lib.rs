@@ -13,6 +13,11 @@
 //! | `sites` | numbers for places in the source |
 //! | `globals` | places for persistent globals |
 //! | `arena` | the functions of `crashproof.h` |
+//! | `real` | the C library's functions, and how others stand before them |
+//! | `raw` | memory operations that are surely nobody else's |
+//! | `callers` | places in the program that have no site |
+//! | `libc_format` | `printf` and its kin on PM |
+//! | `libc_memory` | `memcpy`, `strcpy`, `qsort` and their kin on PM |
 //!
 //! The code runs inside somebody else's process, before `main`, in signal handlers and after `fork`. It
 //! allocates nothing on the hot path and never unwinds.
@@ -22,7 +27,12 @@
 mod abi;
 mod access;
 mod arena;
+mod callers;
 mod globals;
+mod libc_format;
+mod libc_memory;
+mod raw;
+mod real;
 mod server;
 mod session;
 mod sites;

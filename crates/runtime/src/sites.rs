@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use crashproof_abi::{Frame, Site};
 use crashproof_protocol::fd;
 
-use crate::session;
+use crate::{callers, session};
 
 #[derive(Clone, Copy)]
 struct Module {
@@ -55,6 +55,9 @@ pub(crate) unsafe fn number(site: *const Site) -> u32 {
 
 #[cold]
 unsafe fn find(at: usize) -> u32 {
+    if let Some(number) = callers::number(at) {
+        return number;
+    }
     for module in &MODULES[..COUNT] {
         if (module.begin..module.end).contains(&at) {
             LAST = *module;
@@ -74,7 +77,7 @@ unsafe fn text(pointer: *const c_char) -> String {
 
 /// Writes the table: a line a site, fields apart by tabs, frames from the innermost outwards.
 pub(crate) unsafe fn write_table() -> u64 {
-    let mut table = String::new();
+    let mut table = callers::table();
     for module in &MODULES[..COUNT] {
         let sites = std::slice::from_raw_parts(
             module.begin as *const Site,
