@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crashproof_protocol::{ARENA, Patch, Record, mode, record};
+use crashproof_protocol::{ARENA, HEAP_CLASSES, Patch, Record, flag, mode, reason, record};
 use num_bigint::BigUint;
 use px86::storage::CachedStore;
 use px86::{Kind, Line, Platform};
@@ -100,7 +100,7 @@ files mapped under the PM path, and whatever libpmem maps";
 /// Checks a program.
 pub fn check(options: &Options) -> Result<Report, Error> {
     let started = Instant::now();
-    let mut session = Session::start(&options.program, &options.arguments)?;
+    let mut session = Session::start(&options.program, &options.arguments, &options.pm_path)?;
     let sites = Sites::parse(&session.site_table()?);
     let records = record_run(&mut session, options)?;
     let recording = started.elapsed();
@@ -114,6 +114,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         unknown: Vec::new(),
         statistics: Statistics { events: records.len() as u64, recording, ..Statistics::default() },
         started,
+        files_created: 0,
     };
     explorer.note_unknown(&records);
     explorer.run()?;
@@ -133,6 +134,9 @@ fn record_run(session: &mut Session, options: &Options) -> Result<Vec<Record>, E
     control.arena_end = ARENA.base;
     control.max_records = options.max_records;
     control.max_cpu_seconds = 0;
+    control.files_absent = 0;
+    control.heap_ends = [0; HEAP_CLASSES];
+    control.flags = if options.pm_heap { flag::PM_HEAP } else { 0 };
     let ending = session.run(&[])?;
     if let Some(failure) = Failure::of(ending) {
         return Err(Error::FailsAlone {
@@ -158,6 +162,8 @@ struct Explorer<'a> {
     unknown: Vec<String>,
     statistics: Statistics,
     started: Instant,
+    /// Files on the PM path that the recorded run created; a bit each.
+    files_created: u64,
 }
 
 /// Why a walk ended early.
@@ -181,7 +187,11 @@ impl Explorer<'_> {
     fn note_unknown(&mut self, records: &[Record]) {
         for unknown in records.iter().filter(|r| r.kind == record::UNKNOWN) {
             let place = self.sites.get(unknown.site);
-            let reason = format!("{}:{}: not understood: {}", place.file, place.line, place.text);
+            let what = match unknown.value {
+                reason::SITE => format!("not understood: {}", place.text),
+                value => reason::text(value).to_owned(),
+            };
+            let reason = format!("{}:{}: {what}", place.file, place.line);
             if !self.unknown.contains(&reason) {
                 self.unknown.push(reason);
             }
@@ -190,6 +200,8 @@ impl Explorer<'_> {
 
     fn run(&mut self) -> Result<(), Error> {
         let mut timeline = Timeline::new(self.options.platform, ARENA.base);
+        self.files_created = self.session.files_created();
+        timeline.files_absent = self.files_created;
         loop {
             if timeline.is_crash_point(self.records) {
                 self.statistics.failure_points += 1;
@@ -303,10 +315,14 @@ impl Explorer<'_> {
                 Patch { address: line.start(), bytes }
             })
             .collect();
+        // What other recoveries created is on disk but does not exist.
+        let files_absent = timeline.files_absent | self.session.files_created() & !self.files_created;
         let control = self.session.control();
         control.mode = mode::RECOVER;
         control.crashes = 1;
         control.arena_end = timeline.arena_end;
+        control.files_absent = files_absent;
+        control.heap_ends = timeline.heap_ends;
         control.max_records = (self.records.len() as u64 * 20 + 1_000_000).min(self.options.max_records);
         control.max_cpu_seconds = self.options.max_cpu_seconds;
         let ending = self.session.run(&patches)?;

@@ -2,18 +2,19 @@
 
 #![allow(unsafe_code, reason = "shared memory, and setting up a child process")]
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crashproof_protocol::{
-    CONTROL_BYTES, Control, ENVIRONMENT, PARKED, PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, RUN, Record,
-    TRACE_BYTES, VERSION, fd,
+    CONTROL_BYTES, Control, ENVIRONMENT, FILES_OFFSET, MAX_FILES, PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE,
+    POOL_BYTES, Patch, PmFile, RUN, Record, TRACE_BYTES, VERSION, fd,
 };
 use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line};
@@ -103,7 +104,11 @@ fn map(file: &File, bytes: u64) -> Result<MmapMut, Error> {
 
 impl Session {
     /// Starts the program and waits until it is parked.
-    pub(crate) fn start(program: &Path, arguments: &[std::ffi::OsString]) -> Result<Session, Error> {
+    pub(crate) fn start(
+        program: &Path,
+        arguments: &[std::ffi::OsString],
+        pm_path: &[PathBuf],
+    ) -> Result<Session, Error> {
         let control = shared_file("crashproof-control", CONTROL_BYTES)?;
         let image = shared_file("crashproof-image", POOL_BYTES)?;
         let trace = shared_file("crashproof-trace", TRACE_BYTES)?;
@@ -120,6 +125,10 @@ impl Session {
         ];
         let mut command = Command::new(program);
         command.args(arguments).env(ENVIRONMENT, VERSION.to_string()).stdin(Stdio::null());
+        if !pm_path.is_empty() {
+            let paths: Vec<_> = pm_path.iter().map(|path| path.as_os_str()).collect();
+            command.env(PM_PATH, paths.join(OsStr::new(":")));
+        }
         // Safety: only async-signal-safe calls between fork and exec.
         unsafe {
             command.pre_exec(move || {
@@ -160,6 +169,21 @@ impl Session {
         // Safety: the block lies at the start of the mapping, which is page-aligned and large enough; the
         // program touches it only while this side waits.
         unsafe { &mut *self.control.as_mut_ptr().cast::<Control>() }
+    }
+
+    /// The files on the PM path that runs have opened.
+    fn files(&self) -> &[PmFile] {
+        // Safety: the table lies in the mapping, aligned; plain data in which every pattern is valid.
+        unsafe {
+            let start = self.control.as_ptr().add(FILES_OFFSET as usize).cast::<PmFile>();
+            std::slice::from_raw_parts(start, MAX_FILES)
+        }
+    }
+
+    /// The files that came into being since the program started; a bit each.
+    pub(crate) fn files_created(&self) -> u64 {
+        let created = self.files().iter().enumerate().filter(|(_, file)| file.created != 0);
+        created.fold(0, |set, (index, _)| set | 1 << index)
     }
 
     /// The site table, as the program wrote it.
@@ -236,5 +260,10 @@ impl Drop for Session {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+        for file in self.files().iter().filter(|file| file.created != 0) {
+            if let Ok(path) = CStr::from_bytes_until_nul(&file.path) {
+                let _ = std::fs::remove_file(OsStr::from_bytes(path.to_bytes()));
+            }
+        }
     }
 }

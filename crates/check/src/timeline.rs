@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crashproof_protocol::{ARENA, Record, record};
+use crashproof_protocol::{ARENA, HEAP_CLASSES, Record, record};
 use num_bigint::BigUint;
 use px86::storage::{CachedStore, Execution};
 use px86::{Kind, Line, Platform};
@@ -16,6 +16,10 @@ pub(crate) struct Timeline {
     open: BTreeSet<Line>,
     /// End of the arena now.
     pub(crate) arena_end: u64,
+    /// Files that do not exist now, although a run left them on disk; a bit each.
+    pub(crate) files_absent: u64,
+    /// Ends of the heap's size classes now.
+    pub(crate) heap_ends: [u64; HEAP_CLASSES],
     /// Was anything stored since the last crash?
     written: bool,
     platform: Platform,
@@ -31,6 +35,8 @@ impl Timeline {
             at: 0,
             open: BTreeSet::new(),
             arena_end: arena_end.max(ARENA.base),
+            files_absent: 0,
+            heap_ends: [0; HEAP_CLASSES],
             written: false,
             platform,
         }
@@ -72,8 +78,12 @@ impl Timeline {
     pub(crate) fn advance(&mut self, next: &Record) -> Persisted {
         self.at += 1;
         let Some(event) = next.event() else {
-            if next.kind == record::ARENA {
-                self.arena_end = next.value;
+            match next.kind {
+                record::ARENA => self.arena_end = next.value,
+                record::FILE if next.value == 0 => self.files_absent |= 1 << next.address,
+                record::FILE => self.files_absent &= !(1 << next.address),
+                record::HEAP => self.heap_ends[next.address as usize] = next.value,
+                _ => {}
             }
             return Persisted::new();
         };

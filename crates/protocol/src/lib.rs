@@ -5,7 +5,7 @@
 //! each it forks a child that runs `main`, once to record, then to recover. All of them have the same
 //! address space, and talk to the checker through shared memory:
 //!
-//! - *control*: one [`Control`], then the patches;
+//! - *control*: one [`Control`], the table of PM files, then the patches;
 //! - *image*: what persistent memory surely holds; children map it privately, so their stores stay theirs;
 //! - *trace*: the child's PM events, as [`px86::Event`]s, in the order they took effect;
 //! - *sites*: where in the source the events' sites are, as text, written when the program parks;
@@ -75,8 +75,36 @@ impl Region {
 pub const TRACE_BYTES: u64 = 64 << 30;
 /// Bytes of address space for the control block and patches.
 pub const CONTROL_BYTES: u64 = 4 << 30;
+/// Where the table of files begins in the control memory.
+pub const FILES_OFFSET: u64 = 64 << 10;
 /// Where patches begin in the control memory.
-pub const PATCHES_OFFSET: u64 = 64 << 10;
+pub const PATCHES_OFFSET: u64 = 1 << 20;
+
+/// Which files are persistent memory when mapped: paths, with a colon between them. A path ending in `*`
+/// stands for all that begin so, any other for what is below it.
+pub const PM_PATH: &str = "CRASHPROOF_PM_PATH";
+/// [`PM_PATH`] if nobody sets it.
+pub const DEFAULT_PM_PATH: &str = "/mnt/pmem*:/pmem*:/dev/dax*";
+
+/// Files that can be told apart.
+pub const MAX_FILES: usize = 64;
+/// Longest path of a file, with the zero at its end.
+pub const MAX_PATH: usize = 1000;
+
+/// A file on the PM path that was opened. The table only ever grows: a file keeps its place in the pool in
+/// all runs, whichever mapped it first.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PmFile {
+    /// First address; 0 while it was never mapped.
+    pub place: u64,
+    /// How far its place goes.
+    pub room: u64,
+    /// Whether it came into being during the check, which then has to remove it.
+    pub created: u64,
+    /// Its path, ending in zero; empty for entries that are free.
+    pub path: [u8; MAX_PATH],
+}
 
 /// What a child is to do.
 pub mod mode {
@@ -104,8 +132,11 @@ pub mod record {
     pub const JOIN: u8 = 69;
     /// `crashproof_assert` failed here.
     pub const ASSERT: u8 = 70;
-    /// A file was mapped at `address`, `value` bytes; its content is durable.
+    /// A file came into being (`value` 1) or was removed (0); `address` is its place in the table. Durable
+    /// at once.
     pub const FILE: u8 = 71;
+    /// The end of a size class of the heap moved: `address` is the class, `value` the end. Durable at once.
+    pub const HEAP: u8 = 72;
 }
 
 /// Numbers for places without a site: where the program calls a function that the runtime stands in for.
@@ -182,7 +213,7 @@ impl Record {
 
 /// The control block.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Control {
     /// [`VERSION`].
     pub version: u32,
@@ -214,12 +245,53 @@ pub struct Control {
     pub threads: u32,
     /// Padding.
     pub reserved: u32,
+    /// Files of the table that do not exist at the crash although they are on disk: a bit each.
+    pub files_absent: u64,
+    /// Ends of the heap's size classes at the crash; 0 for those that are empty.
+    pub heap_ends: [u64; HEAP_CLASSES],
 }
+
+/// Size classes of the heap. Each has the same part of [`HEAP`], so an address tells its size.
+pub const HEAP_CLASSES: usize = 64;
 
 /// Switches of [`Control::flags`].
 pub mod flag {
     /// The heap is persistent memory.
     pub const PM_HEAP: u32 = 1;
+}
+
+/// Why a verdict is UNKNOWN: the `value` of [`record::UNKNOWN`] where the site has nothing to say.
+pub mod reason {
+    /// The site says it.
+    pub const SITE: u64 = 0;
+    /// The program forked.
+    pub const FORK: u64 = 1;
+    /// The program became another one.
+    pub const EXEC: u64 = 2;
+    /// A file on the PM path was mapped privately.
+    pub const PRIVATE_MAPPING: u64 = 3;
+    /// A file on the PM path was mapped at a second address.
+    pub const SECOND_PLACE: u64 = 4;
+    /// More files, or longer paths, than the table holds.
+    pub const TOO_MANY_FILES: u64 = 5;
+    /// A file on the PM path was renamed.
+    pub const RENAMED: u64 = 6;
+    /// A file outgrew its place.
+    pub const FILE_GREW: u64 = 7;
+
+    /// As a sentence.
+    pub fn text(reason: u64) -> &'static str {
+        match reason {
+            FORK => "it forked; what the child does to persistent memory is not followed",
+            EXEC => "it executed another program, which is not followed",
+            PRIVATE_MAPPING => "it mapped a file on the PM path privately (MAP_PRIVATE)",
+            SECOND_PLACE => "it mapped a file on the PM path at an address of its own choice (MAP_FIXED)",
+            TOO_MANY_FILES => "it opened too many files on the PM path, or one with a very long name",
+            RENAMED => "it renamed a file on the PM path",
+            FILE_GREW => "it mapped far more of a file than at first",
+            _ => "something that is not understood ran",
+        }
+    }
 }
 
 /// Exit codes of children that mean something beyond the program's own.

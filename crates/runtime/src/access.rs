@@ -231,6 +231,23 @@ pub(crate) unsafe fn flush(kind: Kind, address: u64, site: *const Site) {
     }
 }
 
+/// What a range of whole lines held before the crash no longer matters: it reads as this process has it.
+pub(crate) unsafe fn forget(address: u64, bytes: u64) {
+    if recovering() {
+        for line in (address..address + bytes).step_by(LINE_BYTES as usize) {
+            *shadow(line) = u64::MAX;
+        }
+    }
+}
+
+/// A flush that the program did not ask for line by line: part of an `msync`.
+pub(crate) unsafe fn flush_implied(address: u64, site: *const Site) {
+    if recording() && crashproof_abi::is_pm(address) {
+        let issued = (*crate::session::CONTROL).records;
+        record(Kind::FlushOpt, address, 1, issued, site);
+    }
+}
+
 /// A fence.
 #[inline(always)]
 pub(crate) unsafe fn fence(kind: Kind, site: *const Site) {

@@ -16,7 +16,9 @@
 //! | `real` | the C library's functions, and how others stand before them |
 //! | `raw` | memory operations that are surely nobody else's |
 //! | `callers` | places in the program that have no site |
+//! | `files` | files that are persistent memory |
 //! | `libc_format` | `printf` and its kin on PM |
+//! | `libc_io` | input into PM and output from PM |
 //! | `libc_memory` | `memcpy`, `strcpy`, `qsort` and their kin on PM |
 //!
 //! The code runs inside somebody else's process, before `main`, in signal handlers and after `fork`. It
@@ -28,8 +30,10 @@ mod abi;
 mod access;
 mod arena;
 mod callers;
+mod files;
 mod globals;
 mod libc_format;
+mod libc_io;
 mod libc_memory;
 mod raw;
 mod real;

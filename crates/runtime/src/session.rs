@@ -84,6 +84,12 @@ pub(crate) unsafe fn set_durable(address: u64, bytes: &[u8]) {
     }
 }
 
+/// Does the image hold anything but zeros in a range of whole words?
+pub(crate) unsafe fn image_holds(address: u64, bytes: u64) -> bool {
+    let start = IMAGE.add((address - POOL_BASE) as usize).cast::<u64>();
+    !IMAGE.is_null() && (0..bytes as usize / 8).any(|word| *start.add(word) != 0)
+}
+
 /// Makes this process the child the checker asked for.
 pub(crate) unsafe fn become_child() {
     let control = &mut *CONTROL;
