@@ -244,7 +244,7 @@ unsafe fn erase(file: File, from: u64, site: *const Site) {
 
 /// The pages of a range that this process has written, as ranges. Reads the page map: in a private mapping
 /// of the image, a page that is anonymous is one that was written.
-fn written_pages(start: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+pub(crate) fn written_pages(start: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     const PRESENT: u64 = 1 << 63;
     const SWAPPED: u64 = 1 << 62;
     const OF_FILE: u64 = 1 << 61;

@@ -13,6 +13,7 @@
 //! | `sites` | numbers for places in the source |
 //! | `globals` | places for persistent globals |
 //! | `arena` | the functions of `crashproof.h` |
+//! | `pmem`, `pmem2` | libpmem and libpmem2 |
 //! | `real` | the C library's functions, and how others stand before them |
 //! | `raw` | memory operations that are surely nobody else's |
 //! | `callers` | places in the program that have no site |
@@ -35,6 +36,8 @@ mod globals;
 mod libc_format;
 mod libc_io;
 mod libc_memory;
+mod pmem;
+mod pmem2;
 mod raw;
 mod real;
 mod server;

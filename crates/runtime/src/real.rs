@@ -12,7 +12,7 @@
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::session;
+use crate::{session, sites};
 
 /// Where a real function is. The address comes first: assembly reads it.
 #[repr(C)]
@@ -152,4 +152,72 @@ macro_rules! replace {
     )* };
 }
 
-pub(crate) use {enter, interpose, replace};
+/// Where another provider of a function is: a library that the program brings along, built with crashproof.
+pub(crate) struct Other {
+    /// 0: not looked for yet; 1: there is none; else its address.
+    address: AtomicUsize,
+    name: &'static CStr,
+}
+
+impl Other {
+    pub(crate) const fn new(name: &'static str) -> Other {
+        match CStr::from_bytes_with_nul(name.as_bytes()) {
+            Ok(name) => Other { address: AtomicUsize::new(0), name },
+            Err(_) => panic!("a name ends in a zero, and has no other"),
+        }
+    }
+
+    /// The function, if there is another one. Only instrumented libraries count: of what others do to PM
+    /// nothing would be seen.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<*const c_void> {
+        match self.address.load(Ordering::Relaxed) {
+            0 => self.find(),
+            1 => None,
+            known => Some(known as *const c_void),
+        }
+    }
+
+    #[cold]
+    fn find(&self) -> Option<*const c_void> {
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        let usable = !found.is_null() && unsafe { sites::is_instrumented(found) };
+        self.address.store(if usable { found as usize } else { 1 }, Ordering::Relaxed);
+        usable.then_some(found.cast_const())
+    }
+}
+
+/// Functions of libraries that the runtime provides. If the program brings its own, that is called, in
+/// whatever order the two are linked: a library's functions must not be mixed with another's.
+macro_rules! provide {
+    ($(
+        $(#[$meta:meta])*
+        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?, caller($caller:ident)
+        |$site:ident| $body:block
+    )*) => { $(
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? {
+            std::arch::naked_asm!($crate::real::enter!($caller), body = sym $name::body)
+        }
+
+        mod $name {
+            #[allow(unused_imports, reason = "what the bodies use")]
+            use super::*;
+
+            pub(super) unsafe extern "C" fn body($($arg: $ty,)* caller: usize) $(-> $ret)? {
+                static OTHER: $crate::real::Other = $crate::real::Other::new(concat!(stringify!($name), "\0"));
+                if let Some(other) = OTHER.get() {
+                    let other: unsafe extern "C" fn($($ty),*) $(-> $ret)? = std::mem::transmute(other);
+                    return other($($arg),*);
+                }
+                #[allow(unused_variables, reason = "some only compute")]
+                let $site = $crate::callers::site(caller);
+                $body
+            }
+        }
+    )* };
+}
+
+pub(crate) use {enter, interpose, provide, replace};

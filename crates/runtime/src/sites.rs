@@ -4,7 +4,7 @@
 //! its place among all registered ones; the table that says what the numbers mean is written when the
 //! program parks.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::fmt::Write as _;
 
 use crashproof_abi::{Frame, Site};
@@ -41,6 +41,16 @@ pub(crate) unsafe fn register(begin: *const Site, end: *const Site) {
 
 pub(crate) fn modules() -> u32 {
     unsafe { COUNT as u32 }
+}
+
+/// Is the library or program that an address belongs to instrumented?
+pub(crate) unsafe fn is_instrumented(address: *const c_void) -> bool {
+    let module_of = |address: *const c_void| {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        (libc::dladdr(address, &raw mut info) != 0).then_some(info.dli_fbase)
+    };
+    let wanted = module_of(address);
+    wanted.is_some() && MODULES[..COUNT].iter().any(|m| module_of(m.begin as *const c_void) == wanted)
 }
 
 /// The site's number; 0 if it is not known.
