@@ -61,8 +61,9 @@ impl CrashState<'_> {
         std::iter::once(self.first).chain(self.later.iter().map(|later| later.timeline))
     }
 
-    pub(crate) fn arena_end(&self) -> u64 {
-        self.timelines().last().expect("the first").arena_end
+    /// The timeline of the execution that crashed last.
+    pub(crate) fn last(&self) -> &Timeline {
+        self.later.last().map_or(self.first, |later| later.timeline)
     }
 
     /// May the line hold anything but what the image says?

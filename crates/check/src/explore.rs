@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crashproof_protocol::{ARENA, Record, mode, reason, record};
+use crashproof_protocol::{ARENA, HEAP_CLASSES, Record, flag, mode, reason, record};
 use px86::Kind;
 use rustc_hash::FxHashSet;
 
@@ -34,7 +34,7 @@ pub(crate) struct Recorded {
 
 /// Runs a program once under a schedule, without any crash: its trace.
 pub fn record(options: &Options, seed: u32) -> Result<Vec<Record>, Error> {
-    let mut session = Session::start(&options.program, &options.arguments)?;
+    let mut session = Session::start(options)?;
     Ok(record_run(&mut session, options, options.strategy.schedule(seed, 0))?.records)
 }
 
@@ -51,6 +51,9 @@ pub(crate) fn record_run(
     control.arena_end = ARENA.base;
     control.max_records = options.max_records;
     control.max_cpu_seconds = 0;
+    control.files_absent = 0;
+    control.heap_ends = [0; HEAP_CLASSES];
+    control.flags = if options.pm_heap { flag::PM_HEAP } else { 0 };
     let ending = session.run(&[])?;
     let (threads, points) = (session.control().threads, session.control().points);
     let records = session.records().to_vec();
@@ -95,12 +98,11 @@ impl Check<'_> {
 
     pub(crate) fn note_unknown(&self, records: &[Record]) {
         for unknown in records.iter().filter(|record| record.kind == record::UNKNOWN) {
+            let place = self.sites.get(unknown.site);
             self.note(match reason::text(unknown.value) {
                 Some(text) if unknown.site == 0 => text.to_owned(),
-                _ => {
-                    let place = self.sites.get(unknown.site);
-                    format!("{}:{}: not understood: {}", place.file, place.line, place.text)
-                }
+                Some(text) => format!("{}:{}: {text}", place.file, place.line),
+                None => format!("{}:{}: not understood: {}", place.file, place.line, place.text),
             });
         }
     }
@@ -123,6 +125,8 @@ impl Check<'_> {
             seed: schedule.seed,
             strategy: schedule.strategy,
             expected_points: schedule.expected_points,
+            pm_path: self.options.pm_path.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+            pm_heap: self.options.pm_heap,
             crashes,
         }
     }
@@ -157,11 +161,12 @@ impl Check<'_> {
 
     /// Explores all crashes of a recorded run, with as many workers as it is worth.
     fn explore(&self, session: Session, recorded: &Recorded, schedule: Schedule) -> Result<Session, Error> {
-        let jobs = if recorded.records.len() < WORTH_SHARING { 1 } else { self.options.jobs.max(1) };
+        let alone = recorded.records.len() < WORTH_SHARING || session.uses_files();
+        let jobs = if alone { 1 } else { self.options.jobs.max(1) };
         std::thread::scope(|scope| {
             let helpers: Vec<_> = (1..jobs)
                 .map(|number| {
-                    let twin = session.twin(&self.options.program, &self.options.arguments);
+                    let twin = session.twin(self.options);
                     scope.spawn(move || {
                         Worker::new(self, twin?, &recorded.records, schedule).run(number, jobs)
                     })
@@ -181,7 +186,7 @@ impl Check<'_> {
 
 /// Checks a program.
 pub fn check(options: &Options) -> Result<Report, Error> {
-    let mut session = Session::start(&options.program, &options.arguments)?;
+    let mut session = Session::start(options)?;
     let sites = Sites::parse(&session.site_table()?);
     let common = Common {
         tree: Tree::new(),

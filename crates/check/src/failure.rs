@@ -116,14 +116,20 @@ pub struct Token {
     /// Its arguments.
     pub arguments: Vec<String>,
     /// Seed of the schedule.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub seed: u32,
     /// How the schedule is made from the seed; see `crashproof_protocol::schedule`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub strategy: u32,
     /// Places to switch in the run of seed 0.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub expected_points: u64,
+    /// Where files count as persistent memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pm_path: Vec<String>,
+    /// Is the heap persistent memory?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pm_heap: bool,
     /// The crashes, first to last.
     pub crashes: Vec<TokenCrash>,
 }
@@ -135,6 +141,10 @@ pub struct TokenCrash {
     pub at: usize,
     /// Lines of which stores were lost: number, and how many of its open stores were kept.
     pub kept: Vec<(u64, usize)>,
+}
+
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 impl Token {

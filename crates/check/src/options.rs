@@ -28,6 +28,11 @@ pub struct Options {
     pub schedules: u32,
     /// How they are made.
     pub strategy: Strategy,
+    /// Files below these count as persistent memory when they are mapped; if empty, the runtime's own idea
+    /// of where such files are.
+    pub pm_path: Vec<PathBuf>,
+    /// Whether the heap is persistent memory too.
+    pub pm_heap: bool,
     /// Processes that recover at the same time.
     pub jobs: usize,
     /// Recoveries to run at most.
@@ -51,6 +56,8 @@ impl Options {
             crashes: 1,
             schedules: 1,
             strategy: Strategy::default(),
+            pm_path: Vec::new(),
+            pm_heap: false,
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             max_recoveries: None,
             max_time: None,

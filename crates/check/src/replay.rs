@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crashproof_protocol::{ARENA, Patch, mode};
+use crashproof_protocol::{Patch, mode};
 use px86::storage::CachedStore;
 use px86::{Line, Platform};
 use rustc_hash::FxHashMap;
@@ -30,8 +30,10 @@ pub struct Replay {
 /// again if the token names a source.
 pub fn replay(token: &Token, program: PathBuf, debugger: Option<&[OsString]>) -> Result<Replay, Error> {
     let arguments: Vec<OsString> = token.arguments.iter().map(OsString::from).collect();
-    let options = Options::new(program.clone(), arguments.clone());
-    let mut session = Session::start(&program, &arguments)?;
+    let mut options = Options::new(program, arguments);
+    options.pm_path = token.pm_path.iter().map(PathBuf::from).collect();
+    options.pm_heap = token.pm_heap;
+    let mut session = Session::start(&options)?;
     let schedule =
         Schedule { seed: token.seed, strategy: token.strategy, expected_points: token.expected_points };
     let mut records = match record_run(&mut session, &options, schedule) {
@@ -45,13 +47,16 @@ pub fn replay(token: &Token, program: PathBuf, debugger: Option<&[OsString]>) ->
     if token.crashes.is_empty() {
         return Ok(Replay { failure: None, output: session.output_tail() });
     }
+    let files_created = session.files_created();
     let mut timelines: Vec<(Timeline, FxHashMap<Line, Vec<CachedStore>>)> = Vec::new();
     for (level, crash) in token.crashes.iter().enumerate() {
         if crash.at > records.len() {
             return Err(Error::Stale);
         }
-        let mut timeline =
-            Timeline::new(Platform::Adr, timelines.last().map_or(ARENA.base, |(t, _)| t.arena_end));
+        let mut timeline = match timelines.last() {
+            Some((before, _)) => Timeline::after(Platform::Adr, before),
+            None => Timeline::first(Platform::Adr, files_created),
+        };
         let mut persisted: FxHashMap<Line, Vec<CachedStore>> = FxHashMap::default();
         for record in &records[..crash.at] {
             for store in timeline.advance(record) {
@@ -63,13 +68,15 @@ pub fn replay(token: &Token, program: PathBuf, debugger: Option<&[OsString]>) ->
         let last = level + 1 == token.crashes.len();
         if let Some(debugger) = debugger.filter(|_| last) {
             // A process of its own: the debugger follows it into this recovery, not into the runs before.
-            session = Session::start_under(debugger, &program, &arguments)?;
+            session = Session::start_under(debugger, &options)?;
         }
         let control = session.control();
         control.mode = mode::RECOVER;
         schedule.apply(control);
         control.crashes = level as u32 + 1;
         control.arena_end = timelines[level].0.arena_end;
+        control.files_absent = timelines[level].0.files_absent;
+        control.heap_ends = timelines[level].0.heap_ends;
         control.max_records = options.max_records;
         control.max_cpu_seconds = if debugger.is_some() { 0 } else { options.max_cpu_seconds };
         let ending = session.run(&patches(&session, token, &timelines))?;

@@ -2,22 +2,25 @@
 
 #![allow(unsafe_code, reason = "shared memory, and setting up a child process")]
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use crashproof_protocol::{
-    CONTROL_BYTES, Control, ENVIRONMENT, PARKED, PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, RUN, Record,
-    TRACE_BYTES, VERSION, fd,
+    CONTROL_BYTES, Control, ENVIRONMENT, FILES_OFFSET, MAX_FILES, PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE,
+    POOL_BYTES, Patch, PmFile, RUN, Record, TRACE_BYTES, VERSION, fd,
 };
 use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line};
 use rustc_hash::FxHashMap;
+
+use crate::options::Options;
 
 /// What can keep a program from being checked.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +95,8 @@ pub(crate) struct Session {
     sites: File,
     /// What the lines that were written held before; see [`Session::rewind`].
     original: FxHashMap<Line, [u8; LINE_BYTES as usize]>,
+    /// Removes the files that came into being when it ends.
+    owns_files: bool,
 }
 
 fn shared_file(name: &str, bytes: u64) -> Result<File, Error> {
@@ -114,16 +119,13 @@ fn map(file: &File, bytes: u64) -> Result<MmapMut, Error> {
 
 impl Session {
     /// Starts the program and waits until it is parked.
-    pub(crate) fn start(program: &Path, arguments: &[OsString]) -> Result<Session, Error> {
-        Session::start_under(&[], program, arguments)
+    pub(crate) fn start(options: &Options) -> Result<Session, Error> {
+        Session::start_under(&[], options)
     }
 
     /// Starts the program with `wrapper` before it on the command line, such as a debugger.
-    pub(crate) fn start_under(
-        wrapper: &[OsString],
-        program: &Path,
-        arguments: &[OsString],
-    ) -> Result<Session, Error> {
+    pub(crate) fn start_under(wrapper: &[OsString], options: &Options) -> Result<Session, Error> {
+        let program = options.program.as_path();
         let control = shared_file("crashproof-control", CONTROL_BYTES)?;
         let image = shared_file("crashproof-image", POOL_BYTES)?;
         let trace = shared_file("crashproof-trace", TRACE_BYTES)?;
@@ -140,9 +142,13 @@ impl Session {
         ];
         let mut words = wrapper.iter().map(OsString::as_os_str).chain([program.as_os_str()]);
         let mut command = Command::new(words.next().expect("at least the program"));
-        command.args(words).args(arguments).env(ENVIRONMENT, VERSION.to_string());
+        command.args(words).args(&options.arguments).env(ENVIRONMENT, VERSION.to_string());
         if wrapper.is_empty() {
             command.stdin(Stdio::null());
+        }
+        if !options.pm_path.is_empty() {
+            let paths: Vec<_> = options.pm_path.iter().map(|path| path.as_os_str()).collect();
+            command.env(PM_PATH, paths.join(OsStr::new(":")));
         }
         // Safety: only async-signal-safe calls between fork and exec.
         unsafe {
@@ -171,6 +177,7 @@ impl Session {
             output,
             sites,
             original: FxHashMap::default(),
+            owns_files: true,
         };
         let mut hello = [0];
         if session.command.read_exact(&mut hello).is_err()
@@ -189,8 +196,9 @@ impl Session {
     }
 
     /// Another process of the same program, with the same image; for working at the same time.
-    pub(crate) fn twin(&self, program: &Path, arguments: &[OsString]) -> Result<Session, Error> {
-        let mut twin = Session::start(program, arguments)?;
+    pub(crate) fn twin(&self, options: &Options) -> Result<Session, Error> {
+        let mut twin = Session::start(options)?;
+        twin.owns_files = false;
         // The image is huge and nearly empty: copy only what is there.
         let from = self.image_file.as_raw_fd();
         let mut at = 0;
@@ -208,6 +216,26 @@ impl Session {
         let tables = size_of::<Control>()..PATCHES_OFFSET as usize;
         twin.control[tables.clone()].copy_from_slice(&self.control[tables]);
         Ok(twin)
+    }
+
+    /// Does the program use files on the PM path? They are on disk, for all processes to see.
+    pub(crate) fn uses_files(&self) -> bool {
+        self.files().iter().any(|file| file.path[0] != 0)
+    }
+
+    /// The files on the PM path that runs have opened.
+    fn files(&self) -> &[PmFile] {
+        // Safety: the table lies in the mapping, aligned; plain data in which every pattern is valid.
+        unsafe {
+            let start = self.control.as_ptr().add(FILES_OFFSET as usize).cast::<PmFile>();
+            std::slice::from_raw_parts(start, MAX_FILES)
+        }
+    }
+
+    /// The files that came into being since the program started; a bit each.
+    pub(crate) fn files_created(&self) -> u64 {
+        let created = self.files().iter().enumerate().filter(|(_, file)| file.created != 0);
+        created.fold(0, |set, (index, _)| set | 1 << index)
     }
 
     /// The site table, as the program wrote it.
@@ -299,5 +327,10 @@ impl Drop for Session {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+        for file in self.files().iter().filter(|file| self.owns_files && file.created != 0) {
+            if let Ok(path) = CStr::from_bytes_until_nul(&file.path) {
+                let _ = std::fs::remove_file(OsStr::from_bytes(path.to_bytes()));
+            }
+        }
     }
 }

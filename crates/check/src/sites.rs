@@ -1,5 +1,10 @@
 //! Where in the source events come from.
 
+use std::path::{Path, PathBuf};
+
+use addr2line::Loader;
+use crashproof_protocol::caller;
+use elsa::sync::FrozenMap;
 use serde::Serialize;
 
 /// A place in the source.
@@ -55,16 +60,25 @@ pub struct Caller {
 pub(crate) struct Sites {
     sites: Vec<Source>,
     nowhere: Source,
+    /// Where calls without a site may be: the program and its libraries.
+    modules: Vec<PathBuf>,
+    /// Such calls, as far as somebody asked for them.
+    callers: FrozenMap<u32, Box<Source>>,
 }
 
 impl Sites {
     /// Reads the table that the runtime wrote.
     pub(crate) fn parse(table: &str) -> Sites {
         let mut sites = vec![Source::default()];
+        let mut modules = Vec::new();
         for line in table.lines() {
             let mut fields = line.split('\t');
             let mut text = || fields.next().unwrap_or("").to_owned();
-            let (_number, _tag) = (text(), text());
+            let (number, _tag) = (text(), text());
+            if number == caller::LINE {
+                modules.push(PathBuf::from(text()));
+                continue;
+            }
             let mut source = Source {
                 line: text().parse().unwrap_or(0),
                 column: text().parse().unwrap_or(0),
@@ -84,13 +98,55 @@ impl Sites {
             }
             sites.push(source.in_user_code());
         }
-        Sites { sites, nowhere: Source { file: "?".into(), ..Source::default() } }
+        let nowhere = Source { file: "?".into(), ..Source::default() };
+        Sites { sites, nowhere, modules, callers: FrozenMap::new() }
     }
 
     pub(crate) fn get(&self, number: u32) -> &Source {
+        if let Some((module, offset)) = caller::place(number) {
+            let known = self.callers.get(&number);
+            return known.unwrap_or_else(|| {
+                self.callers
+                    .insert(number, Box::new(self.find(module, offset).unwrap_or(self.nowhere.clone())))
+            });
+        }
         match self.sites.get(number as usize) {
             Some(site) if number > 0 => site,
             _ => &self.nowhere,
         }
     }
+
+    /// Looks a place up in the debug information of its module.
+    fn find(&self, module: usize, offset: u64) -> Option<Source> {
+        let loader = Loader::new(self.modules.get(module)?).ok()?;
+        let mut frames = loader.find_frames(offset).ok()?;
+        let mut source: Option<Source> = None;
+        while let Ok(Some(frame)) = frames.next() {
+            let function = frame.function.and_then(|name| Some(name.demangle().ok()?.into_owned()));
+            let place = frame.location;
+            let file = place.as_ref().and_then(|place| place.file).map_or("?".into(), relative);
+            let line = place.as_ref().and_then(|place| place.line).unwrap_or(0);
+            let function = function.unwrap_or_default();
+            match &mut source {
+                None => {
+                    let column = place.and_then(|place| place.column).unwrap_or(0);
+                    source = Some(Source { file, line, column, function, ..Source::default() });
+                }
+                Some(inner) => {
+                    let column = place.and_then(|place| place.column).unwrap_or(0);
+                    inner.callers.push(Caller { file, line, column, function });
+                }
+            }
+        }
+        source.or_else(|| {
+            let function = loader.find_symbol(offset)?.to_owned();
+            Some(Source { file: self.modules[module].display().to_string(), function, ..Source::default() })
+        })
+    }
+}
+
+/// A path as it is from the directory of the run, if it is below.
+fn relative(path: &str) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    Path::new(path).strip_prefix(&here).unwrap_or(Path::new(path)).display().to_string()
 }

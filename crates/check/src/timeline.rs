@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crashproof_protocol::{ARENA, Record, record};
+use crashproof_protocol::{ARENA, HEAP_CLASSES, Record, record};
 use num_bigint::BigUint;
 use px86::storage::{CachedStore, Execution, Seq};
 use px86::{Kind, Line, Platform};
@@ -19,6 +19,10 @@ pub(crate) struct Timeline {
     early: BTreeMap<Line, Vec<CachedStore>>,
     /// End of the arena now.
     pub(crate) arena_end: u64,
+    /// Files that do not exist now, although a run left them on disk; a bit each.
+    pub(crate) files_absent: u64,
+    /// Ends of the heap's size classes now.
+    pub(crate) heap_ends: [u64; HEAP_CLASSES],
     /// Was anything stored since the last crash?
     written: bool,
     platform: Platform,
@@ -48,18 +52,34 @@ impl Moments {
 pub(crate) type Persisted = Vec<CachedStore>;
 
 impl Timeline {
-    pub(crate) fn new(platform: Platform, arena_end: u64) -> Timeline {
+    fn new(platform: Platform, arena_end: u64) -> Timeline {
         Timeline {
             execution: Execution::new(platform),
             at: 0,
             open: BTreeSet::new(),
             early: BTreeMap::new(),
             arena_end: arena_end.max(ARENA.base),
+            files_absent: 0,
+            heap_ends: [0; HEAP_CLASSES],
             written: false,
             platform,
             last_site: 0,
             next_site: None,
             moments: Moments::default(),
+        }
+    }
+
+    /// The start of a first run, before the files it created exist.
+    pub(crate) fn first(platform: Platform, files_created: u64) -> Timeline {
+        Timeline { files_absent: files_created, ..Timeline::new(platform, ARENA.base) }
+    }
+
+    /// The start of a recovery, after what `before` had come to: what is durable at once stays.
+    pub(crate) fn after(platform: Platform, before: &Timeline) -> Timeline {
+        Timeline {
+            files_absent: before.files_absent,
+            heap_ends: before.heap_ends,
+            ..Timeline::new(platform, before.arena_end)
         }
     }
 
@@ -160,8 +180,12 @@ impl Timeline {
         self.at += 1;
         self.last_site = next.site;
         let Some(event) = next.event() else {
-            if next.kind == record::ARENA {
-                self.arena_end = next.value;
+            match next.kind {
+                record::ARENA => self.arena_end = next.value,
+                record::FILE if next.value == 0 => self.files_absent |= 1 << next.address,
+                record::FILE => self.files_absent &= !(1 << next.address),
+                record::HEAP => self.heap_ends[next.address as usize] = next.value,
+                _ => {}
             }
             return Persisted::new();
         };

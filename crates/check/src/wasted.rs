@@ -50,6 +50,15 @@ pub(crate) fn wasted(records: &[Record], sites: &Sites) -> Vec<Waste> {
     let mut totals: FxHashMap<u32, u64> = FxHashMap::default();
     for record in records {
         let Some(kind) = record.event_kind() else { continue };
+        if kind == Kind::FlushOpt && record.width != 0 {
+            // Part of an msync or fsync: the program did not choose the lines.
+            if lines.get(&Line::containing(record.address)) == Some(&State::Dirty) {
+                lines.insert(Line::containing(record.address), State::Flushed);
+                pending.entry(record.thread).or_default().insert(Line::containing(record.address));
+                waiting.insert(record.thread);
+            }
+            continue;
+        }
         let line = Line::containing(record.address);
         *totals.entry(record.site).or_default() += 1;
         let mut waste = |kind| *found.entry((record.site, kind)).or_default() += 1;

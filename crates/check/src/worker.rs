@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crashproof_protocol::{ARENA, CRASHES_ADDRESS, Patch, Record, mode};
+use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, mode};
 use num_bigint::BigUint;
 use px86::storage::CachedStore;
 use px86::{Kind, Line};
@@ -26,6 +26,8 @@ pub(crate) struct Worker<'a> {
     session: Session,
     records: &'a [Record],
     schedule: Schedule,
+    /// Files on the PM path that the recorded run created; a bit each.
+    files_created: u64,
 }
 
 /// Why a walk ended early.
@@ -49,7 +51,8 @@ impl<'a> Worker<'a> {
         records: &'a [Record],
         schedule: Schedule,
     ) -> Worker<'a> {
-        Worker { check, session, records, schedule }
+        let files_created = session.files_created();
+        Worker { check, session, records, schedule, files_created }
     }
 
     /// Crashes the run at this worker's share of the places. Gives the session back.
@@ -57,7 +60,7 @@ impl<'a> Worker<'a> {
     /// Shares are blocks: crashes close to each other make recovery do the same, and one worker should find
     /// that out.
     pub(crate) fn run(mut self, number: usize, of: usize) -> Result<Session, Error> {
-        let mut timeline = Timeline::new(self.check.options.platform, ARENA.base);
+        let mut timeline = Timeline::first(self.check.options.platform, self.files_created);
         let mut place = 0;
         loop {
             if timeline.is_crash_point(self.records) {
@@ -202,7 +205,7 @@ impl<'a> Worker<'a> {
         if !self.check.common().recoveries_crashed.insert(hasher.finish()) {
             return Ok(());
         }
-        let mut timeline = Timeline::new(self.check.options.platform, state.arena_end());
+        let mut timeline = Timeline::after(self.check.options.platform, state.last());
         let mut persisted: FxHashMap<Line, Vec<CachedStore>> = FxHashMap::default();
         loop {
             if timeline.is_crash_point(&records) {
@@ -246,11 +249,15 @@ impl<'a> Worker<'a> {
             })
             .collect();
         let (options, schedule) = (self.check.options, self.schedule);
+        // What other recoveries created is on disk but does not exist.
+        let files_absent = state.last().files_absent | self.session.files_created() & !self.files_created;
         let control = self.session.control();
         control.mode = mode::RECOVER;
         schedule.apply(control);
         control.crashes = state.crashes() as u32;
-        control.arena_end = state.arena_end();
+        control.arena_end = state.last().arena_end;
+        control.files_absent = files_absent;
+        control.heap_ends = state.last().heap_ends;
         control.max_records = (self.records.len() as u64 * 20 + 1_000_000).min(options.max_records);
         control.max_cpu_seconds = options.max_cpu_seconds;
         let ending = self.session.run(&patches)?;

@@ -48,6 +48,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = ScheduleStrategy::Mixed)]
     strategy: ScheduleStrategy,
 
+    /// Files below this count as persistent memory when they are mapped; may be given more than once. A path
+    /// ending in * stands for all that begin so. If not given: /mnt/pmem*, /pmem* and /dev/dax*.
+    #[arg(long, value_name = "PATH")]
+    pm_path: Vec<PathBuf>,
+
+    /// Treat the heap as persistent memory, as libvmmalloc does.
+    #[arg(long)]
+    pm_heap: bool,
+
     /// Assume that caches survive a power failure (eADR).
     #[arg(long)]
     eadr: bool,
@@ -90,6 +99,8 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     let program = built.as_ref().map_or(&arguments.program, |built| &built.program);
     let mut options = Options::new(program.clone(), arguments.arguments.clone());
     options.built_from = built.as_ref().map(|_| arguments.program.clone());
+    options.pm_path.clone_from(&arguments.pm_path);
+    options.pm_heap = arguments.pm_heap;
     options.crashes = usize::from(arguments.crashes);
     if let Some(jobs) = arguments.jobs {
         options.jobs = usize::from(jobs);

@@ -5,7 +5,7 @@
 //! each it forks a child that runs `main`, once to record, then to recover. All of them have the same
 //! address space, and talk to the checker through shared memory:
 //!
-//! - *control*: one [`Control`], then the patches;
+//! - *control*: one [`Control`], the table of PM files, then the patches;
 //! - *image*: what persistent memory surely holds; children map it privately, so their stores stay theirs;
 //! - *trace*: the child's PM events, as [`px86::Event`]s, in the order they took effect;
 //! - *sites*: where in the source the events' sites are, as text, written when the program parks;
@@ -79,8 +79,36 @@ pub const CRASHES_ADDRESS: u64 = 0;
 pub const TRACE_BYTES: u64 = 64 << 30;
 /// Bytes of address space for the control block and patches.
 pub const CONTROL_BYTES: u64 = 4 << 30;
+/// Where the table of files begins in the control memory.
+pub const FILES_OFFSET: u64 = 64 << 10;
 /// Where patches begin in the control memory.
-pub const PATCHES_OFFSET: u64 = 64 << 10;
+pub const PATCHES_OFFSET: u64 = 1 << 20;
+
+/// Which files are persistent memory when mapped: paths, with a colon between them. A path ending in `*`
+/// stands for all that begin so, any other for what is below it.
+pub const PM_PATH: &str = "CRASHPROOF_PM_PATH";
+/// [`PM_PATH`] if nobody sets it.
+pub const DEFAULT_PM_PATH: &str = "/mnt/pmem*:/pmem*:/dev/dax*";
+
+/// Files that can be told apart.
+pub const MAX_FILES: usize = 64;
+/// Longest path of a file, with the zero at its end.
+pub const MAX_PATH: usize = 1000;
+
+/// A file on the PM path that was opened. The table only ever grows: a file keeps its place in the pool in
+/// all runs, whichever mapped it first.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PmFile {
+    /// First address; 0 while it was never mapped.
+    pub place: u64,
+    /// How far its place goes.
+    pub room: u64,
+    /// Whether it came into being during the check, which then has to remove it.
+    pub created: u64,
+    /// Its path, ending in zero; empty for entries that are free.
+    pub path: [u8; MAX_PATH],
+}
 
 /// What a child is to do.
 pub mod mode {
@@ -108,8 +136,35 @@ pub mod record {
     pub const JOIN: u8 = 69;
     /// `crashproof_assert` failed here.
     pub const ASSERT: u8 = 70;
-    /// A file was mapped at `address`, `value` bytes; its content is durable.
+    /// A file came into being (`value` 1) or was removed (0); `address` is its place in the table. Durable
+    /// at once.
     pub const FILE: u8 = 71;
+    /// The end of a size class of the heap moved: `address` is the class, `value` the end. Durable at once.
+    pub const HEAP: u8 = 72;
+}
+
+/// Numbers for places without a site: where the program calls a function that the runtime stands in for.
+pub mod caller {
+    /// Such numbers have this bit.
+    pub const BIT: u32 = 1 << 31;
+    /// Modules that can be told apart.
+    pub const MODULES: usize = 16;
+    /// How many bits say where in its module a place is.
+    const OFFSET_BITS: u32 = 27;
+    /// What a line of the site table begins with that says which module a number means.
+    pub const LINE: &str = "@";
+
+    /// The number of a place; none if it is too far out.
+    pub fn number(module: usize, offset: usize) -> Option<u32> {
+        let fits = module < MODULES && offset < 1 << OFFSET_BITS;
+        fits.then_some(BIT | (module as u32) << OFFSET_BITS | offset as u32)
+    }
+
+    /// Module and offset of a place, if the number is one.
+    pub fn place(number: u32) -> Option<(usize, u64)> {
+        let number = (number & BIT != 0).then_some(number & !BIT)?;
+        Some(((number >> OFFSET_BITS) as usize, u64::from(number & ((1 << OFFSET_BITS) - 1))))
+    }
 }
 
 /// A record of the trace, as it lies in shared memory: [`px86::Event`] with the kind as a plain byte.
@@ -162,7 +217,7 @@ impl Record {
 
 /// The control block.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Control {
     /// [`VERSION`].
     pub version: u32,
@@ -199,6 +254,10 @@ pub struct Control {
     pub expected_points: u64,
     /// Out: places where threads might have been switched.
     pub points: u64,
+    /// Files of the table that do not exist at the crash although they are on disk: a bit each.
+    pub files_absent: u64,
+    /// Ends of the heap's size classes at the crash; 0 for those that are empty.
+    pub heap_ends: [u64; HEAP_CLASSES],
 }
 
 /// Values of [`Control::strategy`].
@@ -212,30 +271,58 @@ pub mod schedule {
     pub const PCT: u32 = 2;
 }
 
-/// Why verdicts are UNKNOWN, in `value` of a record [`record::UNKNOWN`] that has no site.
-pub mod reason {
-    /// `pthread_cancel`, or asynchronous cancellation.
-    pub const CANCEL: u64 = 1;
-    /// A futex operation that the scheduler does not know.
-    pub const FUTEX: u64 = 2;
-    /// Threads that began before `main` and do not exist in the children.
-    pub const EARLY_THREADS: u64 = 3;
-
-    /// In words.
-    pub fn text(reason: u64) -> Option<&'static str> {
-        Some(match reason {
-            CANCEL => "pthread_cancel: only threads that wait can be cancelled under the checker",
-            FUTEX => "a futex operation other than wait, wake and requeue",
-            EARLY_THREADS => "threads were created before main",
-            _ => return None,
-        })
-    }
-}
+/// Size classes of the heap. Each has the same part of [`HEAP`], so an address tells its size.
+pub const HEAP_CLASSES: usize = 64;
 
 /// Switches of [`Control::flags`].
 pub mod flag {
     /// The heap is persistent memory.
     pub const PM_HEAP: u32 = 1;
+}
+
+/// Why a verdict is UNKNOWN: the `value` of [`record::UNKNOWN`] where the site has nothing to say.
+pub mod reason {
+    /// The site says it.
+    pub const SITE: u64 = 0;
+    /// The program forked.
+    pub const FORK: u64 = 1;
+    /// The program became another one.
+    pub const EXEC: u64 = 2;
+    /// A file on the PM path was mapped privately.
+    pub const PRIVATE_MAPPING: u64 = 3;
+    /// A file on the PM path was mapped at a second address.
+    pub const SECOND_PLACE: u64 = 4;
+    /// More files, or longer paths, than the table holds.
+    pub const TOO_MANY_FILES: u64 = 5;
+    /// A file on the PM path was renamed.
+    pub const RENAMED: u64 = 6;
+    /// A file outgrew its place.
+    pub const FILE_GREW: u64 = 7;
+
+    /// `pthread_cancel`, or asynchronous cancellation.
+    pub const CANCEL: u64 = 8;
+    /// A futex operation that the scheduler does not know.
+    pub const FUTEX: u64 = 9;
+    /// Threads that began before `main` and do not exist in the children.
+    pub const EARLY_THREADS: u64 = 10;
+
+    /// As a sentence; none if the site says it.
+    pub fn text(reason: u64) -> Option<&'static str> {
+        Some(match reason {
+            SITE => return None,
+            FORK => "it forked; what the child does to persistent memory is not followed",
+            EXEC => "it executed another program, which is not followed",
+            PRIVATE_MAPPING => "it mapped a file on the PM path privately (MAP_PRIVATE)",
+            SECOND_PLACE => "it mapped a file on the PM path at an address of its own choice (MAP_FIXED)",
+            TOO_MANY_FILES => "it opened too many files on the PM path, or one with a very long name",
+            RENAMED => "it renamed a file on the PM path",
+            FILE_GREW => "it mapped far more of a file than at first",
+            CANCEL => "pthread_cancel: only threads that wait can be cancelled under the checker",
+            FUTEX => "a futex operation other than wait, wake and requeue",
+            EARLY_THREADS => "threads were created before main",
+            _ => "something that is not understood ran",
+        })
+    }
 }
 
 /// Exit codes of children that mean something beyond the program's own.
@@ -268,6 +355,13 @@ pub const RUN: u8 = b'R';
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn callers_have_numbers() {
+        assert_eq!(caller::number(3, 0x1234).and_then(caller::place), Some((3, 0x1234)));
+        assert_eq!(caller::number(16, 0), None);
+        assert_eq!(caller::place(17), None);
+    }
 
     #[test]
     fn records_are_events() {

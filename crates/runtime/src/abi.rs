@@ -6,7 +6,7 @@ use crashproof_abi::{PmFixup, PmGlobal, Site, VERSION, asm, is_pm, rmw, signatur
 use crashproof_protocol::record;
 use px86::Kind;
 
-use crate::{access, globals, session, sites, threads};
+use crate::{access, globals, raw, session, sites, threads};
 
 /// Makes the compiler compare a definition with the interface.
 macro_rules! conforms {
@@ -242,7 +242,7 @@ unsafe extern "C" fn __crashproof_memmove(
 
 pub(crate) unsafe fn copy(destination: *mut c_void, source: *const c_void, bytes: u64, site: *const Site) {
     match (is_pm(destination as u64), is_pm(source as u64)) {
-        (false, false) => std::ptr::copy(source.cast::<u8>(), destination.cast(), bytes as usize),
+        (false, false) => raw::copy(destination.cast(), source.cast(), bytes as usize),
         (false, true) => access::load_range(destination.cast(), source as u64, bytes, site),
         (true, reads) => {
             if reads {
@@ -353,7 +353,7 @@ unsafe extern "C" fn __crashproof_asm_before(
         return;
     }
     let place = SNAPSHOT.as_mut_ptr().add(SNAPSHOT_USED);
-    std::ptr::copy_nonoverlapping(address.cast::<u8>(), place, bytes as usize);
+    raw::copy(place, address.cast(), bytes as usize);
     SNAPSHOTS[SNAPSHOT_COUNT] = (address as u64, bytes, SNAPSHOT_USED);
     SNAPSHOT_COUNT += 1;
     SNAPSHOT_USED += bytes as usize;

@@ -8,8 +8,8 @@ use crashproof_protocol::{POOL_BASE, Record, mode};
 use px86::{Kind, LINE_BYTES};
 
 use crate::session::{MODE, SHADOW, append};
-use crate::sites;
 use crate::threads::{CONCURRENT, CURRENT, memory};
+use crate::{raw, sites};
 
 /// Is any record wanted?
 #[inline(always)]
@@ -51,11 +51,7 @@ pub(crate) unsafe fn peek(address: u64, width: u64) -> u64 {
         4 => u64::from((address as *const u32).read_unaligned()),
         2 => u64::from((address as *const u16).read_unaligned()),
         1 => u64::from((address as *const u8).read()),
-        _ => {
-            let mut bytes = [0; 8];
-            std::ptr::copy_nonoverlapping(address as *const u8, bytes.as_mut_ptr(), width as usize);
-            u64::from_le_bytes(bytes)
-        }
+        _ => raw::peek_odd(address as *const u8, width),
     }
 }
 
@@ -66,7 +62,7 @@ pub(crate) unsafe fn poke(address: u64, width: u64, value: u64) {
         4 => (address as *mut u32).write_unaligned(value as u32),
         2 => (address as *mut u16).write_unaligned(value as u16),
         1 => (address as *mut u8).write(value as u8),
-        _ => std::ptr::copy_nonoverlapping(value.to_le_bytes().as_ptr(), address as *mut u8, width as usize),
+        _ => raw::poke_odd(address as *mut u8, width, value),
     }
 }
 
@@ -189,7 +185,7 @@ pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Si
 /// Stores a range of any size from volatile memory or from PM that was made ready for reading.
 pub(crate) unsafe fn store_range(kind: Kind, address: u64, source: *const u8, bytes: u64, site: *const Site) {
     if !recording() {
-        std::ptr::copy(source, address as *mut u8, bytes as usize);
+        raw::copy(address as *mut u8, source, bytes as usize);
         return;
     }
     let overlaps_from_below = (source as u64) < address && address < source as u64 + bytes;
@@ -215,7 +211,7 @@ pub(crate) unsafe fn store_range(kind: Kind, address: u64, source: *const u8, by
 /// Fills a range.
 pub(crate) unsafe fn fill(address: u64, byte: u8, bytes: u64, site: *const Site) {
     if !recording() {
-        std::ptr::write_bytes(address as *mut u8, byte, bytes as usize);
+        raw::fill(address as *mut u8, byte, bytes as usize);
         return;
     }
     let word = u64::from_le_bytes([byte; 8]);
@@ -283,6 +279,23 @@ pub(crate) unsafe fn flush(kind: Kind, address: u64, site: *const Site) {
         if kind == Kind::FlushOpt {
             memory::set_unfenced(true);
         }
+    }
+}
+
+/// What a range of whole lines held before the crash no longer matters: it reads as this process has it.
+pub(crate) unsafe fn forget(address: u64, bytes: u64) {
+    if recovering() {
+        for line in (address..address + bytes).step_by(LINE_BYTES as usize) {
+            *shadow(line) = u64::MAX;
+        }
+    }
+}
+
+/// A flush that the program did not ask for line by line: part of an `msync`.
+pub(crate) unsafe fn flush_implied(address: u64, site: *const Site) {
+    if recording() && crashproof_abi::is_pm(address) {
+        let issued = (*crate::session::CONTROL).records;
+        record(Kind::FlushOpt, address, 1, issued, site);
     }
 }
 

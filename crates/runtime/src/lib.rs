@@ -14,6 +14,14 @@
 //! | `globals` | places for persistent globals |
 //! | `arena` | the functions of `crashproof.h` |
 //! | `threads` | one thread at a time, by a seed; pthreads, store buffers |
+//! | `pmem`, `pmem2` | libpmem and libpmem2 |
+//! | `real` | the C library's functions, and how others stand before them |
+//! | `raw` | memory operations that are surely nobody else's |
+//! | `callers` | places in the program that have no site |
+//! | `files` | files that are persistent memory |
+//! | `libc_format` | `printf` and its kin on PM |
+//! | `libc_io` | input into PM and output from PM |
+//! | `libc_memory` | `memcpy`, `strcpy`, `qsort` and their kin on PM |
 //!
 //! The code runs inside somebody else's process, before `main`, in signal handlers and after `fork`. It
 //! allocates nothing on the hot path and never unwinds.
@@ -23,7 +31,16 @@
 mod abi;
 mod access;
 mod arena;
+mod callers;
+mod files;
 mod globals;
+mod libc_format;
+mod libc_io;
+mod libc_memory;
+mod pmem;
+mod pmem2;
+mod raw;
+mod real;
 mod server;
 mod session;
 mod sites;

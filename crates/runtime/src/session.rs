@@ -9,6 +9,8 @@ use crashproof_protocol::{
 };
 use px86::LINE_BYTES;
 
+use crate::raw;
+
 /// See [`mode`]. Written before `main` only.
 pub(crate) static mut MODE: u32 = mode::PASS;
 /// The control block; null if not under the checker.
@@ -76,10 +78,16 @@ pub(crate) fn start() {
 /// Writes content that is durable from the start; before `main`, or for files as they are found.
 pub(crate) unsafe fn set_durable(address: u64, bytes: &[u8]) {
     if IMAGE.is_null() {
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len());
+        raw::copy(address as *mut u8, bytes.as_ptr(), bytes.len());
     } else {
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), IMAGE.add((address - POOL_BASE) as usize), bytes.len());
+        raw::copy(IMAGE.add((address - POOL_BASE) as usize), bytes.as_ptr(), bytes.len());
     }
+}
+
+/// Does the image hold anything but zeros in a range of whole words?
+pub(crate) unsafe fn image_holds(address: u64, bytes: u64) -> bool {
+    let start = IMAGE.add((address - POOL_BASE) as usize).cast::<u64>();
+    !IMAGE.is_null() && (0..bytes as usize / 8).any(|word| *start.add(word) != 0)
 }
 
 /// Makes this process the child the checker asked for.
@@ -94,7 +102,7 @@ pub(crate) unsafe fn become_child() {
     let patches: *const Patch = CONTROL.cast::<u8>().add(PATCHES_OFFSET as usize).cast();
     for index in 0..control.patches as usize {
         let patch = &*patches.add(index);
-        std::ptr::copy_nonoverlapping(patch.bytes.as_ptr(), patch.address as *mut u8, patch.bytes.len());
+        raw::copy(patch.address as *mut u8, patch.bytes.as_ptr(), patch.bytes.len());
     }
 }
 

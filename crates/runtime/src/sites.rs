@@ -4,13 +4,13 @@
 //! its place among all registered ones; the table that says what the numbers mean is written when the
 //! program parks.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::fmt::Write as _;
 
 use crashproof_abi::{Frame, Site};
 use crashproof_protocol::fd;
 
-use crate::session;
+use crate::{callers, session};
 
 #[derive(Clone, Copy)]
 struct Module {
@@ -43,6 +43,16 @@ pub(crate) fn modules() -> u32 {
     unsafe { COUNT as u32 }
 }
 
+/// Is the library or program that an address belongs to instrumented?
+pub(crate) unsafe fn is_instrumented(address: *const c_void) -> bool {
+    let module_of = |address: *const c_void| {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        (libc::dladdr(address, &raw mut info) != 0).then_some(info.dli_fbase)
+    };
+    let wanted = module_of(address);
+    wanted.is_some() && MODULES[..COUNT].iter().any(|m| module_of(m.begin as *const c_void) == wanted)
+}
+
 /// The site's number; 0 if it is not known.
 #[inline(always)]
 pub(crate) unsafe fn number(site: *const Site) -> u32 {
@@ -55,6 +65,9 @@ pub(crate) unsafe fn number(site: *const Site) -> u32 {
 
 #[cold]
 unsafe fn find(at: usize) -> u32 {
+    if let Some(number) = callers::number(at) {
+        return number;
+    }
     for module in &MODULES[..COUNT] {
         if (module.begin..module.end).contains(&at) {
             LAST = *module;
@@ -74,7 +87,7 @@ unsafe fn text(pointer: *const c_char) -> String {
 
 /// Writes the table: a line a site, fields apart by tabs, frames from the innermost outwards.
 pub(crate) unsafe fn write_table() -> u64 {
-    let mut table = String::new();
+    let mut table = callers::table();
     for module in &MODULES[..COUNT] {
         let sites = std::slice::from_raw_parts(
             module.begin as *const Site,

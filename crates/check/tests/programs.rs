@@ -1,0 +1,173 @@
+//! Small programs, one for each group of functions and constructs, with the verdict they must get.
+//!
+//! Each file in `programs` begins with lines that say how it is compiled and what is expected of it:
+//!
+//! ```text
+//! //! args {dir}/pool                     arguments of the program; {dir} is an empty directory, on the PM path
+//! //! -DGOOD: clean                       compiled with -DGOOD it is clean
+//! //! : error at LOST                     compiled as it is, a store is lost in the line with the comment LOST
+//! //! -DFORK: unknown forked              nothing is found, and the reason why not all is known says "forked"
+//! //! -DEARLY: refused crash              it cannot be checked, and the message says "crash"
+//! ```
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crashproof_check::{Options, check};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository exists")
+}
+
+/// Builds runtime and plugin; returns the directory they are in.
+fn build() -> PathBuf {
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--release", "--quiet", "-p", "crashproof-runtime", "-p", "crashproof-instrument"])
+        .current_dir(repository())
+        .status()
+        .expect("cargo runs");
+    assert!(built.success(), "the runtime and the plugin build");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(repository().join("target"), PathBuf::from);
+    target.join("release")
+}
+
+struct Case {
+    flags: Vec<String>,
+    expected: String,
+}
+
+struct Program {
+    source: PathBuf,
+    text: String,
+    arguments: Vec<String>,
+    options: Vec<String>,
+    cases: Vec<Case>,
+}
+
+fn parse(source: PathBuf) -> Program {
+    let text = fs::read_to_string(&source).expect("the program is there");
+    let mut program = Program { source, text, arguments: vec![], options: vec![], cases: vec![] };
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    for line in program.text.lines().map_while(|line| line.strip_prefix("//! ")) {
+        if let Some(arguments) = line.strip_prefix("args ") {
+            program.arguments = words(arguments);
+        } else if let Some(options) = line.strip_prefix("options ") {
+            program.options = words(options);
+        } else if let Some((flags, expected)) = line.split_once(": ") {
+            program.cases.push(Case { flags: words(flags), expected: expected.trim().to_owned() });
+        }
+    }
+    assert!(!program.cases.is_empty(), "{} expects nothing", program.source.display());
+    program
+}
+
+/// What came of a check, in the words of the expectations; `None` if it is as expected.
+fn differs(program: &Program, case: &Case, built: &Path) -> Option<String> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let executable = directory.path().join("program");
+    let pool = directory.path().join("pm");
+    fs::create_dir(&pool).expect("a directory");
+    let plugin = format!("-fpass-plugin={}", built.join("libcrashproof_instrument.so").display());
+    let compiled = Command::new("clang-22")
+        .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"])
+        .arg(plugin)
+        .arg("-I")
+        .arg(repository().join("include"))
+        .args(&case.flags)
+        .arg(&program.source)
+        .arg("-o")
+        .arg(&executable)
+        .arg(format!("-L{}", built.display()))
+        .arg(format!("-Wl,-rpath,{}", built.display()))
+        .args(["-lcrashproof_runtime", "-lpthread"])
+        .output()
+        .expect("clang-22 runs");
+    if !compiled.status.success() {
+        return Some(String::from_utf8_lossy(&compiled.stderr).into_owned());
+    }
+    let arguments = program
+        .arguments
+        .iter()
+        .map(|argument| OsString::from(argument.replace("{dir}", &pool.display().to_string())))
+        .collect();
+    let mut options = Options::new(executable, arguments);
+    options.pm_path = vec![pool.clone()];
+    options.pm_heap = program.options.iter().any(|option| option == "pm-heap");
+    options.max_cpu_seconds = 2;
+    let report = match check(&options) {
+        Ok(report) => report,
+        Err(error) => {
+            let error = error.to_string();
+            let expected = case.expected.strip_prefix("refused ").is_some_and(|text| error.contains(text));
+            return (!expected).then(|| format!("refused {error}"));
+        }
+    };
+    let left: Vec<_> = fs::read_dir(&pool).expect("a directory").filter_map(Result::ok).collect();
+    if !left.is_empty() {
+        return Some(format!("left behind: {left:?}"));
+    }
+    let mut outcome = String::new();
+    for finding in &report.findings {
+        outcome += &format!(
+            "error line {}: {} ({})\n",
+            finding.place.line,
+            finding.failure.describe(),
+            finding.output
+        );
+    }
+    for reason in &report.unknown {
+        outcome += &format!("unknown {reason}\n");
+    }
+    let line_of = |mark: &str| {
+        let at = program.text.lines().position(|line| line.contains(&format!("// {mark}")));
+        at.expect("the mark is in the program") as u32 + 1
+    };
+    let met = match case.expected.split_once(' ') {
+        None if case.expected == "clean" => outcome.is_empty(),
+        Some(("error", rest)) => {
+            let line = match rest.split_once(' ') {
+                Some(("at", mark)) => line_of(mark),
+                Some(("line", number)) => number.parse().expect("a line number"),
+                _ => panic!("not an expectation: {}", case.expected),
+            };
+            report.unknown.is_empty() && report.findings.iter().any(|finding| finding.place.line == line)
+        }
+        Some(("unknown", text)) => {
+            report.findings.is_empty() && report.unknown.iter().any(|reason| reason.contains(text))
+        }
+        _ => panic!("not an expectation: {}", case.expected),
+    };
+    (!met).then(|| if outcome.is_empty() { "clean".into() } else { outcome })
+}
+
+#[test]
+fn every_program_gets_its_verdict() {
+    let built = build();
+    let only = std::env::var("PROGRAM").unwrap_or_default();
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let mut sources: Vec<PathBuf> =
+        fs::read_dir(directory).expect("programs").map(|entry| entry.expect("an entry").path()).collect();
+    sources.sort();
+    let mut failures = String::new();
+    let mut cases = 0;
+    for source in sources {
+        if source.extension().is_none_or(|extension| extension != "c")
+            || !source.to_string_lossy().contains(&only)
+        {
+            continue;
+        }
+        let program = parse(source);
+        for case in &program.cases {
+            cases += 1;
+            if let Some(outcome) = differs(&program, case, &built) {
+                let name = program.source.file_name().expect("a name").to_string_lossy();
+                failures +=
+                    &format!("{name} {:?}\n  expected {}\n  got {outcome}\n", case.flags, case.expected);
+            }
+        }
+    }
+    assert!(cases > 0, "there are programs");
+    assert!(failures.is_empty(), "\n{failures}");
+}

@@ -1,0 +1,86 @@
+//! args {dir}/pool
+//! -DGOOD: clean
+//! : error at LOST
+//! -DGOOD -DMSYNC: clean
+//! -DGOOD -DFSYNC: clean
+//! -DGOOD -DRESERVE: clean
+//! -DRESERVE: error at LOST
+//! -DGOOD -DREMAP: clean
+//! -DPRIVATE: unknown privately
+// A file on the PM path, mapped shared: the same address in every run.
+#include <crashproof.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct pool {
+  struct pool *self;
+  char text[120];
+  long done;
+};
+
+#define SIZE (4 << 20)
+
+static void persist(int fd, void *p, size_t bytes) {
+#if defined MSYNC
+  (void)fd;
+  msync((void *)((uintptr_t)p & ~4095ul), bytes + ((uintptr_t)p & 4095), MS_SYNC);
+#elif defined FSYNC
+  (void)p, (void)bytes;
+  fsync(fd);
+#else
+  (void)fd;
+  crashproof_persist(p, bytes);
+#endif
+}
+
+int main(int argc, char **argv) {
+  crashproof_assert(argc == 2);
+  int existed = access(argv[1], F_OK) == 0;
+  int fd = open(argv[1], O_RDWR | O_CREAT, 0600);
+  crashproof_assert(fd >= 0);
+  if (!existed)
+    crashproof_assert(posix_fallocate(fd, 0, SIZE) == 0);
+  struct stat status;
+  crashproof_assert(fstat(fd, &status) == 0 && status.st_size == SIZE);
+  void *where = NULL;
+  int flags = MAP_SHARED;
+#ifdef RESERVE
+  where = mmap(NULL, SIZE + (2 << 20), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  where = (void *)(((uintptr_t)where + (2 << 20) - 1) & ~((2ul << 20) - 1));
+  flags = MAP_SHARED_VALIDATE | MAP_SYNC | MAP_FIXED;
+#endif
+#ifdef PRIVATE
+  mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE, fd, 0);
+#endif
+  struct pool *pool = mmap(where, SIZE, PROT_READ | PROT_WRITE, flags, fd, 0);
+  crashproof_assert(pool != MAP_FAILED);
+#ifdef REMAP
+  munmap(pool, SIZE);
+  struct pool *again = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, dup(fd), 0);
+  crashproof_assert(again == pool);
+  crashproof_assert(mremap(pool, 4096, SIZE, 0) == pool);
+#endif
+  if (pool->done) {
+    crashproof_assert(pool->self == pool);
+    crashproof_assert(strcmp(pool->text, "durable") == 0);
+    char text[8];
+    crashproof_assert(pread(fd, text, 8, 8) == 8 && strcmp(text, "durable") == 0);
+    return 0;
+  }
+  if (crashproof_crashes())
+    return 0;
+  pool->self = pool;
+  persist(fd, pool, sizeof *pool);
+  strcpy(pool->text, "durable"); // LOST
+#if defined GOOD || defined PRIVATE
+  persist(fd, pool, sizeof *pool);
+#endif
+  pool->done = 1;
+  persist(fd, &pool->done, sizeof pool->done);
+  munmap(pool, SIZE);
+  close(fd);
+  return 0;
+}

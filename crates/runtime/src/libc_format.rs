@@ -1,0 +1,304 @@
+//! The `printf` family, where it reads strings from PM or formats into PM.
+//!
+//! Before the C library formats, the arguments of `%s` that are in PM are made ready for reading; what is
+//! formatted into PM goes to volatile memory first and is stored from there.
+//!
+//! Rust cannot define functions with a variable number of arguments, so each begins in assembly, which lays
+//! the arguments out as a `va_list` and calls the function of the same name with a `v` before it.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use crashproof_abi::{Site, is_pm};
+
+use crate::libc_memory::{text_length, text_length_within, write};
+use crate::real::{Slot, enter};
+use crate::{access, callers};
+
+/// `va_list` of x86-64.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Arguments {
+    general_offset: u32,
+    vector_offset: u32,
+    overflow: *const u64,
+    saved: *const u8,
+}
+
+impl Arguments {
+    /// The next integer or pointer.
+    unsafe fn general(&mut self) -> u64 {
+        if self.general_offset < 48 {
+            let value = self.saved.add(self.general_offset as usize).cast::<u64>().read();
+            self.general_offset += 8;
+            return value;
+        }
+        self.stacked()
+    }
+
+    unsafe fn stacked(&mut self) -> u64 {
+        let value = self.overflow.read();
+        self.overflow = self.overflow.add(1);
+        value
+    }
+
+    unsafe fn skip_double(&mut self) {
+        if self.vector_offset < 176 {
+            self.vector_offset += 16;
+        } else {
+            self.stacked();
+        }
+    }
+
+    /// `long double` is always on the stack, aligned to sixteen bytes.
+    unsafe fn skip_long_double(&mut self) {
+        self.overflow = (self.overflow as usize).next_multiple_of(16) as *const u64;
+        self.overflow = self.overflow.add(2);
+    }
+}
+
+/// Makes ready for reading what a format reads from PM. Formats that number their arguments (`%1$s`) are
+/// not looked at.
+unsafe fn read_arguments(format: *const c_char, arguments: *const Arguments, site: *const Site) {
+    if is_pm(format as u64) {
+        text_length(format, site);
+    }
+    let mut arguments = *arguments;
+    let mut at = format.cast::<u8>();
+    loop {
+        match *at {
+            0 => return,
+            b'%' => at = conversion(at.add(1), &mut arguments, site),
+            _ => at = at.add(1),
+        }
+    }
+}
+
+/// One conversion, from behind its `%`; returns where the format goes on.
+unsafe fn conversion(mut at: *const u8, arguments: &mut Arguments, site: *const Site) -> *const u8 {
+    let mut precision = None;
+    let mut long_double = false;
+    loop {
+        match *at {
+            0 => return at,
+            b'*' => {
+                arguments.general();
+            }
+            b'.' if *at.add(1) == b'*' => {
+                at = at.add(1);
+                precision = usize::try_from(arguments.general() as i32).ok();
+            }
+            b'.' => {
+                let mut digits = 0;
+                while (*at.add(1)).is_ascii_digit() {
+                    at = at.add(1);
+                    digits = digits * 10 + usize::from(*at - b'0');
+                }
+                precision = Some(digits);
+            }
+            b'L' => long_double = true,
+            b'-'
+            | b'+'
+            | b' '
+            | b'#'
+            | b'\''
+            | b'I'
+            | b'0'..=b'9'
+            | b'h'
+            | b'l'
+            | b'q'
+            | b'j'
+            | b'z'
+            | b't' => {}
+            b's' => {
+                let text = arguments.general() as *const c_char;
+                if is_pm(text as u64) {
+                    match precision {
+                        Some(most) => text_length_within(text, most, site),
+                        None => text_length(text, site),
+                    };
+                }
+                return at.add(1);
+            }
+            b'a' | b'A' | b'e' | b'E' | b'f' | b'F' | b'g' | b'G' => {
+                if long_double {
+                    arguments.skip_long_double();
+                } else {
+                    arguments.skip_double();
+                }
+                return at.add(1);
+            }
+            b'%' | b'm' => return at.add(1),
+            _ => {
+                arguments.general();
+                return at.add(1);
+            }
+        }
+        at = at.add(1);
+    }
+}
+
+type Format = unsafe extern "C" fn(*mut c_char, usize, *const c_char, *mut Arguments) -> c_int;
+
+/// Formats into PM: into volatile memory, then stores. `room` is how much there is.
+unsafe fn format_into(
+    to: *mut c_char,
+    room: usize,
+    format: *const c_char,
+    arguments: *mut Arguments,
+    site: *const Site,
+) -> c_int {
+    static VSNPRINTF: Slot = Slot::new("vsnprintf\0");
+    let print: Format = std::mem::transmute(VSNPRINTF.get());
+    let mut copy = *arguments;
+    let length = print(std::ptr::null_mut(), 0, format, &raw mut copy);
+    let Ok(wanted) = usize::try_from(length) else { return length };
+    let mut text = vec![0u8; wanted + 1];
+    print(text.as_mut_ptr().cast(), text.len(), format, arguments);
+    if room > 0 {
+        let kept = wanted.min(room - 1);
+        text[kept] = 0;
+        write(to, text.as_ptr(), kept + 1, site);
+    }
+    length
+}
+
+type File = *mut c_void;
+
+/// How a variadic function calls its second half, from below its 216 bytes of stack.
+macro_rules! pass {
+    (stack) => {
+        "sub rsp, 8\npush qword ptr [rsp + 224]\ncall {body}\nadd rsp, 16"
+    };
+    ($register:ident) => {
+        concat!("mov ", stringify!($register), ", [rsp + 216]\ncall {body}")
+    };
+}
+
+/// A function that takes a `va_list` in the register `list`, and its variadic sister.
+macro_rules! formats {
+    ($(
+        fn $name:ident, $variadic:ident($($arg:ident: $ty:ty,)* ; $format:ident, $with:ident),
+            fixed($fixed:literal) list($list:ident) caller($caller:ident)
+        |$site:ident| $body:block
+    )*) => { $(
+        const _: () = {
+            static REAL: Slot = Slot::new(concat!(stringify!($name), "\0"));
+
+            #[inline(always)]
+            unsafe fn real($($arg: $ty,)* $format: *const c_char, with: *mut Arguments) -> c_int {
+                let function: unsafe extern "C" fn($($ty,)* *const c_char, *mut Arguments) -> c_int =
+                    std::mem::transmute(REAL.get());
+                function($($arg,)* $format, with)
+            }
+
+            unsafe extern "C" fn body($($arg: $ty,)* $format: *const c_char, $with: *mut Arguments, caller: usize) -> c_int {
+                if !access::recording() {
+                    return real($($arg,)* $format, $with);
+                }
+                let $site = callers::site(caller);
+                read_arguments($format, $with, $site);
+                $body
+            }
+
+            #[unsafe(no_mangle)]
+            #[unsafe(naked)]
+            unsafe extern "C" fn $name($($arg: $ty,)* $format: *const c_char, with: *mut Arguments) -> c_int {
+                std::arch::naked_asm!(enter!($caller), body = sym body)
+            }
+
+            #[unsafe(no_mangle)]
+            #[unsafe(naked)]
+            unsafe extern "C" fn $variadic() -> c_int {
+                std::arch::naked_asm!(
+                    // 24 bytes of list and 176 of registers, aligned to sixteen.
+                    "sub rsp, 216",
+                    "mov [rsp + 32], rdi",
+                    "mov [rsp + 40], rsi",
+                    "mov [rsp + 48], rdx",
+                    "mov [rsp + 56], rcx",
+                    "mov [rsp + 64], r8",
+                    "mov [rsp + 72], r9",
+                    "test al, al",
+                    "je 2f",
+                    "movaps [rsp + 80], xmm0",
+                    "movaps [rsp + 96], xmm1",
+                    "movaps [rsp + 112], xmm2",
+                    "movaps [rsp + 128], xmm3",
+                    "movaps [rsp + 144], xmm4",
+                    "movaps [rsp + 160], xmm5",
+                    "movaps [rsp + 176], xmm6",
+                    "movaps [rsp + 192], xmm7",
+                    "2:",
+                    concat!("mov dword ptr [rsp], ", $fixed),
+                    "mov dword ptr [rsp + 4], 48",
+                    "lea rax, [rsp + 224]",
+                    "mov [rsp + 8], rax",
+                    "lea rax, [rsp + 32]",
+                    "mov [rsp + 16], rax",
+                    concat!("mov ", stringify!($list), ", rsp"),
+                    pass!($caller),
+                    "add rsp, 216",
+                    "ret",
+                    body = sym body,
+                )
+            }
+        };
+    )* };
+}
+
+formats! {
+    fn vsnprintf, snprintf(to: *mut c_char, room: usize, ; format, with),
+        fixed(24) list(rcx) caller(r8)
+    |site| {
+        if is_pm(to as u64) { format_into(to, room, format, with, site) } else { real(to, room, format, with) }
+    }
+
+    fn __vsnprintf_chk, __snprintf_chk(
+        to: *mut c_char, room: usize, flag: c_int, size: usize, ; format, with
+    ), fixed(40) list(r9) caller(stack)
+    |site| {
+        if is_pm(to as u64) && room <= size {
+            format_into(to, room, format, with, site)
+        } else {
+            real(to, room, flag, size, format, with)
+        }
+    }
+
+    fn vsprintf, sprintf(to: *mut c_char, ; format, with),
+        fixed(16) list(rdx) caller(rcx)
+    |site| {
+        if is_pm(to as u64) { format_into(to, usize::MAX, format, with, site) } else { real(to, format, with) }
+    }
+
+    fn __vsprintf_chk, __sprintf_chk(to: *mut c_char, flag: c_int, size: usize, ; format, with),
+        fixed(32) list(r8) caller(r9)
+    |site| {
+        if is_pm(to as u64) {
+            format_into(to, usize::MAX, format, with, site)
+        } else {
+            real(to, flag, size, format, with)
+        }
+    }
+
+    fn vprintf, printf(; format, with), fixed(8) list(rsi) caller(rdx)
+    |_site| { real(format, with) }
+
+    fn __vprintf_chk, __printf_chk(flag: c_int, ; format, with),
+        fixed(16) list(rdx) caller(rcx)
+    |_site| { real(flag, format, with) }
+
+    fn vfprintf, fprintf(file: File, ; format, with), fixed(16) list(rdx) caller(rcx)
+    |_site| { real(file, format, with) }
+
+    fn __vfprintf_chk, __fprintf_chk(file: File, flag: c_int, ; format, with),
+        fixed(24) list(rcx) caller(r8)
+    |_site| { real(file, flag, format, with) }
+
+    fn vdprintf, dprintf(descriptor: c_int, ; format, with),
+        fixed(16) list(rdx) caller(rcx)
+    |_site| { real(descriptor, format, with) }
+
+    fn vasprintf, asprintf(to: *mut *mut c_char, ; format, with),
+        fixed(16) list(rdx) caller(rcx)
+    |_site| { real(to, format, with) }
+}
