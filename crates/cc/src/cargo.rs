@@ -90,6 +90,7 @@ fn rustc_options(toolchain: &Toolchain, level: &str) -> Result<Vec<OsString>, Er
     to_linker(joined("--load-pass-plugin=", &toolchain.plugin));
     to_linker(format!("--lto-newpm-passes={pipeline}").into());
     if let Some(directory) = runtime.parent() {
+        to_linker("--disable-new-dtags".into());
         to_linker(joined("-rpath=", directory));
     }
     Ok(options)

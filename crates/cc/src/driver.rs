@@ -91,8 +91,9 @@ fn link_runtime(command: &mut Command, request: &Request, runtime: &Path) -> Res
     // A language given by -x is meant for sources.
     command.args(["-x", "none"]).arg(runtime);
     if let Some(directory) = runtime.parent().filter(|_| !is_archive) {
-        // Not -Wl, which splits at commas.
-        command.arg("-Xlinker").arg(joined("-rpath=", directory));
+        // Not -Wl, which splits at commas. The old kind of tag goes before LD_LIBRARY_PATH: no other build
+        // of the runtime may come in between.
+        command.args(["-Xlinker", "--disable-new-dtags", "-Xlinker"]).arg(joined("-rpath=", directory));
     }
     Ok(())
 }

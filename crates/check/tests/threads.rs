@@ -5,27 +5,8 @@
 //! program fails without any crash under some schedule. `says` must be part of some output or reason.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
 
 use crashproof_check::{Options, Report, Strategy, check, record};
-
-/// The directory with the runtime and the plugin, which are built if need be.
-fn tools() -> &'static Path {
-    static TOOLS: OnceLock<PathBuf> = OnceLock::new();
-    TOOLS.get_or_init(|| {
-        let test = std::env::current_exe().expect("this test has a path");
-        let directory = test.ancestors().nth(2).expect("target/PROFILE/deps/test").to_owned();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "-p", "crashproof-runtime", "-p", "crashproof-instrument"]);
-        cargo.arg("--target-dir").arg(directory.parent().expect("target/PROFILE"));
-        if directory.ends_with("release") {
-            cargo.arg("--release");
-        }
-        assert!(cargo.status().expect("cargo runs").success(), "cannot build the runtime and the plugin");
-        directory
-    })
-}
 
 fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/threads")
@@ -59,32 +40,11 @@ fn runs(source: &str) -> Vec<Run> {
 }
 
 fn build(file: &Path, flags: &[String], program: &Path) {
-    let tools = tools();
-    let plugin = tools.join("libcrashproof_instrument.so");
-    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include");
-    let mut compiler = match file.extension().and_then(|extension| extension.to_str()) {
-        Some("rs") => {
-            let mut rustc = Command::new("rustc");
-            rustc.args(["--edition=2024", "-g", "-O", "--target=x86_64-unknown-linux-gnu"]);
-            rustc.args(["-Clinker-plugin-lto", "-Clinker=clang-22", "-Clink-arg=-fuse-ld=lld-22"]);
-            rustc.arg(format!("-Clink-arg=-Wl,--load-pass-plugin={}", plugin.display()));
-            rustc.arg(format!("-Clink-arg=-Wl,-rpath,{}", tools.display()));
-            rustc
-        }
-        extension => {
-            let mut clang = Command::new(if extension == Some("cpp") { "clang++-22" } else { "clang-22" });
-            clang.args(["-O1", "-g", "-Wall", "-Werror", "-I"]).arg(include);
-            clang.arg(format!("-fpass-plugin={}", plugin.display()));
-            clang.arg(format!("-Wl,-rpath,{}", tools.display()));
-            clang
-        }
-    };
-    compiler.args(flags).arg(file).arg("-o").arg(program).arg("-L").arg(tools);
-    if file.extension().is_some_and(|extension| extension != "rs") {
-        compiler.arg("-lcrashproof_runtime");
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    match file.extension().and_then(|extension| extension.to_str()) {
+        Some("rs") => crashproof_testkit::compile_rust(file, program, &flags),
+        _ => crashproof_testkit::compile(file, program, &[&["-Wall", "-Werror"], &flags[..]].concat()),
     }
-    let output = compiler.output().expect("the compiler is installed");
-    assert!(output.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
 }
 
 fn verdict(report: &Report) -> &'static str {

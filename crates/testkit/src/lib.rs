@@ -57,9 +57,28 @@ pub fn compile(source: &Path, program: &Path, options: &[&str]) {
         .arg("-o")
         .arg(program)
         .arg(runtime())
-        .arg(format!("-Wl,-rpath,{}", tools().display()))
+        // The old kind of tag goes before LD_LIBRARY_PATH, which cargo sets for tests.
+        .arg(format!("-Wl,--disable-new-dtags,-rpath,{}", tools().display()))
         .status()
         .expect("clang-22 is installed (scripts/setup installs it)");
+    assert!(status.success(), "{} compiles", source.display());
+}
+
+/// Compiles a Rust program of one file with the plugin and the runtime, as `crashproof cargo` would.
+pub fn compile_rust(source: &Path, program: &Path, options: &[&str]) {
+    let status = Command::new("rustc")
+        .args(["--edition=2024", "-g", "-O", "--target=x86_64-unknown-linux-gnu"])
+        .args(["-Clinker-plugin-lto", "-Clinker=clang-22", "-Clink-arg=-fuse-ld=lld-22"])
+        .args(options)
+        .arg(format!("-Clink-arg=-Wl,--load-pass-plugin={}", plugin().display()))
+        .arg(format!("-Clink-arg=-Wl,--disable-new-dtags,-rpath,{}", tools().display()))
+        .arg("-L")
+        .arg(tools())
+        .arg(source)
+        .arg("-o")
+        .arg(program)
+        .status()
+        .expect("rustc runs");
     assert!(status.success(), "{} compiles", source.display());
 }
 
