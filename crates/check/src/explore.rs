@@ -272,7 +272,7 @@ impl<'a> Explorer<'a> {
 
     /// The recorded run itself failed, under a schedule other than the default one.
     fn fails_without_crash(&mut self, failure: Failure, output: String) {
-        let site = self.records.iter().rev().map(|record| record.site).find(|&site| site != 0).unwrap_or(0);
+        let site = self.last_site();
         let token = self.token(self.records.len(), Vec::new());
         let finding = Finding {
             place: self.sites.get(site).clone(),
@@ -287,6 +287,11 @@ impl<'a> Explorer<'a> {
         };
         let key = (format!("without crash {:?}", finding.failure), 0);
         self.findings.entry(key).and_modify(|known| known.count += 1).or_insert(finding);
+    }
+
+    /// The last place of the run that is known.
+    fn last_site(&self) -> u32 {
+        self.records.iter().rev().map(|record| record.site).find(|&site| site != 0).unwrap_or(0)
     }
 
     fn token(&self, at: usize, kept: Vec<(u64, usize)>) -> Token {
@@ -478,8 +483,7 @@ impl<'a> Explorer<'a> {
         lost.sort_by_key(|store| store.at);
         survived.sort_by_key(|store| store.at);
         kept.sort_unstable();
-        let crash_site =
-            self.records.get(timeline.at).or(self.records.last()).map_or(0, |record| record.site);
+        let crash_site = self.records.get(timeline.at).map_or_else(|| self.last_site(), |record| record.site);
         let first = lost.first().map_or(crash_site, |store| store.event.site.0);
         let key = (format!("{failure:?}"), first);
         if let Some(known) = self.findings.get_mut(&key) {

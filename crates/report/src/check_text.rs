@@ -55,7 +55,7 @@ fn finding(text: &mut String, finding: &Finding) {
         return;
     };
     let label = match finding.lost {
-        _ if finding.without_crash => "the last that was stored",
+        _ if finding.without_crash => "the last access to persistent memory",
         0 => "crash here",
         _ => "lost",
     };
@@ -73,11 +73,11 @@ fn finding(text: &mut String, finding: &Finding) {
         if related.place.file != place.file {
             continue;
         }
-        if let Some(span) = span(source, &related.place) {
-            if !marked.contains(&span) {
-                snippet = snippet.annotation(AnnotationKind::Context.span(span.clone()).label(label));
-                marked.push(span);
-            }
+        if let Some(span) = span(source, &related.place)
+            && !marked.contains(&span)
+        {
+            snippet = snippet.annotation(AnnotationKind::Context.span(span.clone()).label(label));
+            marked.push(span);
         }
     }
     let group =

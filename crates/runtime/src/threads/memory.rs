@@ -15,8 +15,8 @@ use crate::access::{self, bits, peek, poke, recovering, shadow, touch};
 use crate::session::{self, append, append_once};
 use crate::sites;
 
-/// What a store buffer holds at most: about as much as real ones.
-const CAPACITY: usize = 48;
+/// What a store buffer holds at most; real ones hold some dozens.
+const CAPACITY: usize = 32;
 
 /// May a loop wait for what this access reads?
 unsafe fn may_spin(site: *const Site) -> bool {
@@ -186,9 +186,10 @@ unsafe fn record(kind: Kind, thread: u16, address: u64, width: u8, value: u64, s
 /// One of the instructions that may take effect next does.
 unsafe fn one_leaves(number: u16) {
     let scheduler = scheduler();
-    let ready: Vec<usize> = scheduler.thread(number).buffer.ready().collect();
-    let chosen = scheduler.strategy.random.of(&ready);
-    let entry = scheduler.thread(number).buffer.remove(chosen);
+    let waiting = scheduler.thread(number).buffer.len();
+    let wanted = scheduler.strategy.random.below(waiting);
+    let buffer = &mut scheduler.thread(number).buffer;
+    let entry = buffer.remove(buffer.ready_before(wanted));
     take_effect(&entry);
 }
 
@@ -197,16 +198,18 @@ unsafe fn one_leaves(number: u16) {
 pub(super) unsafe fn some_take_effect() {
     if let Some(leaving) = scheduler().strategy.leaving {
         while scheduler().strategy.random.chance(leaving) {
-            let full: Vec<u16> = {
-                let scheduler = scheduler();
-                let alive = scheduler.alive().to_vec();
-                alive.into_iter().filter(|&number| !scheduler.thread(number).buffer.is_empty()).collect()
-            };
-            if full.is_empty() {
-                return;
+            // Somebody whose buffer is not empty, from a random one on.
+            let scheduler = scheduler();
+            let count = scheduler.alive().len();
+            let start = scheduler.strategy.random.below(count);
+            let numbers = (start..start + count).map(|index| index % count);
+            let full = numbers
+                .map(|index| scheduler.alive()[index])
+                .find(|&number| !scheduler.thread_ref(number).buffer.is_empty());
+            match full {
+                Some(number) => one_leaves(number),
+                None => return,
             }
-            let chosen = scheduler().strategy.random.of(&full);
-            one_leaves(chosen);
         }
     }
 }

@@ -201,6 +201,10 @@ impl Scheduler {
         &mut self.threads[usize::from(number)]
     }
 
+    pub(super) fn thread_ref(&self, number: u16) -> &Thread {
+        &self.threads[usize::from(number)]
+    }
+
     /// Threads that have not ended.
     pub(super) fn alive(&self) -> &[u16] {
         &self.alive
