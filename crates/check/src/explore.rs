@@ -220,8 +220,9 @@ impl<'a> Explorer<'a> {
         let exploring = Instant::now();
         let explored = self.run();
         self.statistics.exploring += exploring.elapsed();
-        // With a single thread all schedules are the same.
-        Ok(if explored? == Next::Stop || threads == 1 { Next::Stop } else { Next::Continue })
+        // Without threads, before or after the crash, all schedules are the same.
+        let single = threads == 1 && !self.recovery_has_threads;
+        Ok(if explored? == Next::Stop || single { Next::Stop } else { Next::Continue })
     }
 
     /// Runs the program once, undisturbed, and records it; gives the number of its threads.
