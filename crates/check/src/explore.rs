@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crashproof_protocol::{ARENA, Patch, Record, mode, reason, record};
+use crashproof_protocol::{ARENA, Patch, Record, exit, mode, reason, record};
 use num_bigint::BigUint;
 use px86::storage::CachedStore;
 use px86::{Kind, Line, Platform};
@@ -467,6 +467,13 @@ impl<'a> Explorer<'a> {
         reads: &Reads,
     ) {
         let outcome = &self.tree.outcomes[outcome];
+        if outcome.ending == Ending::Exit(exit::UNSUPPORTED) {
+            let reason = format!("recovery did something that cannot be followed: {}", outcome.output);
+            if !self.unknown.contains(&reason) {
+                self.unknown.push(reason);
+            }
+            return;
+        }
         let Some(failure) = Failure::of(outcome.ending) else { return };
         let mut lost: Vec<&CachedStore> = Vec::new();
         let mut survived: Vec<&CachedStore> = Vec::new();

@@ -25,15 +25,22 @@ unsafe fn may_spin(site: *const Site) -> bool {
     is_address && (*site).tag & (FLAG_ATOMIC | FLAG_VOLATILE) != 0
 }
 
-/// Where a thread may be switched before it accesses PM.
-unsafe fn before(site: *const Site, reads: bool) {
-    point(if reads && may_spin(site) { Point::Spin } else { Point::Memory });
+/// Where a thread may be switched before it accesses PM; `reads` is the address if it does nothing else.
+unsafe fn before(site: *const Site, reads: Option<u64>) {
+    let Some(address) = reads.filter(|_| may_spin(site)) else { return point(Point::Memory) };
+    let thread = current();
+    if thread.last_read != address {
+        // Whoever reads one place after another is not waiting.
+        thread.last_read = address;
+        scheduler().progress();
+    }
+    point(Point::Spin);
 }
 
 /// Loads up to eight bytes.
 #[inline(never)]
 pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
-    before(site, true);
+    before(site, Some(address));
     let first = (LINE_BYTES - address % LINE_BYTES).min(width);
     let mut value = load_piece(address, first, site);
     if first < width {
@@ -69,7 +76,7 @@ unsafe fn load_piece(address: u64, width: u64, site: *const Site) -> u64 {
 /// Before a range is read as it lies in memory: memory then holds what this thread sees there.
 #[inline(never)]
 pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Site) {
-    before(site, true);
+    before(site, Some(address));
     drain(CURRENT);
     begin_atomic();
     let mut done = 0;
@@ -86,7 +93,7 @@ pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Si
 pub(crate) unsafe fn load_range(to: *mut u8, address: u64, bytes: u64, site: *const Site) {
     let in_one_go = bytes <= 16 && may_spin(site);
     if in_one_go {
-        before(site, true);
+        before(site, Some(address));
         begin_atomic();
     }
     let mut done = 0;
@@ -104,7 +111,7 @@ pub(crate) unsafe fn load_range(to: *mut u8, address: u64, bytes: u64, site: *co
 /// Stores up to eight bytes.
 #[inline(never)]
 pub(crate) unsafe fn store(kind: Kind, address: u64, width: u64, value: u64, site: *const Site) {
-    before(site, false);
+    before(site, None);
     let site = sites::number(site);
     let first = (LINE_BYTES - address % LINE_BYTES).min(width);
     let rest = width - first;
@@ -117,7 +124,7 @@ pub(crate) unsafe fn store(kind: Kind, address: u64, width: u64, value: u64, sit
 /// A locked instruction begins: what waits takes effect, and nobody comes in between.
 #[inline(never)]
 pub(crate) unsafe fn begin_exchange(site: *const Site) {
-    before(site, true);
+    before(site, None);
     drain(CURRENT);
     begin_atomic();
 }
@@ -133,7 +140,7 @@ pub(crate) unsafe fn end_exchange(idle: bool) {
 /// A flush or a fence.
 #[inline(never)]
 pub(crate) unsafe fn flush_or_fence(kind: Kind, address: u64, site: *const Site) {
-    before(site, false);
+    before(site, None);
     issue(kind, address, 0, 0, sites::number(site));
 }
 
