@@ -13,6 +13,7 @@
 //! | `sites` | numbers for places in the source |
 //! | `globals` | places for persistent globals |
 //! | `arena` | the functions of `crashproof.h` |
+//! | `parallel` | locked instructions when nobody schedules |
 //! | `threads` | one thread at a time, by a seed; pthreads, store buffers |
 //!
 //! The code runs inside somebody else's process, before `main`, in signal handlers and after `fork`. It
@@ -24,6 +25,7 @@ mod abi;
 mod access;
 mod arena;
 mod globals;
+mod parallel;
 mod server;
 mod session;
 mod sites;
