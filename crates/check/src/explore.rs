@@ -228,8 +228,9 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         let started = Instant::now();
         session = check.explore(session, &recorded, schedule)?;
         check.common().statistics.exploring += started.elapsed();
-        // With a single thread all schedules are the same.
-        if check.common().stopped || recorded.threads == 1 {
+        // Without threads, before or after the crash, all schedules are the same.
+        let single = recorded.threads == 1 && !check.common().recovery_has_threads;
+        if check.common().stopped || single {
             break;
         }
         session.rewind();

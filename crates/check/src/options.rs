@@ -35,6 +35,9 @@ pub struct Options {
     pub pm_heap: bool,
     /// Processes that recover at the same time.
     pub jobs: usize,
+    /// Recoveries to run at most for one crash of the recorded run. Far more than a program needs that flushes
+    /// what it relies on; one that forgets many flushes would need more than there is time for.
+    pub max_per_crash: Option<u64>,
     /// Recoveries to run at most.
     pub max_recoveries: Option<u64>,
     /// Time to spend at most.
@@ -59,6 +62,7 @@ impl Options {
             pm_path: Vec::new(),
             pm_heap: false,
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
+            max_per_crash: Some(1000),
             max_recoveries: None,
             max_time: None,
             max_records: 50_000_000,

@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, mode};
+use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, exit, mode};
 use num_bigint::BigUint;
 use px86::storage::CachedStore;
 use px86::{Kind, Line};
@@ -28,12 +28,16 @@ pub(crate) struct Worker<'a> {
     schedule: Schedule,
     /// Files on the PM path that the recorded run created; a bit each.
     files_created: u64,
+    /// Recoveries run for the crash of the recorded run that is being explored.
+    recoveries: u64,
 }
 
 /// Why a walk ended early.
 enum Stop {
     /// A limit was hit; the reason is noted.
     Limit,
+    /// This crash has too many behaviours; the reason is noted, others go on.
+    Crash,
     /// The machine is at its limits.
     Error(Error),
 }
@@ -52,7 +56,7 @@ impl<'a> Worker<'a> {
         schedule: Schedule,
     ) -> Worker<'a> {
         let files_created = session.files_created();
-        Worker { check, session, records, schedule, files_created }
+        Worker { check, session, records, schedule, files_created, recoveries: 0 }
     }
 
     /// Crashes the run at this worker's share of the places. Gives the session back.
@@ -66,8 +70,9 @@ impl<'a> Worker<'a> {
             if timeline.is_crash_point(self.records) {
                 if place / BLOCK % of == number {
                     let state = CrashState { first: &timeline, later: Vec::new() };
+                    self.recoveries = 0;
                     match self.crash(&state) {
-                        Ok(()) => {}
+                        Ok(()) | Err(Stop::Crash) => {}
                         Err(Stop::Limit) => return Ok(self.session),
                         Err(Stop::Error(error)) => return Err(error),
                     }
@@ -224,6 +229,14 @@ impl<'a> Worker<'a> {
     /// Is there still room for another recovery? If not, everybody stops.
     fn within_limits(&self) -> Result<(), Stop> {
         let options = self.check.options;
+        if options.max_per_crash.is_some_and(|most| self.recoveries >= most) {
+            let most = self.recoveries;
+            self.check.note(format!(
+                "some crashes can be recovered from in more than {most} ways: only so many were tried \
+                 (--max-per-crash); fix what is found first, or give a higher number"
+            ));
+            return Err(Stop::Crash);
+        }
         let recoveries = self.check.common().statistics.recoveries;
         let reason = if options.max_recoveries.is_some_and(|most| recoveries >= most) {
             format!("stopped after {recoveries} recoveries (--max-recoveries)")
@@ -240,6 +253,7 @@ impl<'a> Worker<'a> {
     /// Runs recovery with contents that agree with what it is to read; adds what it did to the tree.
     fn recover(&mut self, state: &CrashState, revealed: &Revealed) -> Result<(), Stop> {
         self.within_limits()?;
+        self.recoveries += 1;
         let patches: Vec<Patch> = state
             .open_lines()
             .into_iter()
@@ -294,8 +308,13 @@ impl<'a> Worker<'a> {
     fn leaf(&self, state: &CrashState, outcome: usize, revealed: &Revealed, reads: &Reads) {
         let mut common = self.check.common();
         let Outcome { ending, output, .. } = &common.tree.outcomes[outcome];
-        let Some(failure) = Failure::of(*ending) else { return };
         let output = output.clone();
+        if *ending == Ending::Exit(exit::UNSUPPORTED) {
+            drop(common);
+            self.check.note(format!("recovery did something that cannot be followed: {output}"));
+            return;
+        }
+        let Some(failure) = Failure::of(*ending) else { return };
         let mut told = Told::new(&self.check.sites);
         let mut crash_site = 0;
         for (level, timeline) in state.timelines().enumerate() {

@@ -31,6 +31,10 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
 
+    /// Try at most so many recoveries from one crash; 0 for all there are.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    max_per_crash: u64,
+
     /// Stop after so many recoveries.
     #[arg(long, value_name = "N")]
     max_recoveries: Option<u64>,
@@ -105,6 +109,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     if let Some(jobs) = arguments.jobs {
         options.jobs = usize::from(jobs);
     }
+    options.max_per_crash = Some(arguments.max_per_crash).filter(|most| *most > 0);
     options.max_recoveries = arguments.max_recoveries;
     options.max_time = arguments.time.map(Duration::from_secs);
     options.schedules = arguments.schedules;

@@ -55,7 +55,7 @@ fn finding(text: &mut String, finding: &Finding) {
         return;
     };
     let label = match finding.lost {
-        _ if finding.crashes == 0 => "the last that was stored",
+        _ if finding.crashes == 0 => "the last access to persistent memory",
         0 => "crash here",
         _ => "lost",
     };

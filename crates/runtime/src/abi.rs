@@ -6,7 +6,7 @@ use crashproof_abi::{PmFixup, PmGlobal, Site, VERSION, asm, is_pm, rmw, signatur
 use crashproof_protocol::record;
 use px86::Kind;
 
-use crate::{access, globals, raw, session, sites, threads};
+use crate::{access, globals, parallel, raw, session, sites, threads};
 
 /// Makes the compiler compare a definition with the interface.
 macro_rules! conforms {
@@ -171,10 +171,8 @@ unsafe extern "C" fn __crashproof_rmw16(
     old: *mut c_void,
     site: *const Site,
 ) {
-    access::begin_exchange(site);
-    let before = wide(address as u64, site);
     let operand = operand.cast::<u128>().read_unaligned();
-    let after = match operation {
+    let change = |before: u128| match operation {
         rmw::XCHG => operand,
         rmw::ADD => before.wrapping_add(operand),
         rmw::SUB => before.wrapping_sub(operand),
@@ -183,6 +181,14 @@ unsafe extern "C" fn __crashproof_rmw16(
         rmw::XOR => before ^ operand,
         _ => session::give_up("a read-modify-write operation this runtime does not know"),
     };
+    if !access::recording() {
+        let before = parallel::exchange_wide(address as u64, |before| Some(change(before)));
+        old.cast::<u128>().write_unaligned(before);
+        return;
+    }
+    access::begin_exchange(site);
+    let before = wide(address as u64, site);
+    let after = change(before);
     store_wide(address as u64, after, site);
     access::end_exchange(before == after);
     old.cast::<u128>().write_unaligned(before);
@@ -207,9 +213,16 @@ unsafe extern "C" fn __crashproof_cas16(
     old: *mut c_void,
     site: *const Site,
 ) -> u32 {
+    let expected = expected.cast::<u128>().read_unaligned();
+    if !access::recording() {
+        let desired = desired.cast::<u128>().read_unaligned();
+        let before = parallel::exchange_wide(address as u64, |old| (old == expected).then_some(desired));
+        old.cast::<u128>().write_unaligned(before);
+        return u32::from(before == expected);
+    }
     access::begin_exchange(site);
     let before = wide(address as u64, site);
-    let matches = before == expected.cast::<u128>().read_unaligned();
+    let matches = before == expected;
     if matches {
         store_wide(address as u64, desired.cast::<u128>().read_unaligned(), site);
     } else {
@@ -340,6 +353,9 @@ unsafe extern "C" fn __crashproof_asm_before(
     flags: u32,
     site: *const Site,
 ) {
+    if !access::recording() {
+        return;
+    }
     if ASM_RANGES == 0 {
         access::begin_exchange(site);
     }
@@ -361,6 +377,9 @@ unsafe extern "C" fn __crashproof_asm_before(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __crashproof_asm_after(address: *mut c_void, bytes: u64, flags: u32, site: *const Site) {
+    if !access::recording() {
+        return;
+    }
     if flags & asm::WRITE != 0 {
         record_changes(address, bytes, flags, site);
     }

@@ -229,8 +229,11 @@ pub(crate) unsafe fn exchange(
     address: u64,
     width: u64,
     site: *const Site,
-    change: impl FnOnce(u64) -> Option<u64>,
+    change: impl Fn(u64) -> Option<u64>,
 ) -> u64 {
+    if !recording() {
+        return crate::parallel::exchange(address, width, change);
+    }
     begin_exchange(site);
     let old = load(address, width, site);
     let new = change(old).map(|new| new & (u64::MAX >> (64 - 8 * width)));
@@ -308,6 +311,8 @@ pub(crate) unsafe fn fence(kind: Kind, site: *const Site) {
         }
         record(kind, 0, 0, 0, site);
         memory::set_unfenced(false);
+    } else if kind == Kind::Fence {
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
     }
 }
 

@@ -13,6 +13,7 @@
 //! | `sites` | numbers for places in the source |
 //! | `globals` | places for persistent globals |
 //! | `arena` | the functions of `crashproof.h` |
+//! | `parallel` | locked instructions when nobody schedules |
 //! | `threads` | one thread at a time, by a seed; pthreads, store buffers |
 //! | `pmem`, `pmem2` | libpmem and libpmem2 |
 //! | `real` | the C library's functions, and how others stand before them |
@@ -37,6 +38,7 @@ mod globals;
 mod libc_format;
 mod libc_io;
 mod libc_memory;
+mod parallel;
 mod pmem;
 mod pmem2;
 mod raw;

@@ -17,20 +17,25 @@ impl Baton {
     /// Gives the turn to the thread that waits, or will wait, here.
     pub(super) fn pass(&self) {
         self.0.store(HERE, Ordering::Release);
-        unsafe { raw_futex(&self.0, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
+        unsafe { raw_futex(&self.0, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1, null()) };
     }
 
-    /// Waits for the turn.
-    pub(super) fn wait(&self) {
+    /// Waits for the turn. Calls `watch` now and then, should that take long.
+    pub(super) fn wait(&self, mut watch: impl FnMut()) {
+        static LONG: libc::timespec = libc::timespec { tv_sec: 2, tv_nsec: 0 };
         while self.0.compare_exchange(HERE, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            unsafe { raw_futex(&self.0, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, EMPTY) };
+            let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+            let result = unsafe { raw_futex(&self.0, wait, EMPTY, &raw const LONG) };
+            if result == -(libc::ETIMEDOUT as isize) {
+                watch();
+            }
         }
     }
 }
 
-unsafe fn raw_futex(word: &AtomicU32, operation: i32, value: u32) {
-    let arguments = [word.as_ptr() as usize, operation as usize, value as usize, null::<()>() as usize, 0, 0];
-    raw_syscall(libc::SYS_futex, arguments);
+unsafe fn raw_futex(word: &AtomicU32, operation: i32, value: u32, timeout: *const libc::timespec) -> isize {
+    let arguments = [word.as_ptr() as usize, operation as usize, value as usize, timeout as usize, 0, 0];
+    raw_syscall(libc::SYS_futex, arguments)
 }
 
 /// A system call that leaves `errno` alone; a negative result is an error.

@@ -15,8 +15,8 @@ use crate::access::{self, bits, peek, poke, recovering, shadow, touch};
 use crate::session::{self, append, append_once};
 use crate::sites;
 
-/// What a store buffer holds at most: about as much as real ones.
-const CAPACITY: usize = 48;
+/// What a store buffer holds at most; real ones hold some dozens.
+const CAPACITY: usize = 32;
 
 /// May a loop wait for what this access reads?
 unsafe fn may_spin(site: *const Site) -> bool {
@@ -25,15 +25,22 @@ unsafe fn may_spin(site: *const Site) -> bool {
     is_address && (*site).tag & (FLAG_ATOMIC | FLAG_VOLATILE) != 0
 }
 
-/// Where a thread may be switched before it accesses PM.
-unsafe fn before(site: *const Site, reads: bool) {
-    point(if reads && may_spin(site) { Point::Spin } else { Point::Memory });
+/// Where a thread may be switched before it accesses PM; `reads` is the address if it does nothing else.
+unsafe fn before(site: *const Site, reads: Option<u64>) {
+    let Some(address) = reads.filter(|_| may_spin(site)) else { return point(Point::Memory) };
+    let thread = current();
+    if thread.last_read != address {
+        // Whoever reads one place after another is not waiting.
+        thread.last_read = address;
+        scheduler().progress();
+    }
+    point(Point::Spin);
 }
 
 /// Loads up to eight bytes.
 #[inline(never)]
 pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
-    before(site, true);
+    before(site, Some(address));
     let first = (LINE_BYTES - address % LINE_BYTES).min(width);
     let mut value = load_piece(address, first, site);
     if first < width {
@@ -69,7 +76,7 @@ unsafe fn load_piece(address: u64, width: u64, site: *const Site) -> u64 {
 /// Before a range is read as it lies in memory: memory then holds what this thread sees there.
 #[inline(never)]
 pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Site) {
-    before(site, true);
+    before(site, Some(address));
     drain(CURRENT);
     begin_atomic();
     let mut done = 0;
@@ -86,7 +93,7 @@ pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Si
 pub(crate) unsafe fn load_range(to: *mut u8, address: u64, bytes: u64, site: *const Site) {
     let in_one_go = bytes <= 16 && may_spin(site);
     if in_one_go {
-        before(site, true);
+        before(site, Some(address));
         begin_atomic();
     }
     let mut done = 0;
@@ -104,7 +111,7 @@ pub(crate) unsafe fn load_range(to: *mut u8, address: u64, bytes: u64, site: *co
 /// Stores up to eight bytes.
 #[inline(never)]
 pub(crate) unsafe fn store(kind: Kind, address: u64, width: u64, value: u64, site: *const Site) {
-    before(site, false);
+    before(site, None);
     let site = sites::number(site);
     let first = (LINE_BYTES - address % LINE_BYTES).min(width);
     let rest = width - first;
@@ -117,7 +124,7 @@ pub(crate) unsafe fn store(kind: Kind, address: u64, width: u64, value: u64, sit
 /// A locked instruction begins: what waits takes effect, and nobody comes in between.
 #[inline(never)]
 pub(crate) unsafe fn begin_exchange(site: *const Site) {
-    before(site, true);
+    before(site, None);
     drain(CURRENT);
     begin_atomic();
 }
@@ -133,7 +140,7 @@ pub(crate) unsafe fn end_exchange(idle: bool) {
 /// A flush or a fence.
 #[inline(never)]
 pub(crate) unsafe fn flush_or_fence(kind: Kind, address: u64, site: *const Site) {
-    before(site, false);
+    before(site, None);
     issue(kind, address, 0, 0, sites::number(site));
 }
 
@@ -186,9 +193,10 @@ unsafe fn record(kind: Kind, thread: u16, address: u64, width: u8, value: u64, s
 /// One of the instructions that may take effect next does.
 unsafe fn one_leaves(number: u16) {
     let scheduler = scheduler();
-    let ready: Vec<usize> = scheduler.thread(number).buffer.ready().collect();
-    let chosen = scheduler.strategy.random.of(&ready);
-    let entry = scheduler.thread(number).buffer.remove(chosen);
+    let waiting = scheduler.thread(number).buffer.len();
+    let wanted = scheduler.strategy.random.below(waiting);
+    let buffer = &mut scheduler.thread(number).buffer;
+    let entry = buffer.remove(buffer.ready_before(wanted));
     take_effect(&entry);
 }
 
@@ -197,16 +205,18 @@ unsafe fn one_leaves(number: u16) {
 pub(super) unsafe fn some_take_effect() {
     if let Some(leaving) = scheduler().strategy.leaving {
         while scheduler().strategy.random.chance(leaving) {
-            let full: Vec<u16> = {
-                let scheduler = scheduler();
-                let alive = scheduler.alive().to_vec();
-                alive.into_iter().filter(|&number| !scheduler.thread(number).buffer.is_empty()).collect()
-            };
-            if full.is_empty() {
-                return;
+            // Somebody whose buffer is not empty, from a random one on.
+            let scheduler = scheduler();
+            let count = scheduler.alive().len();
+            let start = scheduler.strategy.random.below(count);
+            let numbers = (start..start + count).map(|index| index % count);
+            let full = numbers
+                .map(|index| scheduler.alive()[index])
+                .find(|&number| !scheduler.thread_ref(number).buffer.is_empty());
+            match full {
+                Some(number) => one_leaves(number),
+                None => return,
             }
-            let chosen = scheduler().strategy.random.of(&full);
-            one_leaves(chosen);
         }
     }
 }

@@ -100,6 +100,8 @@ pub(super) struct Thread {
     pub(super) buffer: StoreBuffer,
     /// Are there write-backs that a fence would complete?
     pub(super) unfenced: bool,
+    /// Where in PM it last read something that loops wait for.
+    pub(super) last_read: u64,
 }
 
 /// Deferred cancellation.
@@ -124,6 +126,7 @@ impl Thread {
             cancel: Cancel::default(),
             buffer: StoreBuffer::default(),
             unfenced: false,
+            last_read: 0,
         }
     }
 }
@@ -199,6 +202,10 @@ pub(super) unsafe fn current() -> &'static mut Thread {
 impl Scheduler {
     pub(super) fn thread(&mut self, number: u16) -> &mut Thread {
         &mut self.threads[usize::from(number)]
+    }
+
+    pub(super) fn thread_ref(&self, number: u16) -> &Thread {
+        &self.threads[usize::from(number)]
     }
 
     /// Threads that have not ended.
@@ -477,8 +484,9 @@ unsafe fn switch_to(next: u16) {
 /// Waits until it is this thread's turn, and until the one before it, if it has ended, is really gone: what
 /// it still does on its way out (giving back its stack and its heap) must not depend on chance.
 unsafe fn wait_for_turn(baton: &Baton) {
+    let mut watch = Watch::default();
     loop {
-        baton.wait();
+        baton.wait(|| watch.look());
         let Some(reporter) = scheduler().reporter else { break };
         print_wait();
         CURRENT = reporter;
@@ -495,6 +503,53 @@ unsafe fn wait_for_turn(baton: &Baton) {
             super::create::reap_if_detached(number);
         }
     }
+}
+
+/// Looks after the thread whose turn it is, from one that waits for its own. A thread that blocks in the
+/// kernel, in `read` from a pipe that another is to write, say, keeps all others from running, for ever.
+#[derive(Default)]
+struct Watch {
+    points: u64,
+    times: u32,
+}
+
+impl Watch {
+    /// Times to find it asleep at the same place before the process ends.
+    const PATIENCE: u32 = 3;
+
+    fn look(&mut self) {
+        unsafe {
+            // Whoever runs may change these at any time; they only have to be the same for long.
+            let points = (&raw const (*session::CONTROL).points).read_volatile();
+            let number = (&raw const CURRENT).read_volatile();
+            let tid = scheduler().thread_ref(number).tid;
+            self.times = if points == self.points && sleeps(tid) { self.times + 1 } else { 0 };
+            self.points = points;
+            if self.times >= Watch::PATIENCE {
+                session::give_up(&format!(
+                    "thread {number} waits in the kernel while others could run: only the waiting functions of \
+                     pthreads, C11, semaphores and futexes let threads wait for each other here"
+                ));
+            }
+        }
+    }
+}
+
+/// Does the kernel say that a thread of this process sleeps?
+unsafe fn sleeps(tid: i32) -> bool {
+    let path = format!("/proc/self/task/{tid}/stat\0");
+    let mut text = [0u8; 512];
+    let file = raw_syscall(libc::SYS_open, [path.as_ptr() as usize, libc::O_RDONLY as usize, 0, 0, 0, 0]);
+    if file < 0 {
+        return false;
+    }
+    let length =
+        raw_syscall(libc::SYS_read, [file as usize, text.as_mut_ptr() as usize, text.len(), 0, 0, 0]);
+    raw_syscall(libc::SYS_close, [file as usize, 0, 0, 0, 0, 0]);
+    // The state comes after the name, which is in parentheses.
+    let text = &text[..length.max(0) as usize];
+    let name_end = text.iter().rposition(|&byte| byte == b')');
+    name_end.is_some_and(|end| text.get(end + 2) == Some(&b'S'))
 }
 
 /// Waits until somebody wakes the thread, or its time is up.
@@ -582,7 +637,7 @@ unsafe fn deadlock() -> ! {
         } else {
             CURRENT = number;
             scheduler.thread(number).baton.pass();
-            (*mine).wait();
+            (*mine).wait(|| {});
         }
     }
     memory::drain_all();
