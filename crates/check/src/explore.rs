@@ -36,6 +36,8 @@ pub struct Options {
     pub max_records: u64,
     /// Seconds of processor time a recovery may take.
     pub max_cpu_seconds: u32,
+    /// Bytes of memory a run may take beyond what the program has before `main`.
+    pub max_memory: u64,
     /// Files below these count as persistent memory when they are mapped; if empty, the runtime's own idea
     /// of where such files are.
     pub pm_path: Vec<PathBuf>,
@@ -54,6 +56,7 @@ impl Options {
             max_time: None,
             max_records: 50_000_000,
             max_cpu_seconds: 10,
+            max_memory: 4 << 30,
             pm_path: Vec::new(),
             pm_heap: false,
         }
@@ -134,6 +137,7 @@ fn record_run(session: &mut Session, options: &Options) -> Result<Vec<Record>, E
     control.arena_end = ARENA.base;
     control.max_records = options.max_records;
     control.max_cpu_seconds = 0;
+    control.max_memory = options.max_memory;
     control.files_absent = 0;
     control.heap_ends = [0; HEAP_CLASSES];
     control.flags = if options.pm_heap { flag::PM_HEAP } else { 0 };

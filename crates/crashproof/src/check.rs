@@ -34,6 +34,15 @@ pub(crate) struct Arguments {
     #[arg(long)]
     eadr: bool,
 
+    /// Treat files below this path as persistent memory when they are mapped; may be given several times.
+    /// Otherwise: /mnt/pmem*, /pmem*, /dev/dax*.
+    #[arg(long, value_name = "PATH")]
+    pm_path: Vec<PathBuf>,
+
+    /// Treat the whole heap as persistent memory.
+    #[arg(long)]
+    pm_heap: bool,
+
     /// Let warnings (wasted flushes and fences) count as errors.
     #[arg(long, value_name = "LEVEL", value_parser = ["warnings"])]
     deny: Option<String>,
@@ -56,6 +65,8 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     options.max_recoveries = arguments.max_recoveries;
     options.max_time = arguments.time.map(Duration::from_secs);
     options.platform = if arguments.eadr { Platform::Eadr } else { Platform::Adr };
+    options.pm_path.clone_from(&arguments.pm_path);
+    options.pm_heap = arguments.pm_heap;
     let report = match crashproof_check::check(&options) {
         Ok(report) => report,
         Err(error) => {

@@ -243,8 +243,10 @@ pub struct Control {
     pub sites_bytes: u64,
     /// Out: threads that were created.
     pub threads: u32,
-    /// Padding.
-    pub reserved: u32,
+    /// Out: whether the child ended on its own, as far as a process can tell; else it became another program.
+    pub ended: u32,
+    /// Bytes of address space a child may add; 0 for any.
+    pub max_memory: u64,
     /// Files of the table that do not exist at the crash although they are on disk: a bit each.
     pub files_absent: u64,
     /// Ends of the heap's size classes at the crash; 0 for those that are empty.

@@ -24,7 +24,7 @@ use crashproof_protocol::{
 use px86::{Kind, LINE_BYTES};
 
 use crate::real::replace;
-use crate::{access, libc_memory, raw, session};
+use crate::{access, determinism, libc_memory, raw, session};
 
 const HUGE: u64 = 2 << 20;
 const GIANT: u64 = 1 << 30;
@@ -163,6 +163,9 @@ pub(crate) unsafe fn open_with(
     site: *const Site,
     open: impl Fn(c_int) -> c_int,
 ) -> c_int {
+    if !name.is_null() && determinism::is_random_device(name) {
+        return determinism::random_device();
+    }
     let path = if name.is_null() { None } else { path_at(directory, name) };
     let Some(path) = path.filter(|path| anywhere || on_pm_path(path)) else { return open(flags) };
     if flags & libc::O_TMPFILE == libc::O_TMPFILE {
@@ -477,9 +480,8 @@ replace! {
 
     fn close_range(first: u32, last: u32, flags: c_int) -> c_int, caller(rcx)
     |_site| {
-        for descriptor in first as usize..DESCRIPTORS.min((last as usize).saturating_add(1)) {
-            OPEN[descriptor] = 0;
-        }
+        let end = DESCRIPTORS.min((last as usize).saturating_add(1));
+        OPEN[..end].iter_mut().skip(first as usize).for_each(|slot| *slot = 0);
         real(first, last, flags)
     }
 
@@ -545,7 +547,7 @@ replace! {
         if !is_pm(start as u64) {
             return real(start, bytes, flags);
         }
-        if start as u64 % PAGE != 0 {
+        if !(start as u64).is_multiple_of(PAGE) {
             return fail(libc::EINVAL);
         }
         if flags & libc::MS_SYNC != 0 {

@@ -14,10 +14,13 @@
 //! | `globals` | places for persistent globals |
 //! | `arena` | the functions of `crashproof.h` |
 //! | `pmem`, `pmem2` | libpmem and libpmem2 |
+//! | `process` | `fork`, `exec`, and how a process ends |
 //! | `real` | the C library's functions, and how others stand before them |
 //! | `raw` | memory operations that are surely nobody else's |
 //! | `callers` | places in the program that have no site |
+//! | `determinism` | time, process numbers and random bytes |
 //! | `files` | files that are persistent memory |
+//! | `heap` | `malloc` and its kin |
 //! | `libc_format` | `printf` and its kin on PM |
 //! | `libc_io` | input into PM and output from PM |
 //! | `libc_memory` | `memcpy`, `strcpy`, `qsort` and their kin on PM |
@@ -31,13 +34,16 @@ mod abi;
 mod access;
 mod arena;
 mod callers;
+mod determinism;
 mod files;
 mod globals;
+mod heap;
 mod libc_format;
 mod libc_io;
 mod libc_memory;
 mod pmem;
 mod pmem2;
+mod process;
 mod raw;
 mod real;
 mod server;

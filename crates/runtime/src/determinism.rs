@@ -1,0 +1,216 @@
+//! What a program can ask for that differs from run to run: time, process numbers, random bytes.
+//!
+//! The checker compares runs by what they read from PM; everything else must be the same whenever that is.
+//! So a child of the checker lives at a fixed moment, in which time passes only by asking for it and by
+//! sleeping (which takes no time), has a fixed number, and gets random bytes from a fixed generator.
+//!
+//! The `rdtsc` and `rdrand` instructions are the program's own and stay as they are.
+
+use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
+use std::ptr::null_mut;
+
+use libc::{clockid_t, pid_t, time_t, timespec, timeval};
+
+use crate::libc_memory::write;
+use crate::real::replace;
+
+/// When every run begins: a moment on 14 November 2023, in nanoseconds.
+const BEGINNING: u64 = 1_700_000_000_000_000_000;
+/// How long it takes to ask for the time.
+const ASKING: u64 = 1_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// Nanoseconds that have passed.
+static mut PASSED: u64 = 0;
+/// State of the generator (splitmix64).
+static mut RANDOM: u64 = 0x0C8A_59F0_07C5_A700;
+
+/// The process numbers that the program sees.
+const PROCESS: pid_t = 4242;
+const PARENT: pid_t = 4241;
+
+unsafe fn now() -> u64 {
+    PASSED += ASKING;
+    PASSED
+}
+
+fn is_wall_clock(clock: clockid_t) -> bool {
+    matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI)
+}
+
+unsafe fn read_clock(clock: clockid_t) -> timespec {
+    let time = now() + if is_wall_clock(clock) { BEGINNING } else { SECOND };
+    timespec { tv_sec: (time / SECOND) as time_t, tv_nsec: (time % SECOND) as c_long }
+}
+
+/// Lets time pass.
+pub(crate) unsafe fn pass(nanoseconds: u64) {
+    PASSED = PASSED.saturating_add(nanoseconds);
+}
+
+fn length(time: &timespec) -> u64 {
+    (time.tv_sec.max(0) as u64).saturating_mul(SECOND).saturating_add(time.tv_nsec.max(0) as u64)
+}
+
+unsafe fn random_bytes(bytes: &mut [u8]) {
+    for chunk in bytes.chunks_mut(8) {
+        RANDOM = RANDOM.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = RANDOM;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^= word >> 31;
+        chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+    }
+}
+
+unsafe fn give_random(to: *mut c_void, bytes: usize, site: *const crashproof_abi::Site) {
+    let mut buffer = vec![0; bytes];
+    random_bytes(&mut buffer);
+    write(to, buffer.as_ptr(), bytes, site);
+}
+
+/// Is it a device that gives random bytes?
+pub(crate) unsafe fn is_random_device(name: *const c_char) -> bool {
+    [c"/dev/urandom", c"/dev/random"].into_iter().any(|device| {
+        let device = device.to_bytes_with_nul();
+        (0..device.len()).all(|at| name.add(at).read_volatile() as u8 == device[at])
+    })
+}
+
+/// A file of random bytes, always the same.
+pub(crate) unsafe fn random_device() -> c_int {
+    let descriptor = libc::memfd_create(c"random".as_ptr(), libc::MFD_CLOEXEC);
+    let mut buffer = vec![0; 1 << 20];
+    random_bytes(&mut buffer);
+    libc::syscall(libc::SYS_write, descriptor as c_long, buffer.as_ptr(), buffer.len());
+    libc::lseek(descriptor, 0, libc::SEEK_SET);
+    descriptor
+}
+
+replace! {
+    fn time(to: *mut time_t) -> time_t, caller(rsi)
+    |site| {
+        let seconds = read_clock(libc::CLOCK_REALTIME).tv_sec;
+        if !to.is_null() {
+            write(to, &raw const seconds, size_of_val(&seconds), site);
+        }
+        seconds
+    }
+
+    fn gettimeofday(to: *mut timeval, zone: *mut c_void) -> c_int, caller(rdx)
+    |site| {
+        let _ = zone;
+        let time = read_clock(libc::CLOCK_REALTIME);
+        let time = timeval { tv_sec: time.tv_sec, tv_usec: time.tv_nsec / 1000 };
+        write(to, &raw const time, size_of_val(&time), site);
+        0
+    }
+
+    fn clock_gettime(clock: clockid_t, to: *mut timespec) -> c_int, caller(rdx)
+    |site| {
+        let time = read_clock(clock);
+        write(to, &raw const time, size_of_val(&time), site);
+        0
+    }
+
+    fn clock_getres(clock: clockid_t, to: *mut timespec) -> c_int, caller(rdx)
+    |_site| {
+        let _ = clock;
+        if !to.is_null() {
+            *to = timespec { tv_sec: 0, tv_nsec: 1 };
+        }
+        0
+    }
+
+    fn timespec_get(to: *mut timespec, base: c_int) -> c_int, caller(rdx)
+    |site| {
+        let time = read_clock(libc::CLOCK_REALTIME);
+        write(to, &raw const time, size_of_val(&time), site);
+        base
+    }
+
+    fn clock() -> c_long, caller(rdi)
+    |_site| { (now() / 1000) as c_long }
+
+    fn times(to: *mut c_void) -> c_long, caller(rsi)
+    |site| {
+        if !to.is_null() {
+            write(to, [0u64; 4].as_ptr(), 32, site);
+        }
+        (now() / (SECOND / 100)) as c_long
+    }
+
+    fn sleep(seconds: c_uint) -> c_uint, caller(rsi)
+    |_site| { pass(u64::from(seconds) * SECOND); 0 }
+
+    fn usleep(microseconds: c_uint) -> c_int, caller(rsi)
+    |_site| { pass(u64::from(microseconds) * 1000); 0 }
+
+    fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int, caller(rdx)
+    |_site| { let _ = left; pass(length(&*wanted)); 0 }
+
+    fn clock_nanosleep(clock: clockid_t, flags: c_int, wanted: *const timespec, left: *mut timespec) -> c_int,
+        caller(r8)
+    |_site| {
+        let _ = left;
+        let until = length(&*wanted);
+        if flags & libc::TIMER_ABSTIME != 0 {
+            let start = if is_wall_clock(clock) { BEGINNING } else { SECOND };
+            PASSED = PASSED.max(until.saturating_sub(start));
+        } else {
+            pass(until);
+        }
+        0
+    }
+
+    fn getpid() -> pid_t, caller(rdi)
+    |_site| { PROCESS }
+
+    fn getppid() -> pid_t, caller(rdi)
+    |_site| { PARENT }
+
+    /// Threads have numbers as far from the process's as they really are.
+    fn gettid() -> pid_t, caller(rdi)
+    |_site| { PROCESS + (libc::syscall(libc::SYS_gettid) - libc::syscall(libc::SYS_getpid)) as pid_t }
+
+    fn tgkill(process: pid_t, thread: pid_t, signal: c_int) -> c_int, caller(rcx)
+    |_site| {
+        let own = libc::syscall(libc::SYS_getpid) as pid_t;
+        if process == PROCESS { real(own, thread - PROCESS + own, signal) } else { real(process, thread, signal) }
+    }
+
+    fn kill(process: pid_t, signal: c_int) -> c_int, caller(rdx)
+    |_site| {
+        let process = if process == PROCESS { libc::syscall(libc::SYS_getpid) as pid_t } else { process };
+        real(process, signal)
+    }
+
+    fn getrandom(to: *mut c_void, bytes: usize, flags: c_uint) -> isize, caller(rcx)
+    |site| { let _ = flags; give_random(to, bytes, site); bytes as isize }
+
+    fn getentropy(to: *mut c_void, bytes: usize) -> c_int, caller(rdx)
+    |site| { give_random(to, bytes, site); 0 }
+
+    fn fopen(name: *const c_char, mode: *const c_char) -> *mut c_void, caller(rdx)
+    |site| { open_stream(name, mode, site, || real(name, mode)) }
+
+    fn fopen64(name: *const c_char, mode: *const c_char) -> *mut c_void, caller(rdx)
+    |site| { open_stream(name, mode, site, || real(name, mode)) }
+}
+
+unsafe fn open_stream(
+    name: *const c_char,
+    mode: *const c_char,
+    site: *const crashproof_abi::Site,
+    open: impl FnOnce() -> *mut c_void,
+) -> *mut c_void {
+    crate::libc_memory::text_length(name, site);
+    crate::libc_memory::text_length(mode, site);
+    if !is_random_device(name) {
+        return open();
+    }
+    match random_device() {
+        -1 => null_mut(),
+        descriptor => libc::fdopen(descriptor, mode).cast(),
+    }
+}
