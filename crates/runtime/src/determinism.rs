@@ -4,9 +4,10 @@
 //! So a child of the checker lives at a fixed moment, in which time passes only by asking for it and by
 //! sleeping (which takes no time), has a fixed number, and gets random bytes from a fixed generator.
 //!
-//! The `rdtsc` and `rdrand` instructions are the program's own and stay as they are.
+//! The `rdtsc` and `rdrand` instructions are the program's own and stay as they are; so do timers that send
+//! signals.
 
-use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::ptr::null_mut;
 
 use libc::{clockid_t, pid_t, time_t, timespec, timeval};
@@ -69,19 +70,32 @@ unsafe fn give_random(to: *mut c_void, bytes: usize, site: *const crashproof_abi
     write(to, buffer.as_ptr(), bytes, site);
 }
 
-/// Is it a device that gives random bytes?
-pub(crate) unsafe fn is_random_device(name: *const c_char) -> bool {
-    [c"/dev/urandom", c"/dev/random"].into_iter().any(|device| {
-        let device = device.to_bytes_with_nul();
-        (0..device.len()).all(|at| name.add(at).read_volatile() as u8 == device[at])
-    })
+/// If it is a file that gives something random, another one in its place that gives the same in every run.
+pub(crate) unsafe fn open_random(name: *const c_char) -> Option<c_int> {
+    let is = |file: &CStr| {
+        let file = file.to_bytes_with_nul();
+        (0..file.len()).all(|at| name.add(at).read_volatile() as u8 == file[at])
+    };
+    if is(c"/dev/urandom") || is(c"/dev/random") {
+        let mut buffer = vec![0; 1 << 20];
+        random_bytes(&mut buffer);
+        return Some(file_of(&buffer));
+    }
+    if is(c"/proc/sys/kernel/random/uuid") {
+        let mut words = [0; 16];
+        random_bytes(&mut words);
+        let number = u128::from_le_bytes(words);
+        let digits = format!("{number:032x}");
+        let (a, b, c, d) = (&digits[..8], &digits[8..12], &digits[13..16], &digits[17..20]);
+        return Some(file_of(format!("{a}-{b}-4{c}-8{d}-{}\n", &digits[20..]).as_bytes()));
+    }
+    None
 }
 
-/// A file of random bytes, always the same.
-pub(crate) unsafe fn random_device() -> c_int {
+/// A file with this content.
+unsafe fn file_of(content: &[u8]) -> c_int {
     let descriptor = libc::memfd_create(c"random".as_ptr(), libc::MFD_CLOEXEC);
-    let mut buffer = vec![0; 1 << 20];
-    random_bytes(&mut buffer);
+    let buffer = content;
     libc::syscall(libc::SYS_write, descriptor as c_long, buffer.as_ptr(), buffer.len());
     libc::lseek(descriptor, 0, libc::SEEK_SET);
     descriptor
@@ -191,6 +205,43 @@ replace! {
     fn getentropy(to: *mut c_void, bytes: usize) -> c_int, caller(rdx)
     |site| { give_random(to, bytes, site); 0 }
 
+    fn arc4random() -> u32, caller(rdi)
+    |_site| {
+        let mut word = [0; 4];
+        random_bytes(&mut word);
+        u32::from_le_bytes(word)
+    }
+
+    fn arc4random_buf(to: *mut c_void, bytes: usize), caller(rdx)
+    |site| { give_random(to, bytes, site) }
+
+    fn arc4random_uniform(bound: u32) -> u32, caller(rsi)
+    |_site| {
+        let mut word = [0; 8];
+        random_bytes(&mut word);
+        (u64::from_le_bytes(word) % u64::from(bound.max(1))) as u32
+    }
+
+    /// Without descriptors it is a way to sleep.
+    fn poll(descriptors: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int, caller(rcx)
+    |_site| {
+        if count == 0 && timeout >= 0 {
+            pass(timeout as u64 * 1_000_000);
+            return 0;
+        }
+        real(descriptors, count, timeout)
+    }
+
+    fn select(count: c_int, read: *mut c_void, written: *mut c_void, other: *mut c_void, timeout: *mut timeval) -> c_int,
+        caller(r9)
+    |_site| {
+        if count == 0 && !timeout.is_null() {
+            pass((*timeout).tv_sec.max(0) as u64 * SECOND + (*timeout).tv_usec.max(0) as u64 * 1000);
+            return 0;
+        }
+        real(count, read, written, other, timeout)
+    }
+
     fn fopen(name: *const c_char, mode: *const c_char) -> *mut c_void, caller(rdx)
     |site| { open_stream(name, mode, site, || real(name, mode)) }
 
@@ -206,11 +257,9 @@ unsafe fn open_stream(
 ) -> *mut c_void {
     crate::libc_memory::text_length(name, site);
     crate::libc_memory::text_length(mode, site);
-    if !is_random_device(name) {
-        return open();
-    }
-    match random_device() {
-        -1 => null_mut(),
-        descriptor => libc::fdopen(descriptor, mode).cast(),
+    match open_random(name) {
+        None => open(),
+        Some(-1) => null_mut(),
+        Some(descriptor) => libc::fdopen(descriptor, mode).cast(),
     }
 }

@@ -163,8 +163,10 @@ pub(crate) unsafe fn open_with(
     site: *const Site,
     open: impl Fn(c_int) -> c_int,
 ) -> c_int {
-    if !name.is_null() && determinism::is_random_device(name) {
-        return determinism::random_device();
+    if !name.is_null()
+        && let Some(descriptor) = determinism::open_random(name)
+    {
+        return descriptor;
     }
     let path = if name.is_null() { None } else { path_at(directory, name) };
     let Some(path) = path.filter(|path| anywhere || on_pm_path(path)) else { return open(flags) };

@@ -148,13 +148,13 @@ provide! {
     }
 
     fn pmem2_source_delete(source: *mut *mut Source) -> c_int, caller(rsi)
-    |_site| { drop(take(source)); 0 }
+    |_site| { let _ = take(source); 0 }
 
     fn pmem2_config_new(config: *mut *mut Config) -> c_int, caller(rsi)
     |_site| { give(config, Config { offset: 0, length: 0, granularity: None, private: false }) }
 
     fn pmem2_config_delete(config: *mut *mut Config) -> c_int, caller(rsi)
-    |_site| { drop(take(config)); 0 }
+    |_site| { let _ = take(config); 0 }
 
     fn pmem2_config_set_offset(config: *mut Config, offset: usize) -> c_int, caller(rdx)
     |_site| {
