@@ -149,7 +149,9 @@ fn record_run(session: &mut Session, options: &Options) -> Result<Vec<Record>, E
         });
     }
     let records = session.records().to_vec();
-    if !records.iter().any(|record| record.event_kind().is_some_and(Kind::stores)) {
+    let known =
+        |record: &Record| record.kind == record::UNKNOWN || record.event_kind().is_some_and(Kind::stores);
+    if !records.iter().any(known) {
         return Err(Error::NoPersistentMemory { help: NO_PM_HELP });
     }
     Ok(records)

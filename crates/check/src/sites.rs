@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 use crashproof_protocol::caller;
-use elsa::FrozenMap;
+use elsa::sync::FrozenMap;
 use serde::Serialize;
 
 /// A place in the source.

@@ -79,7 +79,8 @@ fn differs(program: &Program, case: &Case, built: &Path) -> Option<String> {
         fs::write(pool.join(name), content).expect("a file");
     }
     let plugin = format!("-fpass-plugin={}", built.join("libcrashproof_instrument.so").display());
-    let compiled = Command::new("clang-22")
+    let is_cpp = program.source.extension().is_some_and(|extension| extension == "cpp");
+    let compiled = Command::new(if is_cpp { "clang++-22" } else { "clang-22" })
         .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"])
         .arg(plugin)
         .arg("-I")
@@ -168,7 +169,7 @@ fn every_program_gets_its_verdict() {
     let mut failures = String::new();
     let mut cases = 0;
     for source in sources {
-        if source.extension().is_none_or(|extension| extension != "c")
+        if source.extension().is_none_or(|extension| extension != "c" && extension != "cpp")
             || !source.to_string_lossy().contains(&only)
         {
             continue;

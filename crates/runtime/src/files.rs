@@ -215,7 +215,7 @@ pub(crate) unsafe fn open_with(
 
 /// Whether a file is on disk, even if the program is not to see it.
 unsafe fn on_disk(name: *const c_char, directory: c_int) -> bool {
-    libc::syscall(libc::SYS_faccessat, directory as c_long, name, libc::F_OK as c_long) == 0
+    libc::syscall(libc::SYS_faccessat, c_long::from(directory), name, c_long::from(libc::F_OK)) == 0
 }
 
 unsafe fn size_of_file(descriptor: c_int) -> u64 {
@@ -321,7 +321,7 @@ unsafe fn load(descriptor: c_int, start: u64, size: u64) {
         }
         let read = libc::syscall(
             libc::SYS_pread64,
-            descriptor,
+            c_long::from(descriptor),
             buffer.as_mut_ptr(),
             buffer.len().min((size - at) as usize),
             at,
@@ -355,9 +355,12 @@ pub(crate) unsafe fn map(
     };
     libc::lseek(descriptor, position, libc::SEEK_SET);
     if fixed && wanted != start + offset {
+        // The program gets what it wants, as ordinary memory.
         unknown(reason::SECOND_PLACE, site);
-        fail(libc::EINVAL);
-        return libc::MAP_FAILED;
+        let protection = c_long::from(libc::PROT_READ | libc::PROT_WRITE);
+        let (flags, descriptor) = (c_long::from(flags), c_long::from(descriptor));
+        return libc::syscall(libc::SYS_mmap, wanted, bytes, protection, flags, descriptor, offset)
+            as *mut c_void;
     }
     if offset + bytes > entry(file).room {
         unknown(reason::FILE_GREW, site);
@@ -407,7 +410,7 @@ pub(crate) unsafe fn write(
         return Some(fail(libc::ENOSPC) as isize);
     }
     if end > size_of_file(descriptor) {
-        libc::syscall(libc::SYS_ftruncate, descriptor, end);
+        libc::syscall(libc::SYS_ftruncate, c_long::from(descriptor), end);
     }
     libc_memory::readable(from, bytes, site);
     access::store_range(Kind::NonTemporalStore, entry(file).place + at, from.cast(), bytes as u64, site);

@@ -7,6 +7,7 @@
 //! -DRESERVE: error at LOST
 //! -DGOOD -DREMAP: clean
 //! -DPRIVATE: unknown privately
+//! -DFIXED: unknown an address of its own choice
 // A file on the PM path, mapped shared: the same address in every run.
 #include <crashproof.h>
 #include <fcntl.h>
@@ -51,6 +52,10 @@ int main(int argc, char **argv) {
   where = mmap(NULL, SIZE + (2 << 20), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   where = (void *)(((uintptr_t)where + (2 << 20) - 1) & ~((2ul << 20) - 1));
   flags = MAP_SHARED_VALIDATE | MAP_SYNC | MAP_FIXED;
+#endif
+#ifdef FIXED
+  where = (void *)0x200000000000;
+  flags = MAP_SHARED | MAP_FIXED_NOREPLACE;
 #endif
 #ifdef PRIVATE
   mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE, fd, 0);
