@@ -24,6 +24,9 @@
 extern "C" {
 #endif
 
+/* Always inlined, so that reports name the caller. */
+#define CRASHPROOF_INLINE static inline __attribute__((always_inline))
+
 /* A global (or static) variable in persistent memory. Its initial value is there before the first run and
    is not set again afterwards. */
 #define PERSISTENT __attribute__((section("crashproof_pm")))
@@ -42,17 +45,17 @@ void crashproof_free(void *object);
 uint32_t crashproof_crashes(void);
 
 /* Writes every line of the range back (clwb); effective after crashproof_drain. */
-static inline void crashproof_flush(const void *start, size_t bytes) {
+CRASHPROOF_INLINE void crashproof_flush(const void *start, size_t bytes) {
   uintptr_t line = (uintptr_t)start & ~(uintptr_t)63;
   for (; line < (uintptr_t)start + bytes; line += 64)
     __asm__ volatile("clwb %0" : "+m"(*(volatile char *)line));
 }
 
 /* Waits for the write-backs begun before (sfence). */
-static inline void crashproof_drain(void) { __asm__ volatile("sfence" ::: "memory"); }
+CRASHPROOF_INLINE void crashproof_drain(void) { __asm__ volatile("sfence" ::: "memory"); }
 
 /* Both: the range is persistent when it returns. */
-static inline void crashproof_persist(const void *start, size_t bytes) {
+CRASHPROOF_INLINE void crashproof_persist(const void *start, size_t bytes) {
   crashproof_flush(start, bytes);
   crashproof_drain();
 }

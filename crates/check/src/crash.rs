@@ -1,18 +1,100 @@
-//! What each line may hold after a crash.
+//! What each line may hold after a crash, or after several.
 
-use px86::storage::{CachedStore, Execution};
+use px86::storage::CachedStore;
 use px86::{LINE_BYTES, Line};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::timeline::Timeline;
 
 /// The bytes of a line.
 pub(crate) type Bytes = [u8; LINE_BYTES as usize];
+
+/// How many crashes in a row are possible at most.
+pub const MAX_CRASHES: usize = 4;
 
 /// One possible content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) bytes: Bytes,
-    /// How many of the line's open stores persisted.
-    pub(crate) kept: usize,
+    /// For each execution that crashed, how many of the stores that it may have lost were kept.
+    pub(crate) kept: [u32; MAX_CRASHES],
+}
+
+impl Content {
+    /// Of two contents that serve alike, the one with more stores kept tells the shorter story.
+    pub(crate) fn most_kept(contents: &[Content]) -> &Content {
+        contents
+            .iter()
+            .max_by_key(|content| content.kept.iter().sum::<u32>())
+            .expect("a line holds something")
+    }
+}
+
+/// What recovery's reads have revealed: lines, and the contents that agree with everything read of them.
+pub(crate) type Revealed = FxHashMap<Line, Vec<Content>>;
+
+/// A recovery that crashed in its turn.
+#[derive(Clone, Copy)]
+pub(crate) struct Later<'a> {
+    /// What its reads had revealed about the crash before it.
+    pub(crate) revealed: &'a Revealed,
+    /// How far it had come.
+    pub(crate) timeline: &'a Timeline,
+    /// Its stores that surely persisted.
+    pub(crate) persisted: &'a FxHashMap<Line, Vec<CachedStore>>,
+}
+
+/// The executions that crashed, and what is known of each.
+#[derive(Clone)]
+pub(crate) struct CrashState<'a> {
+    pub(crate) first: &'a Timeline,
+    pub(crate) later: Vec<Later<'a>>,
+}
+
+impl CrashState<'_> {
+    pub(crate) fn crashes(&self) -> usize {
+        1 + self.later.len()
+    }
+
+    /// The timeline of each execution, first to last.
+    pub(crate) fn timelines(&self) -> impl Iterator<Item = &Timeline> {
+        std::iter::once(self.first).chain(self.later.iter().map(|later| later.timeline))
+    }
+
+    /// The timeline of the execution that crashed last.
+    pub(crate) fn last(&self) -> &Timeline {
+        self.later.last().map_or(self.first, |later| later.timeline)
+    }
+
+    /// May the line hold anything but what the image says?
+    pub(crate) fn is_open(&self, line: Line) -> bool {
+        self.timelines().any(|timeline| timeline.is_open(line))
+            || self.later.iter().any(|later| later.persisted.contains_key(&line))
+    }
+
+    pub(crate) fn open_lines(&self) -> FxHashSet<Line> {
+        let mut lines: FxHashSet<Line> = self.timelines().flat_map(Timeline::open_lines).collect();
+        lines.extend(self.later.iter().flat_map(|later| later.persisted.keys()));
+        lines
+    }
+
+    /// Everything a line may hold, given what it surely held when the first execution crashed.
+    ///
+    /// Contents that are equal byte for byte are one; the one with the most stores kept stands for them.
+    pub(crate) fn contents(&self, line: Line, certain: Bytes) -> Vec<Content> {
+        let nothing_kept = Content { bytes: certain, kept: [0; MAX_CRASHES] };
+        let mut all = extend(&[nothing_kept], 0, &self.first.stores(line));
+        for (index, later) in self.later.iter().enumerate() {
+            if let Some(revealed) = later.revealed.get(&line) {
+                all.clone_from(revealed);
+            }
+            for store in later.persisted.get(&line).into_iter().flatten() {
+                all.iter_mut().for_each(|content| apply(&mut content.bytes, store));
+            }
+            all = extend(&all, index + 1, &later.timeline.stores(line));
+        }
+        all
+    }
 }
 
 /// Writes a store into a line.
@@ -22,23 +104,25 @@ pub(crate) fn apply(bytes: &mut Bytes, store: &CachedStore) {
     bytes[start..start + width].copy_from_slice(&store.event.value.to_le_bytes()[..width]);
 }
 
-/// Everything an open line may hold: what surely persisted, and then one store more each time.
-///
-/// Contents that are equal byte for byte are one; the one with the most stores kept stands for them.
-pub(crate) fn contents(execution: &Execution, line: Line, certain: Bytes) -> Vec<Content> {
-    let mut all = vec![Content { bytes: certain, kept: 0 }];
+/// Each content as it is, and with one more of the execution's open stores kept, and one more.
+fn extend(before: &[Content], level: usize, stores: &[CachedStore]) -> Vec<Content> {
+    let mut all: Vec<Content> = Vec::new();
     let mut known: FxHashMap<Bytes, usize> = FxHashMap::default();
-    known.insert(certain, 0);
-    let Some(history) = execution.line(line) else { return all };
-    let mut bytes = certain;
-    for (index, store) in history.stores().iter().enumerate() {
-        apply(&mut bytes, store);
-        match known.get(&bytes) {
-            Some(&at) => all[at].kept = index + 1,
-            None => {
-                known.insert(bytes, all.len());
-                all.push(Content { bytes, kept: index + 1 });
-            }
+    let mut add = |content: Content| match known.get(&content.bytes) {
+        Some(&at) if content.kept >= all[at].kept => all[at].kept = content.kept,
+        Some(_) => {}
+        None => {
+            known.insert(content.bytes, all.len());
+            all.push(content);
+        }
+    };
+    for content in before {
+        let mut content = content.clone();
+        add(content.clone());
+        for store in stores {
+            apply(&mut content.bytes, store);
+            content.kept[level] += 1;
+            add(content.clone());
         }
     }
     all

@@ -1,6 +1,7 @@
 //! What went wrong, what must be lost for it, and how to see it again.
 
 use crashproof_protocol::exit;
+use data_encoding::BASE64URL_NOPAD;
 use px86::storage::CachedStore;
 use serde::{Deserialize, Serialize};
 
@@ -91,7 +92,9 @@ pub struct Finding {
     pub place: Place,
     /// How many stores must be lost for it.
     pub lost: usize,
-    /// The stores, loads and the crash that are part of it, in the order they happened.
+    /// How many crashes in a row it takes; 0 if the program fails under its schedule without any.
+    pub crashes: usize,
+    /// The stores, loads and crashes that are part of it, in the order they happened.
     pub related: Vec<Related>,
     /// The end of what recovery printed.
     pub output: String,
@@ -99,6 +102,8 @@ pub struct Finding {
     pub replay: String,
     /// At how many crash points it was met.
     pub count: u64,
+    /// The schedule under which it was met.
+    pub seed: u32,
 }
 
 /// What `crashproof replay` needs to see a failure again.
@@ -110,26 +115,49 @@ pub struct Token {
     pub program: String,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// How many records had taken effect when the crash came.
+    /// Seed of the schedule.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub seed: u32,
+    /// How the schedule is made from the seed; see `crashproof_protocol::schedule`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub strategy: u32,
+    /// Places to switch in the run of seed 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub expected_points: u64,
+    /// Where files count as persistent memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pm_path: Vec<String>,
+    /// Is the heap persistent memory?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pm_heap: bool,
+    /// The crashes, first to last.
+    pub crashes: Vec<TokenCrash>,
+}
+
+/// One crash of a [`Token`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenCrash {
+    /// How many records had taken effect when it came.
     pub at: usize,
     /// Lines of which stores were lost: number, and how many of its open stores were kept.
     pub kept: Vec<(u64, usize)>,
 }
 
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
+}
+
 impl Token {
-    /// As one word: hexadecimal, so that it survives any shell.
+    /// As one word that survives any shell.
     pub fn encode(&self) -> String {
         let json = serde_json::to_vec(self).expect("plain data always serialises");
-        json.iter().map(|byte| format!("{byte:02x}")).collect()
+        BASE64URL_NOPAD.encode(&json)
     }
 
     /// Reads what [`Token::encode`] wrote.
     pub fn decode(text: &str) -> Option<Token> {
-        let bytes = (0..text.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok())
-            .collect::<Option<Vec<u8>>>()?;
-        serde_json::from_slice(&bytes).ok()
+        let json = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
+        serde_json::from_slice(&json).ok()
     }
 }
 

@@ -8,8 +8,11 @@
 //! | `timeline` | the recorded run, replayed through the model; the places to crash |
 //! | `crash` | what each line may hold after a crash |
 //! | `tree` | everything recovery was ever seen to do, by what it read |
-//! | `explore` | crashes, walks the tree, runs what is not known yet |
-//! | `failure` | what went wrong, the least that must be lost for it, how to see it again |
+//! | `schedule` | in which orders the threads of a program run |
+//! | `explore` | a schedule after the other: records it, sets workers on it |
+//! | `worker` | crashes, walks the tree, runs what is not known yet |
+//! | `told`, `failure` | what went wrong, the least that must be lost for it |
+//! | `replay` | shows one failure again |
 //! | `wasted` | flushes and fences that did nothing |
 //!
 //! Recovery is a function of what it reads from before the crash. So the tree of first reads (node: an
@@ -19,14 +22,23 @@
 mod crash;
 mod explore;
 mod failure;
+mod options;
+mod replay;
+mod schedule;
 mod session;
 mod sites;
 mod timeline;
+mod told;
 mod tree;
 mod wasted;
+mod worker;
 
-pub use explore::{Options, Report, Statistics, check};
-pub use failure::{Failure, Finding, Place, Related, Role, Token};
+pub use crash::MAX_CRASHES;
+pub use explore::{check, record};
+pub use failure::{Failure, Finding, Place, Related, Role, Token, TokenCrash};
+pub use options::{Options, Report, Statistics};
+pub use replay::{Replay, replay};
+pub use schedule::Strategy;
 pub use session::Error;
 pub use sites::{Caller, Source};
 pub use wasted::{Waste, WasteKind};

@@ -2,23 +2,26 @@
 
 #![allow(unsafe_code, reason = "shared memory, and setting up a child process")]
 
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crashproof_protocol::{
     CONTROL_BYTES, Control, ENVIRONMENT, FILES_OFFSET, MAX_FILES, PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE,
-    POOL_BYTES, Patch, PmFile, RUN, Record, TRACE_BYTES, VERSION, fd,
+    POOL_BYTES, Patch, PmFile, RUN, Record, TRACE_BYTES, VERSION, fd, flag,
 };
 use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line};
+use rustc_hash::FxHashMap;
+
+use crate::options::Options;
 
 /// What can keep a program from being checked.
 #[derive(Debug, thiserror::Error)]
@@ -49,11 +52,18 @@ pub enum Error {
     /// It fails without any crash.
     #[error("the program fails without any crash ({how}); fix that first\n{output}")]
     FailsAlone {
-        /// How it ended.
+        /// How it ended, in words.
         how: String,
+        /// How it ended.
+        failure: crate::failure::Failure,
         /// What it printed last.
         output: String,
     },
+    /// A replay token is for another build of the program.
+    #[error(
+        "the replay token does not fit the program: it was built anew, or its inputs changed\nrun the check again"
+    )]
+    Stale,
     /// The machine is at its limits.
     #[error("{what}: {source}")]
     System {
@@ -81,8 +91,13 @@ pub(crate) struct Session {
     control: MmapMut,
     trace: MmapMut,
     image: MmapMut,
+    image_file: File,
     output: File,
     sites: File,
+    /// What the lines that were written held before; see [`Session::rewind`].
+    original: FxHashMap<Line, [u8; LINE_BYTES as usize]>,
+    /// Removes the files that came into being when it ends.
+    owns_files: bool,
 }
 
 /// Bytes a run may print.
@@ -109,11 +124,13 @@ fn map(file: &File, bytes: u64) -> Result<MmapMut, Error> {
 
 impl Session {
     /// Starts the program and waits until it is parked.
-    pub(crate) fn start(
-        program: &Path,
-        arguments: &[std::ffi::OsString],
-        pm_path: &[PathBuf],
-    ) -> Result<Session, Error> {
+    pub(crate) fn start(options: &Options) -> Result<Session, Error> {
+        Session::start_under(&[], options)
+    }
+
+    /// Starts the program with `wrapper` before it on the command line, such as a debugger.
+    pub(crate) fn start_under(wrapper: &[OsString], options: &Options) -> Result<Session, Error> {
+        let program = options.program.as_path();
         let control = shared_file("crashproof-control", CONTROL_BYTES)?;
         let image = shared_file("crashproof-image", POOL_BYTES)?;
         let trace = shared_file("crashproof-trace", TRACE_BYTES)?;
@@ -133,10 +150,14 @@ impl Session {
             (sites.as_raw_fd(), fd::SITES),
             (output.as_raw_fd(), fd::OUTPUT),
         ];
-        let mut command = Command::new(program);
-        command.args(arguments).env(ENVIRONMENT, VERSION.to_string()).stdin(Stdio::null());
-        if !pm_path.is_empty() {
-            let paths: Vec<_> = pm_path.iter().map(|path| path.as_os_str()).collect();
+        let mut words = wrapper.iter().map(OsString::as_os_str).chain([program.as_os_str()]);
+        let mut command = Command::new(words.next().expect("at least the program"));
+        command.args(words).args(&options.arguments).env(ENVIRONMENT, VERSION.to_string());
+        if wrapper.is_empty() {
+            command.stdin(Stdio::null());
+        }
+        if !options.pm_path.is_empty() {
+            let paths: Vec<_> = options.pm_path.iter().map(|path| path.as_os_str()).collect();
             command.env(PM_PATH, paths.join(OsStr::new(":")));
         }
         // Safety: only async-signal-safe calls between fork and exec.
@@ -160,10 +181,13 @@ impl Session {
             control: map(&control, CONTROL_BYTES)?,
             trace: map(&trace, TRACE_BYTES)?,
             image: map(&image, POOL_BYTES)?,
+            image_file: image,
             process,
             command: ours,
             output,
             sites,
+            original: FxHashMap::default(),
+            owns_files: true,
         };
         let mut hello = [0];
         if session.command.read_exact(&mut hello).is_err()
@@ -172,6 +196,8 @@ impl Session {
         {
             return Err(Error::NotInstrumented { program: program.to_owned() });
         }
+        session.control().flags = if options.pm_heap { flag::PM_HEAP } else { 0 };
+        session.control().max_memory = options.max_memory;
         Ok(session)
     }
 
@@ -179,6 +205,34 @@ impl Session {
         // Safety: the block lies at the start of the mapping, which is page-aligned and large enough; the
         // program touches it only while this side waits.
         unsafe { &mut *self.control.as_mut_ptr().cast::<Control>() }
+    }
+
+    /// Another process of the same program, with the same image; for working at the same time.
+    pub(crate) fn twin(&self, options: &Options) -> Result<Session, Error> {
+        let mut twin = Session::start(options)?;
+        twin.owns_files = false;
+        // The image is huge and nearly empty: copy only what is there.
+        let from = self.image_file.as_raw_fd();
+        let mut at = 0;
+        loop {
+            // Safety: seeking in a file of our own.
+            let start = unsafe { libc::lseek(from, at, libc::SEEK_DATA) };
+            if start < 0 {
+                break;
+            }
+            let end = unsafe { libc::lseek(from, start, libc::SEEK_HOLE) };
+            let range = start as usize..end as usize;
+            twin.image[range.clone()].copy_from_slice(&self.image[range]);
+            at = end;
+        }
+        let tables = size_of::<Control>()..PATCHES_OFFSET as usize;
+        twin.control[tables.clone()].copy_from_slice(&self.control[tables]);
+        Ok(twin)
+    }
+
+    /// Does the program use files on the PM path? They are on disk, for all processes to see.
+    pub(crate) fn uses_files(&self) -> bool {
+        self.files().iter().any(|file| file.path[0] != 0)
     }
 
     /// The files on the PM path that runs have opened.
@@ -218,11 +272,24 @@ impl Session {
         u64::from_le_bytes(bytes)
     }
 
-    /// Writes up to eight bytes of the image.
+    /// Writes up to eight bytes of the image, within a line.
     pub(crate) fn set_image(&mut self, address: u64, width: u8, value: u64) {
+        let line = Line::containing(address);
+        if !self.original.contains_key(&line) {
+            let before = self.image_line(line);
+            self.original.insert(line, before);
+        }
         let start = (address - POOL_BASE) as usize;
         let width = usize::from(width);
         self.image[start..start + width].copy_from_slice(&value.to_le_bytes()[..width]);
+    }
+
+    /// Makes the image what it was before anything was written: ready for another run from the start.
+    pub(crate) fn rewind(&mut self) {
+        for (line, before) in std::mem::take(&mut self.original) {
+            let start = (line.start() - POOL_BASE) as usize;
+            self.image[start..start + before.len()].copy_from_slice(&before);
+        }
     }
 
     /// Runs a child in the mode set in the control block, with these lines instead of the image's.
@@ -287,7 +354,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-        for file in self.files().iter().filter(|file| file.created != 0) {
+        for file in self.files().iter().filter(|file| self.owns_files && file.created != 0) {
             if let Ok(path) = CStr::from_bytes_until_nul(&file.path) {
                 let _ = std::fs::remove_file(OsStr::from_bytes(path.to_bytes()));
             }

@@ -24,6 +24,24 @@ pub struct Source {
     pub text: String,
 }
 
+impl Source {
+    /// The place itself, or, if it is one of `crashproof.h`'s helpers, where that was called.
+    pub(crate) fn in_user_code(&self) -> Source {
+        let mut source = self.clone();
+        while source.file.ends_with("crashproof.h") && !source.callers.is_empty() {
+            let caller = source.callers.remove(0);
+            source = Source {
+                file: caller.file,
+                line: caller.line,
+                column: caller.column,
+                function: caller.function,
+                ..source
+            };
+        }
+        source
+    }
+}
+
 /// A call that was inlined.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Caller {
@@ -31,6 +49,8 @@ pub struct Caller {
     pub file: String,
     /// Line of the call.
     pub line: u32,
+    /// Column of the call.
+    pub column: u32,
     /// The calling function.
     pub function: String,
 }
@@ -71,11 +91,12 @@ impl Sites {
             for frame in rest.chunks_exact(4) {
                 source.callers.push(Caller {
                     line: frame[0].parse().unwrap_or(0),
+                    column: frame[1].parse().unwrap_or(0),
                     file: frame[2].to_owned(),
                     function: frame[3].to_owned(),
                 });
             }
-            sites.push(source);
+            sites.push(source.in_user_code());
         }
         let nowhere = Source { file: "?".into(), ..Source::default() };
         Sites { sites, nowhere, modules, callers: FrozenMap::new() }
@@ -111,7 +132,10 @@ impl Sites {
                     let column = place.and_then(|place| place.column).unwrap_or(0);
                     source = Some(Source { file, line, column, function, ..Source::default() });
                 }
-                Some(inner) => inner.callers.push(Caller { file, line, function }),
+                Some(inner) => {
+                    let column = place.and_then(|place| place.column).unwrap_or(0);
+                    inner.callers.push(Caller { file, line, column, function });
+                }
             }
         }
         source.or_else(|| {

@@ -1,10 +1,10 @@
 //! The recorded run, replayed through the model up to any moment, and the places to crash.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crashproof_protocol::{ARENA, HEAP_CLASSES, Record, record};
 use num_bigint::BigUint;
-use px86::storage::{CachedStore, Execution};
+use px86::storage::{CachedStore, Execution, Seq};
 use px86::{Kind, Line, Platform};
 
 /// A run, somewhere in its course.
@@ -14,6 +14,9 @@ pub(crate) struct Timeline {
     pub(crate) at: usize,
     /// Lines of which something may be lost.
     open: BTreeSet<Line>,
+    /// Non-temporal stores that come later in the program and may have overtaken what comes next; see
+    /// [`Timeline::look_ahead`].
+    early: BTreeMap<Line, Vec<CachedStore>>,
     /// End of the arena now.
     pub(crate) arena_end: u64,
     /// Files that do not exist now, although a run left them on disk; a bit each.
@@ -23,39 +26,88 @@ pub(crate) struct Timeline {
     /// Was anything stored since the last crash?
     written: bool,
     platform: Platform,
+    /// The site of the last record, and of the next one if there is one.
+    last_site: u32,
+    next_site: Option<u32>,
+    moments: Moments,
+}
+
+/// The model's moment for each length of the trace, since there is more than one thread: a `clflushopt` may
+/// have waited in a store buffer, and counts from when it was issued.
+#[derive(Default)]
+struct Moments {
+    /// Length of the trace when the first thread was created.
+    first: usize,
+    moments: Vec<Seq>,
+}
+
+impl Moments {
+    /// The moment when the trace was `length` long; none from before there were threads.
+    fn at(&self, length: u64) -> Option<Seq> {
+        self.moments.get(usize::try_from(length).ok()?.checked_sub(self.first)?).copied()
+    }
 }
 
 /// Something that became certain and belongs into the image.
 pub(crate) type Persisted = Vec<CachedStore>;
 
 impl Timeline {
-    pub(crate) fn new(platform: Platform, arena_end: u64) -> Timeline {
+    fn new(platform: Platform, arena_end: u64) -> Timeline {
         Timeline {
             execution: Execution::new(platform),
             at: 0,
             open: BTreeSet::new(),
+            early: BTreeMap::new(),
             arena_end: arena_end.max(ARENA.base),
             files_absent: 0,
             heap_ends: [0; HEAP_CLASSES],
             written: false,
             platform,
+            last_site: 0,
+            next_site: None,
+            moments: Moments::default(),
         }
     }
 
-    pub(crate) fn execution(&self) -> &Execution {
-        &self.execution
+    /// The start of a first run, before the files it created exist.
+    pub(crate) fn first(platform: Platform, files_created: u64) -> Timeline {
+        Timeline { files_absent: files_created, ..Timeline::new(platform, ARENA.base) }
     }
 
-    pub(crate) fn open_lines(&self) -> &BTreeSet<Line> {
-        &self.open
+    /// The start of a recovery, after what `before` had come to: what is durable at once stays.
+    pub(crate) fn after(platform: Platform, before: &Timeline) -> Timeline {
+        Timeline {
+            files_absent: before.files_absent,
+            heap_ends: before.heap_ends,
+            ..Timeline::new(platform, before.arena_end)
+        }
+    }
+
+    /// Lines of which something may be lost, or may have persisted although it comes later.
+    pub(crate) fn open_lines(&self) -> impl Iterator<Item = Line> + '_ {
+        let early = self.early.keys().filter(|line| !self.open.contains(line));
+        self.open.iter().chain(early).copied()
+    }
+
+    pub(crate) fn is_open(&self, line: Line) -> bool {
+        self.open.contains(&line) || self.early.contains_key(&line)
+    }
+
+    /// The stores to a line of which any number, oldest first, may have persisted.
+    pub(crate) fn stores(&self, line: Line) -> Vec<CachedStore> {
+        let mut stores = self.execution.line(line).map_or(Vec::new(), |history| history.stores().to_vec());
+        stores.extend(self.early.get(&line).into_iter().flatten());
+        stores
     }
 
     /// Is this a place to crash: does the next record make something certain, or is it the end, with
     /// something stored since the last crash?
-    pub(crate) fn is_crash_point(&self, records: &[Record]) -> bool {
+    pub(crate) fn is_crash_point(&mut self, records: &[Record]) -> bool {
+        self.next_site = records.get(self.at).map(|next| next.site);
         if !self.written {
             return false;
         }
+        self.look_ahead(records);
         let Some(next) = records.get(self.at) else { return true };
         let thread = px86::Thread(next.thread);
         match next.event_kind() {
@@ -69,14 +121,64 @@ impl Timeline {
         }
     }
 
+    /// Finds the non-temporal stores that may have overtaken a `clflush` that is about to take effect.
+    ///
+    /// A recorded run of one thread lets everything take effect in program order. That hides nothing but
+    /// this: a non-temporal store need not wait for an earlier `clflush` of another line, so it may persist
+    /// although the power fails before the `clflush`. (Runs of several threads have real buffers.)
+    fn look_ahead(&mut self, records: &[Record]) {
+        self.early.clear();
+        if !self.moments.moments.is_empty() {
+            return;
+        }
+        let Some(next) = records.get(self.at).filter(|next| next.event_kind() == Some(Kind::Flush)) else {
+            return;
+        };
+        let mut touched = BTreeSet::from([Line::containing(next.address)]);
+        for (index, record) in records.iter().enumerate().skip(self.at + 1) {
+            let Some(event) = record.event() else { continue };
+            let line = Line::containing(event.address);
+            match event.kind {
+                _ if event.thread != px86::Thread(next.thread) => break,
+                Kind::StoreFence | Kind::Fence | Kind::Rmw | Kind::FailedRmw => break,
+                Kind::NonTemporalStore if !touched.contains(&line) => {
+                    let at = self.execution.now() + 1 + (index - self.at) as u64;
+                    self.early.entry(line).or_default().push(CachedStore { at, tag: index as u32, event });
+                }
+                Kind::Load => {}
+                _ => {
+                    touched.insert(line);
+                }
+            }
+        }
+    }
+
+    /// Where a crash at this moment comes: just before this site, or at the end, whose last site it is.
+    pub(crate) fn next_site(&self) -> (u32, bool) {
+        (self.next_site.unwrap_or(self.last_site), self.next_site.is_none())
+    }
+
     /// The crash at this moment has been dealt with.
     pub(crate) fn crashed(&mut self) {
         self.written = false;
+        self.early.clear();
     }
 
     /// Lets the next record take effect; gives out what became certain.
     pub(crate) fn advance(&mut self, next: &Record) -> Persisted {
+        let persisted = self.take_effect(next);
+        if next.kind == record::SPAWN && self.moments.moments.is_empty() {
+            self.moments.first = self.at;
+            self.moments.moments.push(self.execution.now());
+        } else if !self.moments.moments.is_empty() {
+            self.moments.moments.push(self.execution.now());
+        }
+        persisted
+    }
+
+    fn take_effect(&mut self, next: &Record) -> Persisted {
         self.at += 1;
+        self.last_site = next.site;
         let Some(event) = next.event() else {
             match next.kind {
                 record::ARENA => self.arena_end = next.value,
@@ -108,8 +210,11 @@ impl Timeline {
                 self.execution.commit_flush(&event);
                 settled.push(Line::containing(event.address));
             }
-            // Recorded runs let instructions take effect as they are issued.
-            Kind::FlushOpt => self.execution.commit_flush_opt(&event, self.execution.now()),
+            Kind::FlushOpt => {
+                // A thread that is alone lets instructions take effect as it issues them.
+                let issued = self.moments.at(event.value).unwrap_or(self.execution.now());
+                self.execution.commit_flush_opt(&event, issued);
+            }
             Kind::Load | Kind::StoreFence | Kind::Fence | Kind::FailedRmw => {}
         }
         settled.sort_unstable();
@@ -126,10 +231,35 @@ impl Timeline {
 
     /// In how many states an eager checker would recover if the crash came now.
     pub(crate) fn eager_states(&self) -> BigUint {
-        self.open
-            .iter()
-            .filter_map(|&line| self.execution.line(line))
-            .map(|history| BigUint::from(history.eager_contents()))
-            .product()
+        self.open_lines().map(|line| BigUint::from(self.stores(line).len() + 1)).product()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: u8, thread: u16, value: u64, width: u8) -> Record {
+        Record { address: ARENA.base, value, site: 0, thread, kind, width }
+    }
+
+    /// Thread 1 issues its write-back, thread 0 stores, the write-back takes effect and is fenced: it may
+    /// have happened before the store.
+    #[test]
+    fn a_write_back_counts_from_when_it_was_issued() {
+        let run = |issued| {
+            let mut timeline = Timeline::new(Platform::Adr, 0);
+            for next in [
+                record(record::SPAWN, 0, 1, 0),
+                record(Kind::Store as u8, 0, 7, 8),
+                record(Kind::FlushOpt as u8, 1, issued, 0),
+                record(Kind::StoreFence as u8, 1, 0, 0),
+            ] {
+                timeline.advance(&next);
+            }
+            timeline.open_lines().count()
+        };
+        assert_eq!(run(1), 1, "issued before the store: it may be lost");
+        assert_eq!(run(2), 0, "issued after it: it is safe");
     }
 }

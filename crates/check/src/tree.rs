@@ -1,5 +1,7 @@
 //! Everything recovery was ever seen to do, by what it read.
 
+use std::sync::Arc;
+
 use crashproof_protocol::Record;
 use px86::Kind;
 
@@ -10,12 +12,23 @@ pub(crate) type NodeId = usize;
 
 pub(crate) const ROOT: NodeId = 0;
 
-pub(crate) enum Node {
+enum Node {
     /// Nobody has been here yet.
     Unknown,
     /// Recovery reads these bytes, which it has not touched before.
     Read { address: u64, width: u8, site: u32, edges: Vec<(u64, NodeId)> },
     /// Recovery ended; what came of it.
+    Leaf(usize),
+}
+
+/// What there is at a node.
+#[derive(Clone, Copy)]
+pub(crate) enum Seen {
+    /// Nobody has been here yet.
+    Unknown,
+    /// Recovery reads these bytes.
+    Read { address: u64, width: u8, site: u32 },
+    /// Recovery ended; the number of its outcome.
     Leaf(usize),
 }
 
@@ -25,6 +38,8 @@ pub(crate) struct Outcome {
     pub(crate) ending: Ending,
     /// The last of what it printed, if it failed.
     pub(crate) output: String,
+    /// All it did, if it stored anything and may be crashed itself.
+    pub(crate) writes: Option<Arc<Vec<Record>>>,
 }
 
 /// Recovery did something else although it read the same.
@@ -37,13 +52,22 @@ pub(crate) struct Diverged {
 }
 
 pub(crate) struct Tree {
-    pub(crate) nodes: Vec<Node>,
+    nodes: Vec<Node>,
     pub(crate) outcomes: Vec<Outcome>,
 }
 
 impl Tree {
     pub(crate) fn new() -> Tree {
         Tree { nodes: vec![Node::Unknown], outcomes: Vec::new() }
+    }
+
+    /// What there is at a node.
+    pub(crate) fn look(&self, at: NodeId) -> Seen {
+        match self.nodes[at] {
+            Node::Unknown => Seen::Unknown,
+            Node::Read { address, width, site, .. } => Seen::Read { address, width, site },
+            Node::Leaf(outcome) => Seen::Leaf(outcome),
+        }
     }
 
     /// Adds a recovery that was run: what it read, in order, and how it ended.

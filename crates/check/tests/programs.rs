@@ -14,25 +14,8 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crashproof_check::{Options, check};
-
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository exists")
-}
-
-/// Builds runtime and plugin; returns the directory they are in.
-fn build() -> PathBuf {
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--release", "--quiet", "-p", "crashproof-runtime", "-p", "crashproof-instrument"])
-        .current_dir(repository())
-        .status()
-        .expect("cargo runs");
-    assert!(built.success(), "the runtime and the plugin build");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(repository().join("target"), PathBuf::from);
-    target.join("release")
-}
 
 struct Case {
     flags: Vec<String>,
@@ -70,7 +53,7 @@ fn parse(source: PathBuf) -> Program {
 }
 
 /// What came of a check, in the words of the expectations; `None` if it is as expected.
-fn differs(program: &Program, case: &Case, built: &Path) -> Option<String> {
+fn differs(program: &Program, case: &Case) -> Option<String> {
     let directory = tempfile::tempdir().expect("a directory");
     let executable = directory.path().join("program");
     let pool = directory.path().join("pm");
@@ -78,25 +61,9 @@ fn differs(program: &Program, case: &Case, built: &Path) -> Option<String> {
     for (name, content) in &program.files {
         fs::write(pool.join(name), content).expect("a file");
     }
-    let plugin = format!("-fpass-plugin={}", built.join("libcrashproof_instrument.so").display());
-    let is_cpp = program.source.extension().is_some_and(|extension| extension == "cpp");
-    let compiled = Command::new(if is_cpp { "clang++-22" } else { "clang-22" })
-        .args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"])
-        .arg(plugin)
-        .arg("-I")
-        .arg(repository().join("include"))
-        .args(&case.flags)
-        .arg(&program.source)
-        .arg("-o")
-        .arg(&executable)
-        .arg(format!("-L{}", built.display()))
-        .arg(format!("-Wl,-rpath,{}", built.display()))
-        .args(["-lcrashproof_rt", "-lpthread"])
-        .output()
-        .expect("clang-22 runs");
-    if !compiled.status.success() {
-        return Some(String::from_utf8_lossy(&compiled.stderr).into_owned());
-    }
+    let warnings = ["-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"];
+    let flags: Vec<&str> = warnings.into_iter().chain(case.flags.iter().map(String::as_str)).collect();
+    crashproof_testkit::compile(&program.source, &executable, &flags);
     let arguments = program
         .arguments
         .iter()
@@ -160,7 +127,6 @@ fn differs(program: &Program, case: &Case, built: &Path) -> Option<String> {
 
 #[test]
 fn every_program_gets_its_verdict() {
-    let built = build();
     let only = std::env::var("PROGRAM").unwrap_or_default();
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
     let mut sources: Vec<PathBuf> =
@@ -177,7 +143,7 @@ fn every_program_gets_its_verdict() {
         let program = parse(source);
         for case in &program.cases {
             cases += 1;
-            if let Some(outcome) = differs(&program, case, &built) {
+            if let Some(outcome) = differs(&program, case) {
                 let name = program.source.file_name().expect("a name").to_string_lossy();
                 failures +=
                     &format!("{name} {:?}\n  expected {}\n  got {outcome}\n", case.flags, case.expected);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crashproof_check::{Error, Options, Report};
+use crashproof_check::{Error, MAX_CRASHES, Options, Report, Strategy};
 use crashproof_report::{check_json, check_text};
 use px86::Platform;
 
@@ -14,13 +14,22 @@ use crate::exit::Exit;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The program, built with crashproof.
+    /// The program, built with `crashproof cc`, `c++` or `cargo`; or one C or C++ source file.
     #[arg(value_name = "PROGRAM")]
     program: PathBuf,
 
     /// Its arguments.
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
+
+    /// How many crashes in a row: from 2 on, recovery itself is crashed too.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u8).range(1..=MAX_CRASHES as i64))]
+    crashes: u8,
+
+    /// Recover in so many processes at the same time; all cores if not given.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
 
     /// Stop after so many recoveries.
     #[arg(long, value_name = "N")]
@@ -30,18 +39,27 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS")]
     time: Option<u64>,
 
-    /// Assume that caches survive a power failure (eADR).
-    #[arg(long)]
-    eadr: bool,
+    /// Try so many schedules if the program has threads. The first is always the same; the others are made
+    /// from seeds and can be had again.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    schedules: u32,
 
-    /// Treat files below this path as persistent memory when they are mapped; may be given several times.
-    /// Otherwise: /mnt/pmem*, /pmem*, /dev/dax*.
+    /// How to make schedules from seeds.
+    #[arg(long, value_enum, default_value_t = ScheduleStrategy::Mixed)]
+    strategy: ScheduleStrategy,
+
+    /// Files below this count as persistent memory when they are mapped; may be given more than once. A path
+    /// ending in * stands for all that begin so. If not given: /mnt/pmem*, /pmem* and /dev/dax*.
     #[arg(long, value_name = "PATH")]
     pm_path: Vec<PathBuf>,
 
-    /// Treat the whole heap as persistent memory.
+    /// Treat the heap as persistent memory, as libvmmalloc does.
     #[arg(long)]
     pm_heap: bool,
+
+    /// Assume that caches survive a power failure (eADR).
+    #[arg(long)]
+    eadr: bool,
 
     /// Let warnings (wasted flushes and fences) count as errors.
     #[arg(long, value_name = "LEVEL", value_parser = ["warnings"])]
@@ -53,6 +71,16 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ScheduleStrategy {
+    /// Random and PCT in turn.
+    Mixed,
+    /// Switch threads at random.
+    Random,
+    /// Random priorities with a few changes (probabilistic concurrency testing).
+    Pct,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people.
     Text,
@@ -61,12 +89,31 @@ enum Format {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
-    let mut options = Options::new(arguments.program.clone(), arguments.arguments.clone());
-    options.max_recoveries = arguments.max_recoveries;
-    options.max_time = arguments.time.map(Duration::from_secs);
-    options.platform = if arguments.eadr { Platform::Eadr } else { Platform::Adr };
+    let built = match crate::build::if_source(&arguments.program) {
+        Ok(built) => built,
+        Err(message) => {
+            anstream::eprintln!("crashproof: {message}");
+            return Ok(Exit::Usage);
+        }
+    };
+    let program = built.as_ref().map_or(&arguments.program, |built| &built.program);
+    let mut options = Options::new(program.clone(), arguments.arguments.clone());
+    options.built_from = built.as_ref().map(|_| arguments.program.clone());
     options.pm_path.clone_from(&arguments.pm_path);
     options.pm_heap = arguments.pm_heap;
+    options.crashes = usize::from(arguments.crashes);
+    if let Some(jobs) = arguments.jobs {
+        options.jobs = usize::from(jobs);
+    }
+    options.max_recoveries = arguments.max_recoveries;
+    options.max_time = arguments.time.map(Duration::from_secs);
+    options.schedules = arguments.schedules;
+    options.strategy = match arguments.strategy {
+        ScheduleStrategy::Mixed => Strategy::Mixed,
+        ScheduleStrategy::Random => Strategy::Random,
+        ScheduleStrategy::Pct => Strategy::Pct,
+    };
+    options.platform = if arguments.eadr { Platform::Eadr } else { Platform::Adr };
     let report = match crashproof_check::check(&options) {
         Ok(report) => report,
         Err(error) => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use crashproof_litmus::Test;
-use crashproof_litmus::answer::{Answer, Assertions, Limits, Options};
+use crashproof_litmus::answer::{Answer, Assertions, Limits, Options, Robust};
 use crashproof_report::litmus_text::{self, Detail};
 use crashproof_report::{litmus_error, litmus_json};
 use px86::Platform;
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     eadr: bool,
 
-    /// Give up after so many machine states.
+    /// Give up a search after so many machine states; an engine makes several.
     #[arg(long, value_name = "N", default_value_t = Limits::default().states)]
     max_states: usize,
 
@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     for file in &files {
         exit = exit.max(one(arguments, file, &mut counts, &mut out)?);
     }
-    if arguments.format == Format::Text && files.len() > 1 {
+    if arguments.format == Format::Text && files.len().max(arguments.files.len()) > 1 {
         let Counts { passed, failed, unknown, invalid } = counts;
         writeln!(out, "{}", litmus_text::summary(passed, failed, unknown, invalid))?;
     }
@@ -194,7 +194,7 @@ fn one(arguments: &Arguments, file: &Path, counts: &mut Counts, out: &mut impl W
             counts.failed += 1;
             return Ok(Exit::Internal);
         }
-        answer.engine = "all";
+        answer = merge(answers);
     }
     let exit = match answer.satisfied() {
         Some(false) => Exit::Findings,
@@ -220,6 +220,41 @@ fn one(arguments: &Arguments, file: &Path, counts: &mut Counts, out: &mut impl W
         }
     }
     Ok(exit)
+}
+
+/// One answer from several that do not disagree: of everything what some engine knows.
+fn merge(answers: Vec<Answer>) -> Answer {
+    let mut answers = answers.into_iter();
+    let mut all = answers.next().expect("at least one engine");
+    for other in answers {
+        if other.complete() && !all.complete() {
+            all.states.clone_from(&other.states);
+            all.incomplete.clear();
+        }
+        let Robust { strict, event, state } = other.robust;
+        for (mine, theirs) in
+            [(&mut all.robust.strict, strict), (&mut all.robust.event, event), (&mut all.robust.state, state)]
+        {
+            if mine.known().is_none() {
+                *mine = theirs;
+            }
+        }
+        if matches!(all.assertions, Assertions::Unknown) {
+            all.assertions = other.assertions;
+        }
+        for (mine, theirs) in all.queries.iter_mut().zip(other.queries) {
+            if mine.holds.is_none() {
+                *mine = theirs;
+            }
+        }
+        let figures = &mut all.statistics;
+        figures.explored += other.statistics.explored;
+        figures.failure_points += other.statistics.failure_points;
+        figures.recoveries += other.statistics.recoveries;
+        figures.eager_states = figures.eager_states.take().or(other.statistics.eager_states);
+    }
+    all.engine = "all";
+    all
 }
 
 /// The first thing on which complete answers differ, as a sentence. What an engine does not know, it cannot

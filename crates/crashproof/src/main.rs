@@ -1,9 +1,12 @@
 //! The command line.
 
+mod build;
 mod check;
 mod exit;
 mod litmus;
+mod replay;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -22,15 +25,41 @@ struct CommandLine {
 enum Command {
     /// Crash a program everywhere it matters and recover it from every state that may survive.
     Check(check::Arguments),
+    /// Compile C as clang does, for `check`; all arguments go to clang.
+    #[command(disable_help_flag = true)]
+    Cc {
+        /// What clang is given.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Compile C++ as clang++ does, for `check`; all arguments go to clang++.
+    #[command(name = "c++", disable_help_flag = true)]
+    Cxx {
+        /// What clang++ is given.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Run cargo so that it builds Rust crates for `check`; all arguments go to cargo.
+    #[command(disable_help_flag = true)]
+    Cargo {
+        /// What cargo is given.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Show everything that may be left of a small program after a crash.
     ///
     /// Every engine answers the same questions: which contents of persistent memory a crash can leave, which
     /// queries and assertions hold of them, and whether the program is robust, that is, whether a crash leaves
     /// only what a machine without volatile caches could leave.
     Litmus(litmus::Arguments),
+    /// Show one failure that `check` found again, exactly as it was.
+    Replay(replay::Arguments),
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = build::pass_through(std::env::args_os().skip(1)) {
+        return code;
+    }
     let command_line = match CommandLine::try_parse() {
         Ok(command_line) => command_line,
         Err(error) => {
@@ -42,7 +71,11 @@ fn main() -> ExitCode {
     };
     let result = match &command_line.command {
         Command::Check(arguments) => check::run(arguments),
+        Command::Cc { .. } | Command::Cxx { .. } | Command::Cargo { .. } => {
+            unreachable!("passed through before the command line was read")
+        }
         Command::Litmus(arguments) => litmus::run(arguments),
+        Command::Replay(arguments) => replay::run(arguments),
     };
     match result {
         Ok(exit) => exit.into(),

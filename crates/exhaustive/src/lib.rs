@@ -23,7 +23,7 @@ mod search;
 mod sets;
 mod state;
 
-use std::collections::HashMap;
+use std::cell::Cell;
 
 use crashproof_litmus::answer::{
     Answer, AssertionFailure, Assertions, InstructionRef, LostAndSurvived, Options, QueryAnswer, Robust,
@@ -102,19 +102,23 @@ impl<'a> Run<'a> {
     }
 
     fn outcomes(&self, program: &Program, memory: &[i64], what: &str, tally: &mut Tally) -> Outcomes {
-        let mut found = FxHashMap::default();
+        let mut found: FxHashMap<Vec<i64>, StateId> = FxHashMap::default();
         let mut order = Vec::new();
-        let mut memories = FxHashSet::default();
+        let mut memories: FxHashSet<Vec<i64>> = FxHashSet::default();
+        let mut outcome = Vec::new();
         let mut machine = Machine::new(program, Tracking::Values, self.options.platform);
         let limit = self.options.limits.outcomes;
-        let search = search(&mut machine, memory, self.options.limits, |_, state, id| {
-            let outcome = survivors(program, state);
-            if !state.closed.contains(&true) {
+        let held = Cell::new(0);
+        let search = search(&mut machine, memory, self.options.limits, &held, |_, state, id| {
+            outcome.clear();
+            outcome.extend((0..program.line_of.len()).map(|at| state.survivor(program, at).value));
+            if !state.closed.contains(&true) && !memories.contains(&outcome) {
+                held.set(held.get() + footprint(&outcome));
                 memories.insert(outcome.clone());
             }
-            if let std::collections::hash_map::Entry::Vacant(slot) = found.entry(outcome) {
-                order.push(slot.key().clone());
-                slot.insert(id);
+            if !found.contains_key(&outcome) {
+                order.push(outcome.clone());
+                found.insert(outcome.clone(), id);
             }
             if order.len() > limit { Flow::Stop } else { Flow::Continue }
         });
@@ -213,7 +217,7 @@ impl<'a> Run<'a> {
             let wanted = &crashes.nodes[pair[1]].outcome;
             let mut machine = Machine::new(&program, Tracking::Values, self.options.platform);
             let mut last = 0;
-            let found = search(&mut machine, memory, self.options.limits, |_, state, id| {
+            let found = search(&mut machine, memory, self.options.limits, &Cell::new(0), |_, state, id| {
                 last = id;
                 if &survivors(&program, state) == wanted { Flow::Stop } else { Flow::Continue }
             });
@@ -262,8 +266,11 @@ impl<'a> Run<'a> {
         let mut memories = FxHashSet::default();
         // With persistent caches no line is ever closed: the machine is plain x86-TSO.
         let mut tso = Machine::new(program, Tracking::Writers, Platform::Eadr);
-        let reached = search(&mut tso, &self.memory, limits, |_, state, _| {
-            memories.insert(writes(state));
+        let held = Cell::new(0);
+        let reached = search(&mut tso, &self.memory, limits, &held, |_, state, _| {
+            let memory = writes(state);
+            held.set(held.get() + footprint(&memory));
+            memories.insert(memory);
             Flow::Continue
         });
         let mut explored = reached.arena.len() as u64;
@@ -272,14 +279,14 @@ impl<'a> Run<'a> {
         if limit.is_none() && self.options.platform == Platform::Adr {
             let mut machine = Machine::new(program, Tracking::Writers, Platform::Adr);
             let mut last = 0;
-            let found = search(&mut machine, &self.memory, limits, |_, state, id| {
+            let found = search(&mut machine, &self.memory, limits, &held, |_, state, id| {
                 last = id;
                 if memories.contains(&writes(state)) { Flow::Continue } else { Flow::Stop }
             });
             explored += found.arena.len() as u64;
             if found.stopped {
-                let (chapter, _) = replay(&mut machine, &self.memory, &found.arena, last);
-                let outcome = chapter.outcome.clone();
+                let (chapter, state) = replay(&mut machine, &self.memory, &found.arena, last);
+                let outcome = survivors(program, &state);
                 let story = Some(Story { chapters: vec![chapter], recovery: Vec::new() });
                 verdict = Verdict::No(Box::new(Witness { outcome, pair: None, story }));
             }
@@ -297,9 +304,9 @@ impl<'a> Run<'a> {
         let program = &self.program;
         let recover = self.test.recover.as_ref();
         let mut machine = Machine::new(program, Tracking::Losses, self.options.platform);
-        let mut observed_from: HashMap<Vec<i64>, Vec<bool>> = HashMap::new();
         let mut last = 0;
-        let found = search(&mut machine, &self.memory, self.options.limits, |machine, state, id| {
+        let held = Cell::new(0);
+        let found = search(&mut machine, &self.memory, self.options.limits, &held, |machine, state, id| {
             last = id;
             let suspicious = (0..program.line_of.len())
                 .any(|at| !machine.sets.members(state.survivor(program, at).losses).is_empty());
@@ -307,10 +314,8 @@ impl<'a> Run<'a> {
                 return Flow::Continue;
             }
             let Some(code) = recover else { return Flow::Stop };
-            let observed = observed_from
-                .entry(survivors(program, state))
-                .or_insert_with_key(|outcome| recovery::run(code, outcome).observed);
-            match violation(machine, state, observed) {
+            let observed = recovery::run(code, &survivors(program, state)).observed;
+            match violation(machine, state, &observed) {
                 Some(_) => Flow::Stop,
                 None => Flow::Continue,
             }
@@ -320,7 +325,7 @@ impl<'a> Run<'a> {
             let mut machine = Machine::new(program, Tracking::Losses, self.options.platform);
             machine.exact = true;
             let (chapter, state) = replay(&mut machine, &self.memory, &found.arena, last);
-            let outcome = chapter.outcome.clone();
+            let outcome = survivors(program, &state);
             let observed = match recover {
                 Some(code) => recovery::run(code, &outcome).observed,
                 None => vec![true; program.line_of.len()],
@@ -337,6 +342,11 @@ impl<'a> Run<'a> {
             }
         }
     }
+}
+
+/// Bytes that a set of such vectors needs for one, about.
+fn footprint<T>(content: &[T]) -> usize {
+    size_of_val(content) + 48
 }
 
 /// What persistent memory holds if the crash comes in `state`.

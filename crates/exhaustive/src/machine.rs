@@ -143,7 +143,8 @@ impl<'a> Machine<'a> {
             (_, line) if waiting.cached => (Class::FlushOpt, line),
             key => key,
         };
-        buffer[..entry].iter().all(|earlier| !preserved(key(earlier), key(&buffer[entry])))
+        let later = key(&buffer[entry]);
+        buffer[..entry].iter().all(|earlier| !preserved(key(earlier), later))
     }
 
     fn load(&mut self, state: &mut State, thread: usize) {

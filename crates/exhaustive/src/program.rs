@@ -26,6 +26,8 @@ pub(crate) struct ThreadCode<'a> {
     pub(crate) ahead: Vec<Ahead>,
     /// For each instruction, a load or not: may another thread store to its location?
     pub(crate) contended: Vec<bool>,
+    /// For each instruction, what the ordering table needs to know of it; none if it touches no memory.
+    order_keys: Vec<Option<(Class, Option<Line>)>>,
 }
 
 /// What a thread may still do.
@@ -68,7 +70,13 @@ impl<'a> Program<'a> {
                     let at = instruction.op.location().expect("a store names its location");
                     stored_lines[line_of[usize::from(at.0)]] = true;
                 }
-                let thread = ThreadCode { code, first, ahead: ahead(code, line_of.len()), contended };
+                let order_key = |op: &Op| {
+                    let line = op.location().map(|at| Line(line_of[usize::from(at.0)] as u64));
+                    op.class().map(|class| (class, line))
+                };
+                let order_keys = code.instructions.iter().map(|i| order_key(&i.op)).collect();
+                let thread =
+                    ThreadCode { code, first, ahead: ahead(code, line_of.len()), contended, order_keys };
                 first += code.instructions.len() as u32;
                 thread
             })
@@ -82,9 +90,7 @@ impl<'a> Program<'a> {
 
     /// What the ordering table needs to know of an instruction that is buffered.
     pub(crate) fn order_key(&self, thread: usize, index: usize) -> (Class, Option<Line>) {
-        let op = self.op(thread, index);
-        let line = op.location().map(|at| Line(self.line_of[usize::from(at.0)] as u64));
-        (op.class().expect("only memory operations are buffered"), line)
+        self.threads[thread].order_keys[index].expect("only memory operations are buffered")
     }
 }
 

@@ -1,5 +1,7 @@
 //! Breadth-first search over the machine's states, and the way back to how a state came about.
 
+use std::cell::Cell;
+
 use crashproof_litmus::answer::{Chapter, Limits};
 
 use crate::arena::{Action, Arena, Origin, StateId};
@@ -23,10 +25,13 @@ pub(crate) struct Search {
 }
 
 /// Visits every state that can be reached from `memory`, each once, nearest first.
+///
+/// `held` says how much memory the visitor holds; it counts towards the limit.
 pub(crate) fn search(
     machine: &mut Machine,
     memory: &[i64],
     limits: Limits,
+    held: &Cell<usize>,
     mut visit: impl FnMut(&Machine, &State, StateId) -> Flow,
 ) -> Search {
     let mut search = Search { arena: Arena::default(), limit: None, stopped: false };
@@ -40,16 +45,18 @@ pub(crate) fn search(
         search.stopped = true;
         return search;
     }
+    let mut state = first.clone();
+    let mut successor = first;
     let mut next: StateId = 0;
     while (next as usize) < search.arena.len() {
-        let state = State::decode(machine.program, machine.tracking, search.arena.get(next));
+        state.decode_from(machine.program, machine.tracking, search.arena.get(next));
         // Once every line that is stored to is closed, no outcome can change any more.
         let stored = &machine.program.stored_lines;
         let settled = state.closed.iter().zip(stored).all(|(&closed, &stored)| closed || !stored);
         if !settled {
             machine.actions(&state, &mut actions);
             for &action in &actions {
-                let mut successor = state.clone();
+                successor.clone_from(&state);
                 machine.act(&mut successor, action);
                 bytes.clear();
                 successor.encode(machine.program, machine.tracking, &mut bytes);
@@ -64,7 +71,7 @@ pub(crate) fn search(
             search.limit = Some(format!("more than {} machine states", limits.states));
             return search;
         }
-        if search.arena.footprint() > limits.bytes {
+        if search.arena.footprint() + machine.sets.footprint() + held.get() > limits.bytes {
             search.limit = Some(format!("more than {} MiB of visited states", limits.bytes >> 20));
             return search;
         }
@@ -97,7 +104,8 @@ pub(crate) fn replay(machine: &mut Machine, memory: &[i64], arena: &Arena, id: S
     }
     let steps = machine.record.take().unwrap_or_default();
     let written_back = closed_after.into_iter().map(|after| after.unwrap_or(steps.len())).collect();
-    let outcome =
-        (0..machine.program.line_of.len()).map(|at| state.survivor(machine.program, at).value).collect();
+    let outcome = (0..machine.program.line_of.len())
+        .map(|at| Some(state.survivor(machine.program, at).value))
+        .collect();
     (Chapter { recovery: false, steps, written_back, outcome }, state)
 }

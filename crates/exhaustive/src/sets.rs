@@ -13,12 +13,14 @@ pub(crate) struct Sets {
     members: Vec<Box<[u32]>>,
     names: FxHashMap<Box<[u32]>, SetId>,
     unions: FxHashMap<(SetId, SetId), SetId>,
+    /// Members of all sets together.
+    total: usize,
 }
 
 impl Sets {
     pub(crate) fn new() -> Sets {
         let mut sets =
-            Sets { members: Vec::new(), names: FxHashMap::default(), unions: FxHashMap::default() };
+            Sets { members: Vec::new(), names: FxHashMap::default(), unions: FxHashMap::default(), total: 0 };
         sets.name(Vec::new());
         sets
     }
@@ -35,9 +37,15 @@ impl Sets {
             return name;
         }
         let name = self.members.len() as SetId;
+        self.total += members.len();
         self.members.push(members.clone());
         self.names.insert(members, name);
         name
+    }
+
+    /// Bytes of memory in use, about.
+    pub(crate) fn footprint(&self) -> usize {
+        2 * self.total * size_of::<u32>() + self.members.len() * 64 + self.unions.capacity() * 16
     }
 
     pub(crate) fn union(&mut self, a: SetId, b: SetId) -> SetId {

@@ -34,7 +34,7 @@ pub(crate) struct Waiting {
     pub(crate) cached: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct ThreadState {
     pub(crate) pc: u16,
     pub(crate) registers: Vec<i64>,
@@ -44,7 +44,7 @@ pub(crate) struct ThreadState {
     pub(crate) losses: SetId,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct State {
     pub(crate) threads: Vec<ThreadState>,
     /// The cache, by location.
@@ -53,6 +53,43 @@ pub(crate) struct State {
     pub(crate) closed: Vec<bool>,
     /// What the locations of closed lines hold in persistent memory, for good.
     pub(crate) kept: Vec<Cell>,
+}
+
+/// A search copies states all the time; into a state of the same program this needs no allocation.
+impl Clone for ThreadState {
+    fn clone(&self) -> Self {
+        ThreadState {
+            pc: self.pc,
+            registers: self.registers.clone(),
+            buffer: self.buffer.clone(),
+            losses: self.losses,
+        }
+    }
+
+    fn clone_from(&mut self, source: &Self) {
+        self.pc = source.pc;
+        self.registers.clone_from(&source.registers);
+        self.buffer.clone_from(&source.buffer);
+        self.losses = source.losses;
+    }
+}
+
+impl Clone for State {
+    fn clone(&self) -> Self {
+        State {
+            threads: self.threads.clone(),
+            cache: self.cache.clone(),
+            closed: self.closed.clone(),
+            kept: self.kept.clone(),
+        }
+    }
+
+    fn clone_from(&mut self, source: &Self) {
+        self.threads.clone_from(&source.threads);
+        self.cache.clone_from(&source.cache);
+        self.closed.clone_from(&source.closed);
+        self.kept.clone_from(&source.kept);
+    }
 }
 
 impl State {
@@ -140,8 +177,8 @@ impl State {
         }
     }
 
-    /// Reads what [`State::encode`] wrote.
-    pub(crate) fn decode(program: &Program, tracking: Tracking, bytes: &[u8]) -> State {
+    /// Becomes the state that [`State::encode`] wrote; `self` is any state of the same program.
+    pub(crate) fn decode_from(&mut self, program: &Program, tracking: Tracking, bytes: &[u8]) {
         let mut from = Reader { bytes };
         let cell = |from: &mut Reader| {
             let mut cell = Cell { value: from.signed(), ..Cell::default() };
@@ -152,52 +189,39 @@ impl State {
             }
             cell
         };
-        let counters: Vec<u16> = program.threads.iter().map(|_| from.number() as u16).collect();
-        let closed = (0..program.lines).map(|line| from.bytes[line / 8] >> (line % 8) & 1 == 1).collect();
+        for thread in &mut self.threads {
+            thread.pc = from.number() as u16;
+        }
+        for (line, closed) in self.closed.iter_mut().enumerate() {
+            *closed = from.bytes[line / 8] >> (line % 8) & 1 == 1;
+        }
         from.bytes = &from.bytes[program.lines / 8 + 1..];
-        let locations = program.line_of.len();
-        let mut state = State {
-            threads: Vec::new(),
-            cache: vec![Cell::default(); locations],
-            kept: vec![Cell::default(); locations],
-            closed,
-        };
-        let loaded = |location: usize| {
-            let mut threads = counters.iter().zip(&program.threads);
-            threads.any(|(&pc, code)| code.ahead[usize::from(pc)].loads[location])
-        };
-        for location in 0..locations {
-            if state.closed[program.line_of[location]] {
-                state.kept[location] = cell(&mut from);
-                if loaded(location) {
-                    state.cache[location] = cell(&mut from);
-                }
+        for location in 0..program.line_of.len() {
+            (self.kept[location], self.cache[location]) = if !self.closed[program.line_of[location]] {
+                (Cell::default(), cell(&mut from))
             } else {
-                state.cache[location] = cell(&mut from);
+                let kept = cell(&mut from);
+                let loaded = self.may_be_loaded(program, location);
+                (kept, if loaded { cell(&mut from) } else { Cell::default() })
+            };
+        }
+        for (thread, code) in self.threads.iter_mut().zip(&program.threads) {
+            let live = &code.ahead[usize::from(thread.pc)].live;
+            for (register, &live) in thread.registers.iter_mut().zip(live) {
+                *register = if live { from.signed() } else { 0 };
             }
+            thread.buffer.clear();
+            for _ in 0..from.number() {
+                let index = from.number();
+                thread.buffer.push(Waiting {
+                    index: (index >> 1) as u16,
+                    cached: index & 1 == 1,
+                    value: from.signed(),
+                    losses: if tracking == Tracking::Losses { from.number() as SetId } else { EMPTY },
+                });
+            }
+            thread.losses = if tracking == Tracking::Losses { from.number() as SetId } else { EMPTY };
         }
-        for (code, &pc) in program.threads.iter().zip(&counters) {
-            let registers = code.ahead[usize::from(pc)]
-                .live
-                .iter()
-                .map(|&live| if live { from.signed() } else { 0 })
-                .collect();
-            let length = from.number();
-            let buffer = (0..length)
-                .map(|_| {
-                    let index = from.number();
-                    Waiting {
-                        index: (index >> 1) as u16,
-                        cached: index & 1 == 1,
-                        value: from.signed(),
-                        losses: if tracking == Tracking::Losses { from.number() as SetId } else { EMPTY },
-                    }
-                })
-                .collect();
-            let losses = if tracking == Tracking::Losses { from.number() as SetId } else { EMPTY };
-            state.threads.push(ThreadState { pc, registers, buffer, losses });
-        }
-        state
     }
 }
 

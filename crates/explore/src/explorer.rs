@@ -38,6 +38,8 @@ pub struct Settings {
     pub platform: Platform,
     /// How many states to visit before giving up.
     pub states: u64,
+    /// How many bytes to remember of visited states before giving up.
+    pub bytes: usize,
 }
 
 /// Something that took effect, for telling the story.
@@ -125,8 +127,8 @@ pub trait Observer {
     fn crash(&mut self, crash: Crash) -> bool;
 
     /// A load of the first recovery may read from a store that no strictly persistent execution would
-    /// have left.
-    fn violation(&mut self, violation: Violation, path: &Path);
+    /// have left; `stack` is what may be left of the crash if it does.
+    fn violation(&mut self, violation: Violation, stack: &mut CrashStack, path: &Path);
 
     /// Recovery ended; `failed` says where a check of its own failed, if one did.
     fn recovered(&mut self, failed: Option<Site>, path: &Path);
@@ -148,8 +150,17 @@ pub struct Figures {
     pub recoveries: u64,
     /// Recoveries that an eager checker would have run from the same crashes.
     pub eager_states: BigUint,
-    /// Was the limit hit?
-    pub limit_hit: bool,
+    /// The limit that was hit, if one was.
+    pub limit: Option<Limit>,
+}
+
+/// Why an exploration ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Too many states.
+    States,
+    /// Too much memory.
+    Bytes,
 }
 
 /// Explores `program` from `memory` (addresses and bytes; all else is zero) and reports to `observer`.
@@ -165,11 +176,16 @@ pub fn explore<P: Program>(
     }
     let mut figures = Figures::default();
     let Some(subject) = program.start(0) else { return figures };
-    let mut visited = FxHashSet::default();
+    let mut visited: FxHashSet<Box<[u8]>> = FxHashSet::default();
+    let mut visited_bytes = 0;
     let mut work = vec![World::new(subject, stack, &settings)];
     while let Some(mut world) = work.pop() {
         if figures.states == settings.states {
-            figures.limit_hit = true;
+            figures.limit = Some(Limit::States);
+            break;
+        }
+        if visited_bytes > settings.bytes {
+            figures.limit = Some(Limit::Bytes);
             break;
         }
         if observer.satisfied() {
@@ -177,8 +193,12 @@ pub fn explore<P: Program>(
         }
         world.settle();
         if world.crashes == 0 {
-            if world.key().is_some_and(|key| !visited.insert(key)) {
-                continue;
+            if let Some(key) = world.key() {
+                let bytes = key.len() + 32;
+                if !visited.insert(key) {
+                    continue;
+                }
+                visited_bytes += bytes;
             }
             observer.memory(&world.execution);
         }
@@ -662,7 +682,9 @@ impl<P: Program, O: Observer> Explorer<'_, P, O> {
             if next.crashes == 1
                 && let Err(violation) = next.observe(address, width, &branch)
             {
-                self.observer.violation(violation, &next.path);
+                let mut stack = next.stack.clone();
+                stack.retain(Line::containing(address), |_, fate| branch.fates.contains(fate));
+                self.observer.violation(violation, &mut stack, &next.path);
             }
             complete(&mut next, own | branch.value, Some(&branch));
             self.work.push(next);

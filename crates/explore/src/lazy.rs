@@ -18,7 +18,7 @@ use px86::storage::Execution;
 use px86::survive::{CrashStack, Source};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::explorer::{Crash, Happened, Observer, Past, Path, Settings, What, explore, observation};
+use crate::explorer::{Crash, Happened, Limit, Observer, Past, Path, Settings, What, explore, observation};
 use crate::litmus_subject::{LitmusProgram, instruction};
 
 /// The engine's name.
@@ -32,17 +32,22 @@ pub fn run(test: &Test, options: &Options) -> Answer {
         crashes: options.crashes as usize,
         platform: options.platform,
         states: options.limits.states as u64,
+        bytes: options.limits.bytes,
     };
     let mut watch = Watch::new(test, options);
     let figures = explore(&LitmusProgram { test }, &memory, settings, &mut watch);
     let mut incomplete = Vec::new();
-    if figures.limit_hit {
-        incomplete.push(format!("more than {} machine states", options.limits.states));
+    match figures.limit {
+        None => {}
+        Some(Limit::States) => incomplete.push(format!("more than {} machine states", options.limits.states)),
+        Some(Limit::Bytes) => {
+            incomplete.push(format!("more than {} MiB of visited states", options.limits.bytes >> 20));
+        }
     }
     if watch.too_many_outcomes {
         incomplete.push(format!("outcomes: more than {} different ones", options.limits.outcomes));
     }
-    let explored_all = !figures.limit_hit;
+    let explored_all = figures.limit.is_none();
     let listed_all = explored_all && !watch.too_many_outcomes;
     let queries = watch.queries(listed_all);
     let robust = watch.robust(explored_all, listed_all);
@@ -68,6 +73,13 @@ pub fn run(test: &Test, options: &Options) -> Answer {
 /// A location's content and the number of the store that left it, 0 for the initial value.
 type Write = (i64, u32);
 
+/// A violation of strict robustness, an outcome that shows it, and how it came about.
+struct Offence {
+    violation: Violation,
+    outcome: Vec<i64>,
+    path: Path,
+}
+
 struct Watch<'a> {
     test: &'a Test,
     options: &'a Options,
@@ -80,7 +92,7 @@ struct Watch<'a> {
     too_many_outcomes: bool,
     /// Crashes that leave the same choices need to be looked at once.
     crashes_seen: FxHashSet<(usize, Vec<u8>)>,
-    violation: Option<(Violation, Path)>,
+    violation: Option<Offence>,
     failure: Option<(usize, Path)>,
 }
 
@@ -175,11 +187,24 @@ impl<'a> Watch<'a> {
                     });
                 let second = observation(stack, past, other, other_source);
                 if let (true, Err(violation)) = (together, intervals.clone().observe(&second)) {
-                    self.violation = Some((violation, path.clone()));
+                    let mut stack = stack.clone();
+                    stack.retain(line, |stack, fate| stack.source(address, fate) == source);
+                    stack.retain(other_line, |stack, fate| stack.source(other, fate) == other_source);
+                    let outcome = self.some_outcome(&mut stack);
+                    self.violation = Some(Offence { violation, outcome, path: path.clone() });
                     return;
                 }
             }
         }
+    }
+
+    /// An outcome that is still possible, as little lost as may be.
+    fn some_outcome(&self, stack: &mut CrashStack) -> Vec<i64> {
+        let value = |location: &Location| {
+            let fate = stack.fates(location.cache_line()).last().expect("a line has some fate").clone();
+            stack.value(location.address, WORD_BYTES, &fate) as i64
+        };
+        self.test.locations.iter().map(value).collect()
     }
 
     fn queries(&self, complete: bool) -> Vec<QueryAnswer> {
@@ -207,8 +232,10 @@ impl<'a> Watch<'a> {
         }
         match &self.failure {
             Some((instruction, path)) => {
-                let outcome = self.seen_by_recovery(path);
-                let story = self.story(path, &outcome);
+                let story = self.story(path, &[]);
+                let left = &story.chapters.last().expect("recovery follows a crash").outcome;
+                let known = left.iter().zip(&self.test.locations);
+                let outcome = known.map(|(value, location)| value.unwrap_or(location.init)).collect();
                 Assertions::Fail(Box::new(AssertionFailure {
                     outcome,
                     instruction: *instruction,
@@ -220,28 +247,26 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// What the last recovery of a path found: what it read, and initial values where it did not look.
-    fn seen_by_recovery(&self, path: &Path) -> Vec<i64> {
-        let mut outcome: Vec<i64> = self.test.locations.iter().map(|location| location.init).collect();
-        let steps = path.steps();
-        let last = steps.iter().rposition(|step| step.what == What::Crashed).map_or(0, |at| at + 1);
+    /// What an execution of recovery read from before its start; none where it did not look.
+    fn read_by_recovery(&self, steps: &[Step]) -> Vec<Option<i64>> {
+        let mut outcome = vec![None; self.test.locations.len()];
         let recover = self.test.recover.as_ref().expect("recovery ran");
         let mut own = vec![false; outcome.len()];
-        for step in &steps[last..] {
-            let Some(at) = recover.instructions[step.site.0 as usize].op.location() else { continue };
+        for step in steps {
+            let Some(at) = recover.instructions[step.instruction.index].op.location() else { continue };
             let at = usize::from(at.0);
-            match step.what {
-                What::Read(value) | What::Exchanged(value, _) if !own[at] => outcome[at] = value as i64,
+            match step.effect {
+                Effect::Read(value) | Effect::Exchanged(value, _) if !own[at] => outcome[at] = Some(value),
                 _ => {}
             }
-            own[at] |= !matches!(step.what, What::Flushed | What::Fenced);
+            own[at] |= !matches!(step.effect, Effect::Flushed | Effect::Fenced);
         }
         outcome
     }
 
     fn robust(&self, explored_all: bool, listed_all: bool) -> Robust {
         let strict = match &self.violation {
-            Some((violation, path)) => {
+            Some(Offence { violation, outcome, path }) => {
                 let name = |tag: u32| {
                     let (thread, index) = instruction(&self.test.threads, tag);
                     InstructionRef { thread, index }
@@ -250,9 +275,12 @@ impl<'a> Watch<'a> {
                     lost: name(violation.lost.tag),
                     survived: name(violation.survived.tag),
                 };
-                let outcome = self.test.locations.iter().map(|location| location.init).collect::<Vec<_>>();
-                let story = self.story(path, &outcome);
-                Verdict::No(Box::new(Witness { outcome, pair: Some(pair), story: Some(story) }))
+                let story = self.story(path, outcome);
+                Verdict::No(Box::new(Witness {
+                    outcome: outcome.clone(),
+                    pair: Some(pair),
+                    story: Some(story),
+                }))
             }
             None if explored_all => Verdict::Yes,
             None => Verdict::Unknown,
@@ -284,23 +312,30 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// A path as a story whose last crash left `outcome`.
+    /// A path as a story. Its last crash left `outcome`, if that is not empty; what crashes left otherwise is
+    /// known as far as the recovery after them read it.
     fn story(&self, path: &Path, outcome: &[i64]) -> Story {
         let mut story = Story::default();
         let mut steps = Vec::new();
         for happened in path.steps() {
-            if happened.what == What::Crashed {
-                story.chapters.push(Chapter {
-                    recovery: !story.chapters.is_empty(),
-                    steps: std::mem::take(&mut steps),
-                    written_back: Vec::new(),
-                    outcome: outcome.to_vec(),
-                });
-            } else {
-                steps.push(self.step(&happened, !story.chapters.is_empty()));
+            let recovery = !story.chapters.is_empty();
+            if happened.what != What::Crashed {
+                steps.push(self.step(&happened, recovery));
+                continue;
             }
+            let steps = std::mem::take(&mut steps);
+            if let Some(before) = story.chapters.last_mut() {
+                before.outcome = self.read_by_recovery(&steps);
+            }
+            story.chapters.push(Chapter { recovery, steps, written_back: Vec::new(), outcome: Vec::new() });
         }
         story.recovery = steps;
+        if let Some(last) = story.chapters.last_mut() {
+            last.outcome = match outcome {
+                [] => self.read_by_recovery(&story.recovery),
+                outcome => outcome.iter().copied().map(Some).collect(),
+            };
+        }
         story
     }
 
@@ -352,8 +387,11 @@ impl Observer for Watch<'_> {
         true
     }
 
-    fn violation(&mut self, violation: Violation, path: &Path) {
-        self.violation.get_or_insert_with(|| (violation, path.clone()));
+    fn violation(&mut self, violation: Violation, stack: &mut CrashStack, path: &Path) {
+        if self.violation.is_none() {
+            let outcome = self.some_outcome(stack);
+            self.violation = Some(Offence { violation, outcome, path: path.clone() });
+        }
     }
 
     fn recovered(&mut self, failed: Option<px86::Site>, path: &Path) {

@@ -4,7 +4,7 @@ use crashproof_abi::{FLAG_ATOMIC, FLAG_VOLATILE, kind, rmw};
 
 use crate::instrument::{Instrumenter, Purpose};
 use crate::provenance;
-use crate::raw::{Ordering, RmwOp, Type, Value};
+use crate::raw::{Opcode, Ordering, RmwOp, Type, Value};
 use crate::sites::What;
 
 /// How a store reaches memory.
@@ -16,9 +16,56 @@ enum Manner {
     Exchange,
 }
 
+impl Manner {
+    fn kind(self) -> u8 {
+        match self {
+            Manner::Plain => kind::STORE,
+            Manner::NonTemporal => kind::NT_STORE,
+            Manner::Exchange => kind::RMW,
+        }
+    }
+}
+
 impl Instrumenter<'_> {
     pub(crate) fn load(&mut self, load: Value) {
         self.load_from(load, load.operand(0), Self::access_flags(load));
+    }
+
+    /// Plain accesses to one object, next to each other: one check for all.
+    pub(crate) fn group(&mut self, members: &[Value]) {
+        let first = members[0];
+        let sites: Vec<Value> = members.iter().map(|member| self.plain_site(*member)).collect();
+        let is_load = |member: Value| member.opcode() == Opcode::LLVMLoad;
+        let pointer = first.operand(if is_load(first) { 0 } else { 1 });
+        let pm = self.is_pm(pointer, first);
+        let (rare, usual) = first.split(pm);
+        self.builder.before(rare);
+        let mut results = Vec::new();
+        for (member, site) in members.iter().zip(sites) {
+            self.builder.locate(member.debug_location());
+            results.push(if is_load(*member) {
+                Some(self.load_from_runtime(*member, member.ty(), member.operand(0), site))
+            } else {
+                let (value, pointer) = (member.operand(0), member.operand(1));
+                self.store_by_runtime(*member, value, pointer, site, self.manner(*member));
+                None
+            });
+        }
+        // All joins first: the members may have computations between them by now.
+        for (member, result) in members.iter().zip(results) {
+            self.join(first, *member, result, rare, usual);
+        }
+        members.iter().for_each(|member| member.move_before(usual));
+    }
+
+    fn plain_site(&mut self, access: Value) -> Value {
+        let (kind, ty) = if access.opcode() == Opcode::LLVMLoad {
+            (kind::LOAD, access.ty())
+        } else {
+            (self.manner(access).kind(), access.operand(0).ty())
+        };
+        let size = self.module.store_size(ty);
+        self.sites.of(access, What { kind, size, ..What::default() })
     }
 
     /// A load, or an intrinsic that is one.
@@ -41,7 +88,7 @@ impl Instrumenter<'_> {
     fn load_from_runtime(&mut self, at: Value, ty: Type, pointer: Value, site: Value) -> Value {
         if let Some(bytes) = self.register_size(ty) {
             let bits = self.runtime.call(&self.builder, &format!("load{bytes}"), &[pointer, site]);
-            return self.from_bits(bits, ty);
+            return self.value_of_bits(bits, ty);
         }
         let bytes = self.module.store_size(ty);
         let scratch = self.scratch(Purpose::Value, self.module.alloc_size(ty), at);
@@ -53,21 +100,40 @@ impl Instrumenter<'_> {
     pub(crate) fn store(&mut self, store: Value) {
         let (value, pointer) = (store.operand(0), store.operand(1));
         let flags = Self::access_flags(store);
+        self.store_to(store, value, pointer, flags, self.manner(store));
+    }
+
+    fn manner(&self, store: Value) -> Manner {
         let exchange = store.ordering() == Ordering::LLVMAtomicOrderingSequentiallyConsistent
             && !store.is_single_thread();
-        let manner = if exchange {
+        if exchange {
             Manner::Exchange
-        } else if store.has_metadata("nontemporal") && self.is_stored_non_temporally(value) {
+        } else if store.has_metadata("nontemporal") && self.is_stored_non_temporally(store.operand(0)) {
             Manner::NonTemporal
         } else {
             Manner::Plain
-        };
-        self.store_to(store, value, pointer, flags, manner);
+        }
     }
 
     /// `movdiri`, which is ordered as little as a non-temporal store.
     pub(crate) fn direct_store(&mut self, call: Value) {
         self.store_to(call, call.operand(1), call.operand(0), 0, Manner::NonTemporal);
+    }
+
+    /// `movdir64b`: reads a line from anywhere and stores it non-temporally.
+    pub(crate) fn direct_store_line(&mut self, call: Value) {
+        let (to, from) = (call.operand(0), call.operand(1));
+        self.unknown_if_pm(call, &[from], "movdir64b from PM", true);
+        if self.is_volatile_memory(to) {
+            return;
+        }
+        let site = self.sites.of(call, What { kind: kind::NT_STORE, size: 64, ..What::default() });
+        let pm = self.is_pm(to, call);
+        self.divert(call, pm, |this| {
+            let bytes = this.module.i64.number(64);
+            this.runtime.call(&this.builder, "nt_store_n", &[to, from, bytes, site]);
+            None
+        });
     }
 
     fn store_to(&mut self, store: Value, value: Value, pointer: Value, flags: u32, manner: Manner) {
@@ -78,13 +144,8 @@ impl Instrumenter<'_> {
             }
             return;
         }
-        let kind = match manner {
-            Manner::Plain => kind::STORE,
-            Manner::NonTemporal => kind::NT_STORE,
-            Manner::Exchange => kind::RMW,
-        };
         let size = self.module.store_size(value.ty());
-        let site = self.sites.of(store, What { kind, flags, size, text: None });
+        let site = self.sites.of(store, What { kind: manner.kind(), flags, size, text: None });
         let pm = self.is_pm(pointer, store);
         let usual = self.divert(store, pm, |this| {
             this.store_by_runtime(store, value, pointer, site, manner);
@@ -183,7 +244,7 @@ impl Instrumenter<'_> {
                 let bits = this.to_bits(operand);
                 let arguments = [pointer, i32.number(bytes), operation, bits, site];
                 let old = this.runtime.call(&this.builder, "rmw", &arguments);
-                return Some(this.from_bits(old, ty));
+                return Some(this.value_of_bits(old, ty));
             }
             let operand = this.spill(Purpose::Value, operand, instruction);
             let old = this.scratch(Purpose::Expected, 16, instruction);
@@ -214,7 +275,7 @@ impl Instrumenter<'_> {
                 let desired = this.to_bits(desired);
                 let arguments = [pointer, i32.number(bytes), expected, desired, site];
                 let old = this.runtime.call(&this.builder, "cas", &arguments);
-                (this.from_bits(old, ty), this.builder.equal(old, expected))
+                (this.value_of_bits(old, ty), this.builder.equal(old, expected))
             } else {
                 let expected = this.spill(Purpose::Expected, expected, instruction);
                 let desired = this.spill(Purpose::Value, desired, instruction);

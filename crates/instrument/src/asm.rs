@@ -90,7 +90,12 @@ pub(crate) fn operands(constraints: &str) -> Vec<Operand> {
     let mut all = Vec::new();
     let mut arguments = 0;
     for constraint in constraints.split(',') {
-        if constraint.starts_with('~') || constraint.starts_with('!') || constraint.is_empty() {
+        if constraint.starts_with('~') || constraint.is_empty() {
+            continue;
+        }
+        if constraint.starts_with('!') {
+            // A label to jump to: counted, but no argument.
+            all.push(Operand { memory: false, output: true, tied: None, register: None, argument: None });
             continue;
         }
         let output = constraint.starts_with('=');
@@ -909,7 +914,7 @@ mod tests {
     fn stores_through_registers() {
         let summary = att("movnti $0,($1)", "r,r,~{memory}", &[Some(8), Some(8)]).unwrap();
         let nt = Access { address: register(1, 0), bytes: Some(8), flags: WRITE | NONTEMPORAL };
-        assert_eq!(summary.accesses, [nt.clone()]);
+        assert_eq!(summary.accesses, [nt]);
         assert_eq!(intel("movnti [${0:q}], ${1:q}", "r,r", &[Some(8); 2]).unwrap().accesses.len(), 1);
         let summary = intel("mov ${0:k}, [${1:q} + 8]", "=&r,r", &[Some(4), Some(8)]).unwrap();
         let load = Access { address: register(1, 8), bytes: Some(4), flags: READ };

@@ -28,7 +28,7 @@
 use crashproof_abi::PM_SECTION;
 
 use crate::raw::{Builder, Linkage, Location, Module, Opcode, Type, TypeKind, Value};
-use crate::warn;
+use crate::warn::{self, Warnings};
 
 const PREPARED: &str = "crashproof.prepared";
 
@@ -82,7 +82,9 @@ impl Rewriter<'_> {
             }
             if global.is_thread_local() {
                 let place = Location { file: self.module.source_file(), ..Location::default() };
-                warn::warn(&place, &format!("thread-local `{}` is not persistent", global.name()));
+                let mut warnings = Warnings::default();
+                warnings.add(&place, &format!("thread-local `{}` is not persistent", global.name()));
+                warnings.print();
                 global.set_section("");
                 continue;
             }

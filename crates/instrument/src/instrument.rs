@@ -4,11 +4,13 @@
 use crashproof_abi::{FLAG_ATOMIC, FLAG_VOLATILE, PM_SHIFT, PM_WINDOW, VERSION, kind};
 use rustc_hash::FxHashMap;
 
+use crate::asm;
+use crate::groups::Unit;
 use crate::provenance;
 use crate::raw::{Builder, CallClass, Linkage, Module, Opcode, Ordering, RmwOp, Type, TypeKind, Value};
 use crate::runtime::Runtime;
 use crate::sites::{Sites, What};
-use crate::{asm, warn};
+use crate::warn::{self, Warnings};
 
 const INSTRUMENTED: &str = "crashproof.instrumented";
 
@@ -21,6 +23,7 @@ pub(crate) struct Instrumenter<'m> {
     pub(crate) builder: Builder,
     pub(crate) runtime: Runtime<'m>,
     pub(crate) sites: Sites<'m>,
+    warnings: Warnings,
     /// Per function: pointers and their upper bits, computed where the pointer is made.
     windows: FxHashMap<Value, Value>,
     /// Per function: stack memory by purpose and size.
@@ -50,6 +53,7 @@ pub(crate) fn run(module: &Module) {
         builder: module.builder(),
         runtime: Runtime::new(module),
         sites: Sites::new(module),
+        warnings: Warnings::default(),
         windows: FxHashMap::default(),
         scratch: FxHashMap::default(),
     };
@@ -57,6 +61,7 @@ pub(crate) fn run(module: &Module) {
     for function in module.functions() {
         instrumenter.function(function);
     }
+    instrumenter.warnings.print();
     module.forget_memory_attributes();
     instrumenter.register();
 }
@@ -78,8 +83,11 @@ impl Instrumenter<'_> {
         self.expand_read_modify_write(function);
         for block in function.blocks() {
             // Backwards: each split moves the rest of the block, and going this way it moves it once.
-            for instruction in block.instructions().into_iter().rev() {
-                self.instruction(instruction);
+            for unit in self.units(block).into_iter().rev() {
+                match unit {
+                    Unit::Single(instruction) => self.instruction(instruction),
+                    Unit::Group(members) => self.group(&members),
+                }
             }
         }
     }
@@ -128,7 +136,7 @@ impl Instrumenter<'_> {
         let text = "naked function";
         self.sites.of(first, What { kind: kind::UNKNOWN, text: Some(text), ..What::default() });
         let place = self.sites.location(first);
-        warn::warn(&place, "a naked function is not instrumented; what it does to PM is not seen");
+        self.warnings.add(&place, "a naked function is not instrumented; what it does to PM is not seen");
     }
 
     fn file_scope_assembly(&mut self) {
@@ -136,7 +144,8 @@ impl Instrumenter<'_> {
             let text = "assembly at file scope";
             self.sites.of_file(What { kind: kind::UNKNOWN, text: Some(text), ..What::default() });
             let place = crate::raw::Location { file: self.module.source_file(), ..Default::default() };
-            warn::warn(&place, "assembly at file scope is not instrumented; what it does to PM is not seen");
+            let message = "assembly at file scope is not instrumented; what it does to PM is not seen";
+            self.warnings.add(&place, message);
         }
     }
 
@@ -205,16 +214,28 @@ impl Instrumenter<'_> {
         self.builder.before(rare);
         self.builder.locate(instruction.debug_location());
         let from_runtime = slow(self);
-        let rare_block = rare.block();
-        if let Some(value) = from_runtime.filter(|_| instruction.has_uses()) {
-            self.builder.before(instruction);
-            let phi = self.builder.phi(instruction.ty());
-            instruction.replace_uses_with(phi);
-            phi.add_incoming(value, rare_block);
-            phi.add_incoming(instruction, usual.block());
-        }
+        self.join(instruction, instruction, from_runtime, rare, usual);
         instruction.move_before(usual);
         usual
+    }
+
+    /// Joins the result of an instruction, about to move to the usual arm of a split, with that of the
+    /// other arm. `place` is where the arms meet.
+    pub(crate) fn join(
+        &self,
+        place: Value,
+        instruction: Value,
+        other: Option<Value>,
+        rare: Value,
+        usual: Value,
+    ) {
+        if let Some(value) = other.filter(|_| instruction.has_uses()) {
+            self.builder.before(place);
+            let phi = self.builder.phi(instruction.ty());
+            instruction.replace_uses_with(phi);
+            phi.add_incoming(value, rare.block());
+            phi.add_incoming(instruction, usual.block());
+        }
     }
 
     /// Flags of a site that come from the source language.
@@ -269,7 +290,7 @@ impl Instrumenter<'_> {
     }
 
     /// The inverse of [`Self::to_bits`].
-    pub(crate) fn from_bits(&self, bits: Value, ty: Type) -> Value {
+    pub(crate) fn value_of_bits(&self, bits: Value, ty: Type) -> Value {
         if ty.is_pointer() {
             return self.builder.int_to_ptr(bits, ty);
         }
@@ -289,6 +310,6 @@ impl Instrumenter<'_> {
     /// A warning about an instruction.
     pub(crate) fn warn(&mut self, instruction: Value, message: &str) {
         let place = self.sites.location(instruction);
-        warn::warn(&place, message);
+        self.warnings.add(&place, message);
     }
 }

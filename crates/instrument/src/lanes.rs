@@ -54,6 +54,35 @@ impl Instrumenter<'_> {
         self.builder.less_signed(mask, mask.ty().null())
     }
 
+    /// AVX2's gathers: a base, a vector of indices and a scale; the mask is the sign of each lane.
+    pub(crate) fn gather_indexed(&mut self, call: Value) {
+        let (otherwise, base, indices) = (call.operand(0), call.operand(1), call.operand(2));
+        let (mask, scale) = (call.operand(3), call.operand(4));
+        let (i64, count) = (self.module.i64, call.ty().lanes());
+        if indices.ty().lanes() < count || mask.ty().lanes() != count {
+            self.unknown_if_pm(call, &[base], "gather with more lanes than indices", false);
+            return;
+        }
+        let lane_bits = self.module.bits(mask.ty().element()) as u32;
+        self.builder.before(call);
+        self.builder.locate(call.debug_location());
+        let signs = self.builder.bit_cast(mask, self.module.int(lane_bits).vector_of(count));
+        let enabled = self.builder.less_signed(signs, signs.ty().null());
+        let start = self.builder.ptr_to_int(base, i64);
+        let scale = i64.number(scale.as_number().unwrap_or(1));
+        let mut addresses = i64.vector_of(count).null();
+        for lane in 0..count {
+            let lane = self.module.i32.number(lane.into());
+            let index = self.builder.extract_lane(indices, lane);
+            let index = self.builder.sign_extend(index, i64);
+            let distance = self.builder.multiply(index, scale);
+            let address = self.builder.add(start, distance);
+            addresses = self.builder.insert_lane(addresses, address, lane);
+        }
+        let pointers = self.builder.int_to_ptr(addresses, self.module.ptr.vector_of(count));
+        self.gather(call, Lanes::Scattered(pointers), enabled, otherwise);
+    }
+
     fn lanes_in_pm(
         &mut self,
         call: Value,

@@ -105,6 +105,7 @@ impl Instrumenter<'_> {
             }
             "llvm.x86.sse3.ldu.dq" | "llvm.x86.avx.ldu.dq.256" => self.load_from(call, call.operand(0), 0),
             "llvm.x86.directstore32" | "llvm.x86.directstore64" => self.direct_store(call),
+            "llvm.x86.movdir64b" => self.direct_store_line(call),
             _ if starts(&["llvm.x86.movrs", "llvm.x86.avx10.vmovrs"]) => {
                 self.load_from(call, call.operand(0), 0);
             }
@@ -122,6 +123,7 @@ impl Instrumenter<'_> {
                 let lanes = Lanes::Contiguous(call.operand(0));
                 self.scatter(call, call.operand(2), lanes, mask);
             }
+            _ if starts(&["llvm.x86.avx2.gather."]) => self.gather_indexed(call),
             // Nobody keeps a va_list in PM, so this is checked but not worth a warning.
             _ if starts(&["llvm.va_"]) => self.other_intrinsic(call, &name, true),
             _ if starts(&HARMLESS) => {}

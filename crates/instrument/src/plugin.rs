@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_void};
 use llvm_sys::prelude::LLVMModuleRef;
 
 use crate::raw::Module;
-use crate::{globals, instrument};
+use crate::{globals, instrument, library};
 
 /// `llvm::PassPluginLibraryInfo` of LLVM 22.
 #[repr(C)]
@@ -38,12 +38,15 @@ extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
     }
 }
 
-/// Start of the pipeline.
+/// Start of the pipeline. `unoptimised`: nothing but mandatory inlining will follow.
 #[unsafe(no_mangle)]
-extern "C" fn crashproof_prepare_module(raw: LLVMModuleRef) {
+extern "C" fn crashproof_prepare_module(raw: LLVMModuleRef, unoptimised: bool) {
     // The pass manager keeps the module alive during the pass.
     let module = unsafe { Module::new(raw) };
     globals::replace(&module);
+    if unoptimised {
+        library::inline_small_functions(&module);
+    }
 }
 
 /// End of the pipeline.

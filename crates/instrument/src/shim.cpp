@@ -25,14 +25,16 @@
 using namespace llvm;
 
 // Implemented in Rust.
-extern "C" void crashproof_prepare_module(LLVMModuleRef);
+extern "C" void crashproof_prepare_module(LLVMModuleRef, bool unoptimised);
 extern "C" void crashproof_instrument_module(LLVMModuleRef);
 
 namespace {
 
 struct PreparePass : PassInfoMixin<PreparePass> {
+  bool Unoptimised;
+  explicit PreparePass(bool Unoptimised) : Unoptimised(Unoptimised) {}
   PreservedAnalyses run(Module &M, ModuleAnalysisManager &) {
-    crashproof_prepare_module(wrap(&M));
+    crashproof_prepare_module(wrap(&M), Unoptimised);
     return PreservedAnalyses::none();
   }
   static bool isRequired() { return true; }
@@ -41,7 +43,7 @@ struct PreparePass : PassInfoMixin<PreparePass> {
 struct InstrumentPass : PassInfoMixin<InstrumentPass> {
   PreservedAnalyses run(Module &M, ModuleAnalysisManager &) {
     // Both are idempotent, so a pipeline without a start (link-time optimisation) is covered too.
-    crashproof_prepare_module(wrap(&M));
+    crashproof_prepare_module(wrap(&M), false);
     crashproof_instrument_module(wrap(&M));
     return PreservedAnalyses::none();
   }
@@ -50,7 +52,9 @@ struct InstrumentPass : PassInfoMixin<InstrumentPass> {
 
 void registerCallbacks(PassBuilder &PB) {
   PB.registerPipelineStartEPCallback(
-      [](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(PreparePass()); });
+      [](ModulePassManager &MPM, OptimizationLevel Level) {
+        MPM.addPass(PreparePass(Level == OptimizationLevel::O0));
+      });
   PB.registerOptimizerLastEPCallback(
       [](ModulePassManager &MPM, OptimizationLevel, ThinOrFullLTOPhase Phase) {
         // Before a link-time phase the optimiser is not done yet.
@@ -61,9 +65,12 @@ void registerCallbacks(PassBuilder &PB) {
       [](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(InstrumentPass()); });
   PB.registerPipelineParsingCallback(
       [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
-        if (Name != "crashproof")
+        if (Name == "crashproof-prepare")
+          MPM.addPass(PreparePass(true));
+        else if (Name == "crashproof")
+          MPM.addPass(InstrumentPass());
+        else
           return false;
-        MPM.addPass(InstrumentPass());
         return true;
       });
 }
@@ -77,6 +84,10 @@ struct CpLocation {
   unsigned line, column;
   const char *file;
   size_t file_len;
+  // Only if the file is relative to another directory than the compiler ran in: clang splits absolute
+  // names where they leave that directory.
+  const char *directory;
+  size_t directory_len;
   const char *function;
   size_t function_len;
   LLVMMetadataRef inlined_at;
@@ -84,15 +95,25 @@ struct CpLocation {
 
 void cp_register_callbacks(void *PB) { registerCallbacks(*static_cast<PassBuilder *>(PB)); }
 
+static void setFile(CpLocation *Out, const DIScope *Scope, const DISubprogram *SP) {
+  StringRef File = Scope->getFilename();
+  Out->file = File.data();
+  Out->file_len = File.size();
+  const DICompileUnit *Unit = SP ? SP->getUnit() : nullptr;
+  StringRef Directory = Scope->getDirectory();
+  if (Unit && Unit->getDirectory() == Directory)
+    Directory = StringRef();
+  Out->directory = Directory.data();
+  Out->directory_len = Directory.size();
+}
+
 bool cp_location(LLVMMetadataRef MD, CpLocation *Out) {
   auto *Loc = dyn_cast_or_null<DILocation>(unwrap<Metadata>(MD));
   if (!Loc)
     return false;
   Out->line = Loc->getLine();
   Out->column = Loc->getColumn();
-  StringRef File = Loc->getFilename();
-  Out->file = File.data();
-  Out->file_len = File.size();
+  setFile(Out, Loc->getScope(), Loc->getScope()->getSubprogram());
   StringRef Name;
   if (auto *SP = Loc->getScope()->getSubprogram()) {
     Name = SP->getLinkageName();
@@ -112,9 +133,7 @@ bool cp_function_location(LLVMValueRef V, CpLocation *Out) {
     return false;
   *Out = CpLocation();
   Out->line = SP->getLine();
-  StringRef File = SP->getFilename();
-  Out->file = File.data();
-  Out->file_len = File.size();
+  setFile(Out, SP, SP);
   StringRef Name = SP->getLinkageName().empty() ? SP->getName() : SP->getLinkageName();
   Out->function = Name.data();
   Out->function_len = Name.size();
@@ -254,6 +273,13 @@ unsigned cp_call_class(LLVMValueRef V) {
 bool cp_touches_memory(LLVMValueRef V) {
   auto *Call = cast<CallBase>(unwrap(V));
   return Call->mayReadOrWriteMemory() && !Call->onlyAccessesInaccessibleMemory();
+}
+
+// A call that only computes, and always returns.
+bool cp_free_of_effects(LLVMValueRef V) {
+  auto *Call = cast<CallBase>(unwrap(V));
+  return Call->doesNotAccessMemory() && Call->doesNotThrow() && Call->willReturn() &&
+         !Call->hasFnAttr(Attribute::Convergent);
 }
 
 } // extern "C"

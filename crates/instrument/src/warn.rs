@@ -3,18 +3,31 @@
 //! They go to standard error in the form compilers use, not through LLVM's diagnostics: clang would turn
 //! those into errors under `-Werror`, and what crashproof does not understand is no reason to stop a build.
 
+use std::collections::BTreeSet;
+
 use crate::raw::Location;
 
-/// Prints a warning.
-pub(crate) fn warn(place: &Location, message: &str) {
-    let Location { line, column, file, function } = place;
-    let place = match (line, column) {
-        (0, _) => file.clone(),
-        (line, 0) => format!("{file}:{line}"),
-        (line, column) => format!("{file}:{line}:{column}"),
-    };
-    let within = if function.is_empty() { String::new() } else { format!(" (in {function})") };
-    eprintln!("{place}: warning: crashproof: {message}{within}");
+/// Warnings of a module, printed in the order of the source.
+#[derive(Default)]
+pub(crate) struct Warnings(BTreeSet<(String, u32, u32, String)>);
+
+impl Warnings {
+    pub(crate) fn add(&mut self, place: &Location, message: &str) {
+        let Location { line, column, file, function } = place;
+        let within = if function.is_empty() { String::new() } else { format!(" (in {function})") };
+        self.0.insert((file.clone(), *line, *column, format!("{message}{within}")));
+    }
+
+    pub(crate) fn print(&self) {
+        for (file, line, column, message) in &self.0 {
+            let place = match (line, column) {
+                (0, _) => file.clone(),
+                (line, 0) => format!("{file}:{line}"),
+                (line, column) => format!("{file}:{line}:{column}"),
+            };
+            eprintln!("{place}: warning: crashproof: {message}");
+        }
+    }
 }
 
 /// Prints an error and ends the compiler.

@@ -173,8 +173,8 @@ pub struct Chapter {
     pub steps: Vec<Step>,
     /// For each line, after how many of `steps` it was last written back.
     pub written_back: Vec<usize>,
-    /// What persistent memory held after the crash, by location.
-    pub outcome: Vec<i64>,
+    /// What persistent memory held after the crash, by location; none where the engine left it open.
+    pub outcome: Vec<Option<i64>>,
 }
 
 /// Something that took effect.

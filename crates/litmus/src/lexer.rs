@@ -67,7 +67,10 @@ pub(crate) fn lex(source: &str) -> Result<Vec<(Token<'_>, Span)>, Error> {
             return Ok(tokens);
         };
         let run = |accept: fn(char) -> bool| rest.find(|c| !accept(c)).unwrap_or(rest.len());
-        let (length, token) = if first.is_whitespace() {
+        // Some editors begin a file with a byte order mark.
+        let (length, token) = if at == 0 && first == '\u{feff}' {
+            (first.len_utf8(), None)
+        } else if first.is_whitespace() {
             (run(char::is_whitespace), None)
         } else if first == '#' || rest.starts_with("//") {
             (rest.find('\n').unwrap_or(rest.len()), None)
@@ -85,6 +88,10 @@ pub(crate) fn lex(source: &str) -> Result<Vec<(Token<'_>, Span)>, Error> {
             (symbol.len(), Some(Token::Symbol(symbol)))
         } else {
             let span = Span { start: at, end: at + first.len_utf8() };
+            if rest.starts_with("/*") {
+                let error = Error::new(span, "unexpected character '/'", "not part of the language");
+                return Err(error.help("comments begin with `//` or `#` and end with the line"));
+            }
             return Err(Error::new(
                 span,
                 format!("unexpected character {first:?}"),

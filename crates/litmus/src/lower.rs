@@ -99,7 +99,10 @@ fn not_declared(name: &Name) -> Error {
 fn lower_query(source: &str, names: &Names, query: &syntax::Query) -> Result<Query, Error> {
     let condition = expression(&query.condition, &mut |name, span| match names.get(name) {
         Some(id) => Ok(id.0),
-        None => Err(not_declared(&Name { text: name.into(), span })),
+        None => {
+            Err(Error::new(span, format!("`{name}` is not a location"), "not declared in any `line` block")
+                .help("queries are about locations; registers do not survive a crash"))
+        }
     })?;
     let text = query.span.text(source).split_whitespace().collect::<Vec<_>>().join(" ");
     Ok(Query { kind: query.kind, text, condition, span: query.span })

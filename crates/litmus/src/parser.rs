@@ -258,6 +258,13 @@ impl<'a> Parser<'a> {
             "cas" | "faa" | "xchg" => self.rmw(None)?,
             _ => {
                 let target = self.name("a statement or `}`")?;
+                if matches!(self.peek(), Token::Word(_)) {
+                    let message = format!("there is no instruction called `{}`", target.text);
+                    return Err(Error::new(target.span, message, "not an instruction").help(
+                        "instructions: clflush, clflushopt, clwb, sfence, mfence, movnt, cas, faa, xchg; \
+                         stores and loads are `location = value` and `register = location`",
+                    ));
+                }
                 self.expect("=", "after the name")?;
                 if matches!(self.peek(), Token::Word("cas" | "faa" | "xchg")) {
                     self.rmw(Some(target))?

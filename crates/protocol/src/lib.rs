@@ -71,6 +71,10 @@ impl Region {
     }
 }
 
+/// Asking how many crashes there were is recorded as a first read of this address: recovery's behaviour may
+/// depend on it.
+pub const CRASHES_ADDRESS: u64 = 0;
+
 /// Bytes of address space for the trace.
 pub const TRACE_BYTES: u64 = 64 << 30;
 /// Bytes of address space for the control block and patches.
@@ -243,14 +247,32 @@ pub struct Control {
     pub sites_bytes: u64,
     /// Out: threads that were created.
     pub threads: u32,
+    /// How the schedule is made from the seed; see [`schedule`].
+    pub strategy: u32,
+    /// Places where threads might have been switched in the run of seed 0, so that a seed can spread its
+    /// switches over the run; 0 if not known.
+    pub expected_points: u64,
+    /// Out: places where threads might have been switched.
+    pub points: u64,
     /// Out: whether the child ended on its own, as far as a process can tell; else it became another program.
-    pub ended: u32,
+    pub ended: u64,
     /// Bytes of address space a child may add; 0 for any.
     pub max_memory: u64,
     /// Files of the table that do not exist at the crash although they are on disk: a bit each.
     pub files_absent: u64,
     /// Ends of the heap's size classes at the crash; 0 for those that are empty.
     pub heap_ends: [u64; HEAP_CLASSES],
+}
+
+/// Values of [`Control::strategy`].
+pub mod schedule {
+    /// A thread runs until it waits or spins; then the next one in order of creation. Stores take effect at
+    /// once. Seed 0 always means this.
+    pub const ROUND_ROBIN: u32 = 0;
+    /// Switches at random.
+    pub const RANDOM: u32 = 1;
+    /// Random priorities, and a few moments at which they change.
+    pub const PCT: u32 = 2;
 }
 
 /// Size classes of the heap. Each has the same part of [`HEAP`], so an address tells its size.
@@ -281,9 +303,17 @@ pub mod reason {
     /// A file outgrew its place.
     pub const FILE_GREW: u64 = 7;
 
-    /// As a sentence.
-    pub fn text(reason: u64) -> &'static str {
-        match reason {
+    /// `pthread_cancel`, or asynchronous cancellation.
+    pub const CANCEL: u64 = 8;
+    /// A futex operation that the scheduler does not know.
+    pub const FUTEX: u64 = 9;
+    /// Threads that began before `main` and do not exist in the children.
+    pub const EARLY_THREADS: u64 = 10;
+
+    /// As a sentence; none if the site says it.
+    pub fn text(reason: u64) -> Option<&'static str> {
+        Some(match reason {
+            SITE => return None,
             FORK => "it forked; what the child does to persistent memory is not followed",
             EXEC => "it executed another program, which is not followed",
             PRIVATE_MAPPING => "it mapped a file on the PM path privately (MAP_PRIVATE)",
@@ -291,8 +321,11 @@ pub mod reason {
             TOO_MANY_FILES => "it opened too many files on the PM path, or one with a very long name",
             RENAMED => "it renamed a file on the PM path",
             FILE_GREW => "it mapped far more of a file than at first",
+            CANCEL => "pthread_cancel: only threads that wait can be cancelled under the checker",
+            FUTEX => "a futex operation other than wait, wake and requeue",
+            EARLY_THREADS => "threads were created before main",
             _ => "something that is not understood ran",
-        }
+        })
     }
 }
 

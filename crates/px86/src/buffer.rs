@@ -54,6 +54,11 @@ impl StoreBuffer {
         self.entries.is_empty()
     }
 
+    /// How many instructions wait.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The waiting instructions, oldest first.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter()

@@ -18,7 +18,7 @@ struct Object<'a> {
 struct Bounds<'a> {
     /// Why the verdict does not cover everything; empty if it does, for this run of the program.
     incomplete: &'a [String],
-    crashes: u32,
+    crashes: usize,
     schedules: u32,
 }
 
@@ -74,7 +74,11 @@ pub fn object(report: &Report) -> String {
         version: env!("CARGO_PKG_VERSION"),
         command: "check",
         verdict,
-        bounds: Bounds { incomplete: &report.unknown, crashes: 1, schedules: 1 },
+        bounds: Bounds {
+            incomplete: &report.unknown,
+            crashes: report.crashes,
+            schedules: statistics.schedules,
+        },
         stats: Statistics {
             events: statistics.events,
             failure_points: statistics.failure_points,
@@ -133,12 +137,19 @@ fn waste(waste: &Waste) -> FindingObject<'_> {
 }
 
 pub(crate) fn finding_rule(finding: &Finding) -> &'static str {
-    if finding.lost > 0 { "recovery-fails" } else { "recovery-fails-nothing-lost" }
+    match finding.lost {
+        _ if finding.crashes == 0 => "fails-under-schedule",
+        0 => "recovery-fails-nothing-lost",
+        _ => "recovery-fails",
+    }
 }
 
 pub(crate) fn finding_message(finding: &Finding) -> String {
     let how = finding.failure.describe();
     match finding.lost {
+        _ if finding.crashes == 0 => {
+            format!("the program {how} without any crash if its threads run in another order")
+        }
         0 => format!("recovery {how} after a crash here, although nothing stored so far is lost"),
         1 => format!("recovery {how} if this store is lost"),
         more => format!("recovery {how} if this store and {} more are lost", more - 1),

@@ -54,7 +54,11 @@ fn finding(text: &mut String, finding: &Finding) {
         story(text, finding);
         return;
     };
-    let label = if finding.lost == 0 { "crash here" } else { "lost" };
+    let label = match finding.lost {
+        _ if finding.crashes == 0 => "the last that was stored",
+        0 => "crash here",
+        _ => "lost",
+    };
     let mut snippet = Snippet::source(source)
         .path(&place.file)
         .annotation(AnnotationKind::Primary.span(primary.clone()).label(label));
@@ -69,11 +73,11 @@ fn finding(text: &mut String, finding: &Finding) {
         if related.place.file != place.file {
             continue;
         }
-        if let Some(span) = span(source, &related.place) {
-            if !marked.contains(&span) {
-                snippet = snippet.annotation(AnnotationKind::Context.span(span.clone()).label(label));
-                marked.push(span);
-            }
+        if let Some(span) = span(source, &related.place)
+            && !marked.contains(&span)
+        {
+            snippet = snippet.annotation(AnnotationKind::Context.span(span.clone()).label(label));
+            marked.push(span);
         }
     }
     let group =
@@ -123,28 +127,35 @@ fn verdict(text: &mut String, report: &Report) {
         (1, _) => paint(BAD, "1 error"),
         (many, _) => paint(BAD, format!("{many} errors")),
     };
+    let row = match report.crashes {
+        1 => "one crash a run".to_owned(),
+        more => format!("up to {more} crashes in a row"),
+    };
     let _ = writeln!(
         text,
-        "{verdict}: one run of {} PM events, crashed at {} places, one crash each",
-        figures.events, figures.failure_points
+        "{verdict}: {} of {} PM events, crashed at {}, {row}",
+        match figures.schedules {
+            0 | 1 => "one run".into(),
+            many => format!("{many} schedules"),
+        },
+        figures.events,
+        counted(figures.failure_points, "place")
     );
     for reason in &report.unknown {
         let _ = writeln!(text, "  {} not covered: {reason}", paint(UNSURE, "!"));
     }
-    let seconds = figures.recording + figures.exploring;
-    let _ = writeln!(
-        text,
-        "  {}",
-        paint(
-            FAINT,
-            format!(
-                "{} recoveries run, {} saved, {} behaviours; an eager checker: {}; {:.2} s",
-                figures.recoveries,
-                figures.recoveries_saved,
-                figures.behaviours,
-                figures.eager_states,
-                seconds.as_secs_f64()
-            )
-        )
+    let mut line = format!(
+        "{} recoveries run, {} saved, {} behaviours; an eager checker: {}",
+        figures.recoveries, figures.recoveries_saved, figures.behaviours, figures.eager_states,
     );
+    let seconds = (figures.recording + figures.exploring).as_secs_f64();
+    // Nobody wonders about less than a second.
+    if seconds >= 1.0 {
+        let _ = write!(line, "; {seconds:.1} s");
+    }
+    let _ = writeln!(text, "  {}", paint(FAINT, line));
+}
+
+fn counted(number: u64, what: &str) -> String {
+    if number == 1 { format!("one {what}") } else { format!("{number} {what}s") }
 }

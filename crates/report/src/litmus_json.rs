@@ -85,6 +85,7 @@ struct ExecutionObject<'a> {
     steps: Vec<StepObject<'a>>,
     /// For each line, after how many of the steps it was last written back.
     written_back: &'a [usize],
+    /// What is known of it.
     outcome: State<'a>,
 }
 
@@ -233,7 +234,13 @@ impl<'a> View<'a> {
             recovery: chapter.recovery,
             steps: chapter.steps.iter().map(|step| self.step(step, chapter.recovery)).collect(),
             written_back: &chapter.written_back,
-            outcome: self.state(&chapter.outcome),
+            outcome: self
+                .test
+                .locations
+                .iter()
+                .zip(&chapter.outcome)
+                .filter_map(|(location, value)| Some((location.name.as_str(), (*value)?)))
+                .collect(),
         }
     }
 

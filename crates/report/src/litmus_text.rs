@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use crashproof_litmus::answer::{
     Answer, Assertions, Chapter, Effect, InstructionRef, Step, Story, Verdict, Witness,
 };
-use crashproof_litmus::{LocId, QueryKind, Test};
+use crashproof_litmus::{LocId, Op, QueryKind, Test};
 
 use crate::grid::{Align, Grid};
 use crate::style::{BAD, FAINT, GOOD, STRONG, UNSURE, mark, paint};
@@ -27,6 +27,9 @@ pub enum Detail {
 
 /// Outcomes shown before the table is cut.
 const OUTCOMES_SHOWN: usize = 16;
+
+/// Locations that a table of outcomes has room for.
+const COLUMNS: usize = 14;
 
 /// The answer about one test.
 pub fn test(file: &str, test: &Test, answer: &Answer, detail: Detail) -> String {
@@ -56,12 +59,27 @@ impl View<'_> {
         let plural = if count == 1 { "" } else { "s" };
         let _ = writeln!(text, "  {at_least}{count} outcome{plural} of a crash");
         let order = self.test.locations_by_name();
-        let mut grid = Grid::default();
-        grid.row(order.iter().map(|&id| paint(STRONG, self.name(id))));
-        for state in answer.states.iter().take(self.shown()) {
-            grid.row(order.iter().map(|id| state[usize::from(id.0)].to_string()));
+        if order.is_empty() {
+            return;
         }
-        text.push_str(&grid.lines(4, "  ", Align::Right));
+        let cell = |id: &LocId, state: &[i64]| state[usize::from(id.0)];
+        let mut grid = Grid::default();
+        if order.len() <= COLUMNS {
+            grid.row(order.iter().map(|&id| paint(STRONG, self.name(id))));
+            for state in answer.states.iter().take(self.shown()) {
+                grid.row(order.iter().map(|id| cell(id, state).to_string()));
+            }
+            text.push_str(&grid.lines(4, "  ", Align::Right));
+        } else {
+            // Too wide for a table: only what is not as at the start.
+            for state in answer.states.iter().take(self.shown()) {
+                let changed = order.iter().filter(|id| cell(id, state) != self.test.location(**id).init);
+                let cells: Vec<String> =
+                    changed.map(|id| format!("{}={}", self.name(*id), cell(id, state))).collect();
+                grid.row([if cells.is_empty() { "as at the start".into() } else { cells.join(" ") }]);
+            }
+            text.push_str(&grid.lines(4, "", Align::Left));
+        }
         if count > self.shown() {
             let _ = writeln!(text, "    {}", paint(FAINT, format!("… and {} more", count - self.shown())));
         }
@@ -150,13 +168,13 @@ impl View<'_> {
 
     fn statistics(&self, text: &mut String, answer: &Answer) {
         let figures = &answer.statistics;
-        let mut line =
-            format!("{}: {} machine states", answer.engine, grouped(&figures.explored.to_string()));
+        let mut line = format!("{}: {}", answer.engine, counted(figures.explored, "machine state"));
         if figures.failure_points > 0 {
-            let _ = write!(line, ", {} failure points", grouped(&figures.failure_points.to_string()));
+            let _ = write!(line, ", {}", counted(figures.failure_points, "failure point"));
         }
         if figures.recoveries > 0 {
-            let _ = write!(line, ", {} recoveries", grouped(&figures.recoveries.to_string()));
+            let recoveries = if figures.recoveries == 1 { "recovery" } else { "recoveries" };
+            let _ = write!(line, ", {} {recoveries}", grouped(&figures.recoveries.to_string()));
         }
         if let Some(eager) = &figures.eager_states {
             let _ = write!(line, " (an eager checker: {})", grouped(eager));
@@ -240,7 +258,7 @@ impl<'a> Lanes<'a> {
                     }
                     Effect::Cached(value) | Effect::Exchanged(_, Some(value)) => stored(line, value),
                     Effect::Exchanged(old, None) => paint(FAINT, format!("{} reads {old}", at.name)),
-                    Effect::Flushed => paint(FAINT, "write-back"),
+                    Effect::Flushed => flushed(&instruction.op),
                     Effect::Fenced | Effect::Failed => String::new(),
                 };
                 (line, text)
@@ -259,7 +277,7 @@ impl<'a> Lanes<'a> {
                 .iter()
                 .zip(&chapter.outcome)
                 .filter(|(location, _)| location.line == line)
-                .map(|(location, value)| format!("{} = {value}", location.name))
+                .filter_map(|(location, value)| Some(format!("{} = {}", location.name, (*value)?)))
                 .collect();
             cells.push(paint(STRONG, left.join(", ")));
         }
@@ -278,7 +296,7 @@ impl<'a> Lanes<'a> {
                     format!("{} reads {value}", at.name)
                 }
                 Effect::Cached(value) | Effect::Exchanged(_, Some(value)) => format!("{} = {value}", at.name),
-                Effect::Flushed => paint(FAINT, "write-back"),
+                Effect::Flushed => flushed(&instruction.op),
                 Effect::Fenced | Effect::Failed => String::new(),
             };
             (at.line, text)
@@ -289,6 +307,17 @@ impl<'a> Lanes<'a> {
         };
         self.row(label, lane);
     }
+}
+
+/// What a flush did: `clflush` is done at once, the others with the next fence.
+fn flushed(op: &Op) -> String {
+    paint(FAINT, if matches!(op, Op::Flush(_)) { "written back" } else { "write-back begins" })
+}
+
+/// A number and what it counts.
+fn counted(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", grouped(&number.to_string()))
 }
 
 /// Digits in groups of three.

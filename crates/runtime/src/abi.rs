@@ -6,7 +6,7 @@ use crashproof_abi::{PmFixup, PmGlobal, Site, VERSION, asm, is_pm, rmw, signatur
 use crashproof_protocol::record;
 use px86::Kind;
 
-use crate::{access, globals, raw, session, sites};
+use crate::{access, globals, raw, session, sites, threads};
 
 /// Makes the compiler compare a definition with the interface.
 macro_rules! conforms {
@@ -87,8 +87,7 @@ unsafe extern "C" fn __crashproof_load_n(
     bytes: u64,
     site: *const Site,
 ) {
-    access::before_read_range(address as u64, bytes, site);
-    raw::copy(destination.cast(), address.cast(), bytes as usize);
+    access::load_range(destination.cast(), address as u64, bytes, site);
 }
 
 macro_rules! stores {
@@ -172,6 +171,7 @@ unsafe extern "C" fn __crashproof_rmw16(
     old: *mut c_void,
     site: *const Site,
 ) {
+    access::begin_exchange(site);
     let before = wide(address as u64, site);
     let operand = operand.cast::<u128>().read_unaligned();
     let after = match operation {
@@ -184,6 +184,7 @@ unsafe extern "C" fn __crashproof_rmw16(
         _ => session::give_up("a read-modify-write operation this runtime does not know"),
     };
     store_wide(address as u64, after, site);
+    access::end_exchange(before == after);
     old.cast::<u128>().write_unaligned(before);
 }
 
@@ -206,13 +207,15 @@ unsafe extern "C" fn __crashproof_cas16(
     old: *mut c_void,
     site: *const Site,
 ) -> u32 {
+    access::begin_exchange(site);
     let before = wide(address as u64, site);
     let matches = before == expected.cast::<u128>().read_unaligned();
     if matches {
         store_wide(address as u64, desired.cast::<u128>().read_unaligned(), site);
     } else {
-        access::exchange(address as u64, 8, site, |_| None);
+        access::failed_exchange(address as u64, 8, before as u64, site);
     }
+    access::end_exchange(!matches);
     old.cast::<u128>().write_unaligned(before);
     u32::from(matches)
 }
@@ -238,13 +241,15 @@ unsafe extern "C" fn __crashproof_memmove(
 }
 
 pub(crate) unsafe fn copy(destination: *mut c_void, source: *const c_void, bytes: u64, site: *const Site) {
-    if is_pm(source as u64) {
-        access::before_read_range(source as u64, bytes, site);
-    }
-    if is_pm(destination as u64) {
-        access::store_range(Kind::Store, destination as u64, source.cast(), bytes, site);
-    } else {
-        raw::copy(destination.cast(), source.cast(), bytes as usize);
+    match (is_pm(destination as u64), is_pm(source as u64)) {
+        (false, false) => raw::copy(destination.cast(), source.cast(), bytes as usize),
+        (false, true) => access::load_range(destination.cast(), source as u64, bytes, site),
+        (true, reads) => {
+            if reads {
+                access::before_read_range(source as u64, bytes, site);
+            }
+            access::store_range(Kind::Store, destination as u64, source.cast(), bytes, site);
+        }
     }
 }
 
@@ -311,11 +316,13 @@ unsafe extern "C" fn __crashproof_mfence(site: *const Site) {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __crashproof_locked(site: *const Site) {
-    access::fence(Kind::Fence, site);
+    threads::locked(site);
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __crashproof_sync(_site: *const Site) {}
+unsafe extern "C" fn __crashproof_sync(_site: *const Site) {
+    threads::sync();
+}
 
 /// What a range held before the assembly that is running; assembly does not nest within a thread.
 const SNAPSHOT_BYTES: usize = 4096;
@@ -323,6 +330,8 @@ static mut SNAPSHOT: [u8; SNAPSHOT_BYTES] = [0; SNAPSHOT_BYTES];
 static mut SNAPSHOTS: [(u64, u64, usize); 8] = [(0, 0, 0); 8];
 static mut SNAPSHOT_COUNT: usize = 0;
 static mut SNAPSHOT_USED: usize = 0;
+/// Ranges of the assembly that is running: from the first to the last nobody else runs.
+static mut ASM_RANGES: u32 = 0;
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __crashproof_asm_before(
@@ -331,6 +340,10 @@ unsafe extern "C" fn __crashproof_asm_before(
     flags: u32,
     site: *const Site,
 ) {
+    if ASM_RANGES == 0 {
+        access::begin_exchange(site);
+    }
+    ASM_RANGES += 1;
     access::before_read_range(address as u64, bytes, site);
     if flags & asm::WRITE == 0 {
         return;
@@ -348,9 +361,17 @@ unsafe extern "C" fn __crashproof_asm_before(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __crashproof_asm_after(address: *mut c_void, bytes: u64, flags: u32, site: *const Site) {
-    if flags & asm::WRITE == 0 {
-        return;
+    if flags & asm::WRITE != 0 {
+        record_changes(address, bytes, flags, site);
     }
+    ASM_RANGES = ASM_RANGES.saturating_sub(1);
+    if ASM_RANGES == 0 {
+        access::end_exchange(false);
+    }
+}
+
+/// Assembly ran; what differs now in a range is what it stored there.
+unsafe fn record_changes(address: *mut c_void, bytes: u64, flags: u32, site: *const Site) {
     let kind = match flags {
         flags if flags & asm::LOCKED != 0 => Kind::Rmw,
         flags if flags & asm::NONTEMPORAL != 0 => Kind::NonTemporalStore,

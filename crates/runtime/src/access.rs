@@ -8,6 +8,7 @@ use crashproof_protocol::{POOL_BASE, Record, mode};
 use px86::{Kind, LINE_BYTES};
 
 use crate::session::{MODE, SHADOW, append};
+use crate::threads::{CONCURRENT, CURRENT, memory};
 use crate::{raw, sites};
 
 /// Is any record wanted?
@@ -17,14 +18,8 @@ pub(crate) fn recording() -> bool {
 }
 
 #[inline(always)]
-unsafe fn recovering() -> bool {
+pub(crate) unsafe fn recovering() -> bool {
     MODE == mode::RECOVER
-}
-
-/// The number of the running thread.
-#[inline(always)]
-fn thread() -> u16 {
-    0
 }
 
 /// Does an access of at most eight bytes stay within its line?
@@ -34,23 +29,23 @@ fn within_line(address: u64, width: u64) -> bool {
 }
 
 #[inline(always)]
-unsafe fn shadow(address: u64) -> *mut u64 {
+pub(crate) unsafe fn shadow(address: u64) -> *mut u64 {
     SHADOW.add((address.wrapping_sub(POOL_BASE) / LINE_BYTES) as usize)
 }
 
 #[inline(always)]
-fn bits(address: u64, width: u64) -> u64 {
+pub(crate) fn bits(address: u64, width: u64) -> u64 {
     (u64::MAX >> (64 - width)) << (address % LINE_BYTES)
 }
 
 #[inline(always)]
 unsafe fn record(kind: Kind, address: u64, width: u8, value: u64, site: *const Site) {
-    append(Record { address, value, site: sites::number(site), thread: thread(), kind: kind as u8, width });
+    append(Record { address, value, site: sites::number(site), thread: CURRENT, kind: kind as u8, width });
 }
 
 /// Reads `width` bytes, 1 to 8, as a number.
 #[inline(always)]
-unsafe fn peek(address: u64, width: u64) -> u64 {
+pub(crate) unsafe fn peek(address: u64, width: u64) -> u64 {
     match width {
         8 => (address as *const u64).read_unaligned(),
         4 => u64::from((address as *const u32).read_unaligned()),
@@ -61,7 +56,7 @@ unsafe fn peek(address: u64, width: u64) -> u64 {
 }
 
 #[inline(always)]
-unsafe fn poke(address: u64, width: u64, value: u64) {
+pub(crate) unsafe fn poke(address: u64, width: u64, value: u64) {
     match width {
         8 => (address as *mut u64).write_unaligned(value),
         4 => (address as *mut u32).write_unaligned(value as u32),
@@ -85,7 +80,7 @@ unsafe fn before_read(address: u64, width: u64, site: *const Site) {
 
 /// Records the bytes of a line that are read for the first time since the crash, in runs.
 #[cold]
-unsafe fn first_touch(address: u64, mut missing: u64, site: *const Site) {
+pub(crate) unsafe fn first_touch(address: u64, mut missing: u64, site: *const Site) {
     let line = address / LINE_BYTES * LINE_BYTES;
     *shadow(address) |= missing;
     while missing != 0 {
@@ -99,7 +94,7 @@ unsafe fn first_touch(address: u64, mut missing: u64, site: *const Site) {
 
 /// A piece was, or is about to be, overwritten: later reads of it do not come from before the crash.
 #[inline(always)]
-unsafe fn touch(address: u64, width: u64) {
+pub(crate) unsafe fn touch(address: u64, width: u64) {
     if recovering() {
         *shadow(address) |= bits(address, width);
     }
@@ -108,6 +103,9 @@ unsafe fn touch(address: u64, width: u64) {
 /// Loads up to eight bytes.
 #[inline(always)]
 pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
+    if CONCURRENT {
+        return memory::load(address, width, site);
+    }
     if within_line(address, width) {
         before_read(address, width, site);
     } else {
@@ -124,6 +122,9 @@ pub(crate) unsafe fn store(kind: Kind, address: u64, width: u64, value: u64, sit
     if !recording() {
         return poke(address, width, value);
     }
+    if CONCURRENT {
+        return memory::store(kind, address, width, value, site);
+    }
     if within_line(address, width) {
         store_piece(kind, address, width, value, site);
     } else {
@@ -138,6 +139,11 @@ unsafe fn store_piece(kind: Kind, address: u64, width: u64, value: u64, site: *c
     poke(address, width, value);
     touch(address, width);
     record(kind, address, width as u8, value, site);
+    match kind {
+        Kind::NonTemporalStore => memory::set_unfenced(true),
+        Kind::Rmw => memory::set_unfenced(false),
+        _ => {}
+    }
 }
 
 /// How far the next piece of a range goes: to the next multiple of eight, or to the end.
@@ -146,8 +152,20 @@ fn piece(address: u64, left: u64) -> u64 {
     (8 - address % 8).min(left)
 }
 
-/// Before reading a range of any size.
+/// Loads a range into volatile memory.
+pub(crate) unsafe fn load_range(to: *mut u8, address: u64, bytes: u64, site: *const Site) {
+    if CONCURRENT {
+        return memory::load_range(to, address, bytes, site);
+    }
+    before_read_range(address, bytes, site);
+    std::ptr::copy(address as *const u8, to, bytes as usize);
+}
+
+/// Before reading a range of any size: afterwards memory holds what this thread sees there.
 pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Site) {
+    if CONCURRENT {
+        return memory::before_read_range(address, bytes, site);
+    }
     if !recovering() {
         return;
     }
@@ -176,7 +194,7 @@ pub(crate) unsafe fn store_range(kind: Kind, address: u64, source: *const u8, by
         let mut left = bytes;
         while left > 0 {
             let end = address + left;
-            let width = (if end % 8 == 0 { 8 } else { end % 8 }).min(left);
+            let width = (if end.is_multiple_of(8) { 8 } else { end % 8 }).min(left);
             left -= width;
             store(kind, address + left, width, peek(source as u64 + left, width), site);
         }
@@ -213,21 +231,54 @@ pub(crate) unsafe fn exchange(
     site: *const Site,
     change: impl FnOnce(u64) -> Option<u64>,
 ) -> u64 {
+    begin_exchange(site);
     let old = load(address, width, site);
-    match change(old) {
-        Some(new) => store(Kind::Rmw, address, width, new & (u64::MAX >> (64 - 8 * width)), site),
-        None if recording() => record(Kind::FailedRmw, address, width as u8, old, site),
-        None => {}
+    let new = change(old).map(|new| new & (u64::MAX >> (64 - 8 * width)));
+    match new {
+        Some(new) => store(Kind::Rmw, address, width, new, site),
+        None => failed_exchange(address, width, old, site),
     }
+    end_exchange(new.is_none_or(|new| new == old));
     old
+}
+
+/// A locked instruction begins: until it ends no other thread comes in between.
+#[inline(always)]
+pub(crate) unsafe fn begin_exchange(site: *const Site) {
+    if CONCURRENT {
+        memory::begin_exchange(site);
+    }
+}
+
+/// It ends; `idle` if memory is as it was before.
+#[inline(always)]
+pub(crate) unsafe fn end_exchange(idle: bool) {
+    if CONCURRENT {
+        memory::end_exchange(idle);
+    }
+}
+
+/// A locked instruction that stores nothing; it still fences.
+#[inline(always)]
+pub(crate) unsafe fn failed_exchange(address: u64, width: u64, old: u64, site: *const Site) {
+    if recording() {
+        record(Kind::FailedRmw, address, width as u8, old, site);
+        memory::set_unfenced(false);
+    }
 }
 
 /// A flush of the line of `address`.
 #[inline(always)]
 pub(crate) unsafe fn flush(kind: Kind, address: u64, site: *const Site) {
     if recording() && crashproof_abi::is_pm(address) {
+        if CONCURRENT {
+            return memory::flush_or_fence(kind, address, site);
+        }
         let issued = (*crate::session::CONTROL).records;
         record(kind, address, 0, issued, site);
+        if kind == Kind::FlushOpt {
+            memory::set_unfenced(true);
+        }
     }
 }
 
@@ -252,13 +303,17 @@ pub(crate) unsafe fn flush_implied(address: u64, site: *const Site) {
 #[inline(always)]
 pub(crate) unsafe fn fence(kind: Kind, site: *const Site) {
     if recording() {
+        if CONCURRENT {
+            return memory::flush_or_fence(kind, 0, site);
+        }
         record(kind, 0, 0, 0, site);
+        memory::set_unfenced(false);
     }
 }
 
 /// A record that is not an event of the model.
 pub(crate) unsafe fn note(kind: u8, address: u64, value: u64, site: *const Site) {
     if recording() {
-        append(Record { address, value, site: sites::number(site), thread: thread(), kind, width: 0 });
+        append(Record { address, value, site: sites::number(site), thread: CURRENT, kind, width: 0 });
     }
 }

@@ -4,7 +4,8 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null;
 
 use crashproof_abi::Site;
-use crashproof_protocol::{ARENA, ROOT, exit, record};
+use crashproof_protocol::{ARENA, CRASHES_ADDRESS, ROOT, exit, record};
+use px86::Kind;
 
 use crate::access;
 use crate::session::{CONTROL, UNDER_CHECKER};
@@ -50,7 +51,16 @@ unsafe extern "C" fn crashproof_free(_object: *mut c_void) {
 /// How many crashes there have been.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn crashproof_crashes() -> u32 {
-    if UNDER_CHECKER { (*CONTROL).crashes } else { 0 }
+    if !UNDER_CHECKER {
+        return 0;
+    }
+    let crashes = (*CONTROL).crashes;
+    static mut ASKED: bool = false;
+    if crashes > 0 && !ASKED {
+        ASKED = true;
+        access::note(Kind::Load as u8, CRASHES_ADDRESS, u64::from(crashes), null());
+    }
+    crashes
 }
 
 /// Called by `crashproof_assert` when its condition is false.

@@ -1,8 +1,8 @@
-//! What a program can ask for that differs from run to run: time, process numbers, random bytes.
+//! What a program can ask for that differs from run to run: process numbers, random bytes, processor time.
 //!
 //! The checker compares runs by what they read from PM; everything else must be the same whenever that is.
-//! So a child of the checker lives at a fixed moment, in which time passes only by asking for it and by
-//! sleeping (which takes no time), has a fixed number, and gets random bytes from a fixed generator.
+//! So a child of the checker has a fixed number and gets random bytes from a fixed generator. Its clocks are
+//! the scheduler's (see `threads::time`).
 //!
 //! The `rdtsc` and `rdrand` instructions are the program's own and stay as they are; so do timers that send
 //! signals.
@@ -10,19 +10,11 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::ptr::null_mut;
 
-use libc::{clockid_t, pid_t, time_t, timespec, timeval};
+use libc::{pid_t, timespec, timeval};
 
 use crate::libc_memory::write;
 use crate::real::replace;
 
-/// When every run begins: a moment on 14 November 2023, in nanoseconds.
-const BEGINNING: u64 = 1_700_000_000_000_000_000;
-/// How long it takes to ask for the time.
-const ASKING: u64 = 1_000;
-const SECOND: u64 = 1_000_000_000;
-
-/// Nanoseconds that have passed.
-static mut PASSED: u64 = 0;
 /// State of the generator (splitmix64).
 static mut RANDOM: u64 = 0x0C8A_59F0_07C5_A700;
 
@@ -30,27 +22,15 @@ static mut RANDOM: u64 = 0x0C8A_59F0_07C5_A700;
 const PROCESS: pid_t = 4242;
 const PARENT: pid_t = 4241;
 
-unsafe fn now() -> u64 {
-    PASSED += ASKING;
-    PASSED
+/// Nanoseconds that have passed.
+unsafe fn passed() -> u64 {
+    let mut time = timespec { tv_sec: 0, tv_nsec: 0 };
+    libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn is_wall_clock(clock: clockid_t) -> bool {
-    matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI)
-}
-
-unsafe fn read_clock(clock: clockid_t) -> timespec {
-    let time = now() + if is_wall_clock(clock) { BEGINNING } else { SECOND };
-    timespec { tv_sec: (time / SECOND) as time_t, tv_nsec: (time % SECOND) as c_long }
-}
-
-/// Lets time pass.
-pub(crate) unsafe fn pass(nanoseconds: u64) {
-    PASSED = PASSED.saturating_add(nanoseconds);
-}
-
-fn length(time: &timespec) -> u64 {
-    (time.tv_sec.max(0) as u64).saturating_mul(SECOND).saturating_add(time.tv_nsec.max(0) as u64)
+unsafe fn sleep(seconds: i64, nanoseconds: i64) -> c_int {
+    libc::nanosleep(&timespec { tv_sec: seconds, tv_nsec: nanoseconds }, null_mut())
 }
 
 unsafe fn random_bytes(bytes: &mut [u8]) {
@@ -102,79 +82,15 @@ unsafe fn file_of(content: &[u8]) -> c_int {
 }
 
 replace! {
-    fn time(to: *mut time_t) -> time_t, caller(rsi)
-    |site| {
-        let seconds = read_clock(libc::CLOCK_REALTIME).tv_sec;
-        if !to.is_null() {
-            write(to, &raw const seconds, size_of_val(&seconds), site);
-        }
-        seconds
-    }
-
-    fn gettimeofday(to: *mut timeval, zone: *mut c_void) -> c_int, caller(rdx)
-    |site| {
-        let _ = zone;
-        let time = read_clock(libc::CLOCK_REALTIME);
-        let time = timeval { tv_sec: time.tv_sec, tv_usec: time.tv_nsec / 1000 };
-        write(to, &raw const time, size_of_val(&time), site);
-        0
-    }
-
-    fn clock_gettime(clock: clockid_t, to: *mut timespec) -> c_int, caller(rdx)
-    |site| {
-        let time = read_clock(clock);
-        write(to, &raw const time, size_of_val(&time), site);
-        0
-    }
-
-    fn clock_getres(clock: clockid_t, to: *mut timespec) -> c_int, caller(rdx)
-    |_site| {
-        let _ = clock;
-        if !to.is_null() {
-            *to = timespec { tv_sec: 0, tv_nsec: 1 };
-        }
-        0
-    }
-
-    fn timespec_get(to: *mut timespec, base: c_int) -> c_int, caller(rdx)
-    |site| {
-        let time = read_clock(libc::CLOCK_REALTIME);
-        write(to, &raw const time, size_of_val(&time), site);
-        base
-    }
-
     fn clock() -> c_long, caller(rdi)
-    |_site| { (now() / 1000) as c_long }
+    |_site| { (passed() / 1000) as c_long }
 
     fn times(to: *mut c_void) -> c_long, caller(rsi)
     |site| {
         if !to.is_null() {
             write(to, [0u64; 4].as_ptr(), 32, site);
         }
-        (now() / (SECOND / 100)) as c_long
-    }
-
-    fn sleep(seconds: c_uint) -> c_uint, caller(rsi)
-    |_site| { pass(u64::from(seconds) * SECOND); 0 }
-
-    fn usleep(microseconds: c_uint) -> c_int, caller(rsi)
-    |_site| { pass(u64::from(microseconds) * 1000); 0 }
-
-    fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int, caller(rdx)
-    |_site| { let _ = left; pass(length(&*wanted)); 0 }
-
-    fn clock_nanosleep(clock: clockid_t, flags: c_int, wanted: *const timespec, left: *mut timespec) -> c_int,
-        caller(r8)
-    |_site| {
-        let _ = left;
-        let until = length(&*wanted);
-        if flags & libc::TIMER_ABSTIME != 0 {
-            let start = if is_wall_clock(clock) { BEGINNING } else { SECOND };
-            PASSED = PASSED.max(until.saturating_sub(start));
-        } else {
-            pass(until);
-        }
-        0
+        (passed() / 10_000_000) as c_long
     }
 
     fn getpid() -> pid_t, caller(rdi)
@@ -226,8 +142,7 @@ replace! {
     fn poll(descriptors: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int, caller(rcx)
     |_site| {
         if count == 0 && timeout >= 0 {
-            pass(timeout as u64 * 1_000_000);
-            return 0;
+            return sleep(i64::from(timeout / 1000), i64::from(timeout % 1000) * 1_000_000);
         }
         real(descriptors, count, timeout)
     }
@@ -236,8 +151,7 @@ replace! {
         caller(r9)
     |_site| {
         if count == 0 && !timeout.is_null() {
-            pass((*timeout).tv_sec.max(0) as u64 * SECOND + (*timeout).tv_usec.max(0) as u64 * 1000);
-            return 0;
+            return sleep((*timeout).tv_sec, (*timeout).tv_usec * 1000);
         }
         real(count, read, written, other, timeout)
     }

@@ -13,12 +13,13 @@
 //! | `sites` | numbers for places in the source |
 //! | `globals` | places for persistent globals |
 //! | `arena` | the functions of `crashproof.h` |
+//! | `threads` | one thread at a time, by a seed; pthreads, store buffers |
 //! | `pmem`, `pmem2` | libpmem and libpmem2 |
 //! | `process` | `fork`, `exec`, and how a process ends |
 //! | `real` | the C library's functions, and how others stand before them |
 //! | `raw` | memory operations that are surely nobody else's |
 //! | `callers` | places in the program that have no site |
-//! | `determinism` | time, process numbers and random bytes |
+//! | `determinism` | process numbers and random bytes, the same in every run |
 //! | `files` | files that are persistent memory |
 //! | `heap` | `malloc` and its kin |
 //! | `libc_format` | `printf` and its kin on PM |
@@ -49,3 +50,4 @@ mod real;
 mod server;
 mod session;
 mod sites;
+mod threads;

@@ -9,7 +9,6 @@ use std::ffi::c_int;
 
 use crashproof_protocol::{Record, mode, reason, record};
 
-use crate::real::Slot;
 use crate::{access, session};
 
 /// Called when a child of the checker begins.
@@ -42,27 +41,11 @@ static END: unsafe extern "C" fn() = {
     end
 };
 
-unsafe fn note_end() {
+/// Notes that the process ends on its own.
+pub(crate) unsafe fn note_end() {
     if access::recording() {
         (*session::CONTROL).ended = 1;
     }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn _exit(code: c_int) -> ! {
-    end_now(code)
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn _Exit(code: c_int) -> ! {
-    end_now(code)
-}
-
-unsafe fn end_now(code: c_int) -> ! {
-    static REAL: Slot = Slot::new("_exit\0");
-    note_end();
-    let real: unsafe extern "C" fn(c_int) -> ! = std::mem::transmute(REAL.get());
-    real(code)
 }
 
 /// Address space of the parked process.

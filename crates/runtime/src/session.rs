@@ -95,9 +95,12 @@ pub(crate) unsafe fn become_child() {
     let control = &mut *CONTROL;
     control.records = 0;
     control.threads = 1;
+    control.points = 0;
+    READY = 0;
     MODE = control.mode;
     heap::start();
     process::start();
+    crate::threads::begin();
     let patches: *const Patch = CONTROL.cast::<u8>().add(PATCHES_OFFSET as usize).cast();
     for index in 0..control.patches as usize {
         let patch = &*patches.add(index);
@@ -105,19 +108,59 @@ pub(crate) unsafe fn become_child() {
     }
 }
 
+/// Records that fit into the part of the trace whose memory is there.
+static mut READY: u64 = 0;
+
 /// Appends a record to the trace.
 #[inline(always)]
 pub(crate) unsafe fn append(record: Record) {
     let control = &mut *CONTROL;
     let index = control.records;
-    if index >= control.max_records {
-        too_much_work();
+    if index >= READY {
+        more_trace(index);
     }
     TRACE.add(index as usize).write(record);
     control.records = index + 1;
 }
 
+/// Appends a record, unless the trace ends in the same one: a loop that waits reads the same again and again.
+#[inline(always)]
+pub(crate) unsafe fn append_once(record: Record) {
+    let records = (*CONTROL).records;
+    if records == 0 || *TRACE.add(records as usize - 1) != record {
+        append(record);
+    }
+}
+
+/// Gets memory for more of the trace: more each time, since a fault for every page would cost more than
+/// recording does.
 #[cold]
-fn too_much_work() -> ! {
-    unsafe { libc::_exit(exit::TOO_MUCH_WORK) }
+#[inline(never)]
+unsafe fn more_trace(index: u64) {
+    const FIRST: u64 = 128;
+    const MOST: u64 = 1 << 16;
+    let most = (*CONTROL).max_records;
+    if index >= most {
+        too_much_work();
+    }
+    let count = index.clamp(FIRST, MOST);
+    READY = (index + count).min(most);
+    if index > 0 {
+        let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
+        let start = (TRACE.add(index as usize) as usize).next_multiple_of(page);
+        let end = (TRACE.add((index + count) as usize) as usize).next_multiple_of(page);
+        // If the kernel does not know this, pages come one by one.
+        let error = *libc::__errno_location();
+        libc::madvise(start as *mut _, end - start, libc::MADV_POPULATE_WRITE);
+        *libc::__errno_location() = error;
+    }
+}
+
+/// Ends the process: it does not come to an end by itself.
+#[cold]
+pub(crate) fn too_much_work() -> ! {
+    // Not through the C library's function, which would let store buffers run out into a full trace.
+    unsafe {
+        std::arch::asm!("syscall", in("rax") libc::SYS_exit_group, in("rdi") exit::TOO_MUCH_WORK, options(noreturn))
+    }
 }

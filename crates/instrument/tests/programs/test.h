@@ -8,6 +8,7 @@ extern "C" {
 
 char *test_pm(void);
 int test_modules(void);
+void test_say(const char *);
 void abort(void);
 int printf(const char *, ...);
 

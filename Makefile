@@ -1,0 +1,83 @@
+# Everything a person or a machine does with this repository. `make help` lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+CARGO ?= cargo
+# Property tests of `make soak`, each with so many random programs.
+SOAK_CASES ?= 20000
+# How long `make fuzz` spends on each target.
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := parse engines
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-8s %s\n", $$1, $$2 }'
+
+.PHONY: setup
+setup: ## install what the machine lacks
+	@scripts/setup build
+
+.PHONY: build
+build: setup ## the tool, in target/release
+	@$(CARGO) build --release --workspace --quiet
+
+.PHONY: demo
+demo: build ## see the tool find a real bug
+	@scripts/demo
+
+# Formatting and lints first: they fail fastest.
+.PHONY: test
+test: setup lint ## everything that must pass before a commit
+	$(CARGO) test --workspace
+	@echo "make test: all passed"
+
+.PHONY: lint
+lint: setup ## formatting, clippy and documentation, warnings denied
+	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
+
+.PHONY: soak
+soak: setup ## property tests with tens of thousands of programs (SOAK_CASES=20000)
+	@echo "soak: every property test with $(SOAK_CASES) random programs"
+	CRASHPROOF_CASES=$(SOAK_CASES) PROPTEST_CASES=$(SOAK_CASES) $(CARGO) test --workspace --release \
+	    --test agreement --test literal --test parser -- --nocapture
+
+.PHONY: corpus
+corpus: setup ## every litmus test on every engine, against what the test expects
+	$(CARGO) test --package crashproof --release --test corpus -- --nocapture
+
+.PHONY: bench
+bench: setup ## the figures the project promises, measured
+	$(CARGO) bench --package crashproof --bench litmus
+
+.PHONY: fuzz
+fuzz: ## look for panics and disagreements (FUZZ_SECONDS=60 for each target)
+	@scripts/setup build fuzz
+	@command -v cargo-fuzz >/dev/null || $(CARGO) install --quiet --locked cargo-fuzz
+	@mkdir -p $(FUZZ_TARGETS:%=fuzz/corpus/%)
+	@# No sanitizer: there is no unsafe code to watch, and a stable compiler suffices.
+	@for target in $(FUZZ_TARGETS); do \
+	    echo "fuzz: $$target for $(FUZZ_SECONDS) s"; \
+	    seeds=; [ $$target = parse ] && seeds=litmus; \
+	    $(CARGO) fuzz run --sanitizer none $$target fuzz/corpus/$$target $$seeds -- \
+	        -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=20 -rss_limit_mb=2048 \
+	        -dict=fuzz/litmus.dict -print_final_stats=1 -verbosity=0; \
+	done
+
+.PHONY: bless
+bless: setup ## accept what the tests print now as what they should print
+	TRYCMD=overwrite SNAPSHOTS=overwrite $(CARGO) test --package crashproof --tests
+	@git status --short
+
+# Licences are also checked by `make test`, without this tool, which takes minutes to build.
+.PHONY: deny
+deny: setup ## licences, advisories and duplicate versions of dependencies
+	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
+	$(CARGO) deny check licenses bans sources
+	$(CARGO) deny check advisories

@@ -1,0 +1,132 @@
+//! The command that is run instead of the compiler the build system thinks it calls.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use crate::arguments::Request;
+use crate::{Error, Toolchain};
+
+/// Which compiler to stand in for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// `clang`
+    C,
+    /// `clang++`
+    Cxx,
+}
+
+impl Language {
+    /// By the name a driver was called under.
+    #[must_use]
+    pub fn of_program(name: &OsStr) -> Self {
+        let stem = Path::new(name).file_name().unwrap_or(name).to_string_lossy();
+        if stem.ends_with("++") || stem.ends_with("cxx") || stem.ends_with("cpp") {
+            Language::Cxx
+        } else {
+            Language::C
+        }
+    }
+}
+
+/// A command to run, and what to say before.
+#[derive(Debug)]
+pub struct Plan {
+    /// clang with everything added.
+    pub command: Command,
+    /// Warnings for the user.
+    pub warnings: Vec<String>,
+}
+
+/// Works out what to run for a compiler command line.
+///
+/// # Errors
+///
+/// If the runtime is needed and missing, or the command line asks for what cannot work.
+pub fn plan(language: Language, arguments: &[OsString], toolchain: &Toolchain) -> Result<Plan, Error> {
+    let request = Request::read(arguments)?;
+    let clang = match language {
+        Language::C => &toolchain.clang,
+        Language::Cxx => &toolchain.clang_cxx,
+    };
+    let mut command = Command::new(clang);
+    let mut warnings = Vec::new();
+    if !request.has_inputs {
+        command.args(arguments);
+        return Ok(Plan { command, warnings });
+    }
+    for file in &request.assembly {
+        warnings
+            .push(format!("{file}: an assembly file is not instrumented; what it does to PM is not seen"));
+    }
+    // Not every option added is used in every mode; what the user gives unused is still reported.
+    command.arg("--start-no-unused-arguments");
+    command.arg(joined("-fpass-plugin=", &toolchain.plugin));
+    if let Some(include) = &toolchain.include {
+        command.arg("-isystem").arg(include);
+    }
+    command.arg("--end-no-unused-arguments").args(arguments);
+    command.arg("--start-no-unused-arguments");
+    if !request.debug_info {
+        // The site table is made from it.
+        command.arg("-g");
+    }
+    if let Some(option) = &request.link_time_optimisation {
+        warnings.push(format!("link-time optimisation ({option}) is switched off"));
+        command.args(["-fno-lto", "-fno-whole-program-vtables"]);
+    }
+    if request.links && !request.relocatable {
+        link_runtime(&mut command, &request, toolchain.runtime()?)?;
+    }
+    command.arg("--end-no-unused-arguments");
+    Ok(Plan { command, warnings })
+}
+
+fn link_runtime(command: &mut Command, request: &Request, runtime: &Path) -> Result<(), Error> {
+    let is_archive = runtime.extension() == Some(OsStr::new("a"));
+    if let Some(option) = request.static_program.as_ref().filter(|_| !is_archive) {
+        return Err(Error::Static { option: option.clone() });
+    }
+    // A language given by -x is meant for sources.
+    command.args(["-x", "none"]).arg(runtime);
+    if let Some(directory) = runtime.parent().filter(|_| !is_archive) {
+        // Not -Wl, which splits at commas. The old kind of tag goes before LD_LIBRARY_PATH: no other build
+        // of the runtime may come in between.
+        command.args(["-Xlinker", "--disable-new-dtags", "-Xlinker"]).arg(joined("-rpath=", directory));
+    }
+    Ok(())
+}
+
+pub(crate) fn joined(prefix: &str, path: &Path) -> OsString {
+    let mut joined = OsString::from(prefix);
+    joined.push(path);
+    joined
+}
+
+/// Runs a driver to its end; the result is the exit code of the process.
+#[must_use]
+pub fn main(language: Language, arguments: &[OsString]) -> ExitCode {
+    let planned = Toolchain::find().and_then(|toolchain| plan(language, arguments, &toolchain));
+    let error = match planned {
+        Ok(Plan { command, warnings }) => {
+            for warning in warnings {
+                eprintln!("crashproof: warning: {warning}");
+            }
+            replace_by(command)
+        }
+        Err(error) => error,
+    };
+    fail(&error)
+}
+
+/// Becomes the command. Returns only if that fails.
+pub(crate) fn replace_by(mut command: Command) -> Error {
+    let cause = command.exec();
+    Error::Run { program: command.get_program().into(), cause }
+}
+
+pub(crate) fn fail(error: &Error) -> ExitCode {
+    eprintln!("crashproof: error: {error}");
+    ExitCode::FAILURE
+}

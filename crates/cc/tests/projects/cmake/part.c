@@ -1,0 +1,1 @@
+void part(long *p) { *p = 1; }

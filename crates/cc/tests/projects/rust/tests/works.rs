@@ -1,0 +1,6 @@
+#[test]
+fn works() {
+    let r = small::record();
+    small::intrinsics(r);
+    assert_eq!(small::assembly(r), 7);
+}

@@ -1,0 +1,109 @@
+//! What is asked of a check, and what it answers.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use num_bigint::BigUint;
+use px86::Platform;
+
+use crate::failure::Finding;
+use crate::schedule::Strategy;
+use crate::wasted::Waste;
+
+/// What to check, and how far to go.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program, built with crashproof.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// What to call the program in replay tokens, if not by its path: the source it was built from.
+    pub built_from: Option<PathBuf>,
+    /// Whether caches survive.
+    pub platform: Platform,
+    /// How many crashes in a row, 1 to [`crate::MAX_CRASHES`]: from 2 on recovery is crashed too.
+    pub crashes: usize,
+    /// Schedules to try if the program has threads; at least one.
+    pub schedules: u32,
+    /// How they are made.
+    pub strategy: Strategy,
+    /// Files below these count as persistent memory when they are mapped; if empty, the runtime's own idea
+    /// of where such files are.
+    pub pm_path: Vec<PathBuf>,
+    /// Whether the heap is persistent memory too.
+    pub pm_heap: bool,
+    /// Processes that recover at the same time.
+    pub jobs: usize,
+    /// Recoveries to run at most.
+    pub max_recoveries: Option<u64>,
+    /// Time to spend at most.
+    pub max_time: Option<Duration>,
+    /// PM events a single run may have.
+    pub max_records: u64,
+    /// Seconds of processor time a recovery may take.
+    pub max_cpu_seconds: u32,
+    /// Bytes of memory a run may take beyond what the program has before `main`.
+    pub max_memory: u64,
+}
+
+impl Options {
+    /// The usual limits for a program.
+    pub fn new(program: PathBuf, arguments: Vec<OsString>) -> Options {
+        Options {
+            program,
+            arguments,
+            built_from: None,
+            platform: Platform::Adr,
+            crashes: 1,
+            schedules: 1,
+            strategy: Strategy::default(),
+            pm_path: Vec::new(),
+            pm_heap: false,
+            jobs: std::thread::available_parallelism().map_or(1, usize::from),
+            max_recoveries: None,
+            max_time: None,
+            max_records: 50_000_000,
+            max_cpu_seconds: 10,
+            max_memory: 4 << 30,
+        }
+    }
+}
+
+/// Figures about a check.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    /// PM events of the recorded runs.
+    pub events: u64,
+    /// Schedules tried; one if the program has no threads.
+    pub schedules: u32,
+    /// Places where the program was crashed.
+    pub failure_points: u64,
+    /// Recoveries run.
+    pub recoveries: u64,
+    /// Recoveries that need not run, because their behaviour was known.
+    pub recoveries_saved: u64,
+    /// Different things recovery was seen to do.
+    pub behaviours: u64,
+    /// Recoveries an eager checker would run.
+    pub eager_states: BigUint,
+    /// Time for recording.
+    pub recording: Duration,
+    /// Time for everything else.
+    pub exploring: Duration,
+}
+
+/// What came of a check.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What is wrong, the least that must be lost first.
+    pub findings: Vec<Finding>,
+    /// Flushes and fences that did nothing.
+    pub waste: Vec<Waste>,
+    /// Why the check is not complete; empty if it is.
+    pub unknown: Vec<String>,
+    /// How many crashes in a row were tried.
+    pub crashes: usize,
+    /// Figures.
+    pub statistics: Statistics,
+}

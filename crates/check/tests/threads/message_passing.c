@@ -1,0 +1,43 @@
+// Message passing: stores of one thread become visible in order, so whoever sees the flag sees the data.
+// Non-temporal stores are not ordered with others, which shows.
+//
+// run: schedules=48 verdict=clean
+// run: -DNONTEMPORAL schedules=200 verdict=fails
+
+#include <crashproof.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct message {
+  long data;
+  char apart[64 - sizeof(long)];
+  _Atomic long flag;
+};
+static struct message *message;
+
+static void *send(void *unused) {
+#ifdef NONTEMPORAL
+  __builtin_nontemporal_store(42, &message->data);
+#else
+  message->data = 42;
+#endif
+  atomic_store_explicit(&message->flag, 1, memory_order_release);
+  return unused;
+}
+
+static void *receive(void *unused) {
+  while (!atomic_load_explicit(&message->flag, memory_order_acquire)) {}
+  crashproof_assert(message->data == 42);
+  return unused;
+}
+
+int main(void) {
+  message = crashproof_root(sizeof *message);
+  if (crashproof_crashes()) return 0;
+  pthread_t a, b;
+  pthread_create(&a, 0, receive, 0);
+  pthread_create(&b, 0, send, 0);
+  pthread_join(a, 0);
+  pthread_join(b, 0);
+  return 0;
+}

@@ -1,0 +1,162 @@
+//! Accesses to one object that stand close together share one check.
+//!
+//! `p->x += 1; p->y += 2;` or the two halves of an unrolled vector loop check the same pointer again and
+//! again, and on a loop that does little else the branches are what instrumentation costs. Plain loads and
+//! stores at constant distances from one pointer, with nothing but computation between them, are brought
+//! next to each other; then one branch decides for all of them. The order of accesses does not change.
+
+use rustc_hash::FxHashSet;
+
+use crate::instrument::Instrumenter;
+use crate::raw::{Block, CallClass, Opcode, Ordering, Value};
+
+/// Something to instrument.
+pub(crate) enum Unit {
+    Single(Value),
+    /// At least two accesses, one after the other.
+    Group(Vec<Value>),
+}
+
+/// A group being collected.
+struct Open {
+    base: Value,
+    members: Vec<Value>,
+    /// Everything since the first member.
+    span: Vec<Value>,
+    /// Loads of the group and what is computed from them.
+    dependent: FxHashSet<Value>,
+}
+
+impl Instrumenter<'_> {
+    /// Splits a block into units, in order.
+    pub(crate) fn units(&self, block: Block) -> Vec<Unit> {
+        let mut units = Vec::new();
+        let mut open: Option<Open> = None;
+        for instruction in block.instructions() {
+            let base = self.plain_access(instruction).map(Value::strip_constant_offsets);
+            if let Some(group) = open.as_mut() {
+                if base.is_none() && is_computation(instruction) {
+                    group.compute(instruction);
+                    continue;
+                }
+                if base == Some(group.base) && !group.depends(instruction) {
+                    group.add(instruction);
+                    continue;
+                }
+            }
+            units.extend(open.take().map(Open::close));
+            match base {
+                Some(base) => open = Some(Open::new(base, instruction)),
+                None => units.push(Unit::Single(instruction)),
+            }
+        }
+        units.extend(open.map(Open::close));
+        units
+    }
+
+    /// The pointer of a load or store that nothing but its address makes special.
+    fn plain_access(&self, instruction: Value) -> Option<Value> {
+        let pointer = match instruction.opcode() {
+            Opcode::LLVMLoad => instruction.operand(0),
+            Opcode::LLVMStore => instruction.operand(1),
+            _ => return None,
+        };
+        let plain =
+            instruction.ordering() == Ordering::LLVMAtomicOrderingNotAtomic && !instruction.is_volatile();
+        (plain && !self.is_volatile_memory(pointer)).then_some(pointer)
+    }
+}
+
+impl Open {
+    fn new(base: Value, first: Value) -> Self {
+        let mut group = Open { base, members: Vec::new(), span: Vec::new(), dependent: FxHashSet::default() };
+        group.add(first);
+        group
+    }
+
+    fn add(&mut self, access: Value) {
+        self.members.push(access);
+        self.span.push(access);
+        if access.opcode() == Opcode::LLVMLoad {
+            self.dependent.insert(access);
+        }
+    }
+
+    fn compute(&mut self, instruction: Value) {
+        if self.depends(instruction) {
+            self.dependent.insert(instruction);
+        }
+        self.span.push(instruction);
+    }
+
+    fn depends(&self, instruction: Value) -> bool {
+        (0..instruction.operand_count()).any(|i| self.dependent.contains(&instruction.operand(i)))
+    }
+
+    /// Moves what does not depend on the group before it and what does behind it.
+    fn close(self) -> Unit {
+        let [first, .., last] = self.members[..] else { return Unit::Single(self.members[0]) };
+        let end = self.span.iter().position(|i| *i == last).unwrap_or(0);
+        let mut behind = Vec::new();
+        for instruction in &self.span[..end] {
+            if self.members.contains(instruction) {
+                continue;
+            }
+            if self.dependent.contains(instruction) {
+                behind.push(*instruction);
+            } else {
+                instruction.move_before(first);
+            }
+        }
+        if let Some(place) = last.next() {
+            behind.iter().for_each(|instruction| instruction.move_before(place));
+        }
+        Unit::Group(self.members)
+    }
+}
+
+/// Instructions that may be moved past an access: no effect, no trap, no memory.
+fn is_computation(instruction: Value) -> bool {
+    match instruction.opcode() {
+        Opcode::LLVMGetElementPtr
+        | Opcode::LLVMAdd
+        | Opcode::LLVMFAdd
+        | Opcode::LLVMSub
+        | Opcode::LLVMFSub
+        | Opcode::LLVMMul
+        | Opcode::LLVMFMul
+        | Opcode::LLVMFDiv
+        | Opcode::LLVMFNeg
+        | Opcode::LLVMAnd
+        | Opcode::LLVMOr
+        | Opcode::LLVMXor
+        | Opcode::LLVMShl
+        | Opcode::LLVMLShr
+        | Opcode::LLVMAShr
+        | Opcode::LLVMICmp
+        | Opcode::LLVMFCmp
+        | Opcode::LLVMSelect
+        | Opcode::LLVMTrunc
+        | Opcode::LLVMZExt
+        | Opcode::LLVMSExt
+        | Opcode::LLVMFPToUI
+        | Opcode::LLVMFPToSI
+        | Opcode::LLVMUIToFP
+        | Opcode::LLVMSIToFP
+        | Opcode::LLVMFPTrunc
+        | Opcode::LLVMFPExt
+        | Opcode::LLVMPtrToInt
+        | Opcode::LLVMIntToPtr
+        | Opcode::LLVMBitCast
+        | Opcode::LLVMFreeze
+        | Opcode::LLVMExtractElement
+        | Opcode::LLVMInsertElement
+        | Opcode::LLVMShuffleVector
+        | Opcode::LLVMExtractValue
+        | Opcode::LLVMInsertValue => true,
+        Opcode::LLVMCall => {
+            instruction.call_class() == CallClass::Intrinsic && instruction.is_free_of_effects()
+        }
+        _ => false,
+    }
+}

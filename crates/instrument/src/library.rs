@@ -1,0 +1,73 @@
+//! Brings small library functions into their callers when the optimiser does not.
+//!
+//! A report should name the user's line. `x.store(1)` on a `std::atomic`, or `ptr::write` in Rust, accesses
+//! memory inside the library; optimised builds inline that, and the site then knows the user's call. Without
+//! optimisation it would name a line of the library only. So functions of the C++ and Rust standard
+//! libraries that are small and lead to an access are marked for inlining, which even `-O0` heeds.
+
+use rustc_hash::FxHashSet;
+
+use crate::provenance::is_volatile_memory;
+use crate::raw::{CallClass, Linkage, Module, Opcode, Value};
+
+/// Instructions, as clang and rustc emit them without optimisation.
+const SMALL: usize = 48;
+
+/// Marks library functions. To be called before inlining, for unoptimised code.
+pub(crate) fn inline_small_functions(module: &Module) {
+    let candidates: Vec<Value> =
+        module.functions().into_iter().filter(|function| is_small_library_function(*function)).collect();
+    let mut chosen: FxHashSet<Value> = FxHashSet::default();
+    loop {
+        let before = chosen.len();
+        for function in &candidates {
+            if !chosen.contains(function) && leads_to_access(module, *function, &chosen) {
+                chosen.insert(*function);
+            }
+        }
+        if chosen.len() == before {
+            break;
+        }
+    }
+    for function in chosen {
+        for attribute in ["optnone", "noinline"] {
+            function.remove_function_attribute(attribute);
+        }
+        module.add_function_attribute(function, "alwaysinline");
+    }
+}
+
+fn is_small_library_function(function: Value) -> bool {
+    // What may be called from elsewhere is kept by the linker under its own name anyway, so only code
+    // that each module has its own copy of is considered.
+    let own_copy = function.has_hidden_visibility()
+        || matches!(
+            function.linkage(),
+            Linkage::LLVMLinkOnceODRLinkage | Linkage::LLVMLinkOnceAnyLinkage | Linkage::LLVMInternalLinkage
+        );
+    if function.is_declaration() || !own_copy {
+        return false;
+    }
+    let in_library = function.function_location().is_some_and(|location| {
+        let file = &location.file;
+        file.contains("/include/c++/")
+            || file.starts_with("/rustc/")
+            || ["core", "alloc", "std"].iter().any(|name| file.starts_with(&format!("library/{name}/")))
+    });
+    in_library && function.blocks().iter().map(|block| block.instructions().len()).sum::<usize>() <= SMALL
+}
+
+fn leads_to_access(module: &Module, function: Value, chosen: &FxHashSet<Value>) -> bool {
+    let instructions = function.blocks().into_iter().flat_map(|block| block.instructions());
+    instructions.into_iter().any(|instruction| match instruction.opcode() {
+        Opcode::LLVMLoad => !is_volatile_memory(module, instruction.operand(0)),
+        Opcode::LLVMStore => !is_volatile_memory(module, instruction.operand(1)),
+        Opcode::LLVMAtomicRMW | Opcode::LLVMAtomicCmpXchg | Opcode::LLVMFence => true,
+        Opcode::LLVMCall | Opcode::LLVMInvoke => match instruction.call_class() {
+            CallClass::Asm => true,
+            CallClass::Intrinsic => instruction.touches_memory(),
+            CallClass::Function => chosen.contains(&instruction.callee()),
+        },
+        _ => false,
+    })
+}

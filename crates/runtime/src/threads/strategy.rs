@@ -1,0 +1,159 @@
+//! Which thread runs next.
+//!
+//! Every choice comes from one generator that the seed starts; equal seeds make equal choices as long as the
+//! program does the same.
+
+use crashproof_protocol::schedule;
+
+/// Where the program is when somebody may be switched to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Point {
+    /// An access to PM, a flush or a fence.
+    Memory,
+    /// A place where programs spin: an atomic or volatile access, a failed exchange, `pause`.
+    Spin,
+    /// A call of a synchronisation function.
+    Sync,
+}
+
+/// Splitmix64: small, and good enough for choices.
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// A number below `bound`, which is not 0.
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        (self.next() >> 33) as usize % bound
+    }
+
+    /// True in `part` of 256 cases.
+    pub(super) fn chance(&mut self, part: u32) -> bool {
+        (self.next() >> 56) < u64::from(part)
+    }
+
+    pub(super) fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
+}
+
+/// A thread that can run, and how PCT ranks it.
+#[derive(Clone, Copy)]
+pub(super) struct Candidate {
+    pub(super) number: u16,
+    pub(super) priority: i64,
+}
+
+/// What becomes of the running thread where it could go on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It goes on.
+    Stay,
+    /// One of the candidates runs, perhaps the same.
+    Choose,
+    /// Somebody else runs, if there is anybody.
+    Yield,
+}
+
+/// How choices are made.
+enum Kind {
+    /// Whoever runs goes on until it waits or spins; then the next in order of creation.
+    RoundRobin,
+    /// A switch in so many of 256 accesses to PM; always a choice where threads synchronise.
+    Random { switches: u32 },
+    /// The thread of the highest priority runs; at a few moments the running one becomes the lowest
+    /// (Burckhardt et al., ASPLOS 2010).
+    Pct { changes: Vec<u64>, lowest: i64 },
+}
+
+pub(super) struct Strategy {
+    kind: Kind,
+    pub(super) random: Random,
+    /// How often, in 256 places, something leaves a store buffer. None: stores take effect at once.
+    pub(super) leaving: Option<u32>,
+}
+
+/// How many changes of priority PCT makes: bugs that need this many ordered preemptions are found.
+const CHANGES: usize = 3;
+
+/// How long a run is taken to be if nobody knows.
+const USUAL_POINTS: u64 = 1000;
+
+impl Strategy {
+    /// The strategy for a seed, for a run with about so many places to switch. What is tuned (how often to
+    /// switch, how long stores wait) also comes from the seed, so that many seeds cover eager and lazy
+    /// schedules alike.
+    pub(super) fn new(strategy: u32, seed: u32, points: u64) -> Strategy {
+        let mut random = Random(u64::from(seed) << 8 | u64::from(strategy));
+        if seed == 0 || strategy == schedule::ROUND_ROBIN {
+            return Strategy { kind: Kind::RoundRobin, random, leaving: None };
+        }
+        let points = if points == 0 { USUAL_POINTS } else { points };
+        let leaving = Some(random.of(&[128, 64, 24, 8]));
+        let kind = if strategy == schedule::PCT {
+            let changes = (0..CHANGES).map(|_| 1 + random.next() % points).collect();
+            Kind::Pct { changes, lowest: 0 }
+        } else {
+            // In short runs a few switches must be likely, in long ones there are enough anyway.
+            let wanted = random.of(&[2, 6, 20]);
+            Kind::Random { switches: (256 * wanted / points).clamp(4, 160) as u32 }
+        };
+        Strategy { kind, random, leaving }
+    }
+
+    /// The rank of a new thread.
+    pub(super) fn priority(&mut self) -> i64 {
+        match self.kind {
+            Kind::Pct { .. } => 1 + (self.random.next() >> 32) as i64,
+            _ => 0,
+        }
+    }
+
+    /// What becomes of the running thread at the place numbered `at`. `spun`: it has been spinning for long.
+    pub(super) fn verdict(&mut self, point: Point, at: u64, spun: bool, priority: &mut i64) -> Verdict {
+        match &mut self.kind {
+            Kind::RoundRobin | Kind::Random { .. } if spun => Verdict::Yield,
+            Kind::RoundRobin => Verdict::Stay,
+            Kind::Random { switches } => {
+                let part = if point == Point::Sync { 256 } else { *switches };
+                if self.random.chance(part) { Verdict::Choose } else { Verdict::Stay }
+            }
+            Kind::Pct { changes, lowest } => {
+                if spun || changes.contains(&at) {
+                    changes.retain(|&change| change != at);
+                    *lowest -= 1;
+                    *priority = *lowest;
+                }
+                Verdict::Choose
+            }
+        }
+    }
+
+    /// The thread to run, of those that can; `current` runs now, or did a moment ago.
+    pub(super) fn choose(&mut self, candidates: &[Candidate], current: u16) -> u16 {
+        match self.kind {
+            Kind::RoundRobin => {
+                let after = candidates.iter().find(|candidate| candidate.number > current);
+                after.unwrap_or(&candidates[0]).number
+            }
+            Kind::Random { .. } => self.random.of(candidates).number,
+            Kind::Pct { .. } => {
+                candidates.iter().max_by_key(|candidate| candidate.priority).expect("somebody can run").number
+            }
+        }
+    }
+
+    /// Which of several waiting threads, longest waiting first, is woken.
+    pub(super) fn wake(&mut self, waiting: usize) -> usize {
+        match self.kind {
+            Kind::RoundRobin => 0,
+            _ => self.random.below(waiting),
+        }
+    }
+}
