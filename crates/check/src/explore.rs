@@ -44,6 +44,8 @@ pub(crate) fn record_run(
     options: &Options,
     schedule: Schedule,
 ) -> Result<Recorded, Error> {
+    // What runs of other schedules created is on disk, but not there yet.
+    let files_created = session.files_created();
     let control = session.control();
     control.mode = mode::RECORD;
     schedule.apply(control);
@@ -51,7 +53,7 @@ pub(crate) fn record_run(
     control.arena_end = ARENA.base;
     control.max_records = options.max_records;
     control.max_cpu_seconds = 0;
-    control.files_absent = 0;
+    control.files_absent = files_created;
     control.heap_ends = [0; HEAP_CLASSES];
     let ending = session.run(&[])?;
     let (threads, points) = (session.control().threads, session.control().points);

@@ -310,6 +310,9 @@ pub mod reason {
     /// Threads that began before `main` and do not exist in the children.
     pub const EARLY_THREADS: u64 = 10;
 
+    /// The kernel copied from or to a file on the PM path.
+    pub const COPIED_BY_KERNEL: u64 = 11;
+
     /// As a sentence; none if the site says it.
     pub fn text(reason: u64) -> Option<&'static str> {
         Some(match reason {
@@ -324,6 +327,7 @@ pub mod reason {
             CANCEL => "pthread_cancel: only threads that wait can be cancelled under the checker",
             FUTEX => "a futex operation other than wait, wake and requeue",
             EARLY_THREADS => "threads were created before main",
+            COPIED_BY_KERNEL => "sendfile, splice or copy_file_range with a file on the PM path",
             _ => "something that is not understood ran",
         })
     }
