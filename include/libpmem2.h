@@ -33,6 +33,7 @@ extern "C" {
 #define PMEM2_E_OFFSET_UNALIGNED (-100011)
 #define PMEM2_E_INVALID_ALIGNMENT_FORMAT (-100012)
 #define PMEM2_E_INVALID_ALIGNMENT_VALUE (-100013)
+#define PMEM2_E_INVALID_SIZE_FORMAT (-100014)
 #define PMEM2_E_LENGTH_UNALIGNED (-100015)
 #define PMEM2_E_MAPPING_NOT_FOUND (-100016)
 #define PMEM2_E_BUFFER_TOO_SMALL (-100017)
@@ -42,7 +43,20 @@ extern "C" {
 #define PMEM2_E_INVALID_ADDRESS_REQUEST_TYPE (-100021)
 #define PMEM2_E_ADDRESS_UNALIGNED (-100022)
 #define PMEM2_E_ADDRESS_NULL (-100023)
-#define PMEM2_E_NO_ACCESS (-100029)
+#define PMEM2_E_DEEP_FLUSH_RANGE (-100024)
+#define PMEM2_E_INVALID_REGION_FORMAT (-100025)
+#define PMEM2_E_DAX_REGION_NOT_FOUND (-100026)
+#define PMEM2_E_INVALID_DEV_FORMAT (-100027)
+#define PMEM2_E_CANNOT_READ_BOUNDS (-100028)
+#define PMEM2_E_NO_BAD_BLOCK_FOUND (-100029)
+#define PMEM2_E_LENGTH_OUT_OF_RANGE (-100030)
+#define PMEM2_E_INVALID_PROT_FLAG (-100031)
+#define PMEM2_E_NO_ACCESS (-100032)
+#define PMEM2_E_VM_RESERVATION_NOT_EMPTY (-100033)
+#define PMEM2_E_MAP_EXISTS (-100034)
+#define PMEM2_E_FILE_DESCRIPTOR_NOT_SET (-100035)
+#define PMEM2_E_SOURCE_TYPE_NOT_SUPPORTED (-100036)
+#define PMEM2_E_IO_FAIL (-100037)
 
 struct pmem2_source;
 int pmem2_source_from_fd(struct pmem2_source **src, int fd);
@@ -89,6 +103,9 @@ pmem2_drain_fn pmem2_get_drain_fn(struct pmem2_map *map);
 #define PMEM2_F_MEM_WC (1U << 3)
 #define PMEM2_F_MEM_WB (1U << 4)
 #define PMEM2_F_MEM_NOFLUSH (1U << 5)
+#define PMEM2_F_MEM_VALID_FLAGS                                                                              \
+  (PMEM2_F_MEM_NODRAIN | PMEM2_F_MEM_NONTEMPORAL | PMEM2_F_MEM_TEMPORAL | PMEM2_F_MEM_WC |                   \
+   PMEM2_F_MEM_WB | PMEM2_F_MEM_NOFLUSH)
 
 typedef void *(*pmem2_memmove_fn)(void *pmemdest, const void *src, size_t len, unsigned flags);
 typedef void *(*pmem2_memcpy_fn)(void *pmemdest, const void *src, size_t len, unsigned flags);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crashproof_protocol::{ARENA, HEAP_CLASSES, Record, flag, mode, reason, record};
+use crashproof_protocol::{ARENA, HEAP_CLASSES, Record, mode, reason, record};
 use px86::Kind;
 use rustc_hash::FxHashSet;
 
@@ -44,6 +44,8 @@ pub(crate) fn record_run(
     options: &Options,
     schedule: Schedule,
 ) -> Result<Recorded, Error> {
+    // What runs of other schedules created is on disk, but not there yet.
+    let files_created = session.files_created();
     let control = session.control();
     control.mode = mode::RECORD;
     schedule.apply(control);
@@ -51,9 +53,8 @@ pub(crate) fn record_run(
     control.arena_end = ARENA.base;
     control.max_records = options.max_records;
     control.max_cpu_seconds = 0;
-    control.files_absent = 0;
+    control.files_absent = files_created;
     control.heap_ends = [0; HEAP_CLASSES];
-    control.flags = if options.pm_heap { flag::PM_HEAP } else { 0 };
     let ending = session.run(&[])?;
     let (threads, points) = (session.control().threads, session.control().points);
     let records = session.records().to_vec();
@@ -61,7 +62,9 @@ pub(crate) fn record_run(
         let how = format!("it {}", failure.describe());
         return Err(Error::FailsAlone { how, failure, output: session.output_tail() });
     }
-    if !records.iter().any(|record| record.event_kind().is_some_and(Kind::stores)) {
+    let known =
+        |record: &Record| record.kind == record::UNKNOWN || record.event_kind().is_some_and(Kind::stores);
+    if !records.iter().any(known) {
         return Err(Error::NoPersistentMemory { help: NO_PM_HELP });
     }
     Ok(Recorded { records, threads, points })

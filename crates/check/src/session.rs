@@ -11,10 +11,11 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use crashproof_protocol::{
     CONTROL_BYTES, Control, ENVIRONMENT, FILES_OFFSET, MAX_FILES, PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE,
-    POOL_BYTES, Patch, PmFile, RUN, Record, TRACE_BYTES, VERSION, fd,
+    POOL_BYTES, Patch, PmFile, RUN, Record, TRACE_BYTES, VERSION, fd, flag,
 };
 use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line};
@@ -99,10 +100,14 @@ pub(crate) struct Session {
     owns_files: bool,
 }
 
+/// Bytes a run may print.
+const MAX_OUTPUT: u64 = 4 << 20;
+
 fn shared_file(name: &str, bytes: u64) -> Result<File, Error> {
     let name = CString::new(name).expect("no zero in the name");
     // Above the descriptors that the program inherits, so that giving them their numbers disturbs none.
-    let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    let descriptor =
+        unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
     if descriptor < 0 {
         return Err(system("cannot create shared memory")(std::io::Error::last_os_error()));
     }
@@ -130,7 +135,12 @@ impl Session {
         let image = shared_file("crashproof-image", POOL_BYTES)?;
         let trace = shared_file("crashproof-trace", TRACE_BYTES)?;
         let sites = shared_file("crashproof-sites", 0)?;
-        let output = shared_file("crashproof-output", 0)?;
+        let output = shared_file("crashproof-output", MAX_OUTPUT)?;
+        // What a run prints beyond this is lost, and its `write` fails; memory is not.
+        let seals = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK;
+        if unsafe { libc::fcntl(output.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
+            return Err(system("cannot bound the output")(std::io::Error::last_os_error()));
+        }
         let (ours, theirs) = UnixStream::pair().map_err(system("cannot create a socket"))?;
         let inherited = [
             (control.as_raw_fd(), fd::CONTROL),
@@ -186,6 +196,8 @@ impl Session {
         {
             return Err(Error::NotInstrumented { program: program.to_owned() });
         }
+        session.control().flags = if options.pm_heap { flag::PM_HEAP } else { 0 };
+        session.control().max_memory = options.max_memory;
         Ok(session)
     }
 
@@ -289,14 +301,29 @@ impl Session {
             self.control[start..start + 8].copy_from_slice(&patch.address.to_le_bytes());
             self.control[start + 8..start + size].copy_from_slice(&patch.bytes);
         }
-        let _ = self.output.set_len(0);
-        // The children write where the descriptor they share with this side stands.
+        // The child's descriptor shares this one's position, which tells how much it printed.
         let _ = self.output.rewind();
         let talk = |error| system("lost the program")(error);
         self.command.write_all(&[RUN]).map_err(talk)?;
         let mut answer = [0; 4];
         self.command.read_exact(&mut answer).map_err(talk)?;
-        self.command.read_exact(&mut answer).map_err(talk)?;
+        let child = i32::from_le_bytes(answer);
+        // Work is what bounds a run; the clock only ends one that waits for something that never comes.
+        let patience = match self.control().max_cpu_seconds {
+            0 => None,
+            seconds => Some(Duration::from_secs(u64::from(seconds) * 3 + 5)),
+        };
+        self.command.set_read_timeout(patience).map_err(talk)?;
+        let waited = self.command.read_exact(&mut answer);
+        self.command.set_read_timeout(None).map_err(talk)?;
+        if let Err(error) = waited {
+            if error.kind() != std::io::ErrorKind::WouldBlock {
+                return Err(talk(error));
+            }
+            // Safety: the child is not waited for before its parent answers, so its number is its own.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+            self.command.read_exact(&mut answer).map_err(talk)?;
+        }
         let status = i32::from_le_bytes(answer);
         Ok(if libc::WIFSIGNALED(status) {
             Ending::Signal(libc::WTERMSIG(status))
@@ -313,9 +340,9 @@ impl Session {
     }
 
     /// The end of what the last child printed.
-    pub(crate) fn output_tail(&self) -> String {
+    pub(crate) fn output_tail(&mut self) -> String {
         const TAIL: u64 = 4096;
-        let length = self.output.metadata().map_or(0, |metadata| metadata.len());
+        let length = self.output.stream_position().unwrap_or(0);
         let start = length.saturating_sub(TAIL);
         let mut bytes = vec![0; (length - start) as usize];
         let _ = std::os::unix::fs::FileExt::read_exact_at(&self.output, &mut bytes, start);

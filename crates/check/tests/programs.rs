@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! //! args {dir}/pool                     arguments of the program; {dir} is an empty directory, on the PM path
+//! //! file old some text                  {dir}/old is there before the check and begins with this text
 //! //! -DGOOD: clean                       compiled with -DGOOD it is clean
 //! //! : error at LOST                     compiled as it is, a store is lost in the line with the comment LOST
 //! //! -DFORK: unknown forked              nothing is found, and the reason why not all is known says "forked"
@@ -26,18 +27,23 @@ struct Program {
     text: String,
     arguments: Vec<String>,
     options: Vec<String>,
+    files: Vec<(String, String)>,
     cases: Vec<Case>,
 }
 
 fn parse(source: PathBuf) -> Program {
     let text = fs::read_to_string(&source).expect("the program is there");
-    let mut program = Program { source, text, arguments: vec![], options: vec![], cases: vec![] };
+    let mut program =
+        Program { source, text, arguments: vec![], options: vec![], files: vec![], cases: vec![] };
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     for line in program.text.lines().map_while(|line| line.strip_prefix("//! ")) {
         if let Some(arguments) = line.strip_prefix("args ") {
             program.arguments = words(arguments);
         } else if let Some(options) = line.strip_prefix("options ") {
             program.options = words(options);
+        } else if let Some((name, content)) = line.strip_prefix("file ").and_then(|rest| rest.split_once(' '))
+        {
+            program.files.push((name.to_owned(), content.to_owned()));
         } else if let Some((flags, expected)) = line.split_once(": ") {
             program.cases.push(Case { flags: words(flags), expected: expected.trim().to_owned() });
         }
@@ -52,6 +58,9 @@ fn differs(program: &Program, case: &Case) -> Option<String> {
     let executable = directory.path().join("program");
     let pool = directory.path().join("pm");
     fs::create_dir(&pool).expect("a directory");
+    for (name, content) in &program.files {
+        fs::write(pool.join(name), content).expect("a file");
+    }
     let warnings = ["-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"];
     let flags: Vec<&str> = warnings.into_iter().chain(case.flags.iter().map(String::as_str)).collect();
     crashproof_testkit::compile(&program.source, &executable, &flags);
@@ -73,8 +82,14 @@ fn differs(program: &Program, case: &Case) -> Option<String> {
         }
     };
     let left: Vec<_> = fs::read_dir(&pool).expect("a directory").filter_map(Result::ok).collect();
-    if !left.is_empty() {
+    if left.len() != program.files.len() {
         return Some(format!("left behind: {left:?}"));
+    }
+    for (name, content) in &program.files {
+        let now = fs::read(pool.join(name)).expect("the file is still there");
+        if !now.starts_with(content.as_bytes()) {
+            return Some(format!("{name} was changed"));
+        }
     }
     let mut outcome = String::new();
     for finding in &report.findings {
@@ -120,7 +135,7 @@ fn every_program_gets_its_verdict() {
     let mut failures = String::new();
     let mut cases = 0;
     for source in sources {
-        if source.extension().is_none_or(|extension| extension != "c")
+        if source.extension().is_none_or(|extension| extension != "c" && extension != "cpp")
             || !source.to_string_lossy().contains(&only)
         {
             continue;

@@ -254,6 +254,10 @@ pub struct Control {
     pub expected_points: u64,
     /// Out: places where threads might have been switched.
     pub points: u64,
+    /// Out: whether the child ended on its own, as far as a process can tell; else it became another program.
+    pub ended: u64,
+    /// Bytes of address space a child may add; 0 for any.
+    pub max_memory: u64,
     /// Files of the table that do not exist at the crash although they are on disk: a bit each.
     pub files_absent: u64,
     /// Ends of the heap's size classes at the crash; 0 for those that are empty.
@@ -306,6 +310,9 @@ pub mod reason {
     /// Threads that began before `main` and do not exist in the children.
     pub const EARLY_THREADS: u64 = 10;
 
+    /// The kernel copied from or to a file on the PM path.
+    pub const COPIED_BY_KERNEL: u64 = 11;
+
     /// As a sentence; none if the site says it.
     pub fn text(reason: u64) -> Option<&'static str> {
         Some(match reason {
@@ -320,6 +327,7 @@ pub mod reason {
             CANCEL => "pthread_cancel: only threads that wait can be cancelled under the checker",
             FUTEX => "a futex operation other than wait, wake and requeue",
             EARLY_THREADS => "threads were created before main",
+            COPIED_BY_KERNEL => "sendfile, splice or copy_file_range with a file on the PM path",
             _ => "something that is not understood ran",
         })
     }

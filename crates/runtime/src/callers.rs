@@ -10,6 +10,8 @@ use std::fmt::Write as _;
 use crashproof_abi::Site;
 use crashproof_protocol::caller;
 
+use crate::sites;
+
 /// The upper half of what stands for a pointer to a site here; no pointer looks like that.
 const MARK: usize = 0xC5A7 << 48;
 
@@ -18,9 +20,11 @@ struct Module {
     base: usize,
     begin: usize,
     end: usize,
+    instrumented: bool,
 }
 
-static mut MODULES: [Module; caller::MODULES] = [Module { base: 0, begin: 0, end: 0 }; caller::MODULES];
+static mut MODULES: [Module; caller::MODULES] =
+    [Module { base: 0, begin: 0, end: 0, instrumented: false }; caller::MODULES];
 static mut COUNT: usize = 0;
 
 /// What the functions of `access` take as the site of a call.
@@ -35,6 +39,12 @@ pub(crate) unsafe fn site(return_address: usize) -> *const Site {
         }
     }
     std::ptr::null()
+}
+
+/// Is what calls from there instrumented?
+pub(crate) unsafe fn is_instrumented(return_address: usize) -> bool {
+    let here = |module: &&Module| (module.begin..module.end).contains(&return_address);
+    MODULES[..COUNT].iter().find(here).is_some_and(|module| module.instrumented)
 }
 
 /// The number of something that [`site`] returned.
@@ -71,7 +81,8 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, lines: *
     };
     let lines = &mut *lines.cast::<String>();
     let _ = writeln!(lines, "{}\t{COUNT}\t{}", caller::LINE, name.replace(['\t', '\n', '\r'], " "));
-    MODULES[COUNT] = Module { base, begin, end };
+    MODULES[COUNT] =
+        Module { base, begin, end, instrumented: sites::is_instrumented(begin as *const c_void) };
     COUNT += 1;
     0
 }

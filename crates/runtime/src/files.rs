@@ -24,7 +24,7 @@ use crashproof_protocol::{
 use px86::{Kind, LINE_BYTES};
 
 use crate::real::replace;
-use crate::{access, libc_memory, raw, session};
+use crate::{access, determinism, libc_memory, raw, session};
 
 const HUGE: u64 = 2 << 20;
 const GIANT: u64 = 1 << 30;
@@ -163,6 +163,11 @@ pub(crate) unsafe fn open_with(
     site: *const Site,
     open: impl Fn(c_int) -> c_int,
 ) -> c_int {
+    if !name.is_null()
+        && let Some(descriptor) = determinism::open_random(name)
+    {
+        return descriptor;
+    }
     let path = if name.is_null() { None } else { path_at(directory, name) };
     let Some(path) = path.filter(|path| anywhere || on_pm_path(path)) else { return open(flags) };
     if flags & libc::O_TMPFILE == libc::O_TMPFILE {
@@ -202,7 +207,7 @@ pub(crate) unsafe fn open_with(
         file.set_absent(false, site);
     }
     if placed.is_some() && (absent || flags & libc::O_TRUNC != 0) {
-        erase(file, 0, site);
+        erase(file, 0, u64::MAX, site);
     }
     follow(descriptor, Some(file));
     descriptor
@@ -210,7 +215,7 @@ pub(crate) unsafe fn open_with(
 
 /// Whether a file is on disk, even if the program is not to see it.
 unsafe fn on_disk(name: *const c_char, directory: c_int) -> bool {
-    libc::syscall(libc::SYS_faccessat, directory as c_long, name, libc::F_OK as c_long) == 0
+    libc::syscall(libc::SYS_faccessat, c_long::from(directory), name, c_long::from(libc::F_OK)) == 0
 }
 
 unsafe fn size_of_file(descriptor: c_int) -> u64 {
@@ -218,16 +223,16 @@ unsafe fn size_of_file(descriptor: c_int) -> u64 {
     if libc::fstat(descriptor, &raw mut status) == 0 { status.st_size as u64 } else { 0 }
 }
 
-/// Takes away a file's content from an offset on. The lines that hold something are overwritten; of the
+/// Takes away a file's content between two offsets. The lines that hold something are overwritten; of the
 /// others it is enough that what they held before the crash no longer matters.
-unsafe fn erase(file: File, from: u64, site: *const Site) {
+unsafe fn erase(file: File, from: u64, to: u64, site: *const Site) {
     let (place, room) = (entry(file).place, entry(file).room);
-    let mut at = place + from;
+    let (from, to) = (place + from.min(room), place + to.min(room));
     for (start, bytes) in written_pages(place, room).chain(stored_content(place, room)) {
-        let begin = start.max(at);
-        for line in (begin / LINE_BYTES * LINE_BYTES..start + bytes).step_by(LINE_BYTES as usize) {
+        let (begin, end) = (start.max(from), (start + bytes).min(to));
+        for line in (begin / LINE_BYTES * LINE_BYTES..end).step_by(LINE_BYTES as usize) {
             let first = line.max(begin);
-            let width = line + LINE_BYTES - first;
+            let width = (line + LINE_BYTES).min(end) - first;
             let held = (0..width).any(|k| *((first + k) as *const u8) != 0);
             if held {
                 access::fill(first, 0, width, site);
@@ -235,9 +240,9 @@ unsafe fn erase(file: File, from: u64, site: *const Site) {
             }
         }
     }
-    at = at.next_multiple_of(LINE_BYTES);
-    if at < place + room {
-        access::forget(at, place + room - at);
+    let (first, last) = (from.next_multiple_of(LINE_BYTES), to / LINE_BYTES * LINE_BYTES);
+    if first < last {
+        access::forget(first, last - first);
     }
     access::fence(Kind::StoreFence, site);
 }
@@ -316,7 +321,7 @@ unsafe fn load(descriptor: c_int, start: u64, size: u64) {
         }
         let read = libc::syscall(
             libc::SYS_pread64,
-            descriptor,
+            c_long::from(descriptor),
             buffer.as_mut_ptr(),
             buffer.len().min((size - at) as usize),
             at,
@@ -350,9 +355,12 @@ pub(crate) unsafe fn map(
     };
     libc::lseek(descriptor, position, libc::SEEK_SET);
     if fixed && wanted != start + offset {
+        // The program gets what it wants, as ordinary memory.
         unknown(reason::SECOND_PLACE, site);
-        fail(libc::EINVAL);
-        return libc::MAP_FAILED;
+        let protection = c_long::from(libc::PROT_READ | libc::PROT_WRITE);
+        let (flags, descriptor) = (c_long::from(flags), c_long::from(descriptor));
+        return libc::syscall(libc::SYS_mmap, wanted, bytes, protection, flags, descriptor, offset)
+            as *mut c_void;
     }
     if offset + bytes > entry(file).room {
         unknown(reason::FILE_GREW, site);
@@ -402,7 +410,7 @@ pub(crate) unsafe fn write(
         return Some(fail(libc::ENOSPC) as isize);
     }
     if end > size_of_file(descriptor) {
-        libc::syscall(libc::SYS_ftruncate, descriptor, end);
+        libc::syscall(libc::SYS_ftruncate, c_long::from(descriptor), end);
     }
     libc_memory::readable(from, bytes, site);
     access::store_range(Kind::NonTemporalStore, entry(file).place + at, from.cast(), bytes as u64, site);
@@ -417,8 +425,26 @@ unsafe fn resize(descriptor: c_int, size: i64, site: *const Site) -> Option<c_in
     if size < 0 || size as u64 >= size_of_file(descriptor) {
         return None;
     }
-    erase(file, size as u64, site);
+    erase(file, size as u64, u64::MAX, site);
     Some(0)
+}
+
+/// `fallocate`: holes and zeroes in a file that has a place are the pool's business.
+unsafe fn punch(descriptor: c_int, mode: c_int, offset: i64, bytes: i64, site: *const Site) -> Option<c_int> {
+    let file = of(descriptor).filter(|file| entry(*file).place != 0)?;
+    if mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) == 0 {
+        return None;
+    }
+    erase(file, offset.max(0) as u64, offset.saturating_add(bytes).max(0) as u64, site);
+    Some(0)
+}
+
+/// The kernel copies between descriptors, past the pool.
+unsafe fn copied_by_kernel(one: c_int, other: c_int, site: *const Site) {
+    let placed = |descriptor| of(descriptor).is_some_and(|file| entry(file).place != 0);
+    if placed(one) || placed(other) {
+        unknown(reason::COPIED_BY_KERNEL, site);
+    }
 }
 
 unsafe fn sync(descriptor: c_int, site: *const Site) -> bool {
@@ -477,9 +503,8 @@ replace! {
 
     fn close_range(first: u32, last: u32, flags: c_int) -> c_int, caller(rcx)
     |_site| {
-        for descriptor in first as usize..DESCRIPTORS.min((last as usize).saturating_add(1)) {
-            OPEN[descriptor] = 0;
-        }
+        let end = DESCRIPTORS.min((last as usize).saturating_add(1));
+        OPEN[..end].iter_mut().skip(first as usize).for_each(|slot| *slot = 0);
         real(first, last, flags)
     }
 
@@ -545,7 +570,7 @@ replace! {
         if !is_pm(start as u64) {
             return real(start, bytes, flags);
         }
-        if start as u64 % PAGE != 0 {
+        if !(start as u64).is_multiple_of(PAGE) {
             return fail(libc::EINVAL);
         }
         if flags & libc::MS_SYNC != 0 {
@@ -576,6 +601,28 @@ replace! {
 
     fn ftruncate64(descriptor: c_int, size: i64) -> c_int, caller(rdx)
     |site| { resize(descriptor, size, site).unwrap_or_else(|| real(descriptor, size)) }
+
+    fn fallocate(descriptor: c_int, mode: c_int, offset: i64, bytes: i64) -> c_int, caller(r8)
+    |site| {
+        punch(descriptor, mode, offset, bytes, site).unwrap_or_else(|| real(descriptor, mode, offset, bytes))
+    }
+
+    fn fallocate64(descriptor: c_int, mode: c_int, offset: i64, bytes: i64) -> c_int, caller(r8)
+    |site| {
+        punch(descriptor, mode, offset, bytes, site).unwrap_or_else(|| real(descriptor, mode, offset, bytes))
+    }
+
+    fn sendfile(to: c_int, from: c_int, offset: *mut i64, bytes: usize) -> isize, caller(r8)
+    |site| { copied_by_kernel(to, from, site); real(to, from, offset, bytes) }
+
+    fn sendfile64(to: c_int, from: c_int, offset: *mut i64, bytes: usize) -> isize, caller(r8)
+    |site| { copied_by_kernel(to, from, site); real(to, from, offset, bytes) }
+
+    fn splice(from: c_int, at: *mut i64, to: c_int, to_at: *mut i64, bytes: usize, flags: u32) -> isize, caller(stack)
+    |site| { copied_by_kernel(to, from, site); real(from, at, to, to_at, bytes, flags) }
+
+    fn copy_file_range(from: c_int, at: *mut i64, to: c_int, to_at: *mut i64, bytes: usize, flags: u32) -> isize, caller(stack)
+    |site| { copied_by_kernel(to, from, site); real(from, at, to, to_at, bytes, flags) }
 
     fn fsync(descriptor: c_int) -> c_int, caller(rsi)
     |site| { if sync(descriptor, site) { 0 } else { real(descriptor) } }

@@ -16,10 +16,13 @@
 //! | `parallel` | locked instructions when nobody schedules |
 //! | `threads` | one thread at a time, by a seed; pthreads, store buffers |
 //! | `pmem`, `pmem2` | libpmem and libpmem2 |
+//! | `process` | `fork`, `exec`, and how a process ends |
 //! | `real` | the C library's functions, and how others stand before them |
 //! | `raw` | memory operations that are surely nobody else's |
 //! | `callers` | places in the program that have no site |
+//! | `determinism` | process numbers and random bytes, the same in every run |
 //! | `files` | files that are persistent memory |
+//! | `heap` | `malloc` and its kin |
 //! | `libc_format` | `printf` and its kin on PM |
 //! | `libc_io` | input into PM and output from PM |
 //! | `libc_memory` | `memcpy`, `strcpy`, `qsort` and their kin on PM |
@@ -33,14 +36,17 @@ mod abi;
 mod access;
 mod arena;
 mod callers;
+mod determinism;
 mod files;
 mod globals;
+mod heap;
 mod libc_format;
 mod libc_io;
 mod libc_memory;
 mod parallel;
 mod pmem;
 mod pmem2;
+mod process;
 mod raw;
 mod real;
 mod server;

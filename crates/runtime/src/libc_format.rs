@@ -1,12 +1,12 @@
-//! The `printf` family, where it reads strings from PM or formats into PM.
+//! The `printf` and `scanf` families, where they read strings from PM or write into PM.
 //!
 //! Before the C library formats, the arguments of `%s` that are in PM are made ready for reading; what is
-//! formatted into PM goes to volatile memory first and is stored from there.
+//! formatted or scanned into PM goes to volatile memory first and is stored from there.
 //!
 //! Rust cannot define functions with a variable number of arguments, so each begins in assembly, which lays
 //! the arguments out as a `va_list` and calls the function of the same name with a `v` before it.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use crashproof_abi::{Site, is_pm};
 
@@ -178,7 +178,7 @@ macro_rules! pass {
 macro_rules! formats {
     ($(
         fn $name:ident, $variadic:ident($($arg:ident: $ty:ty,)* ; $format:ident, $with:ident),
-            fixed($fixed:literal) list($list:ident) caller($caller:ident)
+            fixed($fixed:literal) list($list:ident) caller($caller:ident) first($first:ident)
         |$site:ident| $body:block
     )*) => { $(
         const _: () = {
@@ -196,7 +196,7 @@ macro_rules! formats {
                     return real($($arg,)* $format, $with);
                 }
                 let $site = callers::site(caller);
-                read_arguments($format, $with, $site);
+                $first($format, $with, $site);
                 $body
             }
 
@@ -248,14 +248,14 @@ macro_rules! formats {
 
 formats! {
     fn vsnprintf, snprintf(to: *mut c_char, room: usize, ; format, with),
-        fixed(24) list(rcx) caller(r8)
+        fixed(24) list(rcx) caller(r8) first(read_arguments)
     |site| {
         if is_pm(to as u64) { format_into(to, room, format, with, site) } else { real(to, room, format, with) }
     }
 
     fn __vsnprintf_chk, __snprintf_chk(
         to: *mut c_char, room: usize, flag: c_int, size: usize, ; format, with
-    ), fixed(40) list(r9) caller(stack)
+    ), fixed(40) list(r9) caller(stack) first(read_arguments)
     |site| {
         if is_pm(to as u64) && room <= size {
             format_into(to, room, format, with, site)
@@ -265,13 +265,13 @@ formats! {
     }
 
     fn vsprintf, sprintf(to: *mut c_char, ; format, with),
-        fixed(16) list(rdx) caller(rcx)
+        fixed(16) list(rdx) caller(rcx) first(read_arguments)
     |site| {
         if is_pm(to as u64) { format_into(to, usize::MAX, format, with, site) } else { real(to, format, with) }
     }
 
     fn __vsprintf_chk, __sprintf_chk(to: *mut c_char, flag: c_int, size: usize, ; format, with),
-        fixed(32) list(r8) caller(r9)
+        fixed(32) list(r8) caller(r9) first(read_arguments)
     |site| {
         if is_pm(to as u64) {
             format_into(to, usize::MAX, format, with, site)
@@ -280,25 +280,145 @@ formats! {
         }
     }
 
-    fn vprintf, printf(; format, with), fixed(8) list(rsi) caller(rdx)
+    fn vprintf, printf(; format, with), fixed(8) list(rsi) caller(rdx) first(read_arguments)
     |_site| { real(format, with) }
 
     fn __vprintf_chk, __printf_chk(flag: c_int, ; format, with),
-        fixed(16) list(rdx) caller(rcx)
+        fixed(16) list(rdx) caller(rcx) first(read_arguments)
     |_site| { real(flag, format, with) }
 
-    fn vfprintf, fprintf(file: File, ; format, with), fixed(16) list(rdx) caller(rcx)
+    fn vfprintf, fprintf(file: File, ; format, with), fixed(16) list(rdx) caller(rcx) first(read_arguments)
     |_site| { real(file, format, with) }
 
     fn __vfprintf_chk, __fprintf_chk(file: File, flag: c_int, ; format, with),
-        fixed(24) list(rcx) caller(r8)
+        fixed(24) list(rcx) caller(r8) first(read_arguments)
     |_site| { real(file, flag, format, with) }
 
     fn vdprintf, dprintf(descriptor: c_int, ; format, with),
-        fixed(16) list(rdx) caller(rcx)
+        fixed(16) list(rdx) caller(rcx) first(read_arguments)
     |_site| { real(descriptor, format, with) }
 
     fn vasprintf, asprintf(to: *mut *mut c_char, ; format, with),
-        fixed(16) list(rdx) caller(rcx)
+        fixed(16) list(rdx) caller(rcx) first(read_arguments)
     |_site| { real(to, format, with) }
+
+    fn vsscanf, sscanf(text: *const c_char, ; format, with), fixed(16) list(rdx) caller(rcx) first(read_format)
+    |site| { text_length(text, site); scan_into(format, with, site, |with| real(text, format, with)) }
+
+    fn __isoc99_vsscanf, __isoc99_sscanf(text: *const c_char, ; format, with),
+        fixed(16) list(rdx) caller(rcx) first(read_format)
+    |site| { text_length(text, site); scan_into(format, with, site, |with| real(text, format, with)) }
+
+    fn __isoc23_vsscanf, __isoc23_sscanf(text: *const c_char, ; format, with),
+        fixed(16) list(rdx) caller(rcx) first(read_format)
+    |site| { text_length(text, site); scan_into(format, with, site, |with| real(text, format, with)) }
+
+    fn vfscanf, fscanf(file: File, ; format, with), fixed(16) list(rdx) caller(rcx) first(read_format)
+    |site| { scan_into(format, with, site, |with| real(file, format, with)) }
+
+    fn __isoc99_vfscanf, __isoc99_fscanf(file: File, ; format, with),
+        fixed(16) list(rdx) caller(rcx) first(read_format)
+    |site| { scan_into(format, with, site, |with| real(file, format, with)) }
+
+    fn __isoc23_vfscanf, __isoc23_fscanf(file: File, ; format, with),
+        fixed(16) list(rdx) caller(rcx) first(read_format)
+    |site| { scan_into(format, with, site, |with| real(file, format, with)) }
+}
+
+/// What a conversion of `scanf` writes.
+#[derive(Clone, Copy)]
+enum Written {
+    Bytes(usize),
+    /// A string, up to its end.
+    Text,
+}
+
+/// The conversions of a format of `scanf` that write something, and whether they count in its result.
+unsafe fn scanned(format: *const c_char) -> Vec<(Written, bool)> {
+    let format = CStr::from_ptr(format).to_bytes();
+    let mut found = Vec::new();
+    let mut rest = format.iter().copied().peekable();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            continue;
+        }
+        let (mut skipped, mut allocated, mut width, mut integer, mut float) = (false, false, 0, 4, 4);
+        for byte in rest.by_ref() {
+            match byte {
+                b'*' => skipped = true,
+                b'm' => allocated = true,
+                b'0'..=b'9' => width = width * 10 + usize::from(byte - b'0'),
+                b'h' => integer /= 2,
+                b'l' | b'q' | b'j' | b'z' | b't' => (integer, float) = (8, 8),
+                b'L' => (integer, float) = (8, 16),
+                b'%' => break,
+                conversion => {
+                    let written = match conversion {
+                        _ if allocated => Written::Bytes(8),
+                        b'a' | b'A' | b'e' | b'E' | b'f' | b'F' | b'g' | b'G' => Written::Bytes(float),
+                        b'c' => Written::Bytes(width.max(1)),
+                        b's' | b'[' => Written::Text,
+                        b'p' => Written::Bytes(8),
+                        _ => Written::Bytes(integer),
+                    };
+                    if !skipped {
+                        found.push((written, conversion != b'n'));
+                    }
+                    break;
+                }
+            }
+        }
+    }
+    found
+}
+
+unsafe fn read_format(format: *const c_char, _with: *const Arguments, site: *const Site) {
+    text_length(format, site);
+}
+
+/// Scans with `scan`; what is to go to PM goes to volatile memory first.
+unsafe fn scan_into(
+    format: *const c_char,
+    with: *mut Arguments,
+    site: *const Site,
+    scan: impl FnOnce(*mut Arguments) -> c_int,
+) -> c_int {
+    /// Room for a string or a block of characters.
+    const ROOM: usize = 64 << 10;
+    let conversions = scanned(format);
+    let mut original = *with;
+    let targets: Vec<u64> = conversions.iter().map(|_| original.general()).collect();
+    if !targets.iter().any(|target| is_pm(*target)) {
+        return scan(with);
+    }
+    let mut buffers: Vec<Vec<u8>> =
+        targets.iter().map(|target| if is_pm(*target) { vec![0; ROOM] } else { Vec::new() }).collect();
+    let pointers: Vec<u64> = targets
+        .iter()
+        .zip(&mut buffers)
+        .map(|(target, buffer)| if buffer.is_empty() { *target } else { buffer.as_mut_ptr() as u64 })
+        .collect();
+    // All arguments as if they were on the stack.
+    let mut volatile = Arguments {
+        general_offset: 48,
+        vector_offset: 176,
+        overflow: pointers.as_ptr(),
+        saved: std::ptr::null(),
+    };
+    let count = scan(&raw mut volatile);
+    let mut left = count;
+    for ((written, counts), (target, buffer)) in conversions.iter().zip(targets.iter().zip(&buffers)) {
+        if *counts && left <= 0 {
+            break;
+        }
+        left -= c_int::from(*counts);
+        if !buffer.is_empty() {
+            let bytes = match written {
+                Written::Bytes(bytes) => *bytes,
+                Written::Text => buffer.iter().position(|byte| *byte == 0).map_or(0, |end| end + 1),
+            };
+            write(*target as *mut u8, buffer.as_ptr(), bytes, site);
+        }
+    }
+    count
 }

@@ -4,7 +4,7 @@
 //! volatile memory first and is stored from there; what is written from PM counts as read before.
 //! Descriptors of PM files go to the pool (see `files`).
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
 use crashproof_abi::{Site, is_pm};
@@ -291,19 +291,6 @@ interpose! {
 
     fn puts(text: *const c_char) -> c_int, pm(text = "rdi"), caller(rsi)
     |site| { text_length(text, site); real(text) }
-
-    fn getrandom(to: *mut c_void, bytes: usize, flags: c_uint) -> isize, pm(to = "rdi"), caller(rcx)
-    |site| { receive(to, bytes, site, |to| real(to, bytes, flags)) }
-
-    fn getentropy(to: *mut c_void, bytes: usize) -> c_int, pm(to = "rdi"), caller(rdx)
-    |site| {
-        let mut answer = 0;
-        receive(to, bytes, site, |to| {
-            answer = real(to, bytes);
-            if answer == 0 { bytes as isize } else { -1 }
-        });
-        answer
-    }
 }
 
 unsafe fn get_string(

@@ -196,7 +196,7 @@ unsafe fn map_file(
     if flags & !(file::CREATE | file::EXCLUSIVE | file::SPARSE | file::TEMPORARY) != 0 {
         return refuse("invalid flag specified", libc::EINVAL);
     }
-    if creates && bytes == 0 || !creates && bytes != 0 || temporary && !creates {
+    if creates == (bytes == 0) || temporary && !creates {
         return refuse("invalid combination of size and flags", libc::EINVAL);
     }
     let mut open = libc::O_RDWR | libc::O_CLOEXEC;

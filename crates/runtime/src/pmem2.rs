@@ -19,7 +19,7 @@ mod error {
     pub(super) const LENGTH_UNALIGNED: i32 = -100_015;
     pub(super) const SOURCE_EMPTY: i32 = -100_018;
     pub(super) const INVALID_SHARING_VALUE: i32 = -100_019;
-    pub(super) const FILE_HANDLE_NOT_SET: i32 = -100_003;
+    pub(super) const FILE_DESCRIPTOR_NOT_SET: i32 = -100_035;
 }
 
 const CACHE_LINE: c_int = 1;
@@ -80,10 +80,10 @@ unsafe fn new_map(map: *mut *mut Map, config: &Config, source: &Source) -> c_int
     if length == 0 || config.offset + length > source.bytes {
         return refuse("mapping larger than file size", error::MAP_RANGE);
     }
-    if length % PAGE_BYTES != 0 && config.length != 0 {
+    if !length.is_multiple_of(PAGE_BYTES) && config.length != 0 {
         return refuse("length is not a multiple of the page size", error::LENGTH_UNALIGNED);
     }
-    if config.offset % PAGE_BYTES != 0 {
+    if !config.offset.is_multiple_of(PAGE_BYTES) {
         return refuse("offset is not a multiple of the page size", error::OFFSET_UNALIGNED);
     }
     let persistent = access::recording() && !config.private && source.descriptor >= 0;
@@ -141,20 +141,20 @@ provide! {
     fn pmem2_source_get_fd(source: *const Source, descriptor: *mut c_int) -> c_int, caller(rdx)
     |_site| {
         if (*source).descriptor < 0 {
-            return refuse("the source is not a file", error::FILE_HANDLE_NOT_SET);
+            return refuse("the source is not a file", error::FILE_DESCRIPTOR_NOT_SET);
         }
         *descriptor = (*source).descriptor;
         0
     }
 
     fn pmem2_source_delete(source: *mut *mut Source) -> c_int, caller(rsi)
-    |_site| { drop(take(source)); 0 }
+    |_site| { let _ = take(source); 0 }
 
     fn pmem2_config_new(config: *mut *mut Config) -> c_int, caller(rsi)
     |_site| { give(config, Config { offset: 0, length: 0, granularity: None, private: false }) }
 
     fn pmem2_config_delete(config: *mut *mut Config) -> c_int, caller(rsi)
-    |_site| { drop(take(config)); 0 }
+    |_site| { let _ = take(config); 0 }
 
     fn pmem2_config_set_offset(config: *mut Config, offset: usize) -> c_int, caller(rdx)
     |_site| {

@@ -3,11 +3,15 @@
 //! `__libc_start_main` is where the C library comes in; ours stands before it and puts its own `main` in the
 //! program's place. By then constructors have run and modules have registered, in every child alike.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use crashproof_protocol::{PARKED, RUN, fd};
 
-use crate::{globals, session, sites};
+use crate::{globals, process, session, sites};
+
+/// [`crashproof_protocol::ENVIRONMENT`] as C wants it.
+const ENVIRONMENT_NAME: &CStr = c"CRASHPROOF_SESSION";
+const _: () = assert!(ENVIRONMENT_NAME.count_bytes() == crashproof_protocol::ENVIRONMENT.len());
 
 type Main = unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
 type StartMain = unsafe extern "C" fn(
@@ -63,6 +67,7 @@ unsafe extern "C" fn our_main(argc: c_int, argv: *mut *mut c_char, envp: *mut *m
 
 /// Serves commands for ever; returns in the children.
 unsafe fn park() {
+    process::prepare_parent();
     let control = &mut *session::CONTROL;
     control.modules = sites::modules();
     control.pm_used = u32::from(globals::any());
@@ -88,6 +93,8 @@ unsafe fn park() {
         while libc::waitpid(child, &raw mut status, 0) < 0 {}
         // Whatever it started goes with it.
         libc::kill(-child, libc::SIGKILL);
+        process::end_orphans();
+        process::note_ending(status);
         send(&status.to_le_bytes());
     }
 }
@@ -113,6 +120,9 @@ unsafe fn prepare_child() {
     }
     let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     libc::setrlimit(libc::RLIMIT_CORE, &raw const no_core);
+    process::limit_memory();
+    // A program that this one starts is none of the checker's business.
+    libc::unsetenv(ENVIRONMENT_NAME.as_ptr());
     // The mappings stay; the descriptors would only be in the program's way.
     for descriptor in [fd::CONTROL, fd::IMAGE, fd::TRACE, fd::COMMAND, fd::SITES, fd::OUTPUT] {
         libc::close(descriptor);

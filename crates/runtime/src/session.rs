@@ -9,7 +9,7 @@ use crashproof_protocol::{
 };
 use px86::LINE_BYTES;
 
-use crate::raw;
+use crate::{heap, process, raw};
 
 /// See [`mode`]. Written before `main` only.
 pub(crate) static mut MODE: u32 = mode::PASS;
@@ -98,6 +98,8 @@ pub(crate) unsafe fn become_child() {
     control.points = 0;
     READY = 0;
     MODE = control.mode;
+    heap::start();
+    process::start();
     crate::threads::begin();
     let patches: *const Patch = CONTROL.cast::<u8>().add(PATCHES_OFFSET as usize).cast();
     for index in 0..control.patches as usize {

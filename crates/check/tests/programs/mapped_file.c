@@ -6,12 +6,16 @@
 //! -DGOOD -DRESERVE: clean
 //! -DRESERVE: error at LOST
 //! -DGOOD -DREMAP: clean
+//! -DGOOD -DPUNCH: clean
+//! -DGOOD -DSENDFILE: unknown sendfile
 //! -DPRIVATE: unknown privately
+//! -DFIXED: unknown an address of its own choice
 // A file on the PM path, mapped shared: the same address in every run.
 #include <crashproof.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,6 +56,10 @@ int main(int argc, char **argv) {
   where = (void *)(((uintptr_t)where + (2 << 20) - 1) & ~((2ul << 20) - 1));
   flags = MAP_SHARED_VALIDATE | MAP_SYNC | MAP_FIXED;
 #endif
+#ifdef FIXED
+  where = (void *)0x200000000000;
+  flags = MAP_SHARED | MAP_FIXED_NOREPLACE;
+#endif
 #ifdef PRIVATE
   mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE, fd, 0);
 #endif
@@ -72,6 +80,17 @@ int main(int argc, char **argv) {
   }
   if (crashproof_crashes())
     return 0;
+#ifdef PUNCH
+  memset((char *)pool + 4000, 1, 8192);
+  persist(fd, (char *)pool + 4000, 8192);
+  crashproof_assert(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 5000, 4096) == 0);
+  char *bytes = (char *)pool;
+  crashproof_assert(bytes[4999] == 1 && bytes[5000] == 0 && bytes[9095] == 0 && bytes[9096] == 1);
+#endif
+#ifdef SENDFILE
+  int ends[2];
+  crashproof_assert(pipe(ends) == 0 && sendfile(ends[1], fd, NULL, 16) == 16);
+#endif
   pool->self = pool;
   persist(fd, pool, sizeof *pool);
   strcpy(pool->text, "durable"); // LOST

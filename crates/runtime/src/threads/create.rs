@@ -320,11 +320,13 @@ interpose! {
     /// The process ends: what waits in store buffers takes effect all the same.
     fn _exit(status: c_int) |real| {
         memory::drain_all();
+        crate::process::note_end();
         real()(status);
     }
 
     fn _Exit(status: c_int) |real| {
         memory::drain_all();
+        crate::process::note_end();
         real()(status);
     }
 }

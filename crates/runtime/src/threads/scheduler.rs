@@ -155,7 +155,7 @@ pub(crate) unsafe fn begin() {
     let mut strategy = Strategy::new(control.strategy, control.seed, control.expected_points);
     let mut main = Box::new(Thread::new(strategy.priority()));
     main.handle = libc::pthread_self();
-    main.tid = libc::getpid();
+    main.tid = own_process();
     SCHEDULER = Some(Scheduler {
         threads: vec![main],
         alive: vec![0],
@@ -494,7 +494,7 @@ unsafe fn wait_for_turn(baton: &Baton) {
     }
     let leaving = std::mem::take(&mut scheduler().leaving);
     if leaving != 0 {
-        let process = libc::getpid() as usize;
+        let process = own_process() as usize;
         while raw_syscall(libc::SYS_tgkill, [process, leaving as usize, 0, 0, 0, 0]) == 0 {
             raw_syscall(libc::SYS_sched_yield, [0; 6]);
         }
@@ -582,12 +582,17 @@ pub(super) unsafe fn wait(key: Key, deadline: Option<u64>, cancellable: bool, bi
     current().woken
 }
 
+/// The number the kernel knows the process by; the program is told another (see `determinism`).
+unsafe fn own_process() -> i32 {
+    raw_syscall(libc::SYS_getpid, [0; 6]) as i32
+}
+
 /// A thread begins: waits for its first turn.
 pub(super) unsafe fn first_turn(number: u16) {
     // The list of threads may grow meanwhile, but the thread itself stays where it is.
     let baton: *const Baton = &raw const scheduler().thread(number).baton;
     wait_for_turn(&*baton);
-    current().tid = libc::gettid();
+    current().tid = raw_syscall(libc::SYS_gettid, [0; 6]) as i32;
 }
 
 /// The running thread ends. Returns although others run by then: the rest of its way out is the C library's.
@@ -618,7 +623,7 @@ pub(super) unsafe fn leave() {
     let Some(next) = scheduler.next_to_run(me) else { deadlock() };
     let tid = scheduler.thread(me).tid;
     // The first thread stays in the kernel's list until all others have ended.
-    scheduler.leaving = if tid == libc::getpid() { 0 } else { tid };
+    scheduler.leaving = if tid == own_process() { 0 } else { tid };
     CURRENT = next;
     scheduler.thread(next).baton.pass();
 }

@@ -75,6 +75,11 @@ unsafe fn nothing_left(rest: *mut timespec) {
     }
 }
 
+/// Writes an answer to where the program wants it, which may be PM.
+unsafe fn give<T>(to: *mut T, value: T) {
+    crate::libc_memory::write(to, &raw const value, size_of::<T>(), std::ptr::null());
+}
+
 interpose! {
     fn sleep(seconds: c_uint) -> c_uint |real| {
         sleep_until(now() + u64::from(seconds) * SECOND);
@@ -128,7 +133,8 @@ interpose! {
         // It goes on even if the program does nothing but look.
         advance(1_000);
         let moment = origin(clock) + now();
-        *time = timespec { tv_sec: (moment / SECOND) as i64, tv_nsec: (moment % SECOND) as i64 };
+        let now = timespec { tv_sec: (moment / SECOND) as i64, tv_nsec: (moment % SECOND) as i64 };
+        give(time, now);
         0
     }
 
@@ -136,10 +142,11 @@ interpose! {
         advance(1_000);
         let moment = WALL + now();
         if !time.is_null() {
-            *time = libc::timeval {
+            let now = libc::timeval {
                 tv_sec: (moment / SECOND) as i64,
                 tv_usec: (moment % SECOND / 1000) as i64,
             };
+            give(time, now);
         }
         if !zone.is_null() {
             zone.cast::<[c_int; 2]>().write([0; 2]);
@@ -150,7 +157,7 @@ interpose! {
     fn time(out: *mut libc::time_t) -> libc::time_t |real| {
         let seconds = ((WALL + now()) / SECOND) as i64;
         if !out.is_null() {
-            *out = seconds;
+            give(out, seconds);
         }
         seconds
     }

@@ -1,0 +1,179 @@
+//! What a program can ask for that differs from run to run: process numbers, random bytes, processor time.
+//!
+//! The checker compares runs by what they read from PM; everything else must be the same whenever that is.
+//! So a child of the checker has a fixed number and gets random bytes from a fixed generator. Its clocks are
+//! the scheduler's (see `threads::time`).
+//!
+//! The `rdtsc` and `rdrand` instructions are the program's own and stay as they are; so do timers that send
+//! signals.
+
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+use std::ptr::null_mut;
+
+use libc::{pid_t, timespec, timeval};
+
+use crate::libc_memory::write;
+use crate::real::replace;
+
+/// State of the generator (splitmix64).
+static mut RANDOM: u64 = 0x0C8A_59F0_07C5_A700;
+
+/// The process numbers that the program sees.
+const PROCESS: pid_t = 4242;
+const PARENT: pid_t = 4241;
+
+/// Nanoseconds that have passed.
+unsafe fn passed() -> u64 {
+    let mut time = timespec { tv_sec: 0, tv_nsec: 0 };
+    libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+unsafe fn sleep(seconds: i64, nanoseconds: i64) -> c_int {
+    libc::nanosleep(&timespec { tv_sec: seconds, tv_nsec: nanoseconds }, null_mut())
+}
+
+unsafe fn random_bytes(bytes: &mut [u8]) {
+    for chunk in bytes.chunks_mut(8) {
+        RANDOM = RANDOM.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = RANDOM;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^= word >> 31;
+        chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+    }
+}
+
+unsafe fn give_random(to: *mut c_void, bytes: usize, site: *const crashproof_abi::Site) {
+    let mut buffer = vec![0; bytes];
+    random_bytes(&mut buffer);
+    write(to, buffer.as_ptr(), bytes, site);
+}
+
+/// If it is a file that gives something random, another one in its place that gives the same in every run.
+pub(crate) unsafe fn open_random(name: *const c_char) -> Option<c_int> {
+    let is = |file: &CStr| {
+        let file = file.to_bytes_with_nul();
+        (0..file.len()).all(|at| name.add(at).read_volatile() as u8 == file[at])
+    };
+    if is(c"/dev/urandom") || is(c"/dev/random") {
+        let mut buffer = vec![0; 1 << 20];
+        random_bytes(&mut buffer);
+        return Some(file_of(&buffer));
+    }
+    if is(c"/proc/sys/kernel/random/uuid") {
+        let mut words = [0; 16];
+        random_bytes(&mut words);
+        let number = u128::from_le_bytes(words);
+        let digits = format!("{number:032x}");
+        let (a, b, c, d) = (&digits[..8], &digits[8..12], &digits[13..16], &digits[17..20]);
+        return Some(file_of(format!("{a}-{b}-4{c}-8{d}-{}\n", &digits[20..]).as_bytes()));
+    }
+    None
+}
+
+/// A file with this content.
+unsafe fn file_of(content: &[u8]) -> c_int {
+    let descriptor = libc::memfd_create(c"random".as_ptr(), libc::MFD_CLOEXEC);
+    let buffer = content;
+    libc::syscall(libc::SYS_write, descriptor as c_long, buffer.as_ptr(), buffer.len());
+    libc::lseek(descriptor, 0, libc::SEEK_SET);
+    descriptor
+}
+
+replace! {
+    fn clock() -> c_long, caller(rdi)
+    |_site| { (passed() / 1000) as c_long }
+
+    fn times(to: *mut c_void) -> c_long, caller(rsi)
+    |site| {
+        if !to.is_null() {
+            write(to, [0u64; 4].as_ptr(), 32, site);
+        }
+        (passed() / 10_000_000) as c_long
+    }
+
+    fn getpid() -> pid_t, caller(rdi)
+    |_site| { PROCESS }
+
+    fn getppid() -> pid_t, caller(rdi)
+    |_site| { PARENT }
+
+    /// Threads have numbers as far from the process's as they really are.
+    fn gettid() -> pid_t, caller(rdi)
+    |_site| { PROCESS + (libc::syscall(libc::SYS_gettid) - libc::syscall(libc::SYS_getpid)) as pid_t }
+
+    fn tgkill(process: pid_t, thread: pid_t, signal: c_int) -> c_int, caller(rcx)
+    |_site| {
+        let own = libc::syscall(libc::SYS_getpid) as pid_t;
+        if process == PROCESS { real(own, thread - PROCESS + own, signal) } else { real(process, thread, signal) }
+    }
+
+    fn kill(process: pid_t, signal: c_int) -> c_int, caller(rdx)
+    |_site| {
+        let process = if process == PROCESS { libc::syscall(libc::SYS_getpid) as pid_t } else { process };
+        real(process, signal)
+    }
+
+    fn getrandom(to: *mut c_void, bytes: usize, flags: c_uint) -> isize, caller(rcx)
+    |site| { let _ = flags; give_random(to, bytes, site); bytes as isize }
+
+    fn getentropy(to: *mut c_void, bytes: usize) -> c_int, caller(rdx)
+    |site| { give_random(to, bytes, site); 0 }
+
+    fn arc4random() -> u32, caller(rdi)
+    |_site| {
+        let mut word = [0; 4];
+        random_bytes(&mut word);
+        u32::from_le_bytes(word)
+    }
+
+    fn arc4random_buf(to: *mut c_void, bytes: usize), caller(rdx)
+    |site| { give_random(to, bytes, site) }
+
+    fn arc4random_uniform(bound: u32) -> u32, caller(rsi)
+    |_site| {
+        let mut word = [0; 8];
+        random_bytes(&mut word);
+        (u64::from_le_bytes(word) % u64::from(bound.max(1))) as u32
+    }
+
+    /// Without descriptors it is a way to sleep.
+    fn poll(descriptors: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int, caller(rcx)
+    |_site| {
+        if count == 0 && timeout >= 0 {
+            return sleep(i64::from(timeout / 1000), i64::from(timeout % 1000) * 1_000_000);
+        }
+        real(descriptors, count, timeout)
+    }
+
+    fn select(count: c_int, read: *mut c_void, written: *mut c_void, other: *mut c_void, timeout: *mut timeval) -> c_int,
+        caller(r9)
+    |_site| {
+        if count == 0 && !timeout.is_null() {
+            return sleep((*timeout).tv_sec, (*timeout).tv_usec * 1000);
+        }
+        real(count, read, written, other, timeout)
+    }
+
+    fn fopen(name: *const c_char, mode: *const c_char) -> *mut c_void, caller(rdx)
+    |site| { open_stream(name, mode, site, || real(name, mode)) }
+
+    fn fopen64(name: *const c_char, mode: *const c_char) -> *mut c_void, caller(rdx)
+    |site| { open_stream(name, mode, site, || real(name, mode)) }
+}
+
+unsafe fn open_stream(
+    name: *const c_char,
+    mode: *const c_char,
+    site: *const crashproof_abi::Site,
+    open: impl FnOnce() -> *mut c_void,
+) -> *mut c_void {
+    crate::libc_memory::text_length(name, site);
+    crate::libc_memory::text_length(mode, site);
+    match open_random(name) {
+        None => open(),
+        Some(-1) => null_mut(),
+        Some(descriptor) => libc::fdopen(descriptor, mode).cast(),
+    }
+}
