@@ -146,7 +146,10 @@ fn verdict(text: &mut String, report: &Report) {
     }
     let mut line = format!(
         "{} recoveries run, {} saved, {} behaviours; an eager checker: {}",
-        figures.recoveries, figures.recoveries_saved, figures.behaviours, figures.eager_states,
+        figures.recoveries,
+        figures.recoveries_saved,
+        figures.behaviours,
+        readable(&figures.eager_states.to_string()),
     );
     let seconds = (figures.recording + figures.exploring).as_secs_f64();
     // Nobody wonders about less than a second.
@@ -158,4 +161,12 @@ fn verdict(text: &mut String, report: &Report) {
 
 fn counted(number: u64, what: &str) -> String {
     if number == 1 { format!("one {what}") } else { format!("{number} {what}s") }
+}
+
+/// A number that may be too long to read: exactly in JSON, its size here.
+fn readable(digits: &str) -> String {
+    match digits.len() {
+        0..=15 => digits.to_owned(),
+        length => format!("{}.{}e{}", &digits[..1], &digits[1..3], length - 1),
+    }
 }
