@@ -297,8 +297,12 @@ pub(crate) unsafe fn forget(address: u64, bytes: u64) {
 /// A flush that the program did not ask for line by line: part of an `msync`.
 pub(crate) unsafe fn flush_implied(address: u64, site: *const Site) {
     if recording() && crashproof_abi::is_pm(address) {
+        if CONCURRENT {
+            return memory::flush_or_fence(Kind::FlushOpt, address, site);
+        }
         let issued = (*crate::session::CONTROL).records;
         record(Kind::FlushOpt, address, 1, issued, site);
+        memory::set_unfenced(true);
     }
 }
 

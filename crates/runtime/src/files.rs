@@ -275,6 +275,8 @@ unsafe fn stored_content(start: u64, bytes: u64) -> impl Iterator<Item = (u64, u
 
 /// Writes back what was written of a range, and waits: `msync`.
 pub(crate) unsafe fn write_back(start: u64, bytes: u64, site: *const Site) {
+    // What still waits in this thread's store buffer was written too.
+    access::before_read_range(start, 0, site);
     for (page, bytes) in written_pages(start, bytes) {
         for line in (page..page + bytes).step_by(LINE_BYTES as usize) {
             access::flush_implied(line, site);

@@ -69,6 +69,8 @@ pub(crate) unsafe fn flush(start: *const c_void, bytes: usize, site: *const Site
         lines(start, start + bytes).for_each(|line| access::flush(Kind::FlushOpt, line, site));
         return;
     }
+    // What still waits in this thread's store buffer was written too.
+    access::before_read_range(start, 0, site);
     for (page, length) in files::written_pages(start, bytes) {
         let (from, to) = (page.max(start), (page + length).min(start + bytes));
         lines(from, to).for_each(|line| access::flush(Kind::FlushOpt, line, site));
