@@ -79,8 +79,16 @@ fn rustc_options(toolchain: &Toolchain, level: &str) -> Result<Vec<OsString>, Er
         "-Clinker-plugin-lto".into(),
         joined("-Clinker=", &toolchain.clang),
         "-Clink-arg=-fuse-ld=lld".into(),
-        joined("-Clink-arg=", runtime),
     ];
+    // As a library of the crate it stands before the C library, whose functions it must come before; as an
+    // argument of the linker it would stand behind.
+    let name = runtime.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    match (name.strip_prefix("lib"), runtime.parent()) {
+        (Some(name), Some(directory)) => {
+            options.extend([joined("-Lnative=", directory), format!("-ldylib={name}").into()]);
+        }
+        _ => options.push(joined("-Clink-arg=", runtime)),
+    }
     // Not -Wl, which splits at commas.
     let mut to_linker = |option: OsString| {
         let mut argument = OsString::from("-Clink-arg=");
