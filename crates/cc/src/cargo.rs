@@ -55,7 +55,9 @@ pub fn environment(
         ("CRASHPROOF_RUNTIME".into(), runtime.into()),
     ];
     // Documentation tests do not pass through the wrapper. Separated by 0x1f, as cargo wants it.
-    let rustdoc = rustc_options(toolchain, "0")?;
+    let mut rustdoc = rustc_options(toolchain, "0")?;
+    // rustdoc does not know it; the crate that is tested brings the library along.
+    rustdoc.retain(|option| !option.to_string_lossy().starts_with("-ldylib="));
     all.push(("CARGO_ENCODED_RUSTDOCFLAGS".into(), rustdoc.join(OsStr::new("\u{1f}"))));
     if let Some((c, cxx)) = drivers {
         let target = TARGET.replace('-', "_");
