@@ -32,6 +32,7 @@ demo: build ## see the tool find a real bug
 # Formatting and lints first: they fail fastest.
 .PHONY: test
 test: setup lint ## everything that must pass before a commit
+	@scripts/setup test
 	$(CARGO) test --workspace
 	@echo "make test: all passed"
 
