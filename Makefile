@@ -24,6 +24,19 @@ setup: ## install what the machine lacks
 .PHONY: build
 build: setup ## the tool, in target/release
 	@$(CARGO) build --release --workspace --quiet
+	@ln -sf crashproof-cc target/release/crashproof-c++
+
+# Where `make install` puts the tool: bin, lib/crashproof and include/crashproof below it.
+PREFIX ?= /usr/local
+
+.PHONY: install
+install: build ## the tool into PREFIX (/usr/local)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/crashproof $(DESTDIR)$(PREFIX)/include/crashproof
+	install target/release/crashproof target/release/crashproof-cc $(DESTDIR)$(PREFIX)/bin
+	ln -sf crashproof-cc $(DESTDIR)$(PREFIX)/bin/crashproof-c++
+	install target/release/libcrashproof_instrument.so target/release/libcrashproof_runtime.so \
+	    $(DESTDIR)$(PREFIX)/lib/crashproof
+	install -m 644 include/*.h $(DESTDIR)$(PREFIX)/include/crashproof
 
 .PHONY: demo
 demo: build ## see the tool find a real bug
