@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crashproof_protocol::{ARENA, HEAP_CLASSES, Record, mode, reason, record};
-use px86::Kind;
+use px86::{Kind, Platform};
 use rustc_hash::FxHashSet;
 
 use crate::failure::{Failure, Finding, Token, TokenCrash};
@@ -79,7 +79,7 @@ pub(crate) struct Common {
     pub(crate) findings: BTreeMap<(String, u32), (Finding, usize)>,
     pub(crate) unknown: Vec<String>,
     /// Recoveries that were crashed, by behaviour and what they ran on: each once.
-    pub(crate) recoveries_crashed: FxHashSet<u64>,
+    pub(crate) recoveries_crashed: FxHashSet<Vec<u8>>,
     pub(crate) statistics: Statistics,
     /// A limit was hit; everybody ends.
     pub(crate) stopped: bool,
@@ -130,6 +130,7 @@ impl Check<'_> {
             expected_points: schedule.expected_points,
             pm_path: self.options.pm_path.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
             pm_heap: self.options.pm_heap,
+            eadr: self.options.platform == Platform::Eadr,
             crashes,
         }
     }

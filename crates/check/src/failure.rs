@@ -130,6 +130,9 @@ pub struct Token {
     /// Is the heap persistent memory?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pm_heap: bool,
+    /// Do caches survive?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub eadr: bool,
     /// The crashes, first to last.
     pub crashes: Vec<TokenCrash>,
 }

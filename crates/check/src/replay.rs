@@ -33,6 +33,7 @@ pub fn replay(token: &Token, program: PathBuf, debugger: Option<&[OsString]>) ->
     let mut options = Options::new(program, arguments);
     options.pm_path = token.pm_path.iter().map(PathBuf::from).collect();
     options.pm_heap = token.pm_heap;
+    options.platform = if token.eadr { Platform::Eadr } else { Platform::Adr };
     let mut session = Session::start(&options)?;
     let schedule =
         Schedule { seed: token.seed, strategy: token.strategy, expected_points: token.expected_points };
@@ -54,8 +55,8 @@ pub fn replay(token: &Token, program: PathBuf, debugger: Option<&[OsString]>) ->
             return Err(Error::Stale);
         }
         let mut timeline = match timelines.last() {
-            Some((before, _)) => Timeline::after(Platform::Adr, before),
-            None => Timeline::first(Platform::Adr, files_created),
+            Some((before, _)) => Timeline::after(options.platform, before),
+            None => Timeline::first(options.platform, files_created),
         };
         let mut persisted: FxHashMap<Line, Vec<CachedStore>> = FxHashMap::default();
         for record in &records[..crash.at] {

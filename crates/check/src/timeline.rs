@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crashproof_protocol::{ARENA, HEAP_CLASSES, Record, record};
 use num_bigint::BigUint;
+use px86::order::preserved;
 use px86::storage::{CachedStore, Execution, Seq};
-use px86::{Kind, Line, Platform};
+use px86::{Class, Kind, Line, Platform};
 
 /// A run, somewhere in its course.
 pub(crate) struct Timeline {
@@ -134,21 +135,27 @@ impl Timeline {
         let Some(next) = records.get(self.at).filter(|next| next.event_kind() == Some(Kind::Flush)) else {
             return;
         };
-        let mut touched = BTreeSet::from([Line::containing(next.address)]);
+        // What cannot have taken effect before the `clflush`: itself, and whatever must follow such a thing.
+        let key = |event: &px86::Event| (event.kind.class(), event.line());
+        let mut stuck = vec![(Class::Flush, Some(Line::containing(next.address)))];
         for (index, record) in records.iter().enumerate().skip(self.at + 1) {
             let Some(event) = record.event() else { continue };
-            let line = Line::containing(event.address);
-            match event.kind {
-                _ if event.thread != px86::Thread(next.thread) => break,
-                Kind::StoreFence | Kind::Fence | Kind::Rmw | Kind::FailedRmw => break,
-                Kind::NonTemporalStore if !touched.contains(&line) => {
-                    let at = self.execution.now() + 1 + (index - self.at) as u64;
-                    self.early.entry(line).or_default().push(CachedStore { at, tag: index as u32, event });
+            if event.thread != px86::Thread(next.thread) {
+                break;
+            }
+            let later = key(&event);
+            if stuck.iter().any(|&earlier| preserved(earlier, later)) {
+                if !stuck.contains(&later) {
+                    stuck.push(later);
                 }
-                Kind::Load => {}
-                _ => {
-                    touched.insert(line);
+                // Nothing passes a fence but loads.
+                if matches!(later.0, Class::Fence | Class::StoreFence) {
+                    break;
                 }
+            } else if event.kind == Kind::NonTemporalStore {
+                let at = self.execution.now() + 1 + (index - self.at) as u64;
+                let line = Line::containing(event.address);
+                self.early.entry(line).or_default().push(CachedStore { at, tag: index as u32, event });
             }
         }
     }

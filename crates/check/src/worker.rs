@@ -1,13 +1,12 @@
 //! Crashes a recorded run and walks the tree of what recovery does; several workers share the tree.
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, exit, mode};
 use num_bigint::BigUint;
 use px86::storage::CachedStore;
 use px86::{Kind, Line};
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::FxHashMap;
 
 use crate::crash::{Content, CrashState, Later, Revealed, value};
 use crate::explore::Check;
@@ -199,15 +198,16 @@ impl<'a> Worker<'a> {
         }
         let writes = self.check.common().tree.outcomes[outcome].writes.clone();
         let Some(records) = writes else { return Ok(()) };
-        let mut hasher = FxHasher::default();
-        (outcome, state.crashes()).hash(&mut hasher);
+        let mut key: Vec<u8> = [outcome, state.crashes()].map(usize::to_le_bytes).concat();
         let mut lines: Vec<Line> = state.open_lines().into_iter().collect();
         lines.sort_unstable();
         for line in lines {
-            line.hash(&mut hasher);
-            self.contents(state, line, revealed).iter().for_each(|content| content.bytes.hash(&mut hasher));
+            let contents = self.contents(state, line, revealed);
+            key.extend(line.0.to_le_bytes());
+            key.extend(contents.len().to_le_bytes());
+            contents.iter().for_each(|content| key.extend(content.bytes));
         }
-        if !self.check.common().recoveries_crashed.insert(hasher.finish()) {
+        if !self.check.common().recoveries_crashed.insert(key) {
             return Ok(());
         }
         let mut timeline = Timeline::after(self.check.options.platform, state.last());
