@@ -1,6 +1,7 @@
 //! A check from start to end: a schedule after the other, each recorded once and crashed everywhere.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -9,11 +10,13 @@ use px86::{Kind, Platform};
 use rustc_hash::FxHashSet;
 
 use crate::failure::{Failure, Finding, Token, TokenCrash};
+use crate::history::History;
 use crate::options::{Options, Report, Statistics};
 use crate::schedule::Schedule;
 use crate::session::{Error, Session};
-use crate::sites::Sites;
+use crate::sites::{Sites, Source};
 use crate::tree::Tree;
+use crate::violation::{Rank, Violation};
 use crate::wasted::wasted;
 use crate::worker::Worker;
 
@@ -77,6 +80,8 @@ pub(crate) struct Common {
     pub(crate) recovery_has_threads: bool,
     /// By what is wrong (the failure, and the place of the first lost store), with where the run had come.
     pub(crate) findings: BTreeMap<(String, u32), (Finding, usize)>,
+    /// Robustness violations by the site after which a flush is missing, with how they were met.
+    pub(crate) violations: BTreeMap<u32, (Violation, Rank)>,
     pub(crate) unknown: Vec<String>,
     /// Recoveries that were crashed, by behaviour and what they ran on: each once.
     pub(crate) recoveries_crashed: FxHashSet<Vec<u8>>,
@@ -157,6 +162,7 @@ impl Check<'_> {
             count: 1,
             seed: schedule.seed,
             failure,
+            cause: None,
         };
         let key = (format!("without crash {:?}", finding.failure), 0);
         let findings = &mut self.common().findings;
@@ -165,6 +171,8 @@ impl Check<'_> {
 
     /// Explores all crashes of a recorded run, with as many workers as it is worth.
     fn explore(&self, session: Session, recorded: &Recorded, schedule: Schedule) -> Result<Session, Error> {
+        let history = if self.options.robust { History::of(&recorded.records) } else { History::unknown() };
+        let history = &history;
         let alone = recorded.records.len() < WORTH_SHARING || session.uses_files();
         let jobs = if alone { 1 } else { self.options.jobs.max(1) };
         std::thread::scope(|scope| {
@@ -172,11 +180,11 @@ impl Check<'_> {
                 .map(|number| {
                     let twin = session.twin(self.options);
                     scope.spawn(move || {
-                        Worker::new(self, twin?, &recorded.records, schedule).run(number, jobs)
+                        Worker::new(self, twin?, &recorded.records, history, schedule).run(number, jobs)
                     })
                 })
                 .collect();
-            let mut result = Worker::new(self, session, &recorded.records, schedule).run(0, jobs);
+            let mut result = Worker::new(self, session, &recorded.records, history, schedule).run(0, jobs);
             for helper in helpers {
                 let theirs = helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 if let (Ok(_), Err(error)) = (&result, theirs) {
@@ -196,6 +204,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         tree: Tree::new(),
         recovery_has_threads: false,
         findings: BTreeMap::new(),
+        violations: BTreeMap::new(),
         unknown: Vec::new(),
         recoveries_crashed: FxHashSet::default(),
         statistics: Statistics::default(),
@@ -243,13 +252,45 @@ pub fn check(options: &Options) -> Result<Report, Error> {
     common.count_behaviours();
     let mut findings: Vec<Finding> = common.findings.into_values().map(|(finding, _)| finding).collect();
     findings.sort_by_key(|finding| (finding.crashes, finding.lost));
+    let violations = grouped(common.violations.into_values().map(|(violation, _)| violation), &findings);
     Ok(Report {
         findings,
+        violations,
         waste,
         unknown: common.unknown,
         crashes: options.crashes,
         statistics: common.statistics,
     })
+}
+
+/// Violations by where the flush is missing, without those that a failure already tells of.
+fn grouped(violations: impl Iterator<Item = Violation>, findings: &[Finding]) -> Vec<Violation> {
+    let place = |source: &Source| (source.file.clone(), source.line, source.column);
+    let mut groups: BTreeMap<_, Violation> = BTreeMap::new();
+    for violation in violations {
+        let causes = findings.iter().filter_map(|finding| finding.cause.as_ref());
+        if causes.into_iter().any(|cause| place(&cause.last) == place(&violation.last)) {
+            continue;
+        }
+        // The same source may be several sites: inlined, or instantiated.
+        match groups.entry(place(&violation.last)) {
+            Entry::Vacant(slot) => {
+                slot.insert(violation);
+            }
+            Entry::Occupied(mut slot) => {
+                let count = slot.get().count + violation.count;
+                if (violation.same_value, violation.crashes, violation.seed)
+                    < (slot.get().same_value, slot.get().crashes, slot.get().seed)
+                {
+                    slot.insert(violation);
+                }
+                slot.get_mut().count = count;
+            }
+        }
+    }
+    let mut violations: Vec<Violation> = groups.into_values().collect();
+    violations.sort_by_key(|violation| (violation.same_value, violation.crashes));
+    violations
 }
 
 impl Common {

@@ -11,6 +11,9 @@
 //! | `schedule` | in which orders the threads of a program run |
 //! | `explore` | a schedule after the other: records it, sets workers on it |
 //! | `worker` | crashes, walks the tree, runs what is not known yet |
+//! | `history` | who stored what, and what happened before it |
+//! | `judge` | robustness: is what recovery read what a machine without caches could have left? |
+//! | `violation` | what it found: the lost store, the survivor, where the flush belongs |
 //! | `told`, `failure` | what went wrong, the least that must be lost for it |
 //! | `replay` | shows one failure again |
 //! | `wasted` | flushes and fences that did nothing |
@@ -22,6 +25,8 @@
 mod crash;
 mod explore;
 mod failure;
+mod history;
+mod judge;
 mod options;
 mod replay;
 mod schedule;
@@ -30,6 +35,7 @@ mod sites;
 mod timeline;
 mod told;
 mod tree;
+mod violation;
 mod wasted;
 mod worker;
 
@@ -41,4 +47,5 @@ pub use replay::{Replay, replay};
 pub use schedule::Strategy;
 pub use session::Error;
 pub use sites::{Caller, Source};
+pub use violation::{Flushed, Saw, Violation, Window};
 pub use wasted::{Waste, WasteKind};

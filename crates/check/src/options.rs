@@ -9,6 +9,7 @@ use px86::Platform;
 
 use crate::failure::Finding;
 use crate::schedule::Strategy;
+use crate::violation::Violation;
 use crate::wasted::Waste;
 
 /// What to check, and how far to go.
@@ -33,6 +34,8 @@ pub struct Options {
     pub pm_path: Vec<PathBuf>,
     /// Whether the heap is persistent memory too.
     pub pm_heap: bool,
+    /// Whether to look for missing flushes that recovery did not fail on (robustness).
+    pub robust: bool,
     /// Processes that recover at the same time.
     pub jobs: usize,
     /// Recoveries to run at most for one crash of the recorded run. Far more than a program needs that flushes
@@ -63,6 +66,7 @@ impl Options {
             strategy: Strategy::default(),
             pm_path: Vec::new(),
             pm_heap: false,
+            robust: true,
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             max_per_crash: Some(1000),
             max_recoveries: None,
@@ -102,6 +106,8 @@ pub struct Statistics {
 pub struct Report {
     /// What is wrong, the least that must be lost first.
     pub findings: Vec<Finding>,
+    /// Missing flushes that no recovery failed on; those of which nothing can come last.
+    pub violations: Vec<Violation>,
     /// Flushes and fences that did nothing.
     pub waste: Vec<Waste>,
     /// Why the check is not complete; empty if it is.
@@ -110,4 +116,11 @@ pub struct Report {
     pub crashes: usize,
     /// Figures.
     pub statistics: Statistics,
+}
+
+impl Report {
+    /// How many findings are errors: every failure, and every missing flush that something can come of.
+    pub fn errors(&self) -> usize {
+        self.findings.len() + self.violations.iter().filter(|violation| !violation.same_value).count()
+    }
 }

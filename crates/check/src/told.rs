@@ -8,8 +8,19 @@ use crate::failure::{Related, Role, TokenCrash, store_text};
 use crate::sites::Sites;
 use crate::timeline::Timeline;
 
-/// What recovery read from before the crash, in order: site, address, bytes, value.
-pub(crate) type Reads = Vec<(u32, u64, u8, u64)>;
+/// Something that recovery read from before the crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Read {
+    pub(crate) site: u32,
+    pub(crate) address: u64,
+    pub(crate) width: u8,
+    pub(crate) value: u64,
+    /// May the line have held something else?
+    pub(crate) open: bool,
+}
+
+/// What recovery read from before the crash, in order.
+pub(crate) type Reads = Vec<Read>;
 
 /// A failure, told from the first execution on.
 pub(crate) struct Told<'a> {
@@ -66,7 +77,7 @@ impl<'a> Told<'a> {
     /// Tells what the last recovery read that it might have read differently, and what it read last.
     pub(crate) fn reads(&mut self, revealed: &Revealed, reads: &Reads) {
         let last = reads.len().wrapping_sub(1);
-        for (index, &(site, address, width, value)) in reads.iter().enumerate() {
+        for (index, &Read { site, address, width, value, .. }) in reads.iter().enumerate() {
             let chosen = revealed.contains_key(&Line::containing(address));
             if chosen || index == last {
                 let bytes = if width == 1 { "byte" } else { "bytes" };

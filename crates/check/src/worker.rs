@@ -2,19 +2,21 @@
 
 use std::sync::Arc;
 
-use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, exit, mode};
+use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, exit, mode, record};
 use num_bigint::BigUint;
 use px86::storage::CachedStore;
 use px86::{Kind, Line};
 use rustc_hash::FxHashMap;
 
 use crate::crash::{Content, CrashState, Later, Revealed, value};
-use crate::explore::Check;
+use crate::explore::{Check, Common};
 use crate::failure::{Failure, Finding};
+use crate::history::History;
+use crate::judge::{Met, judge};
 use crate::schedule::Schedule;
 use crate::session::{Ending, Error, Session};
 use crate::timeline::Timeline;
-use crate::told::{Reads, Told};
+use crate::told::{Read, Reads, Told};
 use crate::tree::{NodeId, Outcome, ROOT, Seen};
 
 /// Places to crash that a worker takes at once.
@@ -24,6 +26,7 @@ pub(crate) struct Worker<'a> {
     check: &'a Check<'a>,
     session: Session,
     records: &'a [Record],
+    history: &'a History<'a>,
     schedule: Schedule,
     /// Files on the PM path that the recorded run created; a bit each.
     files_created: u64,
@@ -52,10 +55,11 @@ impl<'a> Worker<'a> {
         check: &'a Check<'a>,
         session: Session,
         records: &'a [Record],
+        history: &'a History<'a>,
         schedule: Schedule,
     ) -> Worker<'a> {
         let files_created = session.files_created();
-        Worker { check, session, records, schedule, files_created, recoveries: 0 }
+        Worker { check, session, records, history, schedule, files_created, recoveries: 0 }
     }
 
     /// Crashes the run at this worker's share of the places. Gives the session back.
@@ -68,7 +72,7 @@ impl<'a> Worker<'a> {
         loop {
             if timeline.is_crash_point(self.records) {
                 if place / BLOCK % of == number {
-                    let state = CrashState { first: &timeline, later: Vec::new() };
+                    let state = CrashState { first: &timeline, history: self.history, later: Vec::new() };
                     self.recoveries = 0;
                     match self.crash(&state) {
                         Ok(()) | Err(Stop::Crash) => {}
@@ -125,7 +129,7 @@ impl<'a> Worker<'a> {
                 Seen::Leaf(outcome) => {
                     self.check.common().statistics.recoveries_saved += u64::from(known);
                     self.leaf(state, outcome, revealed, reads);
-                    self.crash_recovery(state, outcome, revealed)?;
+                    self.crash_recovery(state, outcome, revealed, reads)?;
                     break;
                 }
                 Seen::Read { address, width, site } => {
@@ -137,13 +141,13 @@ impl<'a> Worker<'a> {
                     };
                     let groups = group(&all, address, width);
                     if let [(value, _)] = groups[..] {
-                        reads.push((site, address, width, value));
+                        reads.push(Read { site, address, width, value, open: true });
                         at = self.check.common().tree.follow(at, value);
                         continue;
                     }
                     for (value, contents) in groups {
                         revealed.insert(line, contents);
-                        reads.push((site, address, width, value));
+                        reads.push(Read { site, address, width, value, open: true });
                         let next = self.check.common().tree.follow(at, value);
                         self.walk(state, next, revealed, reads, known)?;
                         reads.pop();
@@ -173,7 +177,7 @@ impl<'a> Worker<'a> {
             } else {
                 return seen;
             };
-            reads.push((site, address, width, value));
+            reads.push(Read { site, address, width, value, open: false });
             *at = common.tree.follow(*at, value);
         }
     }
@@ -192,11 +196,12 @@ impl<'a> Worker<'a> {
         state: &CrashState,
         outcome: usize,
         revealed: &Revealed,
+        reads: &Reads,
     ) -> Result<(), Stop> {
         if state.crashes() >= self.check.options.crashes {
             return Ok(());
         }
-        let writes = self.check.common().tree.outcomes[outcome].writes.clone();
+        let Outcome { writes, ignored, .. } = self.check.common().tree.outcomes[outcome].clone();
         let Some(records) = writes else { return Ok(()) };
         let mut key: Vec<u8> = [outcome, state.crashes()].map(usize::to_le_bytes).concat();
         let mut lines: Vec<Line> = state.open_lines().into_iter().collect();
@@ -210,16 +215,33 @@ impl<'a> Worker<'a> {
         if !self.check.common().recoveries_crashed.insert(key) {
             return Ok(());
         }
+        let robust = self.check.options.robust;
+        let history = if robust { History::of(&records) } else { History::unknown() };
+        // What it has read, as it goes along; the reads are the loads of its records.
+        let mut upcoming = reads.iter().enumerate();
+        let mut had_read = Reads::new();
         let mut timeline = Timeline::after(self.check.options.platform, state.last());
         let mut persisted: FxHashMap<Line, Vec<CachedStore>> = FxHashMap::default();
         loop {
             if timeline.is_crash_point(&records) {
                 let mut again = state.clone();
-                again.later.push(Later { revealed, timeline: &timeline, persisted: &persisted });
+                again.later.push(Later {
+                    revealed,
+                    timeline: &timeline,
+                    persisted: &persisted,
+                    history: &history,
+                    reads: &had_read,
+                });
                 self.crash(&again)?;
                 timeline.crashed();
             }
             let Some(next) = records.get(timeline.at) else { return Ok(()) };
+            if next.kind == Kind::Load as u8
+                && let Some((index, read)) = upcoming.next()
+                && ignored.binary_search(&(index as u32)).is_err()
+            {
+                had_read.push(*read);
+            }
             for store in timeline.advance(next) {
                 persisted.entry(Line::containing(store.event.address)).or_default().push(store);
             }
@@ -281,11 +303,12 @@ impl<'a> Worker<'a> {
         self.check.note_unknown(&records);
         let stores = |record: &Record| record.event_kind().is_some_and(Kind::stores);
         let writes = (options.crashes > 1 && records.iter().any(stores)).then(|| Arc::new(records.clone()));
+        let ignored = ignored(&records).into();
         let added = {
             let mut common = self.check.common();
             common.statistics.recoveries += 1;
             common.recovery_has_threads |= threads > 1;
-            common.tree.add(&records, Outcome { ending, output, writes })
+            common.tree.add(&records, Outcome { ending, output, writes, ignored })
         };
         if let Err(diverged) = added {
             let place = |read: Option<(u64, u32)>| match read {
@@ -304,9 +327,35 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Recovery ended; if it failed, that is a finding.
+    /// Adds violations to those that were met before.
+    fn note_violations(&self, common: &mut Common, state: &CrashState, violations: &[Met]) {
+        for met in violations {
+            let site = state.history(met.level).records[met.last() as usize].site;
+            let rank = met.rank(state, self.schedule.seed);
+            let mut count = 1;
+            if let Some((known, known_rank)) = common.violations.get_mut(&site) {
+                known.count += 1;
+                count = known.count;
+                if *known_rank <= rank {
+                    continue;
+                }
+            }
+            let mut violation = met.tell(&self.check.sites, state, self.schedule.seed);
+            violation.count = count;
+            common.violations.insert(site, (violation, rank));
+        }
+    }
+
+    /// Recovery ended; if it failed, that is a finding, and so is what it read if no machine without caches could
+    /// have left it.
     fn leaf(&self, state: &CrashState, outcome: usize, revealed: &Revealed, reads: &Reads) {
+        let mut violations = Vec::new();
+        if self.check.options.robust {
+            let ignored = Arc::clone(&self.check.common().tree.outcomes[outcome].ignored);
+            violations = judge(&self.session, state, revealed, reads, &ignored);
+        }
         let mut common = self.check.common();
+        self.note_violations(&mut common, state, &violations);
         let Outcome { ending, output, .. } = &common.tree.outcomes[outcome];
         let output = output.clone();
         if *ending == Ending::Exit(exit::UNSUPPORTED) {
@@ -322,7 +371,10 @@ impl<'a> Worker<'a> {
             let revealed = state.later.get(level).map_or(revealed, |later| later.revealed);
             crash_site = told.execution(level, timeline, revealed);
         }
-        let first = told.first_lost.unwrap_or(crash_site);
+        // Of several flushes that are missing, what was read last led here.
+        let cause = violations.iter().filter(|met| !met.same_value).max_by_key(|met| met.seen_at);
+        let lost = cause.map(|met| state.history(met.level).records[met.lost[0] as usize].site);
+        let first = lost.or(told.first_lost).unwrap_or(crash_site);
         let key = (format!("{failure:?}"), first);
         let at = state.first.at;
         let mut count = 1;
@@ -347,9 +399,48 @@ impl<'a> Worker<'a> {
             replay: self.check.token(self.schedule, told.crashes).encode(),
             count,
             seed: self.schedule.seed,
+            cause: cause.map(|met| Box::new(met.tell(&self.check.sites, state, self.schedule.seed))),
         };
         common.findings.insert(key, (finding, at));
     }
+}
+
+/// Which of a recovery's reads do not count for robustness: those under a checksum that did not match, and those
+/// that the program says it tolerates anything of.
+fn ignored(records: &[Record]) -> Vec<u32> {
+    let mut ignored = Vec::new();
+    let mut number = 0;
+    // For each thread, the brackets it is in, with the reads since each began.
+    let mut open: FxHashMap<u16, Vec<Vec<u32>>> = FxHashMap::default();
+    for next in records {
+        match next.kind {
+            record::CHECKSUM_BEGIN | record::TOLERATE_BEGIN => {
+                open.entry(next.thread).or_default().push(Vec::new());
+            }
+            record::CHECKSUM_END | record::TOLERATE_END => {
+                let matched = next.kind == record::CHECKSUM_END && next.address != 0;
+                let brackets = open.entry(next.thread).or_default();
+                let reads = brackets.pop().unwrap_or_default();
+                match brackets.last_mut() {
+                    // It is up to the bracket around it.
+                    Some(outer) if matched => outer.extend(reads),
+                    None if matched => {}
+                    _ => ignored.extend(reads),
+                }
+            }
+            _ if next.kind == Kind::Load as u8 => {
+                if let Some(reads) = open.get_mut(&next.thread).and_then(|brackets| brackets.last_mut()) {
+                    reads.push(number);
+                }
+                number += 1;
+            }
+            _ => {}
+        }
+    }
+    // A checksum that never came to be compared.
+    ignored.extend(open.into_values().flatten().flatten());
+    ignored.sort_unstable();
+    ignored
 }
 
 /// The contents by the value they show at `address`, those with the most stores kept first.

@@ -65,6 +65,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     eadr: bool,
 
+    /// Do not look for missing flushes that recovery does not fail on.
+    #[arg(long)]
+    no_robust: bool,
+
     /// Let warnings (wasted flushes and fences) count as errors.
     #[arg(long, value_name = "LEVEL", value_parser = ["warnings"])]
     deny: Option<String>,
@@ -105,6 +109,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     options.built_from = built.as_ref().map(|_| arguments.program.clone());
     options.pm_path.clone_from(&arguments.pm_path);
     options.pm_heap = arguments.pm_heap;
+    options.robust = !arguments.no_robust;
     options.crashes = usize::from(arguments.crashes);
     if let Some(jobs) = arguments.jobs {
         options.jobs = usize::from(jobs);
@@ -137,7 +142,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
 }
 
 fn exit(report: &Report, deny_warnings: bool) -> Exit {
-    if !report.findings.is_empty() || deny_warnings && !report.waste.is_empty() {
+    if report.errors() > 0 || deny_warnings && !report.waste.is_empty() {
         Exit::Findings
     } else if !report.unknown.is_empty() {
         Exit::Incomplete

@@ -141,6 +141,12 @@ pub mod record {
     pub const FILE: u8 = 71;
     /// The end of a size class of the heap moved: `address` is the class, `value` the end. Durable at once.
     pub const HEAP: u8 = 72;
+    /// A store was issued and waits in its thread's buffer; it is recorded once more when it takes effect.
+    pub const ISSUE: u8 = 73;
+    /// The loads and stores of the thread that follow may show an order that only caches make.
+    pub const TOLERATE_BEGIN: u8 = 74;
+    /// They end.
+    pub const TOLERATE_END: u8 = 75;
 }
 
 /// Numbers for places without a site: where the program calls a function that the runtime stands in for.

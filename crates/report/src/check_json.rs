@@ -1,7 +1,9 @@
 //! Check reports as JSON, in the form all checking commands share.
 
-use crashproof_check::{Finding, Report, Role, Waste, WasteKind};
+use crashproof_check::{Finding, Related, Report, Role, Violation, Waste, WasteKind};
 use serde::Serialize;
+
+use crate::missing_flush;
 
 #[derive(Serialize)]
 struct Object<'a> {
@@ -46,9 +48,20 @@ struct FindingObject<'a> {
     related: Vec<RelatedObject<'a>>,
     #[serde(skip_serializing_if = "str::is_empty")]
     output: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<CauseObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<missing_flush::FixObject<'a>>,
     #[serde(skip_serializing_if = "str::is_empty")]
     replay: &'a str,
     count: u64,
+}
+
+/// The missing flush behind a failure.
+#[derive(Serialize)]
+struct CauseObject {
+    rule: &'static str,
+    message: String,
 }
 
 #[derive(Serialize)]
@@ -64,7 +77,7 @@ struct RelatedObject<'a> {
 pub fn object(report: &Report) -> String {
     let statistics = &report.statistics;
     let seconds = statistics.recording + statistics.exploring;
-    let verdict = match (report.findings.is_empty(), report.unknown.is_empty()) {
+    let verdict = match (report.errors() == 0, report.unknown.is_empty()) {
         (false, _) => "findings",
         (true, true) => "clean",
         (true, false) => "unknown",
@@ -89,12 +102,48 @@ pub fn object(report: &Report) -> String {
             seconds: seconds.as_secs_f64(),
             recording_seconds: statistics.recording.as_secs_f64(),
         },
-        findings: report.findings.iter().map(finding).chain(report.waste.iter().map(waste)).collect(),
+        findings: report
+            .findings
+            .iter()
+            .map(finding)
+            .chain(report.violations.iter().map(violation))
+            .chain(report.waste.iter().map(waste))
+            .collect(),
     };
     serde_json::to_string(&object).expect("plain data always serialises")
 }
 
+fn related(related: &Related) -> RelatedObject<'_> {
+    RelatedObject {
+        role: related.role,
+        file: &related.place.file,
+        line: related.place.line,
+        column: related.place.column,
+        message: &related.message,
+    }
+}
+
+fn violation(violation: &Violation) -> FindingObject<'_> {
+    FindingObject {
+        rule: missing_flush::RULE,
+        level: missing_flush::level(violation),
+        message: missing_flush::message(violation),
+        file: &violation.place.file,
+        line: violation.place.line,
+        column: violation.place.column,
+        function: &violation.place.function,
+        related: violation.related.iter().map(related).collect(),
+        output: "",
+        cause: None,
+        fix: missing_flush::fix(violation),
+        replay: "",
+        count: violation.count,
+    }
+}
+
 fn finding(finding: &Finding) -> FindingObject<'_> {
+    let causes = finding.cause.iter().flat_map(|cause| &cause.related);
+    let fixes = causes.filter(|related| related.role == Role::Fix);
     FindingObject {
         rule: finding_rule(finding),
         level: "error",
@@ -103,18 +152,13 @@ fn finding(finding: &Finding) -> FindingObject<'_> {
         line: finding.place.line,
         column: finding.place.column,
         function: &finding.place.function,
-        related: finding
-            .related
-            .iter()
-            .map(|related| RelatedObject {
-                role: related.role,
-                file: &related.place.file,
-                line: related.place.line,
-                column: related.place.column,
-                message: &related.message,
-            })
-            .collect(),
+        related: finding.related.iter().chain(fixes).map(related).collect(),
         output: &finding.output,
+        cause: finding
+            .cause
+            .as_ref()
+            .map(|cause| CauseObject { rule: missing_flush::RULE, message: missing_flush::message(cause) }),
+        fix: finding.cause.as_deref().and_then(missing_flush::fix),
         replay: &finding.replay,
         count: finding.count,
     }
@@ -131,6 +175,8 @@ fn waste(waste: &Waste) -> FindingObject<'_> {
         function: &waste.place.function,
         related: Vec::new(),
         output: "",
+        cause: None,
+        fix: None,
         replay: "",
         count: waste.wasted,
     }

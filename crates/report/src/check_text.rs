@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use crashproof_check::{Finding, Report, Role, Source, Waste};
+use crashproof_check::{Finding, Related, Report, Role, Source, Violation, Waste};
 
 use crate::check_json::{finding_message, finding_rule, waste_message, waste_rule};
+use crate::missing_flush;
 use crate::style::{BAD, FAINT, GOOD, UNSURE, paint};
 
 /// The whole report.
@@ -13,6 +14,9 @@ pub fn report(report: &Report) -> String {
     let mut text = String::new();
     for finding in &report.findings {
         self::finding(&mut text, finding);
+    }
+    for violation in &report.violations {
+        self::violation(&mut text, violation);
     }
     for waste in &report.waste {
         self::waste(&mut text, waste);
@@ -44,31 +48,76 @@ fn span(source: &str, place: &Source) -> Option<std::ops::Range<usize>> {
 }
 
 fn finding(text: &mut String, finding: &Finding) {
-    let title = finding_message(finding);
-    let place = &finding.place;
-    let source = source_text(place);
-    let span_of_place = source.as_deref().and_then(|source| span(source, place));
-    let (Some(source), Some(primary)) = (source.as_deref(), span_of_place) else {
-        let _ = writeln!(text, "{}[{}]: {title}", paint(BAD, "error"), finding_rule(finding));
-        let _ = writeln!(text, "  --> {}:{}:{} in {}", place.file, place.line, place.column, place.function);
-        story(text, finding);
-        return;
-    };
     let label = match finding.lost {
         _ if finding.crashes == 0 => "the last access to persistent memory",
         0 => "crash here",
         _ => "lost",
     };
+    let title = finding_message(finding);
+    let head = Head { level: Level::ERROR, word: "error", rule: finding_rule(finding), title: &title, label };
+    shown(text, &head, &finding.place, &finding.related);
+    story(text, &finding.related);
+    for line in finding.output.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev() {
+        let _ = writeln!(text, "   {}   {line}", paint(FAINT, "said  "));
+    }
+    if let Some(cause) = &finding.cause {
+        let _ = writeln!(text, "   {} {}", paint(BAD, "cause   "), missing_flush::message(cause));
+        remedies(text, cause);
+    }
+    let times = if finding.count == 1 { String::new() } else { format!(" (met {} times)", finding.count) };
+    let _ = writeln!(text, "   {} crashproof replay {}{times}\n", paint(FAINT, "again   "), finding.replay);
+}
+
+fn violation(text: &mut String, violation: &Violation) {
+    let title = missing_flush::message(violation);
+    let (level, word) = match violation.same_value {
+        false => (Level::ERROR, "error"),
+        true => (Level::NOTE, "note"),
+    };
+    let head = Head { level, word, rule: missing_flush::RULE, title: &title, label: "lost" };
+    shown(text, &head, &violation.place, &violation.related);
+    story(text, &violation.related);
+    remedies(text, violation);
+    let _ = writeln!(text);
+}
+
+fn remedies(text: &mut String, violation: &Violation) {
+    for (word, what) in missing_flush::remedies(violation) {
+        let _ = writeln!(text, "   {} {what}", paint(GOOD, word));
+    }
+}
+
+/// What stands above a finding's source.
+struct Head<'a> {
+    level: Level<'static>,
+    word: &'static str,
+    rule: &'static str,
+    title: &'a str,
+    /// What the finding's own place is.
+    label: &'static str,
+}
+
+/// Title and source, with all places of the same file marked.
+fn shown(text: &mut String, head: &Head, place: &Source, related: &[Related]) {
+    let source = source_text(place);
+    let span_of_place = source.as_deref().and_then(|source| span(source, place));
+    let (Some(source), Some(primary)) = (source.as_deref(), span_of_place) else {
+        let word = paint(if head.word == "error" { BAD } else { FAINT }, head.word);
+        let _ = writeln!(text, "{word}[{}]: {}", head.rule, head.title);
+        let _ = writeln!(text, "  --> {}:{}:{} in {}", place.file, place.line, place.column, place.function);
+        return;
+    };
     let mut snippet = Snippet::source(source)
         .path(&place.file)
-        .annotation(AnnotationKind::Primary.span(primary.clone()).label(label));
+        .annotation(AnnotationKind::Primary.span(primary.clone()).label(head.label));
     let mut marked = vec![primary];
-    for related in &finding.related {
+    for related in related {
         let label = match related.role {
             Role::Lost => "lost too",
             Role::Survived => "survives",
             Role::Crash => "the power fails before this",
             Role::Read => "recovery reads it here",
+            Role::Fix => "flush and fence after this",
         };
         if related.place.file != place.file {
             continue;
@@ -81,28 +130,23 @@ fn finding(text: &mut String, finding: &Finding) {
         }
     }
     let group =
-        Group::with_title(Level::ERROR.primary_title(&title).id(finding_rule(finding))).element(snippet);
+        Group::with_title(head.level.clone().primary_title(head.title).id(head.rule)).element(snippet);
     let _ = writeln!(text, "{}", Renderer::styled().render(&[group]));
-    story(text, finding);
 }
 
 /// What happened, in order.
-fn story(text: &mut String, finding: &Finding) {
-    for related in &finding.related {
+fn story(text: &mut String, related: &[Related]) {
+    for related in related.iter().filter(|related| related.role != Role::Fix) {
         let place = format!("{}:{}", related.place.file, related.place.line);
         let role = match related.role {
             Role::Lost => paint(BAD, "lost    "),
             Role::Survived => paint(GOOD, "survived"),
             Role::Crash => paint(BAD, "crash   "),
             Role::Read => "read    ".into(),
+            Role::Fix => paint(GOOD, "fix     "),
         };
         let _ = writeln!(text, "   {role} {place}  {}", paint(FAINT, &related.message));
     }
-    for line in finding.output.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev() {
-        let _ = writeln!(text, "   {}   {line}", paint(FAINT, "said  "));
-    }
-    let times = if finding.count == 1 { String::new() } else { format!(" (met {} times)", finding.count) };
-    let _ = writeln!(text, "   {} crashproof replay {}{times}\n", paint(FAINT, "again   "), finding.replay);
 }
 
 fn waste(text: &mut String, waste: &Waste) {
@@ -121,7 +165,7 @@ fn waste(text: &mut String, waste: &Waste) {
 
 fn verdict(text: &mut String, report: &Report) {
     let figures = &report.statistics;
-    let verdict = match (report.findings.len(), report.unknown.is_empty()) {
+    let verdict = match (report.errors(), report.unknown.is_empty()) {
         (0, true) => paint(GOOD, "clean"),
         (0, false) => paint(UNSURE, "unknown"),
         (1, _) => paint(BAD, "1 error"),

@@ -8,6 +8,7 @@ mod diagnostic;
 mod grid;
 pub mod litmus_json;
 pub mod litmus_text;
+mod missing_flush;
 mod style;
 
 pub use diagnostic::litmus_error;
