@@ -11,6 +11,7 @@ use rustc_hash::FxHashSet;
 
 use crate::failure::{Failure, Finding, Token, TokenCrash};
 use crate::history::History;
+use crate::layout::suggest;
 use crate::options::{Options, Report, Statistics};
 use crate::schedule::Schedule;
 use crate::session::{Error, Session};
@@ -82,6 +83,8 @@ pub(crate) struct Common {
     pub(crate) findings: BTreeMap<(String, u32), (Finding, usize)>,
     /// Robustness violations by the site after which a flush is missing, with how they were met.
     pub(crate) violations: BTreeMap<u32, (Violation, Rank)>,
+    /// The suppressions that suppressed something, by number.
+    pub(crate) suppressions_used: FxHashSet<usize>,
     pub(crate) unknown: Vec<String>,
     /// Recoveries that were crashed, by behaviour and what they ran on: each once.
     pub(crate) recoveries_crashed: FxHashSet<Vec<u8>>,
@@ -205,6 +208,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         recovery_has_threads: false,
         findings: BTreeMap::new(),
         violations: BTreeMap::new(),
+        suppressions_used: FxHashSet::default(),
         unknown: Vec::new(),
         recoveries_crashed: FxHashSet::default(),
         statistics: Statistics::default(),
@@ -252,10 +256,18 @@ pub fn check(options: &Options) -> Result<Report, Error> {
     common.count_behaviours();
     let mut findings: Vec<Finding> = common.findings.into_values().map(|(finding, _)| finding).collect();
     findings.sort_by_key(|finding| (finding.crashes, finding.lost));
-    let violations = grouped(common.violations.into_values().map(|(violation, _)| violation), &findings);
+    let mut violations = grouped(common.violations.into_values().map(|(violation, _)| violation), &findings);
+    let causes = findings.iter_mut().filter_map(|finding| finding.cause.as_deref_mut());
+    suggest(&options.program, causes.chain(&mut violations));
+    let suppressions = options.suppress.iter().enumerate();
+    let unused_suppressions = suppressions
+        .filter(|(number, _)| !common.suppressions_used.contains(number))
+        .map(|(_, suppression)| suppression.clone())
+        .collect();
     Ok(Report {
         findings,
         violations,
+        unused_suppressions,
         waste,
         unknown: common.unknown,
         crashes: options.crashes,

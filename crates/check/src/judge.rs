@@ -22,6 +22,7 @@ use crashproof_robust::{Candidate, Survivors};
 use crate::crash::{Bytes, CrashState, MAX_CRASHES, Revealed, apply};
 use crate::history::bits;
 use crate::session::Session;
+use crate::sites::Sites;
 use crate::told::Read;
 
 /// A robustness violation, as it was met.
@@ -31,6 +32,9 @@ pub(crate) struct Met {
     pub(crate) level: usize,
     /// Stores to one line, oldest first, that one flush would have saved; by their places in the trace.
     pub(crate) lost: Vec<u32>,
+    /// The last store to the line, in the same function as the last of them, that must persist before the survivor:
+    /// a flush after it saves all.
+    pub(crate) flush_after: u32,
     /// The store that survived although they happened before it.
     pub(crate) survived: u32,
     /// The loads that saw it, in the order they came.
@@ -64,6 +68,7 @@ struct Loss {
 
 pub(crate) struct Judge<'a> {
     session: &'a Session,
+    sites: &'a Sites,
     state: &'a CrashState<'a>,
     revealed: &'a Revealed,
     /// What was read after each crash, with the number of crashes before.
@@ -76,6 +81,7 @@ pub(crate) struct Judge<'a> {
 /// `ignored` are the numbers of reads that do not count.
 pub(crate) fn judge(
     session: &Session,
+    sites: &Sites,
     state: &CrashState,
     revealed: &Revealed,
     reads: &[Read],
@@ -91,7 +97,7 @@ pub(crate) fn judge(
     let crashes = state.crashes();
     let numbered = reads.iter().enumerate().filter(|(index, _)| counts(*index));
     all.extend(numbered.map(|(_, read)| (crashes, *read)));
-    Judge { session, state, revealed, reads: all, lines: FxHashMap::default() }.judge()
+    Judge { session, sites, state, revealed, reads: all, lines: FxHashMap::default() }.judge()
 }
 
 impl Judge<'_> {
@@ -288,28 +294,47 @@ impl Judge<'_> {
         }
     }
 
+    fn flush_after(&self, level: usize, last: &Loss, survived: u32) -> u32 {
+        let history = self.state.history(level);
+        let (from, before) = (history.issued(last.store.tag), history.issued(survived));
+        let same_place = |store: &CachedStore| {
+            let issued = history.issued(store.tag);
+            issued.thread == from.thread
+                && issued.at >= from.at
+                && history.order.before(issued, before)
+                && self.sites.get(store.event.site.0).function
+                    == self.sites.get(last.store.event.site.0).function
+        };
+        let stores = self.lines[&last.line].stores[level].iter();
+        let all = stores.filter(|store| same_place(store)).max_by_key(|store| history.issued(store.tag).at);
+        all.map_or(last.store.tag, |store| store.tag)
+    }
+
     /// `losses` are in the order they reached the cache; a store is there once for each read that missed it.
     fn met(&self, level: usize, losses: &[&Loss], survived: u32, survivor_read: usize) -> Met {
         // What a later one of them overwrites would not have been read anyway.
         let mut overwritten = 0;
-        let mut lost: Vec<u32> = Vec::new();
+        let mut lost: Vec<(u32, bool)> = Vec::new();
         let mut matters: Option<&Loss> = None;
         let last = losses.last().expect("at least one");
         for loss in losses.iter().rev() {
             let read = &self.reads[loss.read].1;
             let bytes = bits(loss.store.event.address, loss.store.event.width);
-            if lost.last() != Some(&loss.store.tag) {
+            if lost.last().is_none_or(|(store, _)| *store != loss.store.tag) {
                 if bytes & !overwritten == 0 {
                     continue;
                 }
-                lost.push(loss.store.tag);
+                lost.push((loss.store.tag, false));
             }
             if !same_value(&loss.store, read) {
                 matters = Some(loss);
+                lost.last_mut().expect("just added").1 = true;
             }
             overwritten |= bytes;
         }
-        lost.reverse();
+        // Those that stored what was there are not worth telling of, unless there are no others.
+        lost.retain(|(_, differs)| *differs || matters.is_none());
+        let lost = lost.into_iter().rev().map(|(store, _)| store).collect();
         let shown = matters.unwrap_or(last);
         let too_old = shown.read > survivor_read;
         let mut reads = [self.reads[survivor_read].1, self.reads[shown.read].1];
@@ -317,7 +342,8 @@ impl Judge<'_> {
             reads.reverse();
         }
         let seen_at = shown.read.max(survivor_read);
-        Met { level, lost, survived, reads, too_old, seen_at, same_value: matters.is_none() }
+        let flush_after = self.flush_after(level, last, survived);
+        Met { level, lost, flush_after, survived, reads, too_old, seen_at, same_value: matters.is_none() }
     }
 }
 

@@ -14,6 +14,8 @@
 //! | `history` | who stored what, and what happened before it |
 //! | `judge` | robustness: is what recovery read what a machine without caches could have left? |
 //! | `violation` | what it found: the lost store, the survivor, where the flush belongs |
+//! | `layout` | which layout would make the flush unnecessary |
+//! | `suppress` | violations that somebody knows to be harmless |
 //! | `told`, `failure` | what went wrong, the least that must be lost for it |
 //! | `replay` | shows one failure again |
 //! | `wasted` | flushes and fences that did nothing |
@@ -27,11 +29,13 @@ mod explore;
 mod failure;
 mod history;
 mod judge;
+mod layout;
 mod options;
 mod replay;
 mod schedule;
 mod session;
 mod sites;
+mod suppress;
 mod timeline;
 mod told;
 mod tree;
@@ -47,5 +51,6 @@ pub use replay::{Replay, replay};
 pub use schedule::Strategy;
 pub use session::Error;
 pub use sites::{Caller, Source};
+pub use suppress::Suppression;
 pub use violation::{Flushed, Saw, Violation, Window};
 pub use wasted::{Waste, WasteKind};

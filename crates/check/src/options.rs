@@ -9,6 +9,7 @@ use px86::Platform;
 
 use crate::failure::Finding;
 use crate::schedule::Strategy;
+use crate::suppress::Suppression;
 use crate::violation::Violation;
 use crate::wasted::Waste;
 
@@ -36,6 +37,8 @@ pub struct Options {
     pub pm_heap: bool,
     /// Whether to look for missing flushes that recovery did not fail on (robustness).
     pub robust: bool,
+    /// Where missing flushes are known to be harmless: at the lost store, or at a load that sees it.
+    pub suppress: Vec<Suppression>,
     /// Processes that recover at the same time.
     pub jobs: usize,
     /// Recoveries to run at most for one crash of the recorded run. Far more than a program needs that flushes
@@ -67,6 +70,7 @@ impl Options {
             pm_path: Vec::new(),
             pm_heap: false,
             robust: true,
+            suppress: Vec::new(),
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             max_per_crash: Some(1000),
             max_recoveries: None,
@@ -108,6 +112,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Missing flushes that no recovery failed on; those of which nothing can come last.
     pub violations: Vec<Violation>,
+    /// The suppressions that suppressed nothing.
+    pub unused_suppressions: Vec<Suppression>,
     /// Flushes and fences that did nothing.
     pub waste: Vec<Waste>,
     /// Why the check is not complete; empty if it is.

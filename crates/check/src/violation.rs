@@ -48,7 +48,8 @@ pub struct Window {
 pub struct Violation {
     /// The store that was lost; if several stores of one line were, the first of them.
     pub place: Place,
-    /// The last of them: a flush after it saves them all.
+    /// The last store to that line before the survivor: a flush after it saves them all. Violations are told apart by
+    /// this place.
     pub last: Place,
     /// Where the first of them stored, and how many bytes.
     pub address: u64,
@@ -84,11 +85,6 @@ pub struct Violation {
 pub(crate) type Rank = (bool, usize, u32, std::cmp::Reverse<usize>, usize);
 
 impl Met {
-    /// The store after which a flush is missing: what violations are told apart by.
-    pub(crate) fn last(&self) -> u32 {
-        *self.lost.last().expect("something was lost")
-    }
-
     pub(crate) fn rank(&self, state: &CrashState, seed: u32) -> Rank {
         let lost = std::cmp::Reverse(self.lost.len());
         (self.same_value, state.crashes(), seed, lost, state.first.at)
@@ -99,7 +95,7 @@ impl Met {
         let history = state.history(self.level);
         let record = |store: u32| &history.records[store as usize];
         let place = |store: u32| sites.get(record(store).site).clone();
-        let mut windows = windows(history, sites, self.last(), self.survived);
+        let (mut windows, primary_end) = windows(history, sites, self.flush_after, self.survived);
         windows.sort_by_key(|window| !window.primary);
         let mut related = Vec::new();
         for &store in &self.lost {
@@ -138,14 +134,14 @@ impl Met {
         let first = record(self.lost[0]);
         let mut violation = Violation {
             place: place(self.lost[0]),
-            last: place(self.last()),
+            last: place(self.flush_after),
             address: first.address,
             width: first.width,
             survivor_address: record(self.survived).address,
             survived: place(self.survived),
             saw: if self.too_old { Saw::TooOld } else { Saw::TooNew },
             same_value: self.same_value,
-            flushed: flushed(history, sites, self.last(), self.survived),
+            flushed: flushed(history, sites, self.flush_after, primary_end),
             windows,
             layout: None,
             related,
@@ -169,19 +165,28 @@ impl Violation {
                 format!("fence after the flush in line {}", flush.line)
             }
             _ if window.primary => "flush the stored line and fence after this".to_owned(),
-            _ => {
-                format!("thread {} reads the store here: flush that line and fence after this", window.thread)
+            _ if window.after == window.before => {
+                return format!(
+                    "flush the line of {}:{} and fence before this, in thread {}",
+                    self.last.file, self.last.line, window.thread
+                );
             }
+            _ => format!(
+                "thread {} knows of the store in line {} here: flush its line and fence after this",
+                window.thread, self.last.line
+            ),
         };
         format!("{what}, before {}:{}", window.before.file, window.before.line)
     }
 }
 
-/// For every thread, what it issued between the lost store and the survivor.
-fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> Vec<Window> {
+/// For every thread, what it issued between the lost store and the survivor; and the store at which the window of
+/// the lost store's own thread ends, if it is not empty.
+fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> (Vec<Window>, Option<u32>) {
     let (earlier, later) = (history.issued(lost), history.issued(survived));
     let threads = history.order.threads().max(earlier.thread + 1).max(later.thread + 1);
     let mut windows = Vec::new();
+    let mut primary_end = None;
     for thread in 0..threads {
         let Some(from) = history.order.first_after(thread, earlier) else { continue };
         let until = history.order.last_before(thread, later);
@@ -199,6 +204,9 @@ fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> Vec<Wi
             continue;
         };
         let primary = thread == earlier.thread;
+        if primary {
+            primary_end = Some(before);
+        }
         let place = |record: &Record| sites.get(record.site).clone();
         let after = if primary {
             place(&history.records[lost as usize])
@@ -209,11 +217,11 @@ fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> Vec<Wi
         };
         windows.push(Window { thread, primary, after, before: place(&history.records[before as usize]) });
     }
-    windows
+    (windows, primary_end)
 }
 
-/// What becomes of the lost store's line after it.
-fn flushed(history: &History, sites: &Sites, lost: u32, survived: u32) -> Flushed {
+/// What becomes of the lost store's line after it: before the end of its thread's window, or later.
+fn flushed(history: &History, sites: &Sites, lost: u32, end: Option<u32>) -> Flushed {
     let line = Line::containing(history.records[lost as usize].address);
     let flush = history.records[lost as usize..].iter().enumerate().find(|(_, record)| {
         matches!(record.event_kind(), Some(Kind::Flush | Kind::FlushOpt))
@@ -223,10 +231,9 @@ fn flushed(history: &History, sites: &Sites, lost: u32, survived: u32) -> Flushe
         None => Flushed::Never,
         Some((after, record)) => {
             let place = sites.get(record.site).clone();
-            if lost as usize + after < survived as usize {
-                Flushed::Unfenced(place)
-            } else {
-                Flushed::Late(place)
+            match end {
+                Some(end) if lost as usize + after < end as usize => Flushed::Unfenced(place),
+                _ => Flushed::Late(place),
             }
         }
     }

@@ -15,6 +15,7 @@ use crate::history::History;
 use crate::judge::{Met, judge};
 use crate::schedule::Schedule;
 use crate::session::{Ending, Error, Session};
+use crate::suppress::Suppression;
 use crate::timeline::Timeline;
 use crate::told::{Read, Reads, Told};
 use crate::tree::{NodeId, Outcome, ROOT, Seen};
@@ -327,10 +328,27 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
+    /// Is the violation known to be harmless where it was lost or seen?
+    fn is_suppressed(&self, state: &CrashState, met: &Met) -> bool {
+        let suppress = &self.check.options.suppress;
+        if suppress.is_empty() {
+            return false;
+        }
+        let records = state.history(met.level).records;
+        let lost = met.lost.iter().map(|store| records[*store as usize].site);
+        let sites: Vec<u32> = lost.chain(met.reads.map(|read| read.site)).collect();
+        let covers = |suppression: &Suppression| {
+            sites.iter().any(|site| suppression.covers(self.check.sites.get(*site)))
+        };
+        let Some(number) = suppress.iter().position(covers) else { return false };
+        self.check.common().suppressions_used.insert(number);
+        true
+    }
+
     /// Adds violations to those that were met before.
     fn note_violations(&self, common: &mut Common, state: &CrashState, violations: &[Met]) {
         for met in violations {
-            let site = state.history(met.level).records[met.last() as usize].site;
+            let site = state.history(met.level).records[met.flush_after as usize].site;
             let rank = met.rank(state, self.schedule.seed);
             let mut count = 1;
             if let Some((known, known_rank)) = common.violations.get_mut(&site) {
@@ -352,7 +370,8 @@ impl<'a> Worker<'a> {
         let mut violations = Vec::new();
         if self.check.options.robust {
             let ignored = Arc::clone(&self.check.common().tree.outcomes[outcome].ignored);
-            violations = judge(&self.session, state, revealed, reads, &ignored);
+            violations = judge(&self.session, &self.check.sites, state, revealed, reads, &ignored);
+            violations.retain(|met| !self.is_suppressed(state, met));
         }
         let mut common = self.check.common();
         self.note_violations(&mut common, state, &violations);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crashproof_check::{Error, MAX_CRASHES, Options, Report, Strategy};
+use crashproof_check::{Error, MAX_CRASHES, Options, Report, Strategy, Suppression};
 use crashproof_report::{check_json, check_text};
 use px86::Platform;
 
@@ -69,6 +69,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_robust: bool,
 
+    /// Missing flushes are known to be harmless in these lines, as the store that is lost or the load that sees
+    /// it: FILE:LINE or FILE:FIRST-LAST; may be given more than once.
+    #[arg(long, value_name = "LINES")]
+    suppress: Vec<Suppression>,
+
     /// Let warnings (wasted flushes and fences) count as errors.
     #[arg(long, value_name = "LEVEL", value_parser = ["warnings"])]
     deny: Option<String>,
@@ -110,6 +115,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     options.pm_path.clone_from(&arguments.pm_path);
     options.pm_heap = arguments.pm_heap;
     options.robust = !arguments.no_robust;
+    options.suppress.clone_from(&arguments.suppress);
     options.crashes = usize::from(arguments.crashes);
     if let Some(jobs) = arguments.jobs {
         options.jobs = usize::from(jobs);

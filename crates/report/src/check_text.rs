@@ -188,6 +188,9 @@ fn verdict(text: &mut String, report: &Report) {
     for reason in &report.unknown {
         let _ = writeln!(text, "  {} not covered: {reason}", paint(UNSURE, "!"));
     }
+    for suppression in &report.unused_suppressions {
+        let _ = writeln!(text, "  {} suppresses nothing: {suppression}", paint(UNSURE, "!"));
+    }
     let mut line = format!(
         "{} recoveries run, {} saved, {} behaviours; an eager checker: {}",
         figures.recoveries,
