@@ -41,6 +41,8 @@ pub struct Window {
     pub after: Place,
     /// Before this store.
     pub before: Place,
+    /// Is `after` an access to the lost store's line?
+    pub same_line: bool,
 }
 
 /// A store was lost although it happened before one that survived: a flush is missing.
@@ -208,14 +210,16 @@ fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> (Vec<W
             primary_end = Some(before);
         }
         let place = |record: &Record| sites.get(record.site).clone();
-        let after = if primary {
-            place(&history.records[lost as usize])
-        } else {
-            // What told the thread; its creation has no place of its own.
-            let mut told = history.records[from as usize..].iter();
-            told.find(|record| record.thread == thread && record.site != 0).map(place).unwrap_or_default()
-        };
-        windows.push(Window { thread, primary, after, before: place(&history.records[before as usize]) });
+        // What told the thread; its creation has no place of its own.
+        let mut told = history.records[from as usize..].iter();
+        let mut told = || told.find(|record| record.thread == thread && record.site != 0);
+        let lost = &history.records[lost as usize];
+        let after = if primary { Some(lost) } else { told() };
+        let same_line =
+            after.is_some_and(|after| Line::containing(after.address) == Line::containing(lost.address));
+        let after = after.map(place).unwrap_or_default();
+        let before = place(&history.records[before as usize]);
+        windows.push(Window { thread, primary, after, before, same_line });
     }
     (windows, primary_end)
 }

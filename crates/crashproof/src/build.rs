@@ -65,11 +65,16 @@ impl Drop for Built {
 
 /// Builds `path` if it is a source file.
 pub(crate) fn if_source(path: &Path) -> Result<Option<Built>, String> {
-    language(path).map(|language| build(path, language)).transpose()
+    if_source_with(path, &[])
+}
+
+/// Builds `path` if it is a source file, with more arguments for the compiler.
+pub(crate) fn if_source_with(path: &Path, extra: &[OsString]) -> Result<Option<Built>, String> {
+    language(path).map(|language| build(path, language, extra)).transpose()
 }
 
 /// The language of a source file, by its ending.
-fn language(path: &Path) -> Option<Language> {
+pub(crate) fn language(path: &Path) -> Option<Language> {
     match path.extension()?.to_str()? {
         "c" => Some(Language::C),
         "cc" | "cpp" | "cxx" | "C" => Some(Language::Cxx),
@@ -78,14 +83,14 @@ fn language(path: &Path) -> Option<Language> {
 }
 
 /// Builds a program from one source with debug information and light optimisation.
-fn build(source: &Path, language: Language) -> Result<Built, String> {
+fn build(source: &Path, language: Language, extra: &[OsString]) -> Result<Built, String> {
     let toolchain = Toolchain::find().map_err(|error| error.to_string())?;
     let directory = std::env::temp_dir().join(format!("crashproof-{}", std::process::id()));
     std::fs::create_dir_all(&directory)
         .map_err(|error| format!("cannot create {}: {error}", directory.display()))?;
     let program = directory.join(source.file_stem().unwrap_or_default());
     let built = Built { directory, program };
-    let arguments: Vec<OsString> = vec![
+    let mut arguments: Vec<OsString> = vec![
         "-O1".into(),
         "-g".into(),
         "-pthread".into(),
@@ -93,6 +98,7 @@ fn build(source: &Path, language: Language) -> Result<Built, String> {
         "-o".into(),
         built.program.clone().into(),
     ];
+    arguments.extend(extra.iter().cloned());
     let plan = driver::plan(language, &arguments, &toolchain).map_err(|error| error.to_string())?;
     plan.warnings.iter().for_each(|warning| eprintln!("crashproof: warning: {warning}"));
     let mut command = plan.command;

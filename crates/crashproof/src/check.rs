@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -16,7 +16,7 @@ use crate::exit::Exit;
 pub(crate) struct Arguments {
     /// The program, built with `crashproof cc`, `c++` or `cargo`; or one C or C++ source file.
     #[arg(value_name = "PROGRAM")]
-    program: PathBuf,
+    pub(crate) program: PathBuf,
 
     /// Its arguments.
     #[arg(last = true, value_name = "ARGS")]
@@ -101,17 +101,10 @@ enum Format {
     Json,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
-    let built = match crate::build::if_source(&arguments.program) {
-        Ok(built) => built,
-        Err(message) => {
-            anstream::eprintln!("crashproof: {message}");
-            return Ok(Exit::Usage);
-        }
-    };
-    let program = built.as_ref().map_or(&arguments.program, |built| &built.program);
-    let mut options = Options::new(program.clone(), arguments.arguments.clone());
-    options.built_from = built.as_ref().map(|_| arguments.program.clone());
+/// What to check, and how far to go, for a program that may have been built from a source.
+pub(crate) fn options(arguments: &Arguments, program: &Path, built_from: Option<&Path>) -> Options {
+    let mut options = Options::new(program.to_owned(), arguments.arguments.clone());
+    options.built_from = built_from.map(Path::to_owned);
     options.pm_path.clone_from(&arguments.pm_path);
     options.pm_heap = arguments.pm_heap;
     options.robust = !arguments.no_robust;
@@ -130,6 +123,19 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
         ScheduleStrategy::Pct => Strategy::Pct,
     };
     options.platform = if arguments.eadr { Platform::Eadr } else { Platform::Adr };
+    options
+}
+
+pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
+    let built = match crate::build::if_source(&arguments.program) {
+        Ok(built) => built,
+        Err(message) => {
+            anstream::eprintln!("crashproof: {message}");
+            return Ok(Exit::Usage);
+        }
+    };
+    let program = built.as_ref().map_or(&arguments.program, |built| &built.program);
+    let options = options(arguments, program, built.as_ref().map(|_| arguments.program.as_path()));
     let report = match crashproof_check::check(&options) {
         Ok(report) => report,
         Err(error) => {

@@ -3,6 +3,7 @@
 mod build;
 mod check;
 mod exit;
+mod fix;
 mod litmus;
 mod replay;
 
@@ -25,6 +26,8 @@ struct CommandLine {
 enum Command {
     /// Crash a program everywhere it matters and recover it from every state that may survive.
     Check(check::Arguments),
+    /// Write the flushes that `check` finds missing, and check again until none is.
+    Fix(fix::Arguments),
     /// Compile C as clang does, for `check`; all arguments go to clang.
     #[command(disable_help_flag = true)]
     Cc {
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
     };
     let result = match &command_line.command {
         Command::Check(arguments) => check::run(arguments),
+        Command::Fix(arguments) => fix::run(arguments),
         Command::Cc { .. } | Command::Cxx { .. } | Command::Cargo { .. } => {
             unreachable!("passed through before the command line was read")
         }

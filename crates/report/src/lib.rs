@@ -5,6 +5,7 @@
 pub mod check_json;
 pub mod check_text;
 mod diagnostic;
+pub mod fix_text;
 mod grid;
 pub mod litmus_json;
 pub mod litmus_text;
