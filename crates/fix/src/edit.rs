@@ -6,11 +6,13 @@ use std::path::Path;
 
 use crate::statement::Text;
 
-/// Code to stand right after a statement.
+/// Code to stand right after a statement, or before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Insertion {
     /// The statement.
     pub(crate) after: Range<usize>,
+    /// Is the code to stand before it?
+    pub(crate) before: bool,
     /// Is it the body of an `if` or loop, without braces?
     pub(crate) naked: bool,
     /// The lines to insert.
@@ -22,7 +24,7 @@ pub(crate) fn apply(source: &str, mut insertions: Vec<Insertion>, header: Option
     insertions.sort_by_key(|insertion| insertion.after.end);
     // What stands after one statement stands there once.
     insertions.dedup_by(|later, earlier| {
-        let same = later.after == earlier.after;
+        let same = later.after == earlier.after && later.before == earlier.before;
         if same {
             let new: Vec<String> =
                 later.code.iter().filter(|line| !earlier.code.contains(line)).cloned().collect();
@@ -54,6 +56,10 @@ fn inserted(text: &str, insertion: &Insertion) -> String {
     let whole_comment = rest.starts_with("/*") && rest.find("*/") == Some(rest.len().saturating_sub(2));
     let end = if rest.is_empty() || rest.starts_with("//") || whole_comment { line_end } else { end };
     let indent = indent_at(text, start);
+    if insertion.before {
+        let code: String = insertion.code.iter().map(|line| format!("{line}\n{indent}")).collect();
+        return format!("{}{code}{}", &text[..start], &text[start..]);
+    }
     if !insertion.naked {
         let code: String = insertion.code.iter().map(|line| format!("\n{indent}{line}")).collect();
         return format!("{}{code}{}", &text[..end], &text[end..]);
@@ -120,8 +126,12 @@ mod tests {
 
     fn insert(source: &str, statement: &str, naked: bool) -> String {
         let start = source.find(statement).unwrap();
-        let insertion =
-            Insertion { after: start..start + statement.len(), naked, code: vec!["flush();".into()] };
+        let insertion = Insertion {
+            after: start..start + statement.len(),
+            before: false,
+            naked,
+            code: vec!["flush();".into()],
+        };
         apply(source, vec![insertion.clone(), insertion], None)
     }
 

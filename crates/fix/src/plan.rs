@@ -66,7 +66,25 @@ pub(crate) fn edit(number: usize, violation: &Violation, source: &str, file: &st
         _ => None,
     };
     let place = fence_only.unwrap_or(&window.after);
-    let statement = text.statement(place.line, place.column).map_err(reason)?;
+    let mut before = false;
+    let (statement, goes) = match text.statement(place.line, place.column) {
+        Ok(statement) => (statement.clone(), statement),
+        // Nothing can follow a condition; but in the same function the flush can still come before the survivor.
+        Err(Trouble::InCondition) if fence_only.is_none() => {
+            let end = &window.before;
+            if (&end.file, &end.function) != (&place.file, &place.function) {
+                return Err(reason(Trouble::InCondition));
+            }
+            let condition = text.condition(place.line, place.column).map_err(reason)?;
+            let survivor = text.statement(end.line, end.column).map_err(reason)?;
+            if survivor.naked {
+                return Err(reason(Trouble::InCondition));
+            }
+            before = true;
+            (condition, survivor)
+        }
+        Err(trouble) => return Err(reason(trouble)),
+    };
     let target = if fence_only.is_some() {
         None
     } else if window.primary {
@@ -76,13 +94,13 @@ pub(crate) fn edit(number: usize, violation: &Violation, source: &str, file: &st
     } else {
         return Err("the thread that must flush it does not name it there".into());
     };
-    let insertion = Insertion { after: statement.span.clone(), naked: statement.naked, code: Vec::new() };
+    let insertion = Insertion { after: goes.span.clone(), before, naked: goes.naked, code: Vec::new() };
     Ok(Edit {
         file: file.to_owned(),
         insertion,
         target,
         fence: true,
-        block: statement.block,
+        block: goes.block,
         before: window.before.clone(),
         violation: number,
     })
@@ -117,6 +135,8 @@ pub(crate) fn made(
                 later.block == edit.block
                     && later.before == edit.before
                     && !edit.insertion.naked
+                    && !edit.insertion.before
+                    && !later.insertion.before
                     && !later.insertion.naked
                     && !text.jumps_between(edit.insertion.after.end, later.insertion.after.start)
             });

@@ -134,6 +134,42 @@ impl<'a> Text<'a> {
         Ok(Statement { span, naked, block: self.block(first), tokens })
     }
 
+    /// The condition, or the part of a loop's head, at a place: like a statement, but nothing can follow it.
+    pub(crate) fn condition(&self, line: u32, column: u32) -> Result<Statement, Trouble> {
+        let offset = self.offset(line, column).ok_or(Trouble::NotThere)?;
+        let middle = self.tokens.partition_point(|token| token.span.end <= offset);
+        let mut depth = 0_i32;
+        let mut start = None;
+        for index in (0..middle.min(self.tokens.len())).rev() {
+            match self.at(index) {
+                ")" | "]" | "}" => depth += 1,
+                "(" | "[" | "{" if depth > 0 => depth -= 1,
+                "(" if index > 0 && matches!(self.at(index - 1), "if" | "while" | "for" | "switch") => {
+                    start = start.or(Some(index + 1));
+                    break;
+                }
+                "{" => break,
+                ";" if depth == 0 => start = start.or(Some(index + 1)),
+                _ => {}
+            }
+        }
+        let start = start.ok_or(Trouble::NotUnderstood)?;
+        let mut depth = 0_i32;
+        for index in start..self.tokens.len() {
+            match self.at(index) {
+                "(" | "[" | "{" => depth += 1,
+                ")" | ";" if depth == 0 => {
+                    let tokens = self.tokens[start..=index].to_vec();
+                    let span = self.tokens[start].span.start..self.tokens[index].span.start;
+                    return Ok(Statement { span, naked: false, block: self.block(start), tokens });
+                }
+                ")" | "]" | "}" => depth -= 1,
+                _ => {}
+            }
+        }
+        Err(Trouble::NotUnderstood)
+    }
+
     /// Is the token within round or square brackets, as the semicolons of a `for` are?
     fn in_brackets(&self, index: usize) -> bool {
         let mut depth = 0_i32;
@@ -569,6 +605,27 @@ mod tests {
             let target = text.loaded(&statement, 1, at as u32 + 1);
             assert_eq!(target.map(|target| target.address).as_deref(), Ok(expected), "{source}");
         }
+    }
+
+    #[test]
+    fn what_a_condition_accesses() {
+        for (source, expected) in [
+            ("{ while (tail - @atomic_load(&q->head) == 8)\n  f();\n}", "&q->head"),
+            ("{ do { } while (!@atomic_compare_exchange_strong(&s->head, &h, n));\n}", "&s->head"),
+            ("{ for (i = 0; i < @atomic_load(&t.n); i++)\n  f();\n}", "&t.n"),
+            ("{ if (r->@x)\n  f();\n}", "&r->x"),
+        ] {
+            let at = source.find('@').unwrap() as u32 + 1;
+            let plain = source.replace('@', "");
+            let text = Text::new(&plain);
+            let condition = text.condition(1, at).unwrap();
+            assert_eq!(
+                text.loaded(&condition, 1, at).map(|t| t.address).as_deref(),
+                Ok(expected),
+                "{source}"
+            );
+        }
+        assert_eq!(Text::new("{ x = 1;\n}").condition(1, 3), Err(Trouble::NotUnderstood));
     }
 
     #[test]

@@ -49,8 +49,8 @@ pub(crate) fn tokens(source: &str) -> Vec<Token> {
             at += 1;
         } else if rest.starts_with("//") {
             at += line_end(rest);
-        } else if rest.starts_with("/*") {
-            at += rest[2..].find("*/").map_or(rest.len(), |end| end + 4);
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            at += comment.find("*/").map_or(rest.len(), |end| end + 4);
         } else if byte == b'#' && fresh {
             at += directive_end(rest);
         } else {

@@ -3,40 +3,12 @@
 //! `// bugs: N` at the top of a program says how many flushes can be left out, with `-DBUG=1` and so on; with
 //! `-DBUG=0` it is clean.
 
-use std::collections::BTreeMap;
+mod bench;
+
 use std::path::{Path, PathBuf};
 
-use crashproof_check::{Options, Report, check};
-use crashproof_fix::{Failed, Workshop, fix};
-
-struct Bench {
-    /// A copy of the source, which may be edited.
-    source: PathBuf,
-    flag: String,
-    schedules: u32,
-    /// Errors of each check.
-    history: Vec<usize>,
-}
-
-impl Workshop for Bench {
-    fn read(&mut self, file: &str) -> Result<String, String> {
-        std::fs::read_to_string(file).map_err(|error| error.to_string())
-    }
-
-    fn check(&mut self, sources: &BTreeMap<String, String>) -> Result<Report, Failed> {
-        for (file, text) in sources {
-            assert_eq!(Path::new(file), self.source, "only the program itself is edited");
-            crashproof_fix::write(Path::new(file), text).expect("written");
-        }
-        let program = self.source.with_extension("");
-        crashproof_testkit::compile(&self.source, &program, &["-Wall", "-Werror", &self.flag]);
-        let mut options = Options::new(program, Vec::new());
-        options.schedules = self.schedules;
-        let report = check(&options).map_err(|error| Failed::Check(error.to_string()))?;
-        self.history.push(report.errors());
-        Ok(report)
-    }
-}
+use bench::Bench;
+use crashproof_fix::fix;
 
 fn number(text: &str, what: &str) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix(what)?.trim().parse().ok())
@@ -58,8 +30,8 @@ fn seeded_bugs_are_fixed_at_the_first_try() {
         for bug in 0..=number(&text, "// bugs:").expect("how many bugs there are") {
             let source = directory.join(format!("{bug}-{name}"));
             std::fs::write(&source, &text).expect("written");
-            let flag = format!("-DBUG={bug}");
-            let mut bench = Bench { source, flag, schedules, history: Vec::new() };
+            let mut bench = Bench::new(source, vec![format!("-DBUG={bug}")]);
+            bench.schedules = schedules;
             let outcome =
                 fix(&mut bench, &Default::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
             if bug == 0 {

@@ -43,7 +43,7 @@ pub fn outcome(outcome: &Outcome, applied: bool) -> String {
     let change = if outcome.changed.is_empty() { String::new() } else { format!(" ({done})") };
     let _ = writeln!(
         text,
-        "{}: {fixed} of {} missing flushes fixed{change}; checked again after each of {} rounds",
+        "{}: {fixed} of {} missing flushes fixed{change}; checked {} times",
         match outcome.report.errors() {
             0 if outcome.report.unknown.is_empty() => paint(GOOD, "clean"),
             0 => paint(UNSURE, "unknown"),
@@ -51,7 +51,7 @@ pub fn outcome(outcome: &Outcome, applied: bool) -> String {
             more => paint(BAD, format!("{more} errors left")),
         },
         outcome.missing,
-        outcome.rounds
+        outcome.rounds + 1
     );
     for reason in &outcome.report.unknown {
         let _ = writeln!(text, "  {} not covered: {reason}", paint(UNSURE, "!"));
