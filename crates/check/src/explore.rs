@@ -52,7 +52,7 @@ pub(crate) fn record_run(
     control.crashes = 0;
     control.arena_end = ARENA.base;
     control.max_records = options.max_records;
-    control.max_cpu_seconds = 0;
+    control.max_cpu_seconds = options.max_run_seconds;
     control.files_absent = files_created;
     control.heap_ends = [0; HEAP_CLASSES];
     let ending = session.run(&[])?;

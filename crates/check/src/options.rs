@@ -46,6 +46,8 @@ pub struct Options {
     pub max_records: u64,
     /// Seconds of processor time a recovery may take.
     pub max_cpu_seconds: u32,
+    /// Seconds of processor time the recorded run may take.
+    pub max_run_seconds: u32,
     /// Bytes of memory a run may take beyond what the program has before `main`.
     pub max_memory: u64,
 }
@@ -69,6 +71,7 @@ impl Options {
             max_time: None,
             max_records: 50_000_000,
             max_cpu_seconds: 10,
+            max_run_seconds: 600,
             max_memory: 4 << 30,
         }
     }

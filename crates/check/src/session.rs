@@ -122,6 +122,50 @@ fn map(file: &File, bytes: u64) -> Result<MmapMut, Error> {
         .map_err(system("cannot map shared memory"))
 }
 
+/// Standard input, if it is a file: then every run of the program can read it from the beginning. A pipe or a
+/// terminal can be read but once, so programs find it empty.
+fn regular_input() -> Option<File> {
+    // By way of the link, so that a file that was only opened for reading is opened just so again.
+    File::open("/proc/self/fd/0").ok().filter(|file| file.metadata().is_ok_and(|it| it.is_file()))
+}
+
+/// Waits for the answer to a command.
+///
+/// Work is what bounds a run. But one that waits for something that never comes does none; it is ended when it
+/// has not used the processor for a while, and then gives its answer.
+fn wait_for(child: i32, may_end: bool, command: &mut UnixStream) -> std::io::Result<i32> {
+    const LOOK: Duration = Duration::from_secs(1);
+    const IDLE: u32 = 20;
+    let mut answer = [0; 4];
+    let mut used = String::new();
+    let mut idle = 0;
+    command.set_read_timeout(Some(LOOK))?;
+    loop {
+        match command.read_exact(&mut answer) {
+            Ok(()) => break,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        let now = processor_time(child);
+        idle = if now == used { idle + 1 } else { 0 };
+        used = now;
+        if may_end && idle == IDLE {
+            // Safety: the child is not waited for before its parent answers, so its number is its own.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+        }
+    }
+    command.set_read_timeout(None)?;
+    Ok(i32::from_le_bytes(answer))
+}
+
+/// How much processor time a process and its threads have taken, and what the children it waited for took:
+/// something that changes when they run. The fields of `stat` after the name, which may hold anything.
+fn processor_time(process: i32) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    fields.split_whitespace().skip(11).take(4).collect::<Vec<_>>().join(" ")
+}
+
 impl Session {
     /// Starts the program and waits until it is parked.
     pub(crate) fn start(options: &Options) -> Result<Session, Error> {
@@ -153,6 +197,7 @@ impl Session {
         let mut words = wrapper.iter().map(OsString::as_os_str).chain([program.as_os_str()]);
         let mut command = Command::new(words.next().expect("at least the program"));
         command.args(words).args(&options.arguments).env(ENVIRONMENT, VERSION.to_string());
+        let input = regular_input();
         if wrapper.is_empty() {
             command.stdin(Stdio::null());
         }
@@ -170,6 +215,10 @@ impl Session {
                     if libc::dup2(from, to) < 0 {
                         return Err(std::io::Error::last_os_error());
                     }
+                }
+                match &input {
+                    Some(file) => drop(libc::dup2(file.as_raw_fd(), fd::INPUT)),
+                    None => drop(libc::close(fd::INPUT)),
                 }
                 Ok(())
             });
@@ -308,23 +357,9 @@ impl Session {
         let mut answer = [0; 4];
         self.command.read_exact(&mut answer).map_err(talk)?;
         let child = i32::from_le_bytes(answer);
-        // Work is what bounds a run; the clock only ends one that waits for something that never comes.
-        let patience = match self.control().max_cpu_seconds {
-            0 => None,
-            seconds => Some(Duration::from_secs(u64::from(seconds) * 3 + 5)),
-        };
-        self.command.set_read_timeout(patience).map_err(talk)?;
-        let waited = self.command.read_exact(&mut answer);
-        self.command.set_read_timeout(None).map_err(talk)?;
-        if let Err(error) = waited {
-            if error.kind() != std::io::ErrorKind::WouldBlock {
-                return Err(talk(error));
-            }
-            // Safety: the child is not waited for before its parent answers, so its number is its own.
-            unsafe { libc::kill(child, libc::SIGKILL) };
-            self.command.read_exact(&mut answer).map_err(talk)?;
-        }
-        let status = i32::from_le_bytes(answer);
+        // Under a debugger a run may take all the time it wants.
+        let may_end = self.control().max_cpu_seconds > 0;
+        let status = wait_for(child, may_end, &mut self.command).map_err(talk)?;
         Ok(if libc::WIFSIGNALED(status) {
             Ending::Signal(libc::WTERMSIG(status))
         } else {

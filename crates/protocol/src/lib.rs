@@ -33,6 +33,8 @@ pub mod fd {
     pub const SITES: i32 = 904;
     /// The child's standard output and error.
     pub const OUTPUT: i32 = 905;
+    /// The child's standard input: a file that every child reads from its beginning; closed if there is none.
+    pub const INPUT: i32 = 906;
 }
 
 /// First address of the pool within the PM window. The first 4 GiB are left to AddressSanitizer.
@@ -94,6 +96,12 @@ pub const DEFAULT_PM_PATH: &str = "/mnt/pmem*:/pmem*:/dev/dax*";
 pub const MAX_FILES: usize = 64;
 /// Longest path of a file, with the zero at its end.
 pub const MAX_PATH: usize = 1000;
+
+/// Reads of PM in a row, nothing new being read, stored, flushed or fenced meanwhile, after which a recovery is
+/// taken to wait for something that never comes. A second's worth: nobody explores recoveries that do so much.
+pub const IDLE_READS_OF_RECOVERY: u64 = 100_000_000;
+/// The same for the recorded run, where everything may be read in earnest, and for long.
+pub const IDLE_READS_OF_RECORDING: u64 = 20_000_000_000;
 
 /// A file on the PM path that was opened. The table only ever grows: a file keeps its place in the pool in
 /// all runs, whichever mapped it first.

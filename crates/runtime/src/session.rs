@@ -4,8 +4,8 @@ use std::ffi::CStr;
 use std::ptr::null_mut;
 
 use crashproof_protocol::{
-    CONTROL_BYTES, Control, ENVIRONMENT, PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, Record, TRACE_BYTES,
-    VERSION, exit, fd, mode,
+    CONTROL_BYTES, Control, ENVIRONMENT, IDLE_READS_OF_RECORDING, IDLE_READS_OF_RECOVERY, PATCHES_OFFSET,
+    POOL_BASE, POOL_BYTES, Patch, Record, TRACE_BYTES, VERSION, exit, fd, mode,
 };
 use px86::LINE_BYTES;
 
@@ -98,6 +98,8 @@ pub(crate) unsafe fn become_child() {
     control.points = 0;
     READY = 0;
     MODE = control.mode;
+    PATIENCE = if MODE == mode::RECOVER { IDLE_READS_OF_RECOVERY } else { IDLE_READS_OF_RECORDING };
+    READS_LEFT = PATIENCE;
     heap::start();
     process::start();
     crate::threads::begin();
@@ -111,6 +113,20 @@ pub(crate) unsafe fn become_child() {
 /// Records that fit into the part of the trace whose memory is there.
 static mut READY: u64 = 0;
 
+/// How many reads in a row may bring nothing new.
+static mut PATIENCE: u64 = u64::MAX;
+/// How many of them are left.
+static mut READS_LEFT: u64 = u64::MAX;
+
+/// PM is read. A loop that reads the same again and again leaves no records, and would never end.
+#[inline(always)]
+pub(crate) unsafe fn count_read() {
+    READS_LEFT = READS_LEFT.wrapping_sub(1);
+    if READS_LEFT == 0 {
+        too_much_work();
+    }
+}
+
 /// Appends a record to the trace.
 #[inline(always)]
 pub(crate) unsafe fn append(record: Record) {
@@ -120,6 +136,7 @@ pub(crate) unsafe fn append(record: Record) {
         more_trace(index);
     }
     TRACE.add(index as usize).write(record);
+    READS_LEFT = PATIENCE;
     control.records = index + 1;
 }
 
