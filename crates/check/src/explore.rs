@@ -14,6 +14,7 @@ use crate::schedule::Schedule;
 use crate::session::{Error, Session};
 use crate::sites::Sites;
 use crate::tree::Tree;
+use crate::unseen::unseen;
 use crate::wasted::wasted;
 use crate::worker::Worker;
 
@@ -100,9 +101,19 @@ impl Check<'_> {
     }
 
     pub(crate) fn note_unknown(&self, records: &[Record]) {
-        for unknown in records.iter().filter(|record| record.kind == record::UNKNOWN) {
+        for (index, unknown) in records.iter().enumerate() {
+            if unknown.kind != record::UNKNOWN {
+                continue;
+            }
             let place = self.sites.get(unknown.site);
             self.note(match reason::text(unknown.value) {
+                Some(text) if matches!(unknown.value, reason::UNSEEN | reason::CHANGED) => {
+                    let (head, sentence) = unseen(text, unknown, &records[index + 1..], &self.sites);
+                    if self.common().unknown.iter().any(|known| known.starts_with(&head)) {
+                        continue;
+                    }
+                    sentence
+                }
                 Some(text) if unknown.site == 0 => text.to_owned(),
                 Some(text) => format!("{}:{}: {text}", place.file, place.line),
                 None => format!("{}:{}: not understood: {}", place.file, place.line, place.text),

@@ -30,6 +30,7 @@ mod sites;
 mod timeline;
 mod told;
 mod tree;
+mod unseen;
 mod wasted;
 mod worker;
 

@@ -33,6 +33,8 @@ pub struct Options {
     pub pm_path: Vec<PathBuf>,
     /// Whether the heap is persistent memory too.
     pub pm_heap: bool,
+    /// Whether whatever touches persistent memory unseen is to be named.
+    pub strict: bool,
     /// Processes that recover at the same time.
     pub jobs: usize,
     /// Recoveries to run at most for one crash of the recorded run. Far more than a program needs that flushes
@@ -65,6 +67,7 @@ impl Options {
             strategy: Strategy::default(),
             pm_path: Vec::new(),
             pm_heap: false,
+            strict: false,
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             max_per_crash: Some(1000),
             max_recoveries: None,

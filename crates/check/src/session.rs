@@ -245,7 +245,9 @@ impl Session {
         {
             return Err(Error::NotInstrumented { program: program.to_owned() });
         }
-        session.control().flags = if options.pm_heap { flag::PM_HEAP } else { 0 };
+        let switches = [(options.pm_heap, flag::PM_HEAP), (options.strict, flag::STRICT)];
+        session.control().flags =
+            switches.iter().filter(|(on, _)| *on).fold(0, |flags, (_, flag)| flags | flag);
         session.control().max_memory = options.max_memory;
         Ok(session)
     }

@@ -61,6 +61,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pm_heap: bool,
 
+    /// Name whatever touches persistent memory unseen: the address, the place in the source and the calls that
+    /// led there. Slow; for finding out why a verdict is UNKNOWN.
+    #[arg(long)]
+    strict: bool,
+
     /// Assume that caches survive a power failure (eADR).
     #[arg(long)]
     eadr: bool,
@@ -105,6 +110,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     options.built_from = built.as_ref().map(|_| arguments.program.clone());
     options.pm_path.clone_from(&arguments.pm_path);
     options.pm_heap = arguments.pm_heap;
+    options.strict = arguments.strict;
     options.crashes = usize::from(arguments.crashes);
     if let Some(jobs) = arguments.jobs {
         options.jobs = usize::from(jobs);

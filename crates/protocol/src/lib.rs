@@ -149,6 +149,8 @@ pub mod record {
     pub const FILE: u8 = 71;
     /// The end of a size class of the heap moved: `address` is the class, `value` the end. Durable at once.
     pub const HEAP: u8 = 72;
+    /// A call on the way to the unseen access that the record before tells of.
+    pub const FRAME: u8 = 73;
 }
 
 /// Numbers for places without a site: where the program calls a function that the runtime stands in for.
@@ -290,6 +292,8 @@ pub const HEAP_CLASSES: usize = 64;
 pub mod flag {
     /// The heap is persistent memory.
     pub const PM_HEAP: u32 = 1;
+    /// Whatever touches PM unseen is to be named.
+    pub const STRICT: u32 = 2;
 }
 
 /// Why a verdict is UNKNOWN: the `value` of [`record::UNKNOWN`] where the site has nothing to say.
@@ -321,6 +325,12 @@ pub mod reason {
     /// The kernel copied from or to a file on the PM path.
     pub const COPIED_BY_KERNEL: u64 = 11;
 
+    /// An instruction touched PM that nobody announced. `address` says where, the site which; records of
+    /// [`super::record::FRAME`] follow with the calls that led to it.
+    pub const UNSEEN: u64 = 12;
+    /// PM holds something else than was stored to it; `address` says where first.
+    pub const CHANGED: u64 = 13;
+
     /// As a sentence; none if the site says it.
     pub fn text(reason: u64) -> Option<&'static str> {
         Some(match reason {
@@ -335,6 +345,8 @@ pub mod reason {
             CANCEL => "pthread_cancel: only threads that wait can be cancelled under the checker",
             FUTEX => "a futex operation other than wait, wake and requeue",
             EARLY_THREADS => "threads were created before main",
+            UNSEEN => "it touches persistent memory without the runtime seeing it",
+            CHANGED => "persistent memory was changed without the runtime seeing it",
             COPIED_BY_KERNEL => "sendfile, splice or copy_file_range with a file on the PM path",
             _ => "something that is not understood ran",
         })

@@ -9,7 +9,7 @@ use crashproof_protocol::{
 };
 use px86::LINE_BYTES;
 
-use crate::{heap, process, raw};
+use crate::{heap, process, raw, strict};
 
 /// See [`mode`]. Written before `main` only.
 pub(crate) static mut MODE: u32 = mode::PASS;
@@ -84,6 +84,16 @@ pub(crate) unsafe fn set_durable(address: u64, bytes: &[u8]) {
     }
 }
 
+/// What the image holds in a range: what this process began with.
+pub(crate) unsafe fn image_bytes(address: u64, bytes: u64) -> &'static [u8] {
+    std::slice::from_raw_parts(IMAGE.add((address - POOL_BASE) as usize), bytes as usize)
+}
+
+/// What was recorded so far.
+pub(crate) unsafe fn trace() -> &'static [Record] {
+    std::slice::from_raw_parts(TRACE, (*CONTROL).records as usize)
+}
+
 /// Does the image hold anything but zeros in a range of whole words?
 pub(crate) unsafe fn image_holds(address: u64, bytes: u64) -> bool {
     let start = IMAGE.add((address - POOL_BASE) as usize).cast::<u64>();
@@ -108,6 +118,7 @@ pub(crate) unsafe fn become_child() {
         let patch = &*patches.add(index);
         raw::copy(patch.address as *mut u8, patch.bytes.as_ptr(), patch.bytes.len());
     }
+    strict::start();
 }
 
 /// Records that fit into the part of the trace whose memory is there.
@@ -178,6 +189,7 @@ unsafe fn more_trace(index: u64) {
 pub(crate) fn too_much_work() -> ! {
     // Not through the C library's function, which would let store buffers run out into a full trace.
     unsafe {
+        (*CONTROL).ended = 1;
         std::arch::asm!("syscall", in("rax") libc::SYS_exit_group, in("rdi") exit::TOO_MUCH_WORK, options(noreturn))
     }
 }
