@@ -10,6 +10,7 @@ use rustc_hash::FxHashSet;
 
 use crate::failure::{Failure, Finding, Token, TokenCrash};
 use crate::options::{Options, Report, Statistics};
+use crate::regions;
 use crate::schedule::Schedule;
 use crate::session::{Error, Session};
 use crate::sites::Sites;
@@ -47,7 +48,7 @@ pub(crate) fn record_run(
     // What runs of other schedules created is on disk, but not there yet.
     let files_created = session.files_created();
     let control = session.control();
-    control.mode = mode::RECORD;
+    control.mode = if options.model.is_some() { mode::RECORD_REGIONS } else { mode::RECORD };
     schedule.apply(control);
     control.crashes = 0;
     control.arena_end = ARENA.base;
@@ -203,6 +204,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
     };
     let check = Check { options, sites, started: Instant::now(), common: Mutex::new(common) };
     let mut waste = Vec::new();
+    let mut dependences = Vec::new();
     let mut points = 0;
     for seed in 0..options.schedules.max(1) {
         let schedule = options.strategy.schedule(seed, points);
@@ -225,6 +227,15 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         };
         check.note_unknown(&recorded.records);
         check.common().statistics.events += recorded.records.len() as u64;
+        if let Some(model) = options.model {
+            regions::merge(&mut dependences, regions::dependences(&recorded.records, model, &check.sites));
+            if seed == 0 && !regions::any(&recorded.records, model) {
+                let region = model.region();
+                check.note(format!(
+                    "no {region} is marked (crashproof_{region}_begin, crashproof_{region}_end)"
+                ));
+            }
+        }
         if seed == 0 {
             points = recorded.points;
             waste = wasted(&recorded.records, &check.sites);
@@ -245,6 +256,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
     findings.sort_by_key(|finding| (finding.crashes, finding.lost));
     Ok(Report {
         findings,
+        dependences,
         waste,
         unknown: common.unknown,
         crashes: options.crashes,

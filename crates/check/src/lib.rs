@@ -13,6 +13,7 @@
 //! | `worker` | crashes, walks the tree, runs what is not known yet |
 //! | `told`, `failure` | what went wrong, the least that must be lost for it |
 //! | `replay` | shows one failure again |
+//! | `regions` | strands and epochs that depend on each other |
 //! | `wasted` | flushes and fences that did nothing |
 //!
 //! Recovery is a function of what it reads from before the crash. So the tree of first reads (node: an
@@ -23,6 +24,7 @@ mod crash;
 mod explore;
 mod failure;
 mod options;
+mod regions;
 mod replay;
 mod schedule;
 mod session;
@@ -37,6 +39,7 @@ pub use crash::MAX_CRASHES;
 pub use explore::{check, record};
 pub use failure::{Failure, Finding, Place, Related, Role, Token, TokenCrash};
 pub use options::{Options, Report, Statistics};
+pub use regions::{Conflict, Dependence, Model};
 pub use replay::{Replay, replay};
 pub use schedule::Strategy;
 pub use session::Error;

@@ -8,6 +8,7 @@ use num_bigint::BigUint;
 use px86::Platform;
 
 use crate::failure::Finding;
+use crate::regions::{Dependence, Model};
 use crate::schedule::Strategy;
 use crate::wasted::Waste;
 
@@ -33,6 +34,8 @@ pub struct Options {
     pub pm_path: Vec<PathBuf>,
     /// Whether the heap is persistent memory too.
     pub pm_heap: bool,
+    /// Whether to hold the strands or epochs that the program marks against their model.
+    pub model: Option<Model>,
     /// Processes that recover at the same time.
     pub jobs: usize,
     /// Recoveries to run at most for one crash of the recorded run. Far more than a program needs that flushes
@@ -63,6 +66,7 @@ impl Options {
             strategy: Strategy::default(),
             pm_path: Vec::new(),
             pm_heap: false,
+            model: None,
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             max_per_crash: Some(1000),
             max_recoveries: None,
@@ -102,6 +106,8 @@ pub struct Statistics {
 pub struct Report {
     /// What is wrong, the least that must be lost first.
     pub findings: Vec<Finding>,
+    /// Strands or epochs that depend on each other.
+    pub dependences: Vec<Dependence>,
     /// Flushes and fences that did nothing.
     pub waste: Vec<Waste>,
     /// Why the check is not complete; empty if it is.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crashproof_check::{Error, MAX_CRASHES, Options, Report, Strategy};
+use crashproof_check::{Error, MAX_CRASHES, Model, Options, Report, Strategy};
 use crashproof_report::{check_json, check_text};
 use px86::Platform;
 
@@ -61,6 +61,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pm_heap: bool,
 
+    /// Hold the strands or epochs that the program marks (crashproof_strand_begin and its kin in crashproof.h)
+    /// against their persistency model.
+    #[arg(long, value_enum, value_name = "MODEL")]
+    model: Option<PersistencyModel>,
+
     /// Assume that caches survive a power failure (eADR).
     #[arg(long)]
     eadr: bool,
@@ -85,6 +90,14 @@ enum ScheduleStrategy {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PersistencyModel {
+    /// A barrier belongs between two epochs.
+    Epoch,
+    /// Strands are concurrent until they are joined, and must not depend on each other.
+    Strand,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people.
     Text,
@@ -105,6 +118,10 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     options.built_from = built.as_ref().map(|_| arguments.program.clone());
     options.pm_path.clone_from(&arguments.pm_path);
     options.pm_heap = arguments.pm_heap;
+    options.model = arguments.model.map(|model| match model {
+        PersistencyModel::Epoch => Model::Epoch,
+        PersistencyModel::Strand => Model::Strand,
+    });
     options.crashes = usize::from(arguments.crashes);
     if let Some(jobs) = arguments.jobs {
         options.jobs = usize::from(jobs);
@@ -137,7 +154,8 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
 }
 
 fn exit(report: &Report, deny_warnings: bool) -> Exit {
-    if !report.findings.is_empty() || deny_warnings && !report.waste.is_empty() {
+    let sound = report.findings.is_empty() && report.dependences.is_empty();
+    if !sound || deny_warnings && !report.waste.is_empty() {
         Exit::Findings
     } else if !report.unknown.is_empty() {
         Exit::Incomplete

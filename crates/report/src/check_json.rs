@@ -1,6 +1,6 @@
 //! Check reports as JSON, in the form all checking commands share.
 
-use crashproof_check::{Finding, Report, Role, Waste, WasteKind};
+use crashproof_check::{Conflict, Dependence, Finding, Model, Report, Role, Waste, WasteKind};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -64,7 +64,8 @@ struct RelatedObject<'a> {
 pub fn object(report: &Report) -> String {
     let statistics = &report.statistics;
     let seconds = statistics.recording + statistics.exploring;
-    let verdict = match (report.findings.is_empty(), report.unknown.is_empty()) {
+    let sound = report.findings.is_empty() && report.dependences.is_empty();
+    let verdict = match (sound, report.unknown.is_empty()) {
         (false, _) => "findings",
         (true, true) => "clean",
         (true, false) => "unknown",
@@ -89,7 +90,13 @@ pub fn object(report: &Report) -> String {
             seconds: seconds.as_secs_f64(),
             recording_seconds: statistics.recording.as_secs_f64(),
         },
-        findings: report.findings.iter().map(finding).chain(report.waste.iter().map(waste)).collect(),
+        findings: report
+            .findings
+            .iter()
+            .map(finding)
+            .chain(report.dependences.iter().map(dependence))
+            .chain(report.waste.iter().map(waste))
+            .collect(),
     };
     serde_json::to_string(&object).expect("plain data always serialises")
 }
@@ -133,6 +140,55 @@ fn waste(waste: &Waste) -> FindingObject<'_> {
         output: "",
         replay: "",
         count: waste.wasted,
+    }
+}
+
+fn dependence(dependence: &Dependence) -> FindingObject<'_> {
+    FindingObject {
+        rule: dependence_rule(dependence),
+        level: "error",
+        message: dependence_message(dependence),
+        file: &dependence.second.file,
+        line: dependence.second.line,
+        column: dependence.second.column,
+        function: &dependence.second.function,
+        related: vec![RelatedObject {
+            role: Role::Survived,
+            file: &dependence.first.file,
+            line: dependence.first.line,
+            column: dependence.first.column,
+            message: "written here before",
+        }],
+        output: "",
+        replay: "",
+        count: dependence.count,
+    }
+}
+
+pub(crate) fn dependence_rule(dependence: &Dependence) -> &'static str {
+    match (dependence.conflict, dependence.model) {
+        (Conflict::NoBarrier, _) => "missing-barrier-between-epochs",
+        (_, Model::Strand) => "dependent-strands",
+        (_, Model::Epoch) => "dependent-epochs",
+    }
+}
+
+pub(crate) fn dependence_message(dependence: &Dependence) -> String {
+    let region = dependence.model.region();
+    match dependence.conflict {
+        Conflict::WriteAfterWrite => {
+            format!(
+                "writes what another {region} wrote that may persist at the same time: join them first, or make them one"
+            )
+        }
+        Conflict::ReadAfterWrite => {
+            format!(
+                "reads what another {region} wrote that may persist at the same time: join them first, or make them one"
+            )
+        }
+        Conflict::NoBarrier => {
+            "an epoch begins here, and nothing makes what the one before stored persist first".into()
+        }
     }
 }
 

@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use crashproof_check::{Finding, Report, Role, Source, Waste};
+use crashproof_check::{Dependence, Finding, Report, Role, Source, Waste};
 
-use crate::check_json::{finding_message, finding_rule, waste_message, waste_rule};
+use crate::check_json::{
+    dependence_message, dependence_rule, finding_message, finding_rule, waste_message, waste_rule,
+};
 use crate::style::{BAD, FAINT, GOOD, UNSURE, paint};
 
 /// The whole report.
@@ -13,6 +15,9 @@ pub fn report(report: &Report) -> String {
     let mut text = String::new();
     for finding in &report.findings {
         self::finding(&mut text, finding);
+    }
+    for dependence in &report.dependences {
+        self::dependence(&mut text, dependence);
     }
     for waste in &report.waste {
         self::waste(&mut text, waste);
@@ -105,6 +110,37 @@ fn story(text: &mut String, finding: &Finding) {
     let _ = writeln!(text, "   {} crashproof replay {}{times}\n", paint(FAINT, "again   "), finding.replay);
 }
 
+fn dependence(text: &mut String, dependence: &Dependence) {
+    let (place, first) = (&dependence.second, &dependence.first);
+    let title = dependence_message(dependence);
+    let rule = dependence_rule(dependence);
+    let source = source_text(place);
+    let primary = source.as_deref().and_then(|source| span(source, place));
+    if let (Some(source), Some(primary)) = (source.as_deref(), primary) {
+        let mut snippet = Snippet::source(source)
+            .path(&place.file)
+            .annotation(AnnotationKind::Primary.span(primary.clone()).label("here"));
+        let others = [(first, "written here"), (&dependence.begins[0], "in the one that begins here")];
+        for (other, label) in others {
+            if other.file == place.file
+                && let Some(span) = span(source, other)
+                && span != primary
+            {
+                snippet = snippet.annotation(AnnotationKind::Context.span(span).label(label));
+            }
+        }
+        let group = Group::with_title(Level::ERROR.primary_title(&title).id(rule)).element(snippet);
+        let _ = writeln!(text, "{}", Renderer::styled().render(&[group]));
+    } else {
+        let _ = writeln!(text, "{}[{rule}]: {title}", paint(BAD, "error"));
+        let _ = writeln!(text, "  --> {}:{}:{} in {}", place.file, place.line, place.column, place.function);
+        let _ = writeln!(text, "   written {}:{}", first.file, first.line);
+    }
+    let times =
+        if dependence.count == 1 { String::new() } else { format!("   (seen {} times)\n", dependence.count) };
+    let _ = writeln!(text, "{times}");
+}
+
 fn waste(text: &mut String, waste: &Waste) {
     let place = &waste.place;
     let _ = writeln!(
@@ -121,7 +157,7 @@ fn waste(text: &mut String, waste: &Waste) {
 
 fn verdict(text: &mut String, report: &Report) {
     let figures = &report.statistics;
-    let verdict = match (report.findings.len(), report.unknown.is_empty()) {
+    let verdict = match (report.findings.len() + report.dependences.len(), report.unknown.is_empty()) {
         (0, true) => paint(GOOD, "clean"),
         (0, false) => paint(UNSURE, "unknown"),
         (1, _) => paint(BAD, "1 error"),
