@@ -20,7 +20,7 @@ fn dependences(name: &str, flags: &[&str], model: Model, schedules: u32) -> Vec<
     let report = run(name, flags, model, schedules);
     assert_eq!(report.unknown, [] as [String; 0]);
     let text = std::fs::read_to_string(
-        &report.dependences.first().map_or_else(String::new, |first| first.first.file.clone()),
+        report.dependences.first().map_or_else(String::new, |first| first.first.file.clone()),
     )
     .unwrap_or_default();
     let comment = |line: u32| {
