@@ -9,13 +9,14 @@ use px86::{Kind, Platform};
 use rustc_hash::FxHashSet;
 
 use crate::failure::{Failure, Finding, Token, TokenCrash};
-use crate::options::{Options, Report, Statistics};
+use crate::options::{Options, Random, Report, Statistics, readable};
+use crate::random::{self, Draws};
 use crate::schedule::Schedule;
 use crate::session::{Error, Session};
 use crate::sites::Sites;
 use crate::tree::Tree;
 use crate::wasted::wasted;
-use crate::worker::Worker;
+use crate::worker::{Plan, Worker};
 
 const NO_PM_HELP: &str = "persistent memory is: globals marked PERSISTENT and memory from crashproof_alloc (crashproof.h), \
 files mapped under the PM path, and whatever libpmem maps";
@@ -78,6 +79,7 @@ pub(crate) struct Common {
     /// By what is wrong (the failure, and the place of the first lost store), with where the run had come.
     pub(crate) findings: BTreeMap<(String, u32), (Finding, usize)>,
     pub(crate) unknown: Vec<String>,
+    pub(crate) remarks: Vec<String>,
     /// Recoveries that were crashed, by behaviour and what they ran on: each once.
     pub(crate) recoveries_crashed: FxHashSet<Vec<u8>>,
     pub(crate) statistics: Statistics,
@@ -163,8 +165,66 @@ impl Check<'_> {
         findings.entry(key).and_modify(|known| known.0.count += 1).or_insert((finding, at));
     }
 
-    /// Explores all crashes of a recorded run, with as many workers as it is worth.
+    /// Explores the crashes of a recorded run.
     fn explore(&self, session: Session, recorded: &Recorded, schedule: Schedule) -> Result<Session, Error> {
+        match self.options.random {
+            None => self.explore_by(&Plan::Everything, session, recorded, schedule),
+            Some(random) => self.explore_randomly(random, session, recorded, schedule),
+        }
+    }
+
+    /// Tries some crashes of a recorded run at random; if that happens to have shown everything recovery can do,
+    /// the check is complete all the same.
+    fn explore_randomly(
+        &self,
+        random: Random,
+        session: Session,
+        recorded: &Recorded,
+        schedule: Schedule,
+    ) -> Result<Session, Error> {
+        let (places, crashes) =
+            random::count(self.options.platform, session.files_created(), &recorded.records);
+        let before = {
+            let common = self.common();
+            (common.findings.clone(), common.statistics.clone())
+        };
+        let plan = Plan::Random(Draws::new(random, schedule, places));
+        let session = self.explore_by(&plan, session, recorded, schedule)?;
+        if self.common().stopped {
+            return Ok(session);
+        }
+        let worker = Worker::new(self, session, &recorded.records, schedule);
+        let (complete, session) = worker.knows_everything()?;
+        let Random { crashes: tried, seed } = random;
+        if !complete {
+            self.common().statistics.eager_states += &crashes;
+            self.note(format!(
+                "{tried} random crashes (--random, --seed {seed}) of {} that there are",
+                readable(&crashes)
+            ));
+            return Ok(session);
+        }
+        {
+            // Counted anew, as if nothing had been left to chance; no recovery is left to run.
+            let mut common = self.common();
+            common.findings = before.0;
+            common.statistics = Statistics { recoveries: common.statistics.recoveries, ..before.1 };
+            let remark = format!("{tried} random crashes showed all that recovery can do");
+            if !common.remarks.contains(&remark) {
+                common.remarks.push(remark);
+            }
+        }
+        self.explore_by(&Plan::Everything, session, recorded, schedule)
+    }
+
+    /// Explores crashes of a recorded run, with as many workers as it is worth.
+    fn explore_by(
+        &self,
+        plan: &Plan,
+        session: Session,
+        recorded: &Recorded,
+        schedule: Schedule,
+    ) -> Result<Session, Error> {
         let alone = recorded.records.len() < WORTH_SHARING || session.uses_files();
         let jobs = if alone { 1 } else { self.options.jobs.max(1) };
         std::thread::scope(|scope| {
@@ -172,11 +232,11 @@ impl Check<'_> {
                 .map(|number| {
                     let twin = session.twin(self.options);
                     scope.spawn(move || {
-                        Worker::new(self, twin?, &recorded.records, schedule).run(number, jobs)
+                        Worker::new(self, twin?, &recorded.records, schedule).run(number, jobs, plan)
                     })
                 })
                 .collect();
-            let mut result = Worker::new(self, session, &recorded.records, schedule).run(0, jobs);
+            let mut result = Worker::new(self, session, &recorded.records, schedule).run(0, jobs, plan);
             for helper in helpers {
                 let theirs = helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 if let (Ok(_), Err(error)) = (&result, theirs) {
@@ -197,6 +257,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         recovery_has_threads: false,
         findings: BTreeMap::new(),
         unknown: Vec::new(),
+        remarks: Vec::new(),
         recoveries_crashed: FxHashSet::default(),
         statistics: Statistics::default(),
         stopped: false,
@@ -247,6 +308,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         findings,
         waste,
         unknown: common.unknown,
+        remarks: common.remarks,
         crashes: options.crashes,
         statistics: common.statistics,
     })

@@ -38,6 +38,8 @@ pub struct Options {
     /// Recoveries to run at most for one crash of the recorded run. Far more than a program needs that flushes
     /// what it relies on; one that forgets many flushes would need more than there is time for.
     pub max_per_crash: Option<u64>,
+    /// Instead of everything, try so many crashes at random.
+    pub random: Option<Random>,
     /// Recoveries to run at most.
     pub max_recoveries: Option<u64>,
     /// Time to spend at most.
@@ -65,6 +67,7 @@ impl Options {
             pm_heap: false,
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             max_per_crash: Some(1000),
+            random: None,
             max_recoveries: None,
             max_time: None,
             max_records: 50_000_000,
@@ -72,6 +75,15 @@ impl Options {
             max_memory: 4 << 30,
         }
     }
+}
+
+/// Random crashes instead of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Random {
+    /// How many, for each schedule.
+    pub crashes: u64,
+    /// What they follow from.
+    pub seed: u64,
 }
 
 /// Figures about a check.
@@ -106,8 +118,19 @@ pub struct Report {
     pub waste: Vec<Waste>,
     /// Why the check is not complete; empty if it is.
     pub unknown: Vec<String>,
+    /// What else the verdict rests on.
+    pub remarks: Vec<String>,
     /// How many crashes in a row were tried.
     pub crashes: usize,
     /// Figures.
     pub statistics: Statistics,
+}
+
+/// A number that may be too long to read: its size, if it is.
+pub fn readable(number: &BigUint) -> String {
+    let digits = number.to_string();
+    match digits.len() {
+        0..=15 => digits,
+        length => format!("{}.{}e{}", &digits[..1], &digits[1..3], length - 1),
+    }
 }

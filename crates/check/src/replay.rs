@@ -60,9 +60,7 @@ pub fn replay(token: &Token, program: PathBuf, debugger: Option<&[OsString]>) ->
         };
         let mut persisted: FxHashMap<Line, Vec<CachedStore>> = FxHashMap::default();
         for record in &records[..crash.at] {
-            for store in timeline.advance(record) {
-                persisted.entry(Line::containing(store.event.address)).or_default().push(store);
-            }
+            timeline.advance_into(record, &mut persisted);
         }
         timeline.is_crash_point(&records);
         timelines.push((timeline, persisted));

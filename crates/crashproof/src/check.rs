@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crashproof_check::{Error, MAX_CRASHES, Options, Report, Strategy};
+use crashproof_check::{Error, MAX_CRASHES, Options, Random, Report, Strategy};
 use crashproof_report::{check_json, check_text};
 use px86::Platform;
 
@@ -34,6 +34,15 @@ pub(crate) struct Arguments {
     /// Try at most so many recoveries from one crash; 0 for all there are.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_per_crash: u64,
+
+    /// Instead of everything, try so many crashes at random: for programs too large to exhaust. Without findings the
+    /// verdict is then unknown, unless they happened to show all that recovery can do.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    random: Option<u64>,
+
+    /// What random crashes follow from: the same seed gives the same crashes.
+    #[arg(long, value_name = "S", default_value_t = 0, requires = "random")]
+    seed: u64,
 
     /// Stop after so many recoveries.
     #[arg(long, value_name = "N")]
@@ -110,6 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
         options.jobs = usize::from(jobs);
     }
     options.max_per_crash = Some(arguments.max_per_crash).filter(|most| *most > 0);
+    options.random = arguments.random.map(|crashes| Random { crashes, seed: arguments.seed });
     options.max_recoveries = arguments.max_recoveries;
     options.max_time = arguments.time.map(Duration::from_secs);
     options.schedules = arguments.schedules;
