@@ -1,19 +1,20 @@
 //! A check from start to end: a schedule after the other, each recorded once and crashed everywhere.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crashproof_protocol::{ARENA, HEAP_CLASSES, Record, mode, reason, record};
+use crashproof_protocol::{ARENA, GLOBALS, HEAP_CLASSES, Record, mode, reason, record};
 use px86::{Kind, Platform};
 use rustc_hash::FxHashSet;
 
 use crate::failure::{Failure, Finding, Token, TokenCrash};
-use crate::options::{Options, Random, Report, Statistics, readable};
+use crate::options::{Options, Part, Random, Report, Statistics, readable};
 use crate::random::{self, Draws};
 use crate::schedule::Schedule;
 use crate::session::{Error, Session};
-use crate::sites::Sites;
+use crate::sites::{AllSites, Sites};
 use crate::tree::Tree;
 use crate::wasted::wasted;
 use crate::worker::{Plan, Worker};
@@ -35,7 +36,7 @@ pub(crate) struct Recorded {
 
 /// Runs a program once under a schedule, without any crash: its trace.
 pub fn record(options: &Options, seed: u32) -> Result<Vec<Record>, Error> {
-    let mut session = Session::start(options)?;
+    let mut session = Session::start(options, Part::Recorded)?;
     Ok(record_run(&mut session, options, options.strategy.schedule(seed, 0))?.records)
 }
 
@@ -76,8 +77,8 @@ pub(crate) struct Common {
     pub(crate) tree: Tree,
     /// Did any recovery in the tree create threads? What it does then depends on the schedule, too.
     pub(crate) recovery_has_threads: bool,
-    /// By what is wrong (the failure, and the place of the first lost store), with where the run had come.
-    pub(crate) findings: BTreeMap<(String, u32), (Finding, usize)>,
+    /// By what is wrong (the failure, and the first lost store: its execution and site), with where the run had come.
+    pub(crate) findings: BTreeMap<(String, (usize, u32)), (Finding, usize)>,
     pub(crate) unknown: Vec<String>,
     pub(crate) remarks: Vec<String>,
     /// Recoveries that were crashed, by behaviour and what they ran on: each once.
@@ -90,7 +91,7 @@ pub(crate) struct Common {
 /// One check.
 pub(crate) struct Check<'a> {
     pub(crate) options: &'a Options,
-    pub(crate) sites: Sites,
+    pub(crate) sites: AllSites,
     pub(crate) started: Instant,
     common: Mutex<Common>,
 }
@@ -101,9 +102,10 @@ impl Check<'_> {
         self.common.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn note_unknown(&self, records: &[Record]) {
+    /// Notes what an execution did that is not understood.
+    pub(crate) fn note_unknown(&self, records: &[Record], level: usize) {
         for unknown in records.iter().filter(|record| record.kind == record::UNKNOWN) {
-            let place = self.sites.get(unknown.site);
+            let place = self.sites.of(level).get(unknown.site);
             self.note(match reason::text(unknown.value) {
                 Some(text) if unknown.site == 0 => text.to_owned(),
                 Some(text) => format!("{}:{}: {text}", place.file, place.line),
@@ -127,6 +129,11 @@ impl Check<'_> {
             v: 1,
             program: program.to_string_lossy().into_owned(),
             arguments: arguments.map(|text| text.to_string_lossy().into_owned()).collect(),
+            recover: self.options.recover.as_ref().map_or(Vec::new(), |recover| {
+                let program = recover.built_from.as_ref().unwrap_or(&recover.program).as_os_str();
+                let words = std::iter::once(program).chain(recover.arguments.iter().map(OsString::as_os_str));
+                words.map(|word| word.to_string_lossy().into_owned()).collect()
+            }),
             seed: schedule.seed,
             strategy: schedule.strategy,
             expected_points: schedule.expected_points,
@@ -134,6 +141,23 @@ impl Check<'_> {
             pm_heap: self.options.pm_heap,
             eadr: self.options.platform == Platform::Eadr,
             crashes,
+        }
+    }
+
+    /// Refuses programs of which one stores where the other does not look: persistent globals have their places by
+    /// the program they belong to. The root object, what is allocated and files are at the same places for all.
+    fn both_know(&self, recorded: &Recorded) -> Result<(), Error> {
+        if self.options.one_program() {
+            return Ok(());
+        }
+        let stores = |record: &&Record| record.event_kind().is_some_and(Kind::stores);
+        let mut stores = recorded.records.iter().filter(stores);
+        match stores.find(|record| GLOBALS.contains(record.address)) {
+            None => Ok(()),
+            Some(record) => {
+                let place = self.sites.recorded.get(record.site);
+                Err(Error::OtherGlobals { file: place.file.clone(), line: place.line })
+            }
         }
     }
 
@@ -150,7 +174,7 @@ impl Check<'_> {
         let at = records.len();
         let token = self.token(schedule, Vec::new());
         let finding = Finding {
-            place: self.sites.get(site).clone(),
+            place: self.sites.recorded.get(site).clone(),
             lost: 0,
             crashes: 0,
             related: Vec::new(),
@@ -160,7 +184,7 @@ impl Check<'_> {
             seed: schedule.seed,
             failure,
         };
-        let key = (format!("without crash {:?}", finding.failure), 0);
+        let key = (format!("without crash {:?}", finding.failure), (0, 0));
         let findings = &mut self.common().findings;
         findings.entry(key).and_modify(|known| known.0.count += 1).or_insert((finding, at));
     }
@@ -250,8 +274,13 @@ impl Check<'_> {
 
 /// Checks a program.
 pub fn check(options: &Options) -> Result<Report, Error> {
-    let mut session = Session::start(options)?;
-    let sites = Sites::parse(&session.site_table()?);
+    let mut session = Session::start(options, Part::Recorded)?;
+    let mut sites = AllSites { recorded: Sites::parse(&session.site_table()?), recovery: None };
+    // The one that recovers, if it is another.
+    let mut other = options.recover.is_some().then(|| Session::start(options, Part::Recovery)).transpose()?;
+    if let Some(other) = &mut other {
+        sites.recovery = Some(Sites::parse(&other.site_table()?));
+    }
     let common = Common {
         tree: Tree::new(),
         recovery_has_threads: false,
@@ -284,14 +313,24 @@ pub fn check(options: &Options) -> Result<Report, Error> {
             }
             Err(error) => return Err(error),
         };
-        check.note_unknown(&recorded.records);
+        check.note_unknown(&recorded.records, 0);
         check.common().statistics.events += recorded.records.len() as u64;
         if seed == 0 {
             points = recorded.points;
-            waste = wasted(&recorded.records, &check.sites);
+            waste = wasted(&recorded.records, &check.sites.recorded);
         }
         let started = Instant::now();
-        session = check.explore(session, &recorded, schedule)?;
+        match other.take() {
+            None => session = check.explore(session, &recorded, schedule)?,
+            Some(mut recovering) => {
+                check.both_know(&recorded)?;
+                recovering.adopt_files(&session);
+                recovering = check.explore(recovering, &recorded, schedule)?;
+                recovering.rewind();
+                session.copy_files(&recovering);
+                other = Some(recovering);
+            }
+        }
         check.common().statistics.exploring += started.elapsed();
         // Without threads, before or after the crash, all schedules are the same.
         let single = recorded.threads == 1 && !check.common().recovery_has_threads;

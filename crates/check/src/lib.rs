@@ -38,7 +38,7 @@ mod worker;
 pub use crash::MAX_CRASHES;
 pub use explore::{check, record};
 pub use failure::{Failure, Finding, Place, Related, Role, Token, TokenCrash};
-pub use options::{Options, Random, Report, Statistics, readable};
+pub use options::{Options, Random, Recover, Report, Statistics, readable};
 pub use replay::{Replay, replay};
 pub use schedule::Strategy;
 pub use session::Error;

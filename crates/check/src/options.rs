@@ -1,7 +1,7 @@
 //! What is asked of a check, and what it answers.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use num_bigint::BigUint;
@@ -20,6 +20,8 @@ pub struct Options {
     pub arguments: Vec<OsString>,
     /// What to call the program in replay tokens, if not by its path: the source it was built from.
     pub built_from: Option<PathBuf>,
+    /// What to run after a crash, if not the same command again.
+    pub recover: Option<Recover>,
     /// Whether caches survive.
     pub platform: Platform,
     /// How many crashes in a row, 1 to [`crate::MAX_CRASHES`]: from 2 on recovery is crashed too.
@@ -59,6 +61,7 @@ impl Options {
             program,
             arguments,
             built_from: None,
+            recover: None,
             platform: Platform::Adr,
             crashes: 1,
             schedules: 1,
@@ -74,6 +77,45 @@ impl Options {
             max_cpu_seconds: 10,
             max_memory: 4 << 30,
         }
+    }
+}
+
+/// A command that recovers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recover {
+    /// The program, built with crashproof.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// As [`Options::built_from`].
+    pub built_from: Option<PathBuf>,
+}
+
+/// Which of the two commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The one that is recorded.
+    Recorded,
+    /// The one that runs after a crash.
+    Recovery,
+}
+
+impl Options {
+    /// Program and arguments of a command.
+    pub(crate) fn command(&self, part: Part) -> (&Path, &[OsString]) {
+        match &self.recover {
+            Some(recover) if part == Part::Recovery => (&recover.program, &recover.arguments),
+            _ => (&self.program, &self.arguments),
+        }
+    }
+
+    /// Are both commands the same program, whatever its arguments?
+    pub(crate) fn one_program(&self) -> bool {
+        let real = |path: &Path| path.canonicalize().ok();
+        self.recover.as_ref().is_none_or(|recover| {
+            recover.program == self.program
+                || real(&recover.program).is_some_and(|it| Some(it) == real(&self.program))
+        })
     }
 }
 

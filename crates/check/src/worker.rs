@@ -388,7 +388,7 @@ impl<'a> Worker<'a> {
         let threads = self.session.control().threads;
         let output = if ending == Ending::Exit(0) { String::new() } else { self.session.output_tail() };
         let records = self.session.records().to_vec();
-        self.check.note_unknown(&records);
+        self.check.note_unknown(&records, 1);
         let stores = |record: &Record| record.event_kind().is_some_and(Kind::stores);
         let writes = (options.crashes > 1 && records.iter().any(stores)).then(|| Arc::new(records.clone()));
         let added = {
@@ -400,7 +400,7 @@ impl<'a> Worker<'a> {
         if let Err(diverged) = added {
             let place = |read: Option<(u64, u32)>| match read {
                 Some((address, site)) => {
-                    let place = self.check.sites.get(site);
+                    let place = self.check.sites.of_recovery().get(site);
                     format!("read {address:#x} at {}:{}", place.file, place.line)
                 }
                 None => "ended".into(),
@@ -426,7 +426,7 @@ impl<'a> Worker<'a> {
         }
         let Some(failure) = Failure::of(*ending) else { return };
         let mut told = Told::new(&self.check.sites);
-        let mut crash_site = 0;
+        let mut crash_site = (0, 0);
         for (level, timeline) in state.timelines().enumerate() {
             // What the recovery after it read says most about what an execution lost.
             let revealed = state.later.get(level).map_or(revealed, |later| later.revealed);
@@ -449,7 +449,7 @@ impl<'a> Worker<'a> {
         told.reads(revealed, reads);
         let finding = Finding {
             failure,
-            place: self.check.sites.get(first).clone(),
+            place: told.place(first).clone(),
             lost: told.lost,
             crashes: state.crashes(),
             related: told.places,

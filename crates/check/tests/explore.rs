@@ -1,8 +1,9 @@
-//! Ways to explore other than exhausting everything: random crashes.
+//! Ways to explore other than exhausting everything after running the same command again: random crashes, other
+//! recovery commands.
 
 use std::path::{Path, PathBuf};
 
-use crashproof_check::{Options, Random, Report, Token, check, replay};
+use crashproof_check::{Finding, Options, Random, Recover, Report, Token, check, replay};
 
 /// A program of `tests/explore`, compiled with these flags into a directory of its own.
 struct Built {
@@ -55,7 +56,7 @@ fn random_crashes_find_what_cannot_be_exhausted_and_repeat() {
     );
     assert_eq!(tokens(&report), tokens(&randomly(built.options(), 50, 7)));
     let token = Token::decode(&finding.replay).expect("a token");
-    let again = replay(&token, built.program(), None).expect("a replay");
+    let again = replay(&token, built.program(), None, None).expect("a replay");
     assert_eq!(again.failure.as_ref(), Some(&finding.failure));
 }
 
@@ -80,7 +81,66 @@ fn random_crashes_crash_recovery_too() {
     let finding = report.findings.first().expect("the second crash is found");
     assert_eq!(finding.crashes, 2);
     let token = Token::decode(&finding.replay).expect("a token");
-    let again = replay(&token, built.program(), None).expect("a replay");
+    let again = replay(&token, built.program(), None, None).expect("a replay");
     assert_eq!(again.failure.as_ref(), Some(&finding.failure));
     assert!(randomly(built.options(), 100, 3).findings.is_empty());
+}
+
+/// A program that is recovered by a command other than its own.
+fn recovered_by(writer: &Built, looker: &Built, path: Option<&Path>) -> Options {
+    let words = |first: &str| [Some(first.into()), path.map(|path| path.as_os_str().to_owned())];
+    let mut options = writer.options();
+    options.arguments = words("write").into_iter().flatten().collect();
+    let arguments = words("look").into_iter().flatten().collect();
+    options.recover = Some(Recover { program: looker.program(), arguments, built_from: None });
+    options.pm_path = vec![writer.directory.path().to_owned()];
+    options
+}
+
+/// Checks, and has the first finding again.
+fn found_again(options: &Options) -> Finding {
+    let report = check(options).expect("a report");
+    let finding = report.findings.first().expect("a finding").clone();
+    let token = Token::decode(&finding.replay).expect("a token");
+    let recover = options.recover.as_ref().map(|recover| recover.program.clone());
+    let again = replay(&token, options.program.clone(), recover, None).expect("a replay");
+    assert_eq!(again.failure.as_ref(), Some(&finding.failure));
+    finding
+}
+
+#[test]
+fn the_same_program_recovers_with_other_arguments() {
+    for flags in [&["-DGLOBAL"][..], &[]] {
+        let bad = Built::new("writer.c", flags);
+        let finding = found_again(&recovered_by(&bad, &bad, None));
+        assert_eq!(finding.place.line, bad.line_of("LOST"));
+        let good = Built::new("writer.c", &[flags, &["-DGOOD"]].concat());
+        let report = check(&recovered_by(&good, &good, None)).expect("a report");
+        assert!(report.findings.is_empty() && report.unknown.is_empty(), "{:?}", report.findings);
+    }
+}
+
+#[test]
+fn another_program_recovers_what_is_in_files_and_in_the_root_object() {
+    let (bad, good) = (Built::new("writer.c", &[]), Built::new("writer.c", &["-DGOOD"]));
+    for path in [None, Some(bad.directory.path().join("pool"))] {
+        let finding = found_again(&recovered_by(&bad, &good, path.as_deref()));
+        assert_eq!(finding.place.line, bad.line_of("LOST"));
+        assert!(path.is_none_or(|path| !path.exists()), "left behind");
+    }
+    let path = good.directory.path().join("pool");
+    let clean = check(&recovered_by(&good, &bad, Some(&path))).expect("a report");
+    assert!(clean.findings.is_empty() && clean.unknown.is_empty(), "{:?}", clean.findings);
+    // The other one's own flaw shows when it crashes itself.
+    let nested = Options { crashes: 2, ..recovered_by(&good, &bad, Some(&path)) };
+    let finding = found_again(&nested);
+    assert_eq!(finding.crashes, 2);
+}
+
+#[test]
+fn another_program_does_not_know_the_globals() {
+    let (writer, looker) =
+        (Built::new("writer.c", &["-DGLOBAL"]), Built::new("writer.c", &["-DGLOBAL", "-DGOOD"]));
+    let error = check(&recovered_by(&writer, &looker, None)).expect_err("refused").to_string();
+    assert!(error.contains("stores to a persistent global"), "{error}");
 }
