@@ -11,6 +11,7 @@
 //! | `schedule` | in which orders the threads of a program run |
 //! | `explore` | a schedule after the other: records it, sets workers on it |
 //! | `worker` | crashes, walks the tree, runs what is not known yet |
+//! | `random` | some crashes instead of all |
 //! | `told`, `failure` | what went wrong, the least that must be lost for it |
 //! | `replay` | shows one failure again |
 //! | `regions` | strands and epochs that depend on each other |
@@ -24,6 +25,7 @@ mod crash;
 mod explore;
 mod failure;
 mod options;
+mod random;
 mod regions;
 mod replay;
 mod schedule;
@@ -38,7 +40,7 @@ mod worker;
 pub use crash::MAX_CRASHES;
 pub use explore::{check, record};
 pub use failure::{Failure, Finding, Place, Related, Role, Token, TokenCrash};
-pub use options::{Options, Report, Statistics};
+pub use options::{Options, Random, Recover, Report, Statistics, readable};
 pub use regions::{Conflict, Dependence, Model};
 pub use replay::{Replay, replay};
 pub use schedule::Strategy;

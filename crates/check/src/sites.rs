@@ -60,6 +60,27 @@ pub struct Caller {
     pub function: String,
 }
 
+/// The sites of the program that is recorded, and of the one that recovers if it is another.
+pub(crate) struct AllSites {
+    pub(crate) recorded: Sites,
+    pub(crate) recovery: Option<Sites>,
+}
+
+impl AllSites {
+    /// The sites of an execution: the recorded one, or a recovery from level 1 on.
+    pub(crate) fn of(&self, level: usize) -> &Sites {
+        match &self.recovery {
+            Some(recovery) if level > 0 => recovery,
+            _ => &self.recorded,
+        }
+    }
+
+    /// The sites of recoveries.
+    pub(crate) fn of_recovery(&self) -> &Sites {
+        self.of(1)
+    }
+}
+
 /// All sites of a program, by number.
 #[derive(Default)]
 pub(crate) struct Sites {

@@ -18,6 +18,8 @@ struct Object<'a> {
 struct Bounds<'a> {
     /// Why the verdict does not cover everything; empty if it does, for this run of the program.
     incomplete: &'a [String],
+    /// What else the verdict rests on.
+    remarks: &'a [String],
     crashes: usize,
     schedules: u32,
 }
@@ -77,6 +79,7 @@ pub fn object(report: &Report) -> String {
         verdict,
         bounds: Bounds {
             incomplete: &report.unknown,
+            remarks: &report.remarks,
             crashes: report.crashes,
             schedules: statistics.schedules,
         },

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use crashproof_check::{Dependence, Finding, Report, Role, Source, Waste};
+use crashproof_check::{Dependence, Finding, Report, Role, Source, Waste, readable};
 
 use crate::check_json::{
     dependence_message, dependence_rule, finding_message, finding_rule, waste_message, waste_rule,
@@ -180,12 +180,15 @@ fn verdict(text: &mut String, report: &Report) {
     for reason in &report.unknown {
         let _ = writeln!(text, "  {} not covered: {reason}", paint(UNSURE, "!"));
     }
+    for remark in &report.remarks {
+        let _ = writeln!(text, "  {remark}");
+    }
     let mut line = format!(
         "{} recoveries run, {} saved, {} behaviours; an eager checker: {}",
         figures.recoveries,
         figures.recoveries_saved,
         figures.behaviours,
-        readable(&figures.eager_states.to_string()),
+        readable(&figures.eager_states),
     );
     let seconds = (figures.recording + figures.exploring).as_secs_f64();
     // Nobody wonders about less than a second.
@@ -197,12 +200,4 @@ fn verdict(text: &mut String, report: &Report) {
 
 fn counted(number: u64, what: &str) -> String {
     if number == 1 { format!("one {what}") } else { format!("{number} {what}s") }
-}
-
-/// A number that may be too long to read: exactly in JSON, its size here.
-fn readable(digits: &str) -> String {
-    match digits.len() {
-        0..=15 => digits.to_owned(),
-        length => format!("{}.{}e{}", &digits[..1], &digits[1..3], length - 1),
-    }
 }
