@@ -16,11 +16,13 @@
 //! | `replay` | shows one failure again |
 //! | `regions` | strands and epochs that depend on each other |
 //! | `wasted` | flushes and fences that did nothing |
+//! | `common` | the report in the form that all engines share |
 //!
 //! Recovery is a function of what it reads from before the crash. So the tree of first reads (node: an
 //! address; edge: the bytes seen; leaf: how it ended) answers for every crash whose possible contents stay
 //! within what was seen; a process runs only for behaviour that is new.
 
+mod common;
 mod crash;
 mod explore;
 mod failure;

@@ -7,8 +7,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crashproof_check::{Error, MAX_CRASHES, Model, Options, Random, Recover, Report, Strategy};
-use crashproof_report::{check_json, check_text};
+use crashproof_check::{Error, MAX_CRASHES, Model, Options, Random, Recover, Strategy};
+use crashproof_findings::{Report, Sources, Verdict};
+use crashproof_report::{json, text};
 use px86::Platform;
 
 use crate::build::Programs;
@@ -182,22 +183,26 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
             return Ok(if incomplete { Exit::Incomplete } else { Exit::Usage });
         }
     };
+    let mut report = report.common(&arguments.program.to_string_lossy());
+    let built = programs.program.path.metadata().and_then(|about| about.modified()).ok();
+    let sources = Sources::built_at(built);
+    report.finish(&sources);
+    if arguments.deny.is_some() {
+        report.deny_warnings();
+    }
     let mut out = anstream::stdout().lock();
     match arguments.format {
-        Format::Text => write!(out, "{}", check_text::report(&report))?,
-        Format::Json => writeln!(out, "{}", check_json::object(&report))?,
+        Format::Text => write!(out, "{}", text::report(&report, &sources))?,
+        Format::Json => json::write(&mut out, &report)?,
     }
     out.flush()?;
-    Ok(exit(&report, arguments.deny.is_some()))
+    Ok(exit(&report))
 }
 
-fn exit(report: &Report, deny_warnings: bool) -> Exit {
-    let sound = report.findings.is_empty() && report.dependences.is_empty();
-    if !sound || deny_warnings && !report.waste.is_empty() {
-        Exit::Findings
-    } else if !report.unknown.is_empty() {
-        Exit::Incomplete
-    } else {
-        Exit::Clean
+fn exit(report: &Report) -> Exit {
+    match report.verdict() {
+        Verdict::Clean => Exit::Clean,
+        Verdict::Findings => Exit::Findings,
+        Verdict::Unknown => Exit::Incomplete,
     }
 }
