@@ -128,6 +128,13 @@ fn evidence(found: &failure::Finding) -> Vec<String> {
     if found.seed > 0 {
         evidence.push(format!("threads ran in the order of seed {}", found.seed));
     }
+    if found.lost == 0 && found.crashes == 1 {
+        evidence.push(
+            "the program cannot go on from what it leaves here, whatever else is lost; if it was still creating \
+             its pool or file, check it on one that is there already"
+                .into(),
+        );
+    }
     if found.failure == Failure::Endless {
         evidence.push("recovery was stopped when it had done far more than the recorded run".into());
     }

@@ -74,13 +74,16 @@ pub(crate) fn record_run(
     Ok(Recorded { records, threads, points })
 }
 
+/// What is wrong: the failure, and the place of the first lost store.
+pub(crate) type FindingKey = (String, (usize, u32));
+
 /// What the workers of a check find, together.
 pub(crate) struct Common {
     pub(crate) tree: Tree,
     /// Did any recovery in the tree create threads? What it does then depends on the schedule, too.
     pub(crate) recovery_has_threads: bool,
     /// By what is wrong (the failure, and the first lost store: its execution and site), with where the run had come.
-    pub(crate) findings: BTreeMap<(String, (usize, u32)), (Finding, usize)>,
+    pub(crate) findings: BTreeMap<FindingKey, (Finding, usize)>,
     pub(crate) unknown: Vec<String>,
     pub(crate) remarks: Vec<String>,
     /// Recoveries that were crashed, by behaviour and what they ran on: each once.

@@ -9,6 +9,8 @@
 //! | `crash` | what each line may hold after a crash |
 //! | `tree` | everything recovery was ever seen to do, by what it read |
 //! | `schedule` | in which orders the threads of a program run |
+//! | `hopeless` | crashes after which recovery fails even if nothing is lost |
+//! | `unseen` | tells of accesses to PM that the runtime did not see |
 //! | `explore` | a schedule after the other: records it, sets workers on it |
 //! | `worker` | crashes, walks the tree, runs what is not known yet |
 //! | `random` | some crashes instead of all |
@@ -26,6 +28,7 @@ mod common;
 mod crash;
 mod explore;
 mod failure;
+mod hopeless;
 mod options;
 mod random;
 mod regions;
