@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crashproof_protocol::{ARENA, GLOBALS, HEAP_CLASSES, Record, mode, reason, record};
+use num_bigint::BigUint;
 use px86::{Kind, Platform};
 use rustc_hash::FxHashSet;
 
@@ -81,6 +82,8 @@ pub(crate) struct Common {
     pub(crate) findings: BTreeMap<(String, (usize, u32)), (Finding, usize)>,
     pub(crate) unknown: Vec<String>,
     pub(crate) remarks: Vec<String>,
+    /// How many contents each checksum is trusted to refuse, by where its reads begin.
+    pub(crate) checksums: BTreeMap<u32, BigUint>,
     /// Recoveries that were crashed, by behaviour and what they ran on: each once.
     pub(crate) recoveries_crashed: FxHashSet<Vec<u8>>,
     pub(crate) statistics: Statistics,
@@ -119,6 +122,26 @@ impl Check<'_> {
         let unknown = &mut self.common().unknown;
         if !unknown.contains(&reason) {
             unknown.push(reason);
+        }
+    }
+
+    /// Contents were not tried because a checksum, first read at this site of recovery, is trusted to refuse them.
+    pub(crate) fn trust_checksum(&self, site: u32, contents: BigUint) {
+        let mut common = self.common();
+        common.statistics.checksummed += &contents;
+        *common.checksums.entry(site).or_default() += contents;
+    }
+
+    /// The checksum, first read at this site of recovery, accepted what was torn.
+    pub(crate) fn distrust_checksum(&self, site: u32) {
+        let place = self.sites.of_recovery().get(site);
+        let remark = format!(
+            "the checksum over what is read from {}:{} on also matches torn contents: all were followed",
+            place.file, place.line
+        );
+        let remarks = &mut self.common().remarks;
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
         }
     }
 
@@ -287,6 +310,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         findings: BTreeMap::new(),
         unknown: Vec::new(),
         remarks: Vec::new(),
+        checksums: BTreeMap::new(),
         recoveries_crashed: FxHashSet::default(),
         statistics: Statistics::default(),
         stopped: false,
@@ -340,6 +364,15 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         session.rewind();
     }
     let mut common = check.common.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (site, contents) in std::mem::take(&mut common.checksums) {
+        let place = check.sites.of_recovery().get(site);
+        common.remarks.push(format!(
+            "the checksum over what is read from {}:{} on is trusted to refuse {} torn contents that were not tried",
+            place.file,
+            place.line,
+            readable(&contents)
+        ));
+    }
     common.count_behaviours();
     let mut findings: Vec<Finding> = common.findings.into_values().map(|(finding, _)| finding).collect();
     findings.sort_by_key(|finding| (finding.crashes, finding.lost));

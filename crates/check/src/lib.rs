@@ -11,6 +11,7 @@
 //! | `schedule` | in which orders the threads of a program run |
 //! | `explore` | a schedule after the other: records it, sets workers on it |
 //! | `worker` | crashes, walks the tree, runs what is not known yet |
+//! | `checksum` | recovery that believes a checksum, without trying every torn content |
 //! | `random` | some crashes instead of all |
 //! | `told`, `failure` | what went wrong, the least that must be lost for it |
 //! | `replay` | shows one failure again |
@@ -20,6 +21,7 @@
 //! address; edge: the bytes seen; leaf: how it ended) answers for every crash whose possible contents stay
 //! within what was seen; a process runs only for behaviour that is new.
 
+mod checksum;
 mod crash;
 mod explore;
 mod failure;

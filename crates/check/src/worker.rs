@@ -40,7 +40,7 @@ pub(crate) struct Worker<'a> {
     pub(crate) recoveries: u64,
     /// Set while the worker only looks whether everything is known already, and runs nothing: the recoveries it
     /// crashed on the way, as in [`crate::explore::Common::recoveries_crashed`].
-    looking: Option<FxHashSet<Vec<u8>>>,
+    pub(crate) looking: Option<FxHashSet<Vec<u8>>>,
 }
 
 /// The one way recovery goes if lines hold what was chosen.
@@ -159,7 +159,7 @@ impl<'a> Worker<'a> {
     /// Follows recovery from a node of the tree into everything it may do after this crash.
     ///
     /// `known` says whether everything on the way here was known before.
-    fn walk(
+    pub(crate) fn walk(
         &mut self,
         state: &CrashState,
         mut at: NodeId,
@@ -179,6 +179,13 @@ impl<'a> Worker<'a> {
                         break;
                     }
                 }
+                Seen::Begin => {
+                    if self.bracket(state, at, revealed, reads, known)? {
+                        break;
+                    }
+                    at = self.check.common().tree.pass(at);
+                }
+                Seen::End { .. } => at = self.check.common().tree.pass(at),
                 Seen::Leaf(outcome) => {
                     if self.looking.is_none() {
                         self.check.common().statistics.recoveries_saved += u64::from(known);
@@ -220,7 +227,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Follows recovery as long as it reads what can be but one thing; gives what comes then.
-    fn follow_certain(&self, state: &CrashState, at: &mut NodeId, reads: &mut Reads) -> Seen {
+    pub(crate) fn follow_certain(&self, state: &CrashState, at: &mut NodeId, reads: &mut Reads) -> Seen {
         let mut common = self.check.common();
         loop {
             let seen = common.tree.look(*at);
@@ -257,6 +264,7 @@ impl<'a> Worker<'a> {
                         return Ok(None);
                     }
                 }
+                Seen::Begin | Seen::End { .. } => at = self.check.common().tree.pass(at),
                 Seen::Leaf(outcome) => return Ok(Some(Followed { outcome, revealed, reads, known })),
                 Seen::Read { address, width, site } => {
                     let line = Line::containing(address);
@@ -275,7 +283,7 @@ impl<'a> Worker<'a> {
     }
 
     /// What a line may hold, given what recovery's reads revealed.
-    fn contents(&self, state: &CrashState, line: Line, revealed: &Revealed) -> Vec<Content> {
+    pub(crate) fn contents(&self, state: &CrashState, line: Line, revealed: &Revealed) -> Vec<Content> {
         match revealed.get(&line) {
             Some(contents) => contents.clone(),
             None => state.contents(line, self.session.image_line(line)),
@@ -366,7 +374,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Runs recovery on the image with these lines changed; adds what it did to the tree.
-    fn recover(&mut self, state: &CrashState, patches: &[Patch]) -> Result<(), Stop> {
+    pub(crate) fn recover(&mut self, state: &CrashState, patches: &[Patch]) -> Result<(), Stop> {
         if self.looking.is_some() {
             return Err(Stop::NotKnown);
         }
@@ -463,7 +471,7 @@ impl<'a> Worker<'a> {
 }
 
 /// The contents by the value they show at `address`, those with the most stores kept first.
-fn group(all: &[Content], address: u64, width: u8) -> Vec<(u64, Vec<Content>)> {
+pub(crate) fn group(all: &[Content], address: u64, width: u8) -> Vec<(u64, Vec<Content>)> {
     let mut groups: Vec<(u64, Vec<Content>)> = Vec::new();
     for content in all.iter().rev() {
         let seen = value(&content.bytes, address, width);

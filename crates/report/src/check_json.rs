@@ -32,6 +32,7 @@ struct Statistics {
     recoveries_saved: u64,
     behaviours: u64,
     eager_states: String,
+    checksummed_states: String,
     seconds: f64,
     recording_seconds: f64,
 }
@@ -89,6 +90,7 @@ pub fn object(report: &Report) -> String {
             recoveries_saved: statistics.recoveries_saved,
             behaviours: statistics.behaviours,
             eager_states: statistics.eager_states.to_string(),
+            checksummed_states: statistics.checksummed.to_string(),
             seconds: seconds.as_secs_f64(),
             recording_seconds: statistics.recording.as_secs_f64(),
         },
