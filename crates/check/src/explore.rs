@@ -10,7 +10,8 @@ use num_bigint::BigUint;
 use px86::{Kind, Platform};
 use rustc_hash::FxHashSet;
 
-use crate::failure::{Failure, Finding, Token, TokenCrash};
+use crate::failure::{Failure, Finding, Least, Token, TokenCrash};
+use crate::found::{Key, Met};
 use crate::options::{Options, Part, Random, Report, Statistics, readable};
 use crate::random::{self, Draws};
 use crate::schedule::Schedule;
@@ -78,8 +79,7 @@ pub(crate) struct Common {
     pub(crate) tree: Tree,
     /// Did any recovery in the tree create threads? What it does then depends on the schedule, too.
     pub(crate) recovery_has_threads: bool,
-    /// By what is wrong (the failure, and the first lost store: its execution and site), with where the run had come.
-    pub(crate) findings: BTreeMap<(String, (usize, u32)), (Finding, usize)>,
+    pub(crate) findings: BTreeMap<Key, Met>,
     pub(crate) unknown: Vec<String>,
     pub(crate) remarks: Vec<String>,
     /// How many contents each checksum is trusted to refuse, by where its reads begin.
@@ -194,11 +194,11 @@ impl Check<'_> {
     ) {
         let records = session.records();
         let site = records.iter().rev().map(|record| record.site).find(|&site| site != 0).unwrap_or(0);
-        let at = records.len();
         let token = self.token(schedule, Vec::new());
         let finding = Finding {
             place: self.sites.recorded.get(site).clone(),
             lost: 0,
+            least: Least::Proven,
             crashes: 0,
             related: Vec::new(),
             output,
@@ -209,15 +209,17 @@ impl Check<'_> {
         };
         let key = (format!("without crash {:?}", finding.failure), (0, 0));
         let findings = &mut self.common().findings;
-        findings.entry(key).and_modify(|known| known.0.count += 1).or_insert((finding, at));
+        let met = Met { finding, crashes: Vec::new() };
+        findings.entry(key).and_modify(|known| known.finding.count += 1).or_insert(met);
     }
 
     /// Explores the crashes of a recorded run.
     fn explore(&self, session: Session, recorded: &Recorded, schedule: Schedule) -> Result<Session, Error> {
-        match self.options.random {
+        let session = match self.options.random {
             None => self.explore_by(&Plan::Everything, session, recorded, schedule),
             Some(random) => self.explore_randomly(random, session, recorded, schedule),
-        }
+        }?;
+        Worker::new(self, session, &recorded.records, schedule).minimise()
     }
 
     /// Tries some crashes of a recorded run at random; if that happens to have shown everything recovery can do,
@@ -374,7 +376,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         ));
     }
     common.count_behaviours();
-    let mut findings: Vec<Finding> = common.findings.into_values().map(|(finding, _)| finding).collect();
+    let mut findings: Vec<Finding> = common.findings.into_values().map(|met| met.finding).collect();
     findings.sort_by_key(|finding| (finding.crashes, finding.lost));
     Ok(Report {
         findings,

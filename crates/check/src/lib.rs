@@ -13,7 +13,8 @@
 //! | `worker` | crashes, walks the tree, runs what is not known yet |
 //! | `checksum` | recovery that believes a checksum, without trying every torn content |
 //! | `random` | some crashes instead of all |
-//! | `told`, `failure` | what went wrong, the least that must be lost for it |
+//! | `found`, `told`, `failure` | what went wrong, and its story |
+//! | `least` | the least that must be lost for it |
 //! | `replay` | shows one failure again |
 //! | `wasted` | flushes and fences that did nothing |
 //!
@@ -25,6 +26,8 @@ mod checksum;
 mod crash;
 mod explore;
 mod failure;
+mod found;
+mod least;
 mod options;
 mod random;
 mod replay;
@@ -39,7 +42,7 @@ mod worker;
 
 pub use crash::MAX_CRASHES;
 pub use explore::{check, record};
-pub use failure::{Failure, Finding, Place, Related, Role, Token, TokenCrash};
+pub use failure::{Failure, Finding, Least, Place, Related, Role, Token, TokenCrash};
 pub use options::{Options, Random, Recover, Report, Statistics, readable};
 pub use replay::{Replay, replay};
 pub use schedule::Strategy;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, exit, mode};
+use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, mode};
 use num_bigint::BigUint;
 use px86::storage::CachedStore;
 use px86::{Kind, Line};
@@ -10,12 +10,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::crash::{Chosen, Content, CrashState, Later, Revealed, value};
 use crate::explore::Check;
-use crate::failure::{Failure, Finding};
 use crate::random::Draws;
 use crate::schedule::Schedule;
 use crate::session::{Ending, Error, Session};
 use crate::timeline::Timeline;
-use crate::told::{Reads, Told};
+use crate::told::Reads;
 use crate::tree::{NodeId, Outcome, ROOT, Seen};
 
 /// Places to crash that a worker takes at once.
@@ -38,6 +37,8 @@ pub(crate) struct Worker<'a> {
     files_created: u64,
     /// Recoveries run for the crash of the recorded run that is being explored.
     pub(crate) recoveries: u64,
+    /// Recoveries that may still be run, where that is limited for this worker alone.
+    pub(crate) runs_left: Option<u64>,
     /// Set while the worker only looks whether everything is known already, and runs nothing: the recoveries it
     /// crashed on the way, as in [`crate::explore::Common::recoveries_crashed`].
     pub(crate) looking: Option<FxHashSet<Vec<u8>>>,
@@ -78,7 +79,16 @@ impl<'a> Worker<'a> {
         schedule: Schedule,
     ) -> Worker<'a> {
         let files_created = session.files_created();
-        Worker { check, session, records, schedule, files_created, recoveries: 0, looking: None }
+        Worker {
+            check,
+            session,
+            records,
+            schedule,
+            files_created,
+            recoveries: 0,
+            runs_left: None,
+            looking: None,
+        }
     }
 
     /// Crashes the run at this worker's share of the places. Gives the session back.
@@ -379,6 +389,9 @@ impl<'a> Worker<'a> {
             return Err(Stop::NotKnown);
         }
         self.within_limits()?;
+        if let Some(left) = &mut self.runs_left {
+            *left = left.checked_sub(1).ok_or(Stop::Limit)?;
+        }
         self.recoveries += 1;
         let (options, schedule) = (self.check.options, self.schedule);
         // What other recoveries created is on disk but does not exist.
@@ -420,53 +433,6 @@ impl<'a> Worker<'a> {
             ));
         }
         Ok(())
-    }
-
-    /// Recovery ended; if it failed, that is a finding.
-    pub(crate) fn leaf(&self, state: &CrashState, outcome: usize, revealed: &Revealed, reads: &Reads) {
-        let mut common = self.check.common();
-        let Outcome { ending, output, .. } = &common.tree.outcomes[outcome];
-        let output = output.clone();
-        if *ending == Ending::Exit(exit::UNSUPPORTED) {
-            drop(common);
-            self.check.note(format!("recovery did something that cannot be followed: {output}"));
-            return;
-        }
-        let Some(failure) = Failure::of(*ending) else { return };
-        let mut told = Told::new(&self.check.sites);
-        let mut crash_site = (0, 0);
-        for (level, timeline) in state.timelines().enumerate() {
-            // What the recovery after it read says most about what an execution lost.
-            let revealed = state.later.get(level).map_or(revealed, |later| later.revealed);
-            crash_site = told.execution(level, timeline, revealed);
-        }
-        let first = told.first_lost.unwrap_or(crash_site);
-        let key = (format!("{failure:?}"), first);
-        let at = state.first.at;
-        let mut count = 1;
-        if let Some((known, known_at)) = common.findings.get_mut(&key) {
-            known.count += 1;
-            count = known.count;
-            // Of several ways to the same failure the simplest is told, whoever found it first.
-            if (known.crashes, known.lost, known.seed, *known_at)
-                <= (state.crashes(), told.lost, self.schedule.seed, at)
-            {
-                return;
-            }
-        }
-        told.reads(revealed, reads);
-        let finding = Finding {
-            failure,
-            place: told.place(first).clone(),
-            lost: told.lost,
-            crashes: state.crashes(),
-            related: told.places,
-            output,
-            replay: self.check.token(self.schedule, told.crashes).encode(),
-            count,
-            seed: self.schedule.seed,
-        };
-        common.findings.insert(key, (finding, at));
     }
 }
 

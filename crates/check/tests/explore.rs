@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crashproof_check::{Finding, Options, Random, Recover, Report, Token, check, replay};
+use crashproof_check::{Finding, Least, Options, Random, Recover, Report, Role, Token, check, replay};
 use num_bigint::BigUint;
 
 /// A program of `tests/explore`, compiled with these flags into a directory of its own.
@@ -182,4 +182,35 @@ fn a_large_log_without_brackets_is_cut_and_said_so() {
     let built = Built::new("big_log.c", &["-DROUNDS=1"]);
     let report = check(&built.options()).expect("a report");
     assert!(report.unknown[0].contains("--max-per-crash"), "{:?}", report.unknown);
+}
+
+#[test]
+fn a_finding_tells_the_least_that_must_be_lost() {
+    let built = Built::new("two_losses.c", &[]);
+    let report = check(&built.options()).expect("a report");
+    // That the first store may be lost together with the second is no finding of its own.
+    let found: Vec<_> = report.findings.iter().map(|it| (it.place.line, it.lost, it.least)).collect();
+    assert_eq!(
+        found,
+        [(built.line_of("SECOND"), 1, Least::Proven), (built.line_of("FIRST"), 2, Least::Proven)],
+        "{:?}",
+        report.findings
+    );
+    for finding in &report.findings {
+        let token = Token::decode(&finding.replay).expect("a token");
+        let again = replay(&token, built.program(), None, None).expect("a replay");
+        assert_eq!(again.failure.as_ref(), Some(&finding.failure));
+    }
+    let candidates: Vec<u32> = report.findings[0]
+        .related
+        .iter()
+        .filter(|related| related.role == Role::Candidate)
+        .map(|related| related.place.line)
+        .collect();
+    let first = built.line_of("FIRST");
+    assert_eq!(
+        candidates,
+        [first + 3, first, first + 1, first + 2],
+        "one store each, or what was there before"
+    );
 }

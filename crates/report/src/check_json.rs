@@ -1,6 +1,6 @@
 //! Check reports as JSON, in the form all checking commands share.
 
-use crashproof_check::{Finding, Report, Role, Waste, WasteKind};
+use crashproof_check::{Finding, Least, Report, Role, Waste, WasteKind};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -46,6 +46,11 @@ struct FindingObject<'a> {
     line: u32,
     column: u32,
     function: &'a str,
+    /// Stores that must be lost for it, and whether fewer might do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    least: Option<Least>,
     related: Vec<RelatedObject<'a>>,
     #[serde(skip_serializing_if = "str::is_empty")]
     output: &'a str,
@@ -108,6 +113,8 @@ fn finding(finding: &Finding) -> FindingObject<'_> {
         line: finding.place.line,
         column: finding.place.column,
         function: &finding.place.function,
+        lost: Some(finding.lost),
+        least: Some(finding.least),
         related: finding
             .related
             .iter()
@@ -134,6 +141,8 @@ fn waste(waste: &Waste) -> FindingObject<'_> {
         line: waste.place.line,
         column: waste.place.column,
         function: &waste.place.function,
+        lost: None,
+        least: None,
         related: Vec::new(),
         output: "",
         replay: "",

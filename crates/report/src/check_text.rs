@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use crashproof_check::{Finding, Report, Role, Source, Waste, readable};
+use crashproof_check::{Finding, Least, Report, Role, Source, Waste, readable};
 
 use crate::check_json::{finding_message, finding_rule, waste_message, waste_rule};
 use crate::style::{BAD, FAINT, GOOD, UNSURE, paint};
@@ -69,6 +69,7 @@ fn finding(text: &mut String, finding: &Finding) {
             Role::Survived => "survives",
             Role::Crash => "the power fails before this",
             Role::Read => "recovery reads it here",
+            Role::Candidate => "recovery may read this",
         };
         if related.place.file != place.file {
             continue;
@@ -86,20 +87,40 @@ fn finding(text: &mut String, finding: &Finding) {
     story(text, finding);
 }
 
+/// Stores that a load might have read from, shown for each.
+const MOST_CANDIDATES: usize = 8;
+
 /// What happened, in order.
 fn story(text: &mut String, finding: &Finding) {
+    let mut candidates = 0;
     for related in &finding.related {
+        candidates = if related.role == Role::Candidate { candidates + 1 } else { 0 };
+        if candidates > MOST_CANDIDATES {
+            if candidates == MOST_CANDIDATES + 1 {
+                let _ = writeln!(text, "     or of  {}", paint(FAINT, "more stores, all of them in JSON"));
+            }
+            continue;
+        }
         let place = format!("{}:{}", related.place.file, related.place.line);
         let role = match related.role {
             Role::Lost => paint(BAD, "lost    "),
             Role::Survived => paint(GOOD, "survived"),
             Role::Crash => paint(BAD, "crash   "),
             Role::Read => "read    ".into(),
+            Role::Candidate => "  or of ".into(),
         };
         let _ = writeln!(text, "   {role} {place}  {}", paint(FAINT, &related.message));
     }
     for line in finding.output.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev() {
         let _ = writeln!(text, "   {}   {line}", paint(FAINT, "said  "));
+    }
+    let least = match finding.least {
+        Least::Proven => "",
+        Least::Local => "not everything was explored: elsewhere fewer stores lost may do",
+        Least::Unfinished => "fewer stores lost may do: looking for them ended early",
+    };
+    if !least.is_empty() {
+        let _ = writeln!(text, "   {} {least}", paint(FAINT, "least   "));
     }
     let times = if finding.count == 1 { String::new() } else { format!(" (met {} times)", finding.count) };
     let _ = writeln!(text, "   {} crashproof replay {}{times}\n", paint(FAINT, "again   "), finding.replay);
