@@ -5,7 +5,8 @@ use crashproof_findings::{Finding, Frame, Place, Related, Role, Rule};
 use serde_json::json;
 
 use crate::failure::{self, Failure};
-use crate::options::Report;
+use crate::options::{Report, readable};
+use crate::regions::{Conflict, Dependence, Model};
 use crate::sites::Source;
 use crate::wasted::{Waste, WasteKind};
 
@@ -14,11 +15,15 @@ impl Report {
     pub fn common(&self, subject: &str) -> crashproof_findings::Report {
         let figures = &self.statistics;
         let mut report = crashproof_findings::Report::new("check", subject);
-        report.findings = self.findings.iter().map(finding).chain(self.waste.iter().map(waste)).collect();
+        let dependences = self.dependences.iter().map(dependence);
+        let waste = self.waste.iter().map(waste);
+        report.findings = self.findings.iter().map(finding).chain(dependences).chain(waste).collect();
+        report.notes.clone_from(&self.remarks);
         report.incomplete.clone_from(&self.unknown);
         let seconds = (figures.recording + figures.exploring).as_secs_f64();
         let mut add = |name: &str, value| report.bounds.insert(name.into(), value);
         add("incomplete", json!(self.unknown));
+        add("remarks", json!(self.remarks));
         add("crashes", json!(self.crashes));
         add("schedules", json!(figures.schedules));
         let mut add = |name: &str, value| report.stats.insert(name.into(), value);
@@ -48,7 +53,7 @@ impl Report {
             figures.recoveries,
             figures.recoveries_saved,
             figures.behaviours,
-            readable(&figures.eager_states.to_string()),
+            readable(&figures.eager_states),
         );
         // Nobody wonders about less than a second.
         if seconds >= 1.0 {
@@ -146,14 +151,37 @@ fn waste(waste: &Waste) -> Finding {
     finding
 }
 
-fn counted(number: u64, what: &str) -> String {
-    if number == 1 { format!("one {what}") } else { format!("{number} {what}s") }
+fn dependence(found: &Dependence) -> Finding {
+    let region = found.model.region();
+    let (rule, message): (&'static Rule, _) = match (found.conflict, found.model) {
+        (Conflict::NoBarrier, _) => (
+            &rules::MISSING_BARRIER_BETWEEN_EPOCHS,
+            "an epoch begins here, and nothing makes what the one before stored persist first".to_owned(),
+        ),
+        (conflict, model) => {
+            let does = if conflict == Conflict::WriteAfterWrite { "writes" } else { "reads" };
+            let rule = match model {
+                Model::Strand => &rules::DEPENDENT_STRANDS,
+                Model::Epoch => &rules::DEPENDENT_EPOCHS,
+            };
+            (rule, format!("{does} what another {region} wrote that may persist at the same time"))
+        }
+    };
+    let mut finding = Finding::new(rule, place(&found.second), message);
+    finding.label = "here".into();
+    let note = |source: &Source, message: &str| Related {
+        role: Role::Note,
+        place: place(source),
+        message: message.into(),
+    };
+    finding.related = vec![
+        note(&found.begins[0], &format!("the other {region} begins here")),
+        note(&found.first, "and writes it here"),
+    ];
+    finding.count = found.count;
+    finding
 }
 
-/// A number that may be too long to read: exactly in JSON, its size here.
-fn readable(digits: &str) -> String {
-    match digits.len() {
-        0..=15 => digits.to_owned(),
-        length => format!("{}.{}e{}", &digits[..1], &digits[1..3], length - 1),
-    }
+fn counted(number: u64, what: &str) -> String {
+    if number == 1 { format!("one {what}") } else { format!("{number} {what}s") }
 }

@@ -99,6 +99,8 @@ pub enum Role {
     Crash,
     /// Where something has to be changed.
     Fix,
+    /// Something else; the message says what.
+    Note,
 }
 
 impl Role {
@@ -110,6 +112,7 @@ impl Role {
             Role::Read => "read",
             Role::Crash => "crash",
             Role::Fix => "fix",
+            Role::Note => "note",
         }
     }
 }

@@ -3,8 +3,8 @@
 use crashproof_abi::kind;
 
 use crate::instrument::Instrumenter;
-use crate::raw::Value;
 use crate::sites::What;
+use crashproof_llvm::Value;
 
 impl Instrumenter<'_> {
     /// `llvm.memcpy`, `llvm.memmove` and their variants.

@@ -49,6 +49,7 @@ fn finding(text: &mut String, finding: &Finding, sources: &Sources) {
             Role::Crash => "the power fails before this",
             Role::Read => "recovery reads it here",
             Role::Fix => "to be changed",
+            Role::Note => &related.message,
         };
         if related.place.file != place.file {
             continue;
@@ -86,7 +87,7 @@ fn story(text: &mut String, finding: &Finding) {
         let role = match related.role {
             Role::Lost | Role::Crash => paint(BAD, word),
             Role::Survived => paint(GOOD, word),
-            Role::Read | Role::Fix => word,
+            Role::Read | Role::Fix | Role::Note => word,
         };
         let _ = writeln!(text, "   {role} {place}  {}", paint(FAINT, &related.message));
     }

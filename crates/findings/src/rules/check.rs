@@ -10,6 +10,9 @@ pub static RULES: &[&Rule] = &[
     &FLUSH_CLEAN_LINE,
     &FLUSH_REPEATED,
     &FENCE_NOTHING_PENDING,
+    &DEPENDENT_STRANDS,
+    &DEPENDENT_EPOCHS,
+    &MISSING_BARRIER_BETWEEN_EPOCHS,
 ];
 
 /// Recovery fails if a store is lost.
@@ -57,3 +60,36 @@ pub static FLUSH_REPEATED: Rule = rule!(
 /// A fence with nothing to wait for.
 pub static FENCE_NOTHING_PENDING: Rule =
     rule!("fence-nothing-pending", Check, Warning, "fences with nothing to wait for", "c");
+
+/// Concurrent strands on the same memory.
+pub static DEPENDENT_STRANDS: Rule = rule!(
+    "dependent-strands",
+    Check,
+    Error,
+    "two strands that may persist at the same time use the same memory",
+    "c",
+    "--model",
+    "strand"
+);
+
+/// Concurrent epochs on the same memory.
+pub static DEPENDENT_EPOCHS: Rule = rule!(
+    "dependent-epochs",
+    Check,
+    Error,
+    "two epochs that may persist at the same time use the same memory",
+    "c",
+    "--model",
+    "epoch"
+);
+
+/// Two epochs without a barrier.
+pub static MISSING_BARRIER_BETWEEN_EPOCHS: Rule = rule!(
+    "missing-barrier-between-epochs",
+    Check,
+    Error,
+    "an epoch begins before what the last one stored is persistent",
+    "c",
+    "--model",
+    "epoch"
+);

@@ -1,32 +1,40 @@
-//! A thin, safe-looking face over LLVM's C interface and the C++ shim.
+//! A thin, safe-looking face over LLVM's C interface and the C++ shim, for everything here that reads or
+//! changes LLVM IR: the instrumenting plugin and the static analysis.
 //!
-//! inkwell is not used on purpose: its typed enums panic on values they do not know, and an instrumenter
+//! inkwell is not used on purpose: its typed enums panic on values they do not know, and what reads IR
 //! must accept whatever module a compiler hands it.
 //!
 //! # Why the unsafe code here is sound
 //!
 //! One invariant covers every block: all handles ([`Value`], [`Type`], [`Block`], [`Meta`]) come from the
-//! module that the pass manager handed to [`Module::new`], the module outlives the run, and it is used
+//! module that was handed to [`Module::new`] or read by [`File`], the module outlives the run, and it is used
 //! from one thread only. A handle is not used after the instruction behind it was erased; [`Value::erase`]
 //! takes care to be the last word on its value. Handles of the wrong class (an operand asked of a
 //! constant integer) would be undefined in LLVM, so callers ask [`Value::opcode`] or an `is_` method
 //! first; what each method expects is said on it.
 
 #![allow(unsafe_code, reason = "the only door to LLVM; see the module documentation")]
+#![allow(missing_docs, reason = "most names are LLVM's own; what they do is in its documentation")]
+
+pub use crashproof_asm as asm;
 
 mod builder;
+mod debug;
+mod file;
 mod module;
 mod types;
 mod value;
 
-pub(crate) use builder::Builder;
-pub(crate) use module::Module;
+pub use builder::Builder;
+pub use debug::{DebugKind, DebugType, Member, Variable};
+pub use file::File;
+pub use module::Module;
 
 use std::ffi::{CStr, CString, c_char, c_uint};
 use std::ptr;
 
 use llvm_sys::prelude::*;
-pub(crate) use llvm_sys::{
+pub use llvm_sys::{
     LLVMAtomicOrdering as Ordering, LLVMAtomicRMWBinOp as RmwOp, LLVMIntPredicate as Predicate,
     LLVMLinkage as Linkage, LLVMOpcode as Opcode, LLVMTypeKind as TypeKind,
 };
@@ -68,33 +76,33 @@ unsafe extern "C" {
 
 /// A value: instruction, argument, constant or global.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Value(LLVMValueRef);
+pub struct Value(LLVMValueRef);
 
 /// A type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Type(LLVMTypeRef);
+pub struct Type(LLVMTypeRef);
 
 /// A basic block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Block(LLVMBasicBlockRef);
+pub struct Block(LLVMBasicBlockRef);
 
 /// A metadata node, here always a debug location.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Meta(LLVMMetadataRef);
+pub struct Meta(LLVMMetadataRef);
 
 /// Where an instruction comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub(crate) struct Location {
-    pub(crate) line: u32,
-    pub(crate) column: u32,
-    pub(crate) file: String,
+pub struct Location {
+    pub line: u32,
+    pub column: u32,
+    pub file: String,
     /// Demangled.
-    pub(crate) function: String,
+    pub function: String,
 }
 
 /// What kind of callee a call has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum CallClass {
+pub enum CallClass {
     Function,
     Asm,
     Intrinsic,
@@ -102,10 +110,10 @@ pub(crate) enum CallClass {
 
 /// The text of an inline assembly call.
 #[derive(Clone, Debug)]
-pub(crate) struct AsmText {
-    pub(crate) template: String,
-    pub(crate) constraints: String,
-    pub(crate) intel: bool,
+pub struct AsmText {
+    pub template: String,
+    pub constraints: String,
+    pub intel: bool,
 }
 
 fn optional(value: LLVMValueRef) -> Option<Value> {
@@ -173,7 +181,7 @@ impl CpLocation {
 
 impl Meta {
     /// Reads a debug location and the one it was inlined at.
-    pub(crate) fn location(self) -> Option<(Location, Option<Meta>)> {
+    pub fn location(self) -> Option<(Location, Option<Meta>)> {
         let mut out = CpLocation::empty();
         if !unsafe { cp_location(self.0, &mut out) } {
             return None;

@@ -13,23 +13,23 @@ use llvm_sys::target::{
 use super::*;
 
 /// The module being instrumented, with the types used all the time.
-pub(crate) struct Module {
+pub struct Module {
     pub(super) raw: LLVMModuleRef,
     context: LLVMContextRef,
     layout: LLVMTargetDataRef,
-    pub(crate) void: Type,
-    pub(crate) i1: Type,
-    pub(crate) i8: Type,
-    pub(crate) i32: Type,
-    pub(crate) i64: Type,
-    pub(crate) ptr: Type,
+    pub void: Type,
+    pub i1: Type,
+    pub i8: Type,
+    pub i32: Type,
+    pub i64: Type,
+    pub ptr: Type,
 }
 
 impl Module {
     /// # Safety
     ///
     /// `raw` must be a module that lives as long as the result and everything obtained from it.
-    pub(crate) unsafe fn new(raw: LLVMModuleRef) -> Self {
+    pub unsafe fn new(raw: LLVMModuleRef) -> Self {
         unsafe {
             let context = LLVMGetModuleContext(raw);
             Module {
@@ -47,47 +47,47 @@ impl Module {
     }
 
     /// An integer type.
-    pub(crate) fn int(&self, bits: u32) -> Type {
+    pub fn int(&self, bits: u32) -> Type {
         Type(unsafe { LLVMIntTypeInContext(self.context, bits) })
     }
 
-    pub(crate) fn structure(&self, fields: &[Type]) -> Type {
+    pub fn structure(&self, fields: &[Type]) -> Type {
         let mut raw: Vec<_> = fields.iter().map(|t| t.0).collect();
         Type(unsafe { LLVMStructTypeInContext(self.context, raw.as_mut_ptr(), raw.len() as u32, 0) })
     }
 
     /// Bytes a store of this type writes.
-    pub(crate) fn store_size(&self, ty: Type) -> u64 {
+    pub fn store_size(&self, ty: Type) -> u64 {
         unsafe { LLVMStoreSizeOfType(self.layout, ty.0) }
     }
 
     /// Distance between array elements of this type.
-    pub(crate) fn alloc_size(&self, ty: Type) -> u64 {
+    pub fn alloc_size(&self, ty: Type) -> u64 {
         unsafe { llvm_sys::target::LLVMABISizeOfType(self.layout, ty.0) }
     }
 
     /// Bits of a sized type.
-    pub(crate) fn bits(&self, ty: Type) -> u64 {
+    pub fn bits(&self, ty: Type) -> u64 {
         unsafe { llvm_sys::target::LLVMSizeOfTypeInBits(self.layout, ty.0) }
     }
 
-    pub(crate) fn abi_alignment(&self, ty: Type) -> u32 {
+    pub fn abi_alignment(&self, ty: Type) -> u32 {
         unsafe { LLVMABIAlignmentOfType(self.layout, ty.0) }
     }
 
     /// Offset of a member of a structure type.
-    pub(crate) fn member_offset(&self, ty: Type, member: u32) -> u64 {
+    pub fn member_offset(&self, ty: Type, member: u32) -> u64 {
         unsafe { llvm_sys::target::LLVMOffsetOfElement(self.layout, ty.0, member) }
     }
 
     /// A global and the constant offset from it that a constant pointer (or its integer) stands for.
-    pub(crate) fn constant_base(&self, pointer: Value) -> Option<(Value, i64)> {
+    pub fn constant_base(&self, pointer: Value) -> Option<(Value, i64)> {
         let mut offset = 0;
         let base = optional(unsafe { cp_constant_base(pointer.0, self.raw, &mut offset) })?;
         Some((base, offset))
     }
 
-    pub(crate) fn functions(&self) -> Vec<Value> {
+    pub fn functions(&self) -> Vec<Value> {
         let mut all = Vec::new();
         let mut next = optional(unsafe { LLVMGetFirstFunction(self.raw) });
         while let Some(function) = next {
@@ -97,7 +97,7 @@ impl Module {
         all
     }
 
-    pub(crate) fn globals(&self) -> Vec<Value> {
+    pub fn globals(&self) -> Vec<Value> {
         let mut all = Vec::new();
         let mut next = optional(unsafe { LLVMGetFirstGlobal(self.raw) });
         while let Some(global) = next {
@@ -107,57 +107,57 @@ impl Module {
         all
     }
 
-    pub(crate) fn source_file(&self) -> String {
+    pub fn source_file(&self) -> String {
         let mut length = 0;
         let start = unsafe { LLVMGetSourceFileName(self.raw, &mut length) };
         text(start, length)
     }
 
     /// Assembly outside any function.
-    pub(crate) fn file_scope_assembly(&self) -> String {
+    pub fn file_scope_assembly(&self) -> String {
         let mut length = 0;
         let start = unsafe { LLVMGetModuleInlineAsm(self.raw, &mut length) };
         text(start, length)
     }
 
-    pub(crate) fn target(&self) -> String {
+    pub fn target(&self) -> String {
         unsafe { CStr::from_ptr(LLVMGetTarget(self.raw)) }.to_string_lossy().into_owned()
     }
 
     /// Whether named metadata of this name exists; used to mark what was done to a module.
-    pub(crate) fn has_mark(&self, name: &str) -> bool {
+    pub fn has_mark(&self, name: &str) -> bool {
         !unsafe { LLVMGetNamedMetadata(self.raw, name.as_ptr().cast(), name.len()) }.is_null()
     }
 
-    pub(crate) fn mark(&self, name: &str) {
+    pub fn mark(&self, name: &str) {
         unsafe { LLVMGetOrInsertNamedMetadata(self.raw, name.as_ptr().cast(), name.len()) };
     }
 
-    pub(crate) fn function_named(&self, name: &str) -> Option<Value> {
+    pub fn function_named(&self, name: &str) -> Option<Value> {
         optional(unsafe { LLVMGetNamedFunction(self.raw, c_string(name).as_ptr()) })
     }
 
-    pub(crate) fn function_type(&self, result: Type, params: &[Type]) -> Type {
+    pub fn function_type(&self, result: Type, params: &[Type]) -> Type {
         let mut raw: Vec<_> = params.iter().map(|t| t.0).collect();
         Type(unsafe { LLVMFunctionType(result.0, raw.as_mut_ptr(), raw.len() as u32, 0) })
     }
 
-    pub(crate) fn add_function(&self, name: &str, ty: Type) -> Value {
+    pub fn add_function(&self, name: &str, ty: Type) -> Value {
         Value(unsafe { LLVMAddFunction(self.raw, c_string(name).as_ptr(), ty.0) })
     }
 
-    pub(crate) fn add_function_attribute(&self, function: Value, name: &str) {
+    pub fn add_function_attribute(&self, function: Value, name: &str) {
         let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
         let attribute = unsafe { LLVMCreateEnumAttribute(self.context, kind, 0) };
         unsafe { LLVMAddAttributeAtIndex(function.0, llvm_sys::LLVMAttributeFunctionIndex, attribute) };
     }
 
-    pub(crate) fn add_global(&self, name: &str, ty: Type) -> Value {
+    pub fn add_global(&self, name: &str, ty: Type) -> Value {
         Value(unsafe { LLVMAddGlobal(self.raw, ty.0, c_string(name).as_ptr()) })
     }
 
     /// A private constant zero-terminated string.
-    pub(crate) fn string(&self, content: &str) -> Value {
+    pub fn string(&self, content: &str) -> Value {
         let bytes = c_string(content).into_bytes();
         let data =
             Value(unsafe { LLVMConstStringInContext2(self.context, bytes.as_ptr().cast(), bytes.len(), 0) });
@@ -171,30 +171,30 @@ impl Module {
     }
 
     /// The address of an element of a global array, as a constant.
-    pub(crate) fn element_address(&self, array: Value, element: Type, index: u64) -> Value {
+    pub fn element_address(&self, array: Value, element: Type, index: u64) -> Value {
         let mut index = self.i64.number(index).0;
         Value(unsafe { LLVMConstInBoundsGEP2(element.0, array.0, &mut index, 1) })
     }
 
     /// `pointer` as a constant integer.
-    pub(crate) fn constant_address(&self, pointer: Value) -> Value {
+    pub fn constant_address(&self, pointer: Value) -> Value {
         Value(unsafe { LLVMConstPtrToInt(pointer.0, self.i64.0) })
     }
 
-    pub(crate) fn append_block(&self, function: Value) -> Block {
+    pub fn append_block(&self, function: Value) -> Block {
         Block(unsafe { LLVMAppendBasicBlockInContext(self.context, function.0, c"".as_ptr()) })
     }
 
-    pub(crate) fn append_constructor(&self, function: Value, priority: i32) {
+    pub fn append_constructor(&self, function: Value, priority: i32) {
         unsafe { cp_append_constructor(self.raw, function.0, priority) }
     }
 
-    pub(crate) fn forget_memory_attributes(&self) {
+    pub fn forget_memory_attributes(&self) {
         unsafe { cp_forget_memory_attributes(self.raw) }
     }
 
     /// Says that a load gives the same pointer, not null, wherever it stands.
-    pub(crate) fn mark_invariant(&self, load: Value) {
+    pub fn mark_invariant(&self, load: Value) {
         for kind in ["invariant.load", "nonnull"] {
             let id =
                 unsafe { LLVMGetMDKindIDInContext(self.context, kind.as_ptr().cast(), kind.len() as u32) };
@@ -203,12 +203,12 @@ impl Module {
         }
     }
 
-    pub(crate) fn builder(&self) -> Builder {
+    pub fn builder(&self) -> Builder {
         Builder(unsafe { LLVMCreateBuilderInContext(self.context) })
     }
 
     /// Names longer than LLVM's own prefix: the intrinsic a call calls, such as `llvm.memcpy.p0.p0.i64`.
-    pub(crate) fn intrinsic_name(&self, call: Value) -> String {
+    pub fn intrinsic_name(&self, call: Value) -> String {
         call.callee().name()
     }
 }
