@@ -5,8 +5,11 @@
 mod diagnostic;
 mod grid;
 pub mod json;
+pub mod junit;
 pub mod litmus_json;
 pub mod litmus_text;
+mod printable;
+pub mod sarif;
 mod style;
 pub mod text;
 
