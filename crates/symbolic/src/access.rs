@@ -392,6 +392,37 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Flushes of all lines of a range. Where the address is not known, the range may begin anywhere in a line.
+    pub(crate) fn flush_range(&mut self, state: &mut State, start: Term, bytes: u64, at: At<'_>) -> Flow<()> {
+        let line = px86::LINE_BYTES;
+        if let Some(number) = self.terms.constant(start) {
+            let first = number / line * line;
+            for address in (first..number + bytes).step_by(line as usize) {
+                let address = self.terms.number(address, 64);
+                self.flush(state, address, true, at)?;
+            }
+            return Ok(());
+        }
+        for offset in (0..bytes).step_by(line as usize) {
+            let address = self.offset(start, offset);
+            self.flush(state, address, true, at)?;
+        }
+        // The end may lie in one line more.
+        let whole = (bytes.max(1) - 1) / line * line;
+        let within = self.terms.number(line - 1, 64);
+        let within = self.terms.and(start, within);
+        let room = self.terms.number(line - (bytes.max(1) - whole), 64);
+        let spills = self.terms.binary(Binary::LessUnsigned, room, within);
+        if !self.terms.is_false(spills) && bytes > 1 {
+            let last = self.offset(start, bytes - 1);
+            let mut there = State { path: state.path.clone(), ..State::default() };
+            if there.assume(&mut self.terms, spills) {
+                self.flush(&mut there, last, true, at)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Adds an event that happens only where the condition holds as well.
     fn emit_under(&mut self, state: &mut State, condition: Term, action: Action, at: At<'_>) -> Flow<()> {
         let mut here = State { path: state.path.clone(), ..State::default() };

@@ -329,7 +329,10 @@ impl Machine<'_> {
                 (_, value) => value,
             });
         }
-        let (after, result) = self.call(function, values, std::mem::take(state), frame.point)?;
+        self.calls.push((at.place.clone(), at.function));
+        let called = self.call(function, values, std::mem::take(state), frame.point);
+        self.calls.pop();
+        let (after, result) = called?;
         *state = after;
         Ok(result)
     }

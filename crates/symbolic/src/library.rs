@@ -137,6 +137,12 @@ impl Machine<'_> {
                 let crashes = u64::from(self.who == Who::Recovery);
                 Ok(Some(Reply::scalar(self.terms.number(crashes, 32))))
             }
+            "crashproof_flush" => {
+                let (Some(start), Some(length)) = (scalar(0), scalar(1)) else { return Ok(None) };
+                let bytes = self.length(state, length, "a flush", at)?;
+                self.flush_range(state, start, bytes, at)?;
+                Ok(Some(Reply::NONE))
+            }
             "crashproof_root" => {
                 let Some(bytes) = known(self, 0) else {
                     return Err(self.refuse(state, "the size of the root object is not known", at));

@@ -26,6 +26,7 @@ use crate::state::{self, Arrivals, State};
 use crate::threads::Spawn;
 use crate::value::{self, Value};
 use crate::{Error, LoopName, Options};
+use crashproof_bitcode::MODEL_DIRECTORY;
 
 /// Functions are told apart by addresses in a region of their own.
 const FUNCTION_BASE: u64 = 1 << 22;
@@ -108,6 +109,8 @@ pub(crate) struct Machine<'m> {
     pub(crate) spawned: VecDeque<Spawn>,
     orders: FxHashMap<FunctionId, Rc<Order>>,
     pub(crate) stack: Vec<FunctionId>,
+    /// Where each of these was called, from the second on.
+    pub(crate) calls: Vec<(Place, FunctionId)>,
     /// Rounds of the loops around, in all calls.
     pub(crate) loops: Vec<u32>,
     /// Symbols that stand for what is not modelled, and why.
@@ -161,6 +164,7 @@ impl<'m> Machine<'m> {
             spawned: VecDeque::new(),
             orders: FxHashMap::default(),
             stack: Vec::new(),
+            calls: Vec::new(),
             loops: Vec::new(),
             imprecise: FxHashMap::default(),
             checked: FxHashMap::default(),
@@ -630,20 +634,36 @@ impl<'m> Machine<'m> {
             }
             Terminator::Switch(operand, default, cases) => {
                 let Some(value) = condition(self, &mut state, operand) else { return Ok(all) };
+                // Which values there are is often known: no other case can be taken then.
+                let possible = self.cases(&state, value);
                 let width = self.terms.width(value);
+                let mut rest = possible.clone();
                 for (number, to) in cases {
-                    let number = self.terms.number(*number, width);
-                    let here = self.terms.equal(value, number);
-                    let elsewhere = self.terms.not(here);
+                    let here = match &possible {
+                        Some(possible) => {
+                            if let Some(rest) = &mut rest {
+                                rest.retain(|(_, other)| other != number);
+                            }
+                            let found = possible.iter().find(|(_, other)| other == number);
+                            found.map_or_else(|| self.terms.truth(false), |(condition, _)| *condition)
+                        }
+                        None => {
+                            let number = self.terms.number(*number, width);
+                            self.terms.equal(value, number)
+                        }
+                    };
                     let mut taken = state.clone();
                     if taken.assume(&mut self.terms, here) {
                         all.push((*to, taken));
                     }
+                    let elsewhere = self.terms.not(here);
                     if !state.assume(&mut self.terms, elsewhere) {
                         return Ok(all);
                     }
                 }
-                all.push((*default, state));
+                if rest.is_none_or(|rest| !rest.is_empty()) {
+                    all.push((*default, state));
+                }
             }
             Terminator::Unreachable => {
                 let reason = "this is reached, although the compiler takes it to be unreachable";
@@ -847,8 +867,9 @@ impl<'m> Machine<'m> {
             return Err(Stop::Dead);
         }
         let guard = state.guard(&mut self.terms);
+        let (place, function) = self.reported(place, function);
         let is_assertion = matches!(action, Action::Assert { .. });
-        let site = self.site(place, function, is_assertion);
+        let site = self.site(&place, function, is_assertion);
         self.events += 1;
         let event = Event { guard, action, site };
         match self.who {
@@ -863,6 +884,17 @@ impl<'m> Machine<'m> {
         let action = Action::Unknown { reason: reason.to_owned() };
         let emitted = self.emit(state, action, place, function);
         debug_assert!(emitted.is_ok(), "this action uses no terms");
+    }
+
+    /// What is done by `crashproof.h` or a model is done by who calls it.
+    fn reported(&self, place: &Place, function: FunctionId) -> (Place, FunctionId) {
+        let ours =
+            |place: &Place| place.file.ends_with("/crashproof.h") || place.file.starts_with(MODEL_DIRECTORY);
+        if !ours(place) {
+            return (place.clone(), function);
+        }
+        let outside = self.calls.iter().rev().find(|(place, _)| !ours(place));
+        outside.cloned().unwrap_or_else(|| (place.clone(), function))
     }
 
     fn site(&mut self, place: &Place, function: FunctionId, assertion: bool) -> SiteId {
