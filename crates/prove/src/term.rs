@@ -128,6 +128,16 @@ impl Terms {
         self.nodes[term.index()].1
     }
 
+    /// The term at this place in the order of creation.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn at(&self, index: usize) -> Term {
+        assert!(index < self.nodes.len());
+        Term(index as u32)
+    }
+
     /// How many terms there are.
     pub fn len(&self) -> usize {
         self.nodes.len()
