@@ -2,9 +2,9 @@
 //! values passed as integers.
 
 use crashproof_abi::{FLAG_ATOMIC, FLAG_VOLATILE, PM_SHIFT, PM_WINDOW, VERSION, kind};
+use crashproof_asm as asm;
 use rustc_hash::FxHashMap;
 
-use crate::asm;
 use crate::groups::Unit;
 use crate::provenance;
 use crate::raw::{Builder, CallClass, Linkage, Module, Opcode, Ordering, RmwOp, Type, TypeKind, Value};

@@ -25,68 +25,92 @@ use crashproof_abi::asm::{LOCKED, NONTEMPORAL, READ, WRITE};
 
 /// Which flush.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Flush {
+pub enum Flush {
+    /// `clflush`.
     Clflush,
+    /// `clflushopt`.
     Clflushopt,
+    /// `clwb`.
     Clwb,
 }
 
 /// An address in terms of the operands of the statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Address {
+pub enum Address {
     /// A memory operand, and a distance from it.
-    Memory { operand: usize, displacement: i64 },
+    Memory {
+        /// Which operand.
+        operand: usize,
+        /// How far from it.
+        displacement: i64,
+    },
     /// Register operands and a constant.
-    Computed { base: Option<usize>, index: Option<usize>, scale: u8, displacement: i64 },
+    Computed {
+        /// The operand it starts from.
+        base: Option<usize>,
+        /// The operand that is scaled.
+        index: Option<usize>,
+        /// By this.
+        scale: u8,
+        /// The constant part.
+        displacement: i64,
+    },
 }
 
 /// Something done that is no access.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Effect {
+pub enum Effect {
+    /// A flush of the line of an address.
     Flush(Flush, Address),
+    /// `sfence`.
     Sfence,
+    /// `mfence`, or a locked instruction on the stack.
     Mfence,
+    /// `pause`.
     Pause,
 }
 
 /// An access to memory that may be PM.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Access {
-    pub(crate) address: Address,
+pub struct Access {
+    /// Where.
+    pub address: Address,
     /// `None`: as many as the memory operand has.
-    pub(crate) bytes: Option<u32>,
+    pub bytes: Option<u32>,
     /// Of `crashproof_abi::asm`.
-    pub(crate) flags: u32,
+    pub flags: u32,
 }
 
 /// What a statement does.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Summary {
+pub struct Summary {
     /// Before the first access.
-    pub(crate) before: Vec<Effect>,
-    pub(crate) accesses: Vec<Access>,
+    pub before: Vec<Effect>,
+    /// In order.
+    pub accesses: Vec<Access>,
     /// After the last access.
-    pub(crate) after: Vec<Effect>,
+    pub after: Vec<Effect>,
     /// The statement does nothing but `before`, so it need not run at all on PM.
-    pub(crate) only_effects: bool,
+    pub only_effects: bool,
 }
 
 /// An operand as the constraint string describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Operand {
+pub struct Operand {
     /// The operand is memory; the call passes its address.
-    pub(crate) memory: bool,
-    pub(crate) output: bool,
+    pub memory: bool,
+    /// The statement writes it.
+    pub output: bool,
     /// Shares its place with an output.
     tied: Option<usize>,
     /// Must be in this register, named in full width.
     register: Option<String>,
     /// Position among the arguments of the call; outputs in registers have none.
-    pub(crate) argument: Option<usize>,
+    pub argument: Option<usize>,
 }
 
 /// Reads a constraint string. Clobbers are dropped.
-pub(crate) fn operands(constraints: &str) -> Vec<Operand> {
+pub fn operands(constraints: &str) -> Vec<Operand> {
     let mut all = Vec::new();
     let mut arguments = 0;
     for constraint in constraints.split(',') {
@@ -114,7 +138,7 @@ pub(crate) fn operands(constraints: &str) -> Vec<Operand> {
 }
 
 /// The argument that holds the value of an operand before the statement runs.
-pub(crate) fn input_argument(operands: &[Operand], operand: usize) -> Option<usize> {
+pub fn input_argument(operands: &[Operand], operand: usize) -> Option<usize> {
     let own = operands.get(operand)?.argument;
     own.or_else(|| operands.iter().find(|o| o.tied == Some(operand)).and_then(|o| o.argument))
 }
@@ -124,7 +148,7 @@ pub(crate) fn input_argument(operands: &[Operand], operand: usize) -> Option<usi
 /// # Errors
 ///
 /// Says what is not understood.
-pub(crate) fn read(
+pub fn read(
     template: &str,
     intel: bool,
     operands: &[Operand],
@@ -138,7 +162,7 @@ pub(crate) fn read(
 }
 
 /// Whether assembly at file scope holds instructions, rather than symbols and data.
-pub(crate) fn has_instructions(text: &str) -> bool {
+pub fn has_instructions(text: &str) -> bool {
     statements(text).iter().any(|statement| {
         let word = strip_labels(statement).split_whitespace().next().unwrap_or("");
         !word.is_empty() && !word.starts_with('.') && !statement.contains('=')
