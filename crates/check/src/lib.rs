@@ -15,6 +15,7 @@
 //! | `random` | some crashes instead of all |
 //! | `found`, `told`, `failure` | what went wrong, and its story |
 //! | `least` | the least that must be lost for it |
+//! | `monitor` | how it is coming along |
 //! | `replay` | shows one failure again |
 //! | `wasted` | flushes and fences that did nothing |
 //!
@@ -28,6 +29,7 @@ mod explore;
 mod failure;
 mod found;
 mod least;
+mod monitor;
 mod options;
 mod random;
 mod replay;
@@ -43,6 +45,7 @@ mod worker;
 pub use crash::MAX_CRASHES;
 pub use explore::{check, record};
 pub use failure::{Failure, Finding, Least, Place, Related, Role, Token, TokenCrash};
+pub use monitor::{Monitor, Progress};
 pub use options::{Options, Random, Recover, Report, Statistics, readable};
 pub use replay::{Replay, replay};
 pub use schedule::Strategy;

@@ -12,7 +12,8 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crashproof_protocol::{
     CONTROL_BYTES, Control, ENVIRONMENT, FILES, FILES_OFFSET, MAX_FILES, PARKED, PATCHES_OFFSET, PM_PATH,
@@ -22,6 +23,7 @@ use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line};
 use rustc_hash::FxHashMap;
 
+use crate::monitor::Monitor;
 use crate::options::{Options, Part};
 
 /// What can keep a program from being checked.
@@ -76,6 +78,9 @@ pub enum Error {
         "the replay token does not fit the program: it was built anew, or its inputs changed\nrun the check again"
     )]
     Stale,
+    /// Somebody ended the check before the program was recorded.
+    #[error("interrupted before anything was checked")]
+    Interrupted,
     /// The machine is at its limits.
     #[error("{what}: {source}")]
     System {
@@ -110,7 +115,11 @@ pub(crate) struct Session {
     original: FxHashMap<Line, [u8; LINE_BYTES as usize]>,
     /// Removes the files that came into being when it ends.
     owns_files: bool,
+    monitor: Arc<Monitor>,
 }
+
+/// How often somebody who waits for a run looks whether the check is to end.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Bytes a run may print.
 const MAX_OUTPUT: u64 = 4 << 20;
@@ -166,7 +175,8 @@ impl Session {
         let mut command = Command::new(words.next().expect("at least the program"));
         command.args(words).args(arguments).env(ENVIRONMENT, VERSION.to_string());
         if wrapper.is_empty() {
-            command.stdin(Stdio::null());
+            // Ctrl-C is for the checker, not for the program.
+            command.stdin(Stdio::null()).process_group(0);
         }
         if !options.pm_path.is_empty() {
             let paths: Vec<_> = options.pm_path.iter().map(|path| path.as_os_str()).collect();
@@ -200,6 +210,7 @@ impl Session {
             sites,
             original: FxHashMap::default(),
             owns_files: true,
+            monitor: Arc::clone(&options.monitor),
         };
         let mut hello = [0];
         if session.command.read_exact(&mut hello).is_err()
@@ -341,16 +352,27 @@ impl Session {
             0 => None,
             seconds => Some(Duration::from_secs(u64::from(seconds) * 3 + 5)),
         };
-        self.command.set_read_timeout(patience).map_err(talk)?;
-        let waited = self.command.read_exact(&mut answer);
-        self.command.set_read_timeout(None).map_err(talk)?;
-        if let Err(error) = waited {
-            if error.kind() != std::io::ErrorKind::WouldBlock {
-                return Err(talk(error));
+        let started = Instant::now();
+        self.command.set_read_timeout(Some(LOOK)).map_err(talk)?;
+        let (mut filled, mut interrupted) = (0, false);
+        while filled < answer.len() {
+            match self.command.read(&mut answer[filled..]) {
+                Ok(0) => return Err(talk(std::io::ErrorKind::UnexpectedEof.into())),
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    interrupted = self.monitor.cancelled();
+                    if interrupted || patience.is_some_and(|patience| started.elapsed() >= patience) {
+                        // Safety: the child is not waited for before its parent answers, so its number is its own.
+                        unsafe { libc::kill(child, libc::SIGKILL) };
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(talk(error)),
             }
-            // Safety: the child is not waited for before its parent answers, so its number is its own.
-            unsafe { libc::kill(child, libc::SIGKILL) };
-            self.command.read_exact(&mut answer).map_err(talk)?;
+        }
+        self.command.set_read_timeout(None).map_err(talk)?;
+        if interrupted {
+            return Err(Error::Interrupted);
         }
         let status = i32::from_le_bytes(answer);
         Ok(if libc::WIFSIGNALED(status) {

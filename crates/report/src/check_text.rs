@@ -97,7 +97,7 @@ fn story(text: &mut String, finding: &Finding) {
         candidates = if related.role == Role::Candidate { candidates + 1 } else { 0 };
         if candidates > MOST_CANDIDATES {
             if candidates == MOST_CANDIDATES + 1 {
-                let _ = writeln!(text, "     or of  {}", paint(FAINT, "more stores, all of them in JSON"));
+                let _ = writeln!(text, "   may read {}", paint(FAINT, "more stores, all of them in JSON"));
             }
             continue;
         }
@@ -107,7 +107,7 @@ fn story(text: &mut String, finding: &Finding) {
             Role::Survived => paint(GOOD, "survived"),
             Role::Crash => paint(BAD, "crash   "),
             Role::Read => "read    ".into(),
-            Role::Candidate => "  or of ".into(),
+            Role::Candidate => "may read".into(),
         };
         let _ = writeln!(text, "   {role} {place}  {}", paint(FAINT, &related.message));
     }
