@@ -14,10 +14,12 @@ use crate::failure::{Failure, Finding, Least, Token, TokenCrash};
 use crate::found::{Key, Met};
 use crate::options::{Options, Part, Random, Report, Statistics, readable};
 use crate::random::{self, Draws};
+use crate::regions;
 use crate::schedule::Schedule;
 use crate::session::{Error, Session};
 use crate::sites::{AllSites, Sites};
 use crate::tree::Tree;
+use crate::unseen::unseen;
 use crate::wasted::wasted;
 use crate::worker::{Plan, Stop, Worker};
 
@@ -51,12 +53,12 @@ pub(crate) fn record_run(
     // What runs of other schedules created is on disk, but not there yet.
     let files_created = session.files_created();
     let control = session.control();
-    control.mode = mode::RECORD;
+    control.mode = if options.model.is_some() { mode::RECORD_REGIONS } else { mode::RECORD };
     schedule.apply(control);
     control.crashes = 0;
     control.arena_end = ARENA.base;
     control.max_records = options.max_records;
-    control.max_cpu_seconds = 0;
+    control.max_cpu_seconds = options.max_run_seconds;
     control.files_absent = files_created;
     control.heap_ends = [0; HEAP_CLASSES];
     let ending = session.run(&[])?;
@@ -107,9 +109,20 @@ impl Check<'_> {
 
     /// Notes what an execution did that is not understood.
     pub(crate) fn note_unknown(&self, records: &[Record], level: usize) {
-        for unknown in records.iter().filter(|record| record.kind == record::UNKNOWN) {
-            let place = self.sites.of(level).get(unknown.site);
+        let sites = self.sites.of(level);
+        for (index, unknown) in records.iter().enumerate() {
+            if unknown.kind != record::UNKNOWN {
+                continue;
+            }
+            let place = sites.get(unknown.site);
             self.note(match reason::text(unknown.value) {
+                Some(text) if matches!(unknown.value, reason::UNSEEN | reason::CHANGED) => {
+                    let (head, sentence) = unseen(text, unknown, &records[index + 1..], sites);
+                    if self.common().unknown.iter().any(|known| known.starts_with(&head)) {
+                        continue;
+                    }
+                    sentence
+                }
                 Some(text) if unknown.site == 0 => text.to_owned(),
                 Some(text) => format!("{}:{}: {text}", place.file, place.line),
                 None => format!("{}:{}: not understood: {}", place.file, place.line, place.text),
@@ -326,6 +339,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
     };
     let check = Check { options, sites, started: Instant::now(), common: Mutex::new(common) };
     let mut waste = Vec::new();
+    let mut dependences = Vec::new();
     let mut points = 0;
     for seed in 0..options.schedules.max(1) {
         let schedule = options.strategy.schedule(seed, points);
@@ -353,6 +367,18 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         options.monitor.recorded(recorded.records.len());
         check.note_unknown(&recorded.records, 0);
         check.common().statistics.events += recorded.records.len() as u64;
+        if let Some(model) = options.model {
+            regions::merge(
+                &mut dependences,
+                regions::dependences(&recorded.records, model, &check.sites.recorded),
+            );
+            if seed == 0 && !regions::any(&recorded.records, model) {
+                let region = model.region();
+                check.note(format!(
+                    "no {region} is marked (crashproof_{region}_begin, crashproof_{region}_end)"
+                ));
+            }
+        }
         if seed == 0 {
             points = recorded.points;
             waste = wasted(&recorded.records, &check.sites.recorded);
@@ -392,6 +418,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
     findings.sort_by_key(|finding| (finding.crashes, finding.lost));
     Ok(Report {
         findings,
+        dependences,
         waste,
         unknown: common.unknown,
         remarks: common.remarks,

@@ -25,6 +25,11 @@ pub struct Source {
 }
 
 impl Source {
+    /// Is it the same place, whichever way the program came there?
+    pub(crate) fn same_place(&self, other: &Source) -> bool {
+        (&self.file, self.line, self.column) == (&other.file, other.line, other.column)
+    }
+
     /// The place itself, or, if it is one of `crashproof.h`'s helpers, where that was called.
     pub(crate) fn in_user_code(&self) -> Source {
         let mut source = self.clone();

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crashproof_check::{Error, MAX_CRASHES, Options, Random, Recover, Report, Strategy};
-use crashproof_report::{check_json, check_text};
+use crashproof_check::{Error, MAX_CRASHES, Model, Options, Random, Recover, Strategy};
+use crashproof_findings::{Report, Sources, Verdict};
+use crashproof_report::{json, text};
 use px86::Platform;
 
 use crate::build::Programs;
@@ -79,6 +80,16 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pm_heap: bool,
 
+    /// Name whatever touches persistent memory unseen: the address, the place in the source and the calls that
+    /// led there. Slow; for finding out why a verdict is UNKNOWN.
+    #[arg(long)]
+    strict: bool,
+
+    /// Hold the strands or epochs that the program marks (crashproof_strand_begin and its kin in crashproof.h)
+    /// against their persistency model.
+    #[arg(long, value_enum, value_name = "MODEL")]
+    model: Option<PersistencyModel>,
+
     /// Assume that caches survive a power failure (eADR).
     #[arg(long)]
     eadr: bool,
@@ -119,6 +130,14 @@ enum ScheduleStrategy {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PersistencyModel {
+    /// A barrier belongs between two epochs.
+    Epoch,
+    /// Strands are concurrent until they are joined, and must not depend on each other.
+    Strand,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people.
     Text,
@@ -144,6 +163,11 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     });
     options.pm_path.clone_from(&arguments.pm_path);
     options.pm_heap = arguments.pm_heap;
+    options.strict = arguments.strict;
+    options.model = arguments.model.map(|model| match model {
+        PersistencyModel::Epoch => Model::Epoch,
+        PersistencyModel::Strand => Model::Strand,
+    });
     options.crashes = usize::from(arguments.crashes);
     if let Some(jobs) = arguments.jobs {
         options.jobs = usize::from(jobs);
@@ -170,21 +194,26 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
             return Ok(if incomplete { Exit::Incomplete } else { Exit::Usage });
         }
     };
+    let mut report = report.common(&arguments.program.to_string_lossy());
+    let built = programs.program.path.metadata().and_then(|about| about.modified()).ok();
+    let sources = Sources::built_at(built);
+    report.finish(&sources);
+    if arguments.deny.is_some() {
+        report.deny_warnings();
+    }
     let mut out = anstream::stdout().lock();
     match arguments.format {
-        Format::Text => write!(out, "{}", check_text::report(&report))?,
-        Format::Json => writeln!(out, "{}", check_json::object(&report))?,
+        Format::Text => write!(out, "{}", text::report(&report, &sources))?,
+        Format::Json => json::write(&mut out, &report)?,
     }
     out.flush()?;
-    Ok(exit(&report, arguments.deny.is_some()))
+    Ok(exit(&report))
 }
 
-fn exit(report: &Report, deny_warnings: bool) -> Exit {
-    if !report.findings.is_empty() || deny_warnings && !report.waste.is_empty() {
-        Exit::Findings
-    } else if !report.unknown.is_empty() {
-        Exit::Incomplete
-    } else {
-        Exit::Clean
+fn exit(report: &Report) -> Exit {
+    match report.verdict() {
+        Verdict::Clean => Exit::Clean,
+        Verdict::Findings => Exit::Findings,
+        Verdict::Unknown => Exit::Incomplete,
     }
 }

@@ -16,9 +16,12 @@
 //! | `parallel` | locked instructions when nobody schedules |
 //! | `threads` | one thread at a time, by a seed; pthreads, store buffers |
 //! | `pmem`, `pmem2` | libpmem and libpmem2 |
+//! | `regions` | strands and epochs that the program marks |
 //! | `process` | `fork`, `exec`, and how a process ends |
 //! | `real` | the C library's functions, and how others stand before them |
 //! | `raw` | memory operations that are surely nobody else's |
+//! | `strict` | names what touches PM unseen |
+//! | `unseen` | whether PM holds what was stored to it |
 //! | `callers` | places in the program that have no site |
 //! | `determinism` | process numbers and random bytes, the same in every run |
 //! | `files` | files that are persistent memory |
@@ -49,7 +52,10 @@ mod pmem2;
 mod process;
 mod raw;
 mod real;
+mod regions;
 mod server;
 mod session;
 mod sites;
+mod strict;
 mod threads;
+mod unseen;
