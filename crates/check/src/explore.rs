@@ -21,7 +21,7 @@ use crate::sites::{AllSites, Sites};
 use crate::tree::Tree;
 use crate::unseen::unseen;
 use crate::wasted::wasted;
-use crate::worker::{Plan, Worker};
+use crate::worker::{Plan, Stop, Worker};
 
 const NO_PM_HELP: &str = "persistent memory is: globals marked PERSISTENT and memory from crashproof_alloc (crashproof.h), \
 files mapped under the PM path, and whatever libpmem maps";
@@ -136,6 +136,13 @@ impl Check<'_> {
         if !unknown.contains(&reason) {
             unknown.push(reason);
         }
+    }
+
+    /// Somebody ended the check.
+    pub(crate) fn interrupted(&self) -> Stop {
+        self.note("interrupted: this is what was found until then".into());
+        self.common().stopped = true;
+        Stop::Limit
     }
 
     /// Contents were not tried because a checksum, first read at this site of recovery, is trusted to refuse them.
@@ -351,8 +358,13 @@ pub fn check(options: &Options) -> Result<Report, Error> {
                 check.fails_without_crash(&mut session, schedule, failure, output);
                 continue;
             }
+            Err(Error::Interrupted) if seed > 0 => {
+                check.interrupted();
+                break;
+            }
             Err(error) => return Err(error),
         };
+        options.monitor.recorded(recorded.records.len());
         check.note_unknown(&recorded.records, 0);
         check.common().statistics.events += recorded.records.len() as u64;
         if let Some(model) = options.model {

@@ -16,6 +16,7 @@
 //! | `random` | some crashes instead of all |
 //! | `found`, `told`, `failure` | what went wrong, and its story |
 //! | `least` | the least that must be lost for it |
+//! | `monitor` | how it is coming along |
 //! | `replay` | shows one failure again |
 //! | `regions` | strands and epochs that depend on each other |
 //! | `wasted` | flushes and fences that did nothing |
@@ -32,6 +33,7 @@ mod explore;
 mod failure;
 mod found;
 mod least;
+mod monitor;
 mod options;
 mod random;
 mod regions;
@@ -49,6 +51,7 @@ mod worker;
 pub use crash::MAX_CRASHES;
 pub use explore::{check, record};
 pub use failure::{Failure, Finding, Least, Place, Related, Role, Token, TokenCrash};
+pub use monitor::{Monitor, Progress};
 pub use options::{Options, Random, Recover, Report, Statistics, readable};
 pub use regions::{Conflict, Dependence, Model};
 pub use replay::{Replay, replay};

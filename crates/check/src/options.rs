@@ -2,12 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use num_bigint::BigUint;
 use px86::Platform;
 
 use crate::failure::Finding;
+use crate::monitor::Monitor;
 use crate::regions::{Dependence, Model};
 use crate::schedule::Strategy;
 use crate::wasted::Waste;
@@ -59,6 +61,8 @@ pub struct Options {
     pub max_run_seconds: u32,
     /// Bytes of memory a run may take beyond what the program has before `main`.
     pub max_memory: u64,
+    /// Tells how the check is coming along, and can end it.
+    pub monitor: Arc<Monitor>,
 }
 
 impl Options {
@@ -86,6 +90,7 @@ impl Options {
             max_cpu_seconds: 10,
             max_run_seconds: 600,
             max_memory: 4 << 30,
+            monitor: Arc::default(),
         }
     }
 }

@@ -12,6 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crashproof_protocol::{
@@ -22,6 +23,7 @@ use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line};
 use rustc_hash::FxHashMap;
 
+use crate::monitor::Monitor;
 use crate::options::{Options, Part};
 
 /// What can keep a program from being checked.
@@ -76,6 +78,9 @@ pub enum Error {
         "the replay token does not fit the program: it was built anew, or its inputs changed\nrun the check again"
     )]
     Stale,
+    /// Somebody ended the check before the program was recorded.
+    #[error("interrupted before anything was checked")]
+    Interrupted,
     /// The machine is at its limits.
     #[error("{what}: {source}")]
     System {
@@ -110,6 +115,7 @@ pub(crate) struct Session {
     original: FxHashMap<Line, [u8; LINE_BYTES as usize]>,
     /// Removes the files that came into being when it ends.
     owns_files: bool,
+    monitor: Arc<Monitor>,
 }
 
 /// Bytes a run may print.
@@ -144,13 +150,19 @@ fn regular_input() -> Option<File> {
 /// Waits for the answer to a command.
 ///
 /// Work is what bounds a run. But one that waits for something that never comes does none; it is ended when it
-/// has not used the processor for a while, and then gives its answer.
-fn wait_for(child: i32, may_end: bool, command: &mut UnixStream) -> std::io::Result<i32> {
-    const LOOK: Duration = Duration::from_secs(1);
-    const IDLE: u32 = 20;
+/// has not used the processor for a while, and then gives its answer. None if somebody ended the check meanwhile.
+fn wait_for(
+    child: i32,
+    may_end: bool,
+    command: &mut UnixStream,
+    monitor: &Monitor,
+) -> std::io::Result<Option<i32>> {
+    const LOOK: Duration = Duration::from_millis(100);
+    const IDLE: u32 = 200;
     let mut answer = [0; 4];
     let mut used = String::new();
     let mut idle = 0;
+    let mut interrupted = false;
     command.set_read_timeout(Some(LOOK))?;
     loop {
         match command.read_exact(&mut answer) {
@@ -161,13 +173,14 @@ fn wait_for(child: i32, may_end: bool, command: &mut UnixStream) -> std::io::Res
         let now = processor_time(child);
         idle = if now == used { idle + 1 } else { 0 };
         used = now;
-        if may_end && idle == IDLE {
+        interrupted = monitor.cancelled();
+        if may_end && idle == IDLE || interrupted {
             // Safety: the child is not waited for before its parent answers, so its number is its own.
             unsafe { libc::kill(child, libc::SIGKILL) };
         }
     }
     command.set_read_timeout(None)?;
-    Ok(i32::from_le_bytes(answer))
+    Ok((!interrupted).then_some(i32::from_le_bytes(answer)))
 }
 
 /// How much processor time a process and its threads have taken, and what the children it waited for took:
@@ -211,7 +224,8 @@ impl Session {
         command.args(words).args(arguments).env(ENVIRONMENT, VERSION.to_string());
         let input = regular_input();
         if wrapper.is_empty() {
-            command.stdin(Stdio::null());
+            // Ctrl-C is for the checker, not for the program.
+            command.stdin(Stdio::null()).process_group(0);
         }
         if !options.pm_path.is_empty() {
             let paths: Vec<_> = options.pm_path.iter().map(|path| path.as_os_str()).collect();
@@ -249,6 +263,7 @@ impl Session {
             sites,
             original: FxHashMap::default(),
             owns_files: true,
+            monitor: Arc::clone(&options.monitor),
         };
         let mut hello = [0];
         if session.command.read_exact(&mut hello).is_err()
@@ -389,7 +404,8 @@ impl Session {
         let child = i32::from_le_bytes(answer);
         // Under a debugger a run may take all the time it wants.
         let may_end = self.control().max_cpu_seconds > 0;
-        let status = wait_for(child, may_end, &mut self.command).map_err(talk)?;
+        let status = wait_for(child, may_end, &mut self.command, &self.monitor).map_err(talk)?;
+        let status = status.ok_or(Error::Interrupted)?;
         Ok(if libc::WIFSIGNALED(status) {
             Ending::Signal(libc::WTERMSIG(status))
         } else {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -14,6 +15,7 @@ use px86::Platform;
 
 use crate::build::Programs;
 use crate::exit::Exit;
+use crate::progress::Watch;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -181,11 +183,14 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
         ScheduleStrategy::Pct => Strategy::Pct,
     };
     options.platform = if arguments.eadr { Platform::Eadr } else { Platform::Adr };
-    let report = match crashproof_check::check(&options) {
+    let watch = Watch::start(Arc::clone(&options.monitor))?;
+    let result = crashproof_check::check(&options);
+    drop(watch);
+    let report = match result {
         Ok(report) => report,
         Err(error) => {
             anstream::eprintln!("crashproof: {error}");
-            let incomplete = matches!(error, Error::System { .. });
+            let incomplete = matches!(error, Error::System { .. } | Error::Interrupted);
             return Ok(if incomplete { Exit::Incomplete } else { Exit::Usage });
         }
     };

@@ -4,6 +4,7 @@ mod build;
 mod check;
 mod exit;
 mod litmus;
+mod progress;
 mod prove;
 mod replay;
 

@@ -90,7 +90,7 @@ fn story(text: &mut String, finding: &Finding) {
         candidates = if related.role == Role::Candidate { candidates + 1 } else { 0 };
         if candidates > MOST_CANDIDATES {
             if candidates == MOST_CANDIDATES + 1 {
-                let _ = writeln!(text, "     or of  {}", paint(FAINT, "more stores, all of them in JSON"));
+                let _ = writeln!(text, "   may read {}", paint(FAINT, "more stores, all of them in JSON"));
             }
             continue;
         }
@@ -100,12 +100,15 @@ fn story(text: &mut String, finding: &Finding) {
             Role::Lost | Role::Crash => paint(BAD, word),
             Role::Survived => paint(GOOD, word),
             Role::Read | Role::Fix | Role::Note => word,
-            Role::Candidate => "  or of ".into(),
+            Role::Candidate => "may read".into(),
         };
         let _ = writeln!(text, "   {role} {place}  {}", paint(FAINT, &related.message));
     }
     for line in finding.output.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev() {
         let _ = writeln!(text, "   {}   {line}", paint(FAINT, "said  "));
+    }
+    for line in &finding.evidence {
+        let _ = writeln!(text, "   {} {line}", paint(FAINT, "note    "));
     }
     if !finding.replay.is_empty() {
         let times =
