@@ -70,6 +70,11 @@ corpus: setup ## every litmus test on every engine, against what the test expect
 bench: setup ## the figures the project promises, measured
 	$(CARGO) bench --package crashproof --bench litmus
 
+.PHONY: docs
+docs: ## the book, in target/book
+	@command -v mdbook >/dev/null || $(CARGO) install --quiet --locked mdbook
+	mdbook build docs
+
 .PHONY: fuzz
 fuzz: ## look for panics and disagreements (FUZZ_SECONDS=60 for each target)
 	@scripts/setup build fuzz

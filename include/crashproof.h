@@ -73,6 +73,18 @@ __attribute__((noreturn)) void __crashproof_assert_failed(const char *condition,
 void crashproof_checksum_begin(void);
 void crashproof_checksum_end(int matched);
 
+/* Strands, for `crashproof check --model strand`: what is stored between begin and end persists without
+   regard to other strands, until they are joined (or fenced, outside of any strand). Two strands that may run
+   concurrently must not write the same memory, nor one read what the other writes. */
+void crashproof_strand_begin(void);
+void crashproof_strand_end(void);
+void crashproof_strand_join(void);
+
+/* Epochs, for `crashproof check --model epoch`: what one stores may persist in any order, but before what the
+   next one stores, so a fence belongs between two of them. */
+void crashproof_epoch_begin(void);
+void crashproof_epoch_end(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -33,6 +33,9 @@ impl Content {
 /// What recovery's reads have revealed: lines, and the contents that agree with everything read of them.
 pub(crate) type Revealed = FxHashMap<Line, Vec<Content>>;
 
+/// What each open line is to hold.
+pub(crate) type Chosen = FxHashMap<Line, Bytes>;
+
 /// A recovery that crashed in its turn.
 #[derive(Clone, Copy)]
 pub(crate) struct Later<'a> {

@@ -1,21 +1,24 @@
 //! A check from start to end: a schedule after the other, each recorded once and crashed everywhere.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crashproof_protocol::{ARENA, HEAP_CLASSES, Record, mode, reason, record};
+use crashproof_protocol::{ARENA, GLOBALS, HEAP_CLASSES, Record, mode, reason, record};
 use px86::{Kind, Platform};
 use rustc_hash::FxHashSet;
 
 use crate::failure::{Failure, Finding, Token, TokenCrash};
-use crate::options::{Options, Report, Statistics};
+use crate::options::{Options, Part, Random, Report, Statistics, readable};
+use crate::random::{self, Draws};
+use crate::regions;
 use crate::schedule::Schedule;
 use crate::session::{Error, Session};
-use crate::sites::Sites;
+use crate::sites::{AllSites, Sites};
 use crate::tree::Tree;
 use crate::wasted::wasted;
-use crate::worker::Worker;
+use crate::worker::{Plan, Worker};
 
 const NO_PM_HELP: &str = "persistent memory is: globals marked PERSISTENT and memory from crashproof_alloc (crashproof.h), \
 files mapped under the PM path, and whatever libpmem maps";
@@ -34,7 +37,7 @@ pub(crate) struct Recorded {
 
 /// Runs a program once under a schedule, without any crash: its trace.
 pub fn record(options: &Options, seed: u32) -> Result<Vec<Record>, Error> {
-    let mut session = Session::start(options)?;
+    let mut session = Session::start(options, Part::Recorded)?;
     Ok(record_run(&mut session, options, options.strategy.schedule(seed, 0))?.records)
 }
 
@@ -47,7 +50,7 @@ pub(crate) fn record_run(
     // What runs of other schedules created is on disk, but not there yet.
     let files_created = session.files_created();
     let control = session.control();
-    control.mode = mode::RECORD;
+    control.mode = if options.model.is_some() { mode::RECORD_REGIONS } else { mode::RECORD };
     schedule.apply(control);
     control.crashes = 0;
     control.arena_end = ARENA.base;
@@ -75,9 +78,10 @@ pub(crate) struct Common {
     pub(crate) tree: Tree,
     /// Did any recovery in the tree create threads? What it does then depends on the schedule, too.
     pub(crate) recovery_has_threads: bool,
-    /// By what is wrong (the failure, and the place of the first lost store), with where the run had come.
-    pub(crate) findings: BTreeMap<(String, u32), (Finding, usize)>,
+    /// By what is wrong (the failure, and the first lost store: its execution and site), with where the run had come.
+    pub(crate) findings: BTreeMap<(String, (usize, u32)), (Finding, usize)>,
     pub(crate) unknown: Vec<String>,
+    pub(crate) remarks: Vec<String>,
     /// Recoveries that were crashed, by behaviour and what they ran on: each once.
     pub(crate) recoveries_crashed: FxHashSet<Vec<u8>>,
     pub(crate) statistics: Statistics,
@@ -88,7 +92,7 @@ pub(crate) struct Common {
 /// One check.
 pub(crate) struct Check<'a> {
     pub(crate) options: &'a Options,
-    pub(crate) sites: Sites,
+    pub(crate) sites: AllSites,
     pub(crate) started: Instant,
     common: Mutex<Common>,
 }
@@ -99,9 +103,10 @@ impl Check<'_> {
         self.common.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn note_unknown(&self, records: &[Record]) {
+    /// Notes what an execution did that is not understood.
+    pub(crate) fn note_unknown(&self, records: &[Record], level: usize) {
         for unknown in records.iter().filter(|record| record.kind == record::UNKNOWN) {
-            let place = self.sites.get(unknown.site);
+            let place = self.sites.of(level).get(unknown.site);
             self.note(match reason::text(unknown.value) {
                 Some(text) if unknown.site == 0 => text.to_owned(),
                 Some(text) => format!("{}:{}: {text}", place.file, place.line),
@@ -125,6 +130,11 @@ impl Check<'_> {
             v: 1,
             program: program.to_string_lossy().into_owned(),
             arguments: arguments.map(|text| text.to_string_lossy().into_owned()).collect(),
+            recover: self.options.recover.as_ref().map_or(Vec::new(), |recover| {
+                let program = recover.built_from.as_ref().unwrap_or(&recover.program).as_os_str();
+                let words = std::iter::once(program).chain(recover.arguments.iter().map(OsString::as_os_str));
+                words.map(|word| word.to_string_lossy().into_owned()).collect()
+            }),
             seed: schedule.seed,
             strategy: schedule.strategy,
             expected_points: schedule.expected_points,
@@ -132,6 +142,23 @@ impl Check<'_> {
             pm_heap: self.options.pm_heap,
             eadr: self.options.platform == Platform::Eadr,
             crashes,
+        }
+    }
+
+    /// Refuses programs of which one stores where the other does not look: persistent globals have their places by
+    /// the program they belong to. The root object, what is allocated and files are at the same places for all.
+    fn both_know(&self, recorded: &Recorded) -> Result<(), Error> {
+        if self.options.one_program() {
+            return Ok(());
+        }
+        let stores = |record: &&Record| record.event_kind().is_some_and(Kind::stores);
+        let mut stores = recorded.records.iter().filter(stores);
+        match stores.find(|record| GLOBALS.contains(record.address)) {
+            None => Ok(()),
+            Some(record) => {
+                let place = self.sites.recorded.get(record.site);
+                Err(Error::OtherGlobals { file: place.file.clone(), line: place.line })
+            }
         }
     }
 
@@ -148,7 +175,7 @@ impl Check<'_> {
         let at = records.len();
         let token = self.token(schedule, Vec::new());
         let finding = Finding {
-            place: self.sites.get(site).clone(),
+            place: self.sites.recorded.get(site).clone(),
             lost: 0,
             crashes: 0,
             related: Vec::new(),
@@ -158,13 +185,71 @@ impl Check<'_> {
             seed: schedule.seed,
             failure,
         };
-        let key = (format!("without crash {:?}", finding.failure), 0);
+        let key = (format!("without crash {:?}", finding.failure), (0, 0));
         let findings = &mut self.common().findings;
         findings.entry(key).and_modify(|known| known.0.count += 1).or_insert((finding, at));
     }
 
-    /// Explores all crashes of a recorded run, with as many workers as it is worth.
+    /// Explores the crashes of a recorded run.
     fn explore(&self, session: Session, recorded: &Recorded, schedule: Schedule) -> Result<Session, Error> {
+        match self.options.random {
+            None => self.explore_by(&Plan::Everything, session, recorded, schedule),
+            Some(random) => self.explore_randomly(random, session, recorded, schedule),
+        }
+    }
+
+    /// Tries some crashes of a recorded run at random; if that happens to have shown everything recovery can do,
+    /// the check is complete all the same.
+    fn explore_randomly(
+        &self,
+        random: Random,
+        session: Session,
+        recorded: &Recorded,
+        schedule: Schedule,
+    ) -> Result<Session, Error> {
+        let (places, crashes) =
+            random::count(self.options.platform, session.files_created(), &recorded.records);
+        let before = {
+            let common = self.common();
+            (common.findings.clone(), common.statistics.clone())
+        };
+        let plan = Plan::Random(Draws::new(random, schedule, places));
+        let session = self.explore_by(&plan, session, recorded, schedule)?;
+        if self.common().stopped {
+            return Ok(session);
+        }
+        let worker = Worker::new(self, session, &recorded.records, schedule);
+        let (complete, session) = worker.knows_everything()?;
+        let Random { crashes: tried, seed } = random;
+        if !complete {
+            self.common().statistics.eager_states += &crashes;
+            self.note(format!(
+                "{tried} random crashes (--random, --seed {seed}) of {} that there are",
+                readable(&crashes)
+            ));
+            return Ok(session);
+        }
+        {
+            // Counted anew, as if nothing had been left to chance; no recovery is left to run.
+            let mut common = self.common();
+            common.findings = before.0;
+            common.statistics = Statistics { recoveries: common.statistics.recoveries, ..before.1 };
+            let remark = format!("{tried} random crashes showed all that recovery can do");
+            if !common.remarks.contains(&remark) {
+                common.remarks.push(remark);
+            }
+        }
+        self.explore_by(&Plan::Everything, session, recorded, schedule)
+    }
+
+    /// Explores crashes of a recorded run, with as many workers as it is worth.
+    fn explore_by(
+        &self,
+        plan: &Plan,
+        session: Session,
+        recorded: &Recorded,
+        schedule: Schedule,
+    ) -> Result<Session, Error> {
         let alone = recorded.records.len() < WORTH_SHARING || session.uses_files();
         let jobs = if alone { 1 } else { self.options.jobs.max(1) };
         std::thread::scope(|scope| {
@@ -172,11 +257,11 @@ impl Check<'_> {
                 .map(|number| {
                     let twin = session.twin(self.options);
                     scope.spawn(move || {
-                        Worker::new(self, twin?, &recorded.records, schedule).run(number, jobs)
+                        Worker::new(self, twin?, &recorded.records, schedule).run(number, jobs, plan)
                     })
                 })
                 .collect();
-            let mut result = Worker::new(self, session, &recorded.records, schedule).run(0, jobs);
+            let mut result = Worker::new(self, session, &recorded.records, schedule).run(0, jobs, plan);
             for helper in helpers {
                 let theirs = helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 if let (Ok(_), Err(error)) = (&result, theirs) {
@@ -190,19 +275,26 @@ impl Check<'_> {
 
 /// Checks a program.
 pub fn check(options: &Options) -> Result<Report, Error> {
-    let mut session = Session::start(options)?;
-    let sites = Sites::parse(&session.site_table()?);
+    let mut session = Session::start(options, Part::Recorded)?;
+    let mut sites = AllSites { recorded: Sites::parse(&session.site_table()?), recovery: None };
+    // The one that recovers, if it is another.
+    let mut other = options.recover.is_some().then(|| Session::start(options, Part::Recovery)).transpose()?;
+    if let Some(other) = &mut other {
+        sites.recovery = Some(Sites::parse(&other.site_table()?));
+    }
     let common = Common {
         tree: Tree::new(),
         recovery_has_threads: false,
         findings: BTreeMap::new(),
         unknown: Vec::new(),
+        remarks: Vec::new(),
         recoveries_crashed: FxHashSet::default(),
         statistics: Statistics::default(),
         stopped: false,
     };
     let check = Check { options, sites, started: Instant::now(), common: Mutex::new(common) };
     let mut waste = Vec::new();
+    let mut dependences = Vec::new();
     let mut points = 0;
     for seed in 0..options.schedules.max(1) {
         let schedule = options.strategy.schedule(seed, points);
@@ -223,14 +315,36 @@ pub fn check(options: &Options) -> Result<Report, Error> {
             }
             Err(error) => return Err(error),
         };
-        check.note_unknown(&recorded.records);
+        check.note_unknown(&recorded.records, 0);
         check.common().statistics.events += recorded.records.len() as u64;
+        if let Some(model) = options.model {
+            regions::merge(
+                &mut dependences,
+                regions::dependences(&recorded.records, model, &check.sites.recorded),
+            );
+            if seed == 0 && !regions::any(&recorded.records, model) {
+                let region = model.region();
+                check.note(format!(
+                    "no {region} is marked (crashproof_{region}_begin, crashproof_{region}_end)"
+                ));
+            }
+        }
         if seed == 0 {
             points = recorded.points;
-            waste = wasted(&recorded.records, &check.sites);
+            waste = wasted(&recorded.records, &check.sites.recorded);
         }
         let started = Instant::now();
-        session = check.explore(session, &recorded, schedule)?;
+        match other.take() {
+            None => session = check.explore(session, &recorded, schedule)?,
+            Some(mut recovering) => {
+                check.both_know(&recorded)?;
+                recovering.adopt_files(&session);
+                recovering = check.explore(recovering, &recorded, schedule)?;
+                recovering.rewind();
+                session.copy_files(&recovering);
+                other = Some(recovering);
+            }
+        }
         check.common().statistics.exploring += started.elapsed();
         // Without threads, before or after the crash, all schedules are the same.
         let single = recorded.threads == 1 && !check.common().recovery_has_threads;
@@ -245,8 +359,10 @@ pub fn check(options: &Options) -> Result<Report, Error> {
     findings.sort_by_key(|finding| (finding.crashes, finding.lost));
     Ok(Report {
         findings,
+        dependences,
         waste,
         unknown: common.unknown,
+        remarks: common.remarks,
         crashes: options.crashes,
         statistics: common.statistics,
     })

@@ -115,6 +115,9 @@ pub struct Token {
     pub program: String,
     /// Its arguments.
     pub arguments: Vec<String>,
+    /// The command that recovers, if it is another: its program and arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recover: Vec<String>,
     /// Seed of the schedule.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub seed: u32,

@@ -11,18 +11,24 @@
 //! | `schedule` | in which orders the threads of a program run |
 //! | `explore` | a schedule after the other: records it, sets workers on it |
 //! | `worker` | crashes, walks the tree, runs what is not known yet |
+//! | `random` | some crashes instead of all |
 //! | `told`, `failure` | what went wrong, the least that must be lost for it |
 //! | `replay` | shows one failure again |
+//! | `regions` | strands and epochs that depend on each other |
 //! | `wasted` | flushes and fences that did nothing |
+//! | `common` | the report in the form that all engines share |
 //!
 //! Recovery is a function of what it reads from before the crash. So the tree of first reads (node: an
 //! address; edge: the bytes seen; leaf: how it ended) answers for every crash whose possible contents stay
 //! within what was seen; a process runs only for behaviour that is new.
 
+mod common;
 mod crash;
 mod explore;
 mod failure;
 mod options;
+mod random;
+mod regions;
 mod replay;
 mod schedule;
 mod session;
@@ -36,7 +42,8 @@ mod worker;
 pub use crash::MAX_CRASHES;
 pub use explore::{check, record};
 pub use failure::{Failure, Finding, Place, Related, Role, Token, TokenCrash};
-pub use options::{Options, Report, Statistics};
+pub use options::{Options, Random, Recover, Report, Statistics, readable};
+pub use regions::{Conflict, Dependence, Model};
 pub use replay::{Replay, replay};
 pub use schedule::Strategy;
 pub use session::Error;

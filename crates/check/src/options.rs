@@ -1,13 +1,14 @@
 //! What is asked of a check, and what it answers.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use num_bigint::BigUint;
 use px86::Platform;
 
 use crate::failure::Finding;
+use crate::regions::{Dependence, Model};
 use crate::schedule::Strategy;
 use crate::wasted::Waste;
 
@@ -20,6 +21,8 @@ pub struct Options {
     pub arguments: Vec<OsString>,
     /// What to call the program in replay tokens, if not by its path: the source it was built from.
     pub built_from: Option<PathBuf>,
+    /// What to run after a crash, if not the same command again.
+    pub recover: Option<Recover>,
     /// Whether caches survive.
     pub platform: Platform,
     /// How many crashes in a row, 1 to [`crate::MAX_CRASHES`]: from 2 on recovery is crashed too.
@@ -33,11 +36,15 @@ pub struct Options {
     pub pm_path: Vec<PathBuf>,
     /// Whether the heap is persistent memory too.
     pub pm_heap: bool,
+    /// Whether to hold the strands or epochs that the program marks against their model.
+    pub model: Option<Model>,
     /// Processes that recover at the same time.
     pub jobs: usize,
     /// Recoveries to run at most for one crash of the recorded run. Far more than a program needs that flushes
     /// what it relies on; one that forgets many flushes would need more than there is time for.
     pub max_per_crash: Option<u64>,
+    /// Instead of everything, try so many crashes at random.
+    pub random: Option<Random>,
     /// Recoveries to run at most.
     pub max_recoveries: Option<u64>,
     /// Time to spend at most.
@@ -57,14 +64,17 @@ impl Options {
             program,
             arguments,
             built_from: None,
+            recover: None,
             platform: Platform::Adr,
             crashes: 1,
             schedules: 1,
             strategy: Strategy::default(),
             pm_path: Vec::new(),
             pm_heap: false,
+            model: None,
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             max_per_crash: Some(1000),
+            random: None,
             max_recoveries: None,
             max_time: None,
             max_records: 50_000_000,
@@ -72,6 +82,54 @@ impl Options {
             max_memory: 4 << 30,
         }
     }
+}
+
+/// A command that recovers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recover {
+    /// The program, built with crashproof.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// As [`Options::built_from`].
+    pub built_from: Option<PathBuf>,
+}
+
+/// Which of the two commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The one that is recorded.
+    Recorded,
+    /// The one that runs after a crash.
+    Recovery,
+}
+
+impl Options {
+    /// Program and arguments of a command.
+    pub(crate) fn command(&self, part: Part) -> (&Path, &[OsString]) {
+        match &self.recover {
+            Some(recover) if part == Part::Recovery => (&recover.program, &recover.arguments),
+            _ => (&self.program, &self.arguments),
+        }
+    }
+
+    /// Are both commands the same program, whatever its arguments?
+    pub(crate) fn one_program(&self) -> bool {
+        let real = |path: &Path| path.canonicalize().ok();
+        self.recover.as_ref().is_none_or(|recover| {
+            recover.program == self.program
+                || real(&recover.program).is_some_and(|it| Some(it) == real(&self.program))
+        })
+    }
+}
+
+/// Random crashes instead of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Random {
+    /// How many, for each schedule.
+    pub crashes: u64,
+    /// What they follow from.
+    pub seed: u64,
 }
 
 /// Figures about a check.
@@ -102,12 +160,25 @@ pub struct Statistics {
 pub struct Report {
     /// What is wrong, the least that must be lost first.
     pub findings: Vec<Finding>,
+    /// Strands or epochs that depend on each other.
+    pub dependences: Vec<Dependence>,
     /// Flushes and fences that did nothing.
     pub waste: Vec<Waste>,
     /// Why the check is not complete; empty if it is.
     pub unknown: Vec<String>,
+    /// What else the verdict rests on.
+    pub remarks: Vec<String>,
     /// How many crashes in a row were tried.
     pub crashes: usize,
     /// Figures.
     pub statistics: Statistics,
+}
+
+/// A number that may be too long to read: its size, if it is.
+pub fn readable(number: &BigUint) -> String {
+    let digits = number.to_string();
+    match digits.len() {
+        0..=15 => digits,
+        length => format!("{}.{}e{}", &digits[..1], &digits[1..3], length - 1),
+    }
 }

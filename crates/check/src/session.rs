@@ -5,6 +5,7 @@
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -14,14 +15,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crashproof_protocol::{
-    CONTROL_BYTES, Control, ENVIRONMENT, FILES_OFFSET, MAX_FILES, PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE,
-    POOL_BYTES, Patch, PmFile, RUN, Record, TRACE_BYTES, VERSION, fd, flag,
+    CONTROL_BYTES, Control, ENVIRONMENT, FILES, FILES_OFFSET, MAX_FILES, PARKED, PATCHES_OFFSET, PM_PATH,
+    POOL_BASE, POOL_BYTES, Patch, PmFile, RUN, Record, TRACE_BYTES, VERSION, fd, flag,
 };
 use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line};
 use rustc_hash::FxHashMap;
 
-use crate::options::Options;
+use crate::options::{Options, Part};
 
 /// What can keep a program from being checked.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +59,17 @@ pub enum Error {
         failure: crate::failure::Failure,
         /// What it printed last.
         output: String,
+    },
+    /// Another program is to recover, which cannot know where the first one has its globals.
+    #[error(
+        "{file}:{line} stores to a persistent global, which the program given with --recover does not have\n\
+         keep what both use in files on the PM path, in the root object, or in memory from crashproof_alloc"
+    )]
+    OtherGlobals {
+        /// Where it is stored to.
+        file: String,
+        /// The line.
+        line: u32,
     },
     /// A replay token is for another build of the program.
     #[error(
@@ -123,14 +135,14 @@ fn map(file: &File, bytes: u64) -> Result<MmapMut, Error> {
 }
 
 impl Session {
-    /// Starts the program and waits until it is parked.
-    pub(crate) fn start(options: &Options) -> Result<Session, Error> {
-        Session::start_under(&[], options)
+    /// Starts a program and waits until it is parked.
+    pub(crate) fn start(options: &Options, part: Part) -> Result<Session, Error> {
+        Session::start_under(&[], options, part)
     }
 
-    /// Starts the program with `wrapper` before it on the command line, such as a debugger.
-    pub(crate) fn start_under(wrapper: &[OsString], options: &Options) -> Result<Session, Error> {
-        let program = options.program.as_path();
+    /// Starts a program with `wrapper` before it on the command line, such as a debugger.
+    pub(crate) fn start_under(wrapper: &[OsString], options: &Options, part: Part) -> Result<Session, Error> {
+        let (program, arguments) = options.command(part);
         let control = shared_file("crashproof-control", CONTROL_BYTES)?;
         let image = shared_file("crashproof-image", POOL_BYTES)?;
         let trace = shared_file("crashproof-trace", TRACE_BYTES)?;
@@ -152,7 +164,7 @@ impl Session {
         ];
         let mut words = wrapper.iter().map(OsString::as_os_str).chain([program.as_os_str()]);
         let mut command = Command::new(words.next().expect("at least the program"));
-        command.args(words).args(&options.arguments).env(ENVIRONMENT, VERSION.to_string());
+        command.args(words).args(arguments).env(ENVIRONMENT, VERSION.to_string());
         if wrapper.is_empty() {
             command.stdin(Stdio::null());
         }
@@ -207,27 +219,43 @@ impl Session {
         unsafe { &mut *self.control.as_mut_ptr().cast::<Control>() }
     }
 
-    /// Another process of the same program, with the same image; for working at the same time.
+    /// Another process of the recovering program, with the same image; for working at the same time.
     pub(crate) fn twin(&self, options: &Options) -> Result<Session, Error> {
-        let mut twin = Session::start(options)?;
+        let mut twin = Session::start(options, Part::Recovery)?;
         twin.owns_files = false;
-        // The image is huge and nearly empty: copy only what is there.
-        let from = self.image_file.as_raw_fd();
-        let mut at = 0;
-        loop {
+        twin.copy_image(self, POOL_BASE..POOL_BASE + POOL_BYTES);
+        twin.copy_files(self);
+        Ok(twin)
+    }
+
+    /// Takes over the files that another program found or made, and what they held before.
+    pub(crate) fn adopt_files(&mut self, other: &Session) {
+        self.copy_image(other, FILES.base..FILES.end());
+        self.copy_files(other);
+    }
+
+    /// Copies a part of another one's image: it is huge and nearly empty, so only what is there.
+    fn copy_image(&mut self, other: &Session, addresses: Range<u64>) {
+        let from = other.image_file.as_raw_fd();
+        let last = (addresses.end - POOL_BASE) as i64;
+        let mut at = (addresses.start - POOL_BASE) as i64;
+        while at < last {
             // Safety: seeking in a file of our own.
             let start = unsafe { libc::lseek(from, at, libc::SEEK_DATA) };
-            if start < 0 {
+            if start < 0 || start >= last {
                 break;
             }
-            let end = unsafe { libc::lseek(from, start, libc::SEEK_HOLE) };
+            let end = unsafe { libc::lseek(from, start, libc::SEEK_HOLE) }.min(last);
             let range = start as usize..end as usize;
-            twin.image[range.clone()].copy_from_slice(&self.image[range]);
+            self.image[range.clone()].copy_from_slice(&other.image[range]);
             at = end;
         }
-        let tables = size_of::<Control>()..PATCHES_OFFSET as usize;
-        twin.control[tables.clone()].copy_from_slice(&self.control[tables]);
-        Ok(twin)
+    }
+
+    /// Copies the table of files; what another one added to it has kept its place.
+    pub(crate) fn copy_files(&mut self, other: &Session) {
+        let tables = FILES_OFFSET as usize..FILES_OFFSET as usize + MAX_FILES * size_of::<PmFile>();
+        self.control[tables.clone()].copy_from_slice(&other.control[tables]);
     }
 
     /// Does the program use files on the PM path? They are on disk, for all processes to see.

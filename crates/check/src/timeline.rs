@@ -7,6 +7,7 @@ use num_bigint::BigUint;
 use px86::order::preserved;
 use px86::storage::{CachedStore, Execution, Seq};
 use px86::{Class, Kind, Line, Platform};
+use rustc_hash::FxHashMap;
 
 /// A run, somewhere in its course.
 pub(crate) struct Timeline {
@@ -181,6 +182,13 @@ impl Timeline {
             self.moments.moments.push(self.execution.now());
         }
         persisted
+    }
+
+    /// Lets the next record of a recovery take effect; adds what became certain to `persisted`.
+    pub(crate) fn advance_into(&mut self, next: &Record, persisted: &mut FxHashMap<Line, Vec<CachedStore>>) {
+        for store in self.advance(next) {
+            persisted.entry(Line::containing(store.event.address)).or_default().push(store);
+        }
     }
 
     fn take_effect(&mut self, next: &Record) -> Persisted {

@@ -5,7 +5,7 @@ use px86::storage::CachedStore;
 
 use crate::crash::{Content, Revealed};
 use crate::failure::{Related, Role, TokenCrash, store_text};
-use crate::sites::Sites;
+use crate::sites::{AllSites, Source};
 use crate::timeline::Timeline;
 
 /// What recovery read from before the crash, in order: site, address, bytes, value.
@@ -13,25 +13,35 @@ pub(crate) type Reads = Vec<(u32, u64, u8, u64)>;
 
 /// A failure, told from the first execution on.
 pub(crate) struct Told<'a> {
-    sites: &'a Sites,
+    sites: &'a AllSites,
     pub(crate) lost: usize,
-    /// Where the first store that was lost stands.
-    pub(crate) first_lost: Option<u32>,
+    /// Where the first store that was lost stands: execution and site.
+    pub(crate) first_lost: Option<(usize, u32)>,
     pub(crate) places: Vec<Related>,
     pub(crate) crashes: Vec<TokenCrash>,
 }
 
 impl<'a> Told<'a> {
-    pub(crate) fn new(sites: &'a Sites) -> Told<'a> {
+    pub(crate) fn new(sites: &'a AllSites) -> Told<'a> {
         Told { sites, lost: 0, first_lost: None, places: Vec::new(), crashes: Vec::new() }
     }
 
-    fn add(&mut self, role: Role, site: u32, message: String) {
-        self.places.push(Related { role, place: self.sites.get(site).clone(), message });
+    fn add(&mut self, role: Role, level: usize, site: u32, message: String) {
+        self.places.push(Related { role, place: self.place((level, site)).clone(), message });
     }
 
-    /// Tells of one execution and its crash; gives the site at which it crashed.
-    pub(crate) fn execution(&mut self, level: usize, timeline: &Timeline, revealed: &Revealed) -> u32 {
+    /// Where a site of an execution is.
+    pub(crate) fn place(&self, (level, site): (usize, u32)) -> &'a Source {
+        self.sites.of(level).get(site)
+    }
+
+    /// Tells of one execution and its crash; gives where it crashed.
+    pub(crate) fn execution(
+        &mut self,
+        level: usize,
+        timeline: &Timeline,
+        revealed: &Revealed,
+    ) -> (usize, u32) {
         let mut lost: Vec<CachedStore> = Vec::new();
         let mut survived: Vec<CachedStore> = Vec::new();
         let mut kept = Vec::new();
@@ -49,18 +59,18 @@ impl<'a> Told<'a> {
         kept.sort_unstable();
         self.lost += lost.len();
         if self.first_lost.is_none() {
-            self.first_lost = lost.first().map(|store| store.event.site.0);
+            self.first_lost = lost.first().map(|store| (level, store.event.site.0));
         }
-        lost.iter().for_each(|store| self.add(Role::Lost, store.event.site.0, store_text(store)));
+        lost.iter().for_each(|store| self.add(Role::Lost, level, store.event.site.0, store_text(store)));
         if let Some(store) = survived.last() {
-            self.add(Role::Survived, store.event.site.0, store_text(store));
+            self.add(Role::Survived, level, store.event.site.0, store_text(store));
         }
         let (site, at_end) = timeline.next_site();
         let again = if level == 0 { "" } else { "again, in recovery, " };
         let where_ = if at_end { "at the end of the run" } else { "just before this" };
-        self.add(Role::Crash, site, format!("the power fails {again}{where_}"));
+        self.add(Role::Crash, level, site, format!("the power fails {again}{where_}"));
         self.crashes.push(TokenCrash { at: timeline.at, kept });
-        site
+        (level, site)
     }
 
     /// Tells what the last recovery read that it might have read differently, and what it read last.
@@ -72,6 +82,7 @@ impl<'a> Told<'a> {
                 let bytes = if width == 1 { "byte" } else { "bytes" };
                 self.add(
                     Role::Read,
+                    1,
                     site,
                     format!("recovery reads {width} {bytes} at {address:#x}: {value:#x}"),
                 );

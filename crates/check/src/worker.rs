@@ -6,11 +6,12 @@ use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, exit, mode};
 use num_bigint::BigUint;
 use px86::storage::CachedStore;
 use px86::{Kind, Line};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::crash::{Content, CrashState, Later, Revealed, value};
+use crate::crash::{Chosen, Content, CrashState, Later, Revealed, value};
 use crate::explore::Check;
 use crate::failure::{Failure, Finding};
+use crate::random::Draws;
 use crate::schedule::Schedule;
 use crate::session::{Ending, Error, Session};
 use crate::timeline::Timeline;
@@ -20,23 +21,45 @@ use crate::tree::{NodeId, Outcome, ROOT, Seen};
 /// Places to crash that a worker takes at once.
 const BLOCK: usize = 64;
 
+/// Which crashes to try.
+pub(crate) enum Plan {
+    /// All that can be told apart.
+    Everything,
+    /// Some, by chance.
+    Random(Draws),
+}
+
 pub(crate) struct Worker<'a> {
-    check: &'a Check<'a>,
-    session: Session,
+    pub(crate) check: &'a Check<'a>,
+    pub(crate) session: Session,
     records: &'a [Record],
-    schedule: Schedule,
+    pub(crate) schedule: Schedule,
     /// Files on the PM path that the recorded run created; a bit each.
     files_created: u64,
     /// Recoveries run for the crash of the recorded run that is being explored.
-    recoveries: u64,
+    pub(crate) recoveries: u64,
+    /// Set while the worker only looks whether everything is known already, and runs nothing: the recoveries it
+    /// crashed on the way, as in [`crate::explore::Common::recoveries_crashed`].
+    looking: Option<FxHashSet<Vec<u8>>>,
+}
+
+/// The one way recovery goes if lines hold what was chosen.
+pub(crate) struct Followed {
+    pub(crate) outcome: usize,
+    pub(crate) revealed: Revealed,
+    pub(crate) reads: Reads,
+    /// Was it known before?
+    pub(crate) known: bool,
 }
 
 /// Why a walk ended early.
-enum Stop {
+pub(crate) enum Stop {
     /// A limit was hit; the reason is noted.
     Limit,
     /// This crash has too many behaviours; the reason is noted, others go on.
     Crash,
+    /// Something is not known, and the worker only looks.
+    NotKnown,
     /// The machine is at its limits.
     Error(Error),
 }
@@ -55,31 +78,62 @@ impl<'a> Worker<'a> {
         schedule: Schedule,
     ) -> Worker<'a> {
         let files_created = session.files_created();
-        Worker { check, session, records, schedule, files_created, recoveries: 0 }
+        Worker { check, session, records, schedule, files_created, recoveries: 0, looking: None }
     }
 
     /// Crashes the run at this worker's share of the places. Gives the session back.
     ///
     /// Shares are blocks: crashes close to each other make recovery do the same, and one worker should find
     /// that out.
-    pub(crate) fn run(mut self, number: usize, of: usize) -> Result<Session, Error> {
+    pub(crate) fn run(mut self, number: usize, of: usize, plan: &Plan) -> Result<Session, Error> {
+        let result = self.at_every_place(|worker, timeline, place| {
+            if place / BLOCK % of != number {
+                return Ok(());
+            }
+            worker.recoveries = 0;
+            match plan {
+                Plan::Everything => worker.crash(&CrashState { first: timeline, later: Vec::new() }),
+                Plan::Random(draws) => worker.random_crashes(timeline, draws, place),
+            }
+        });
+        match result {
+            Ok(()) | Err(Stop::Limit | Stop::Crash | Stop::NotKnown) => Ok(self.session),
+            Err(Stop::Error(error)) => Err(error),
+        }
+    }
+
+    /// Is everything that recovery may do after any crash known already? Runs nothing.
+    pub(crate) fn knows_everything(mut self) -> Result<(bool, Session), Error> {
+        self.looking = Some(FxHashSet::default());
+        self.session.rewind();
+        let result = self.at_every_place(|worker, timeline, _| {
+            worker.crash(&CrashState { first: timeline, later: Vec::new() })
+        });
+        self.session.rewind();
+        match result {
+            Ok(()) => Ok((true, self.session)),
+            Err(Stop::Error(error)) => Err(error),
+            Err(Stop::Limit | Stop::Crash | Stop::NotKnown) => Ok((false, self.session)),
+        }
+    }
+
+    /// Goes through the run, and calls `crash` at every place to crash it, with the image as it then is.
+    pub(crate) fn at_every_place(
+        &mut self,
+        mut crash: impl FnMut(&mut Self, &Timeline, usize) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
         let mut timeline = Timeline::first(self.check.options.platform, self.files_created);
         let mut place = 0;
         loop {
             if timeline.is_crash_point(self.records) {
-                if place / BLOCK % of == number {
-                    let state = CrashState { first: &timeline, later: Vec::new() };
-                    self.recoveries = 0;
-                    match self.crash(&state) {
-                        Ok(()) | Err(Stop::Crash) => {}
-                        Err(Stop::Limit) => return Ok(self.session),
-                        Err(Stop::Error(error)) => return Err(error),
-                    }
+                match crash(self, &timeline, place) {
+                    Ok(()) | Err(Stop::Crash) => {}
+                    Err(stop) => return Err(stop),
                 }
                 place += 1;
                 timeline.crashed();
             }
-            let Some(next) = self.records.get(timeline.at) else { return Ok(self.session) };
+            let Some(next) = self.records.get(timeline.at) else { return Ok(()) };
             for store in timeline.advance(next) {
                 self.session.set_image(store.event.address, store.event.width, store.event.value);
             }
@@ -88,8 +142,10 @@ impl<'a> Worker<'a> {
 
     /// The power fails: follows recovery into everything it may do.
     fn crash(&mut self, state: &CrashState) -> Result<(), Stop> {
-        let eager = state.timelines().map(Timeline::eager_states).product::<BigUint>();
-        {
+        if self.looking.is_some() {
+            self.within_time()?;
+        } else {
+            let eager = state.timelines().map(Timeline::eager_states).product::<BigUint>();
             let mut common = self.check.common();
             if common.stopped {
                 return Err(Stop::Limit);
@@ -116,15 +172,18 @@ impl<'a> Worker<'a> {
             match self.follow_certain(state, &mut at, reads) {
                 Seen::Unknown => {
                     known = false;
-                    self.recover(state, revealed)?;
+                    let patches = self.most_kept(state, revealed);
+                    self.recover(state, &patches)?;
                     if matches!(self.check.common().tree.look(at), Seen::Unknown) {
                         // It went another way although it read the same; that is noted.
                         break;
                     }
                 }
                 Seen::Leaf(outcome) => {
-                    self.check.common().statistics.recoveries_saved += u64::from(known);
-                    self.leaf(state, outcome, revealed, reads);
+                    if self.looking.is_none() {
+                        self.check.common().statistics.recoveries_saved += u64::from(known);
+                        self.leaf(state, outcome, revealed, reads);
+                    }
                     self.crash_recovery(state, outcome, revealed)?;
                     break;
                 }
@@ -178,6 +237,43 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Follows recovery down the one way it goes if the open lines hold what was chosen. None if it went
+    /// another way although it read the same, which is noted.
+    pub(crate) fn follow_chosen(
+        &mut self,
+        state: &CrashState,
+        chosen: &Chosen,
+    ) -> Result<Option<Followed>, Stop> {
+        let mut at = ROOT;
+        let (mut revealed, mut reads, mut known) = (Revealed::default(), Reads::new(), true);
+        loop {
+            match self.follow_certain(state, &mut at, &mut reads) {
+                Seen::Unknown => {
+                    known = false;
+                    let patch = |(&line, &bytes): (&Line, _)| Patch { address: line.start(), bytes };
+                    let patches: Vec<Patch> = chosen.iter().map(patch).collect();
+                    self.recover(state, &patches)?;
+                    if matches!(self.check.common().tree.look(at), Seen::Unknown) {
+                        return Ok(None);
+                    }
+                }
+                Seen::Leaf(outcome) => return Ok(Some(Followed { outcome, revealed, reads, known })),
+                Seen::Read { address, width, site } => {
+                    let line = Line::containing(address);
+                    let seen = value(&chosen[&line], address, width);
+                    let all = self.contents(state, line, &revealed);
+                    let agree = |content: &&Content| value(&content.bytes, address, width) == seen;
+                    let left: Vec<Content> = all.iter().filter(agree).cloned().collect();
+                    if left.len() < all.len() {
+                        revealed.insert(line, left);
+                    }
+                    reads.push((site, address, width, seen));
+                    at = self.check.common().tree.follow(at, seen);
+                }
+            }
+        }
+    }
+
     /// What a line may hold, given what recovery's reads revealed.
     fn contents(&self, state: &CrashState, line: Line, revealed: &Revealed) -> Vec<Content> {
         match revealed.get(&line) {
@@ -207,7 +303,11 @@ impl<'a> Worker<'a> {
             key.extend(contents.len().to_le_bytes());
             contents.iter().for_each(|content| key.extend(content.bytes));
         }
-        if !self.check.common().recoveries_crashed.insert(key) {
+        let new = match &mut self.looking {
+            Some(crashed) => crashed.insert(key),
+            None => self.check.common().recoveries_crashed.insert(key),
+        };
+        if !new {
             return Ok(());
         }
         let mut timeline = Timeline::after(self.check.options.platform, state.last());
@@ -220,10 +320,18 @@ impl<'a> Worker<'a> {
                 timeline.crashed();
             }
             let Some(next) = records.get(timeline.at) else { return Ok(()) };
-            for store in timeline.advance(next) {
-                persisted.entry(Line::containing(store.event.address)).or_default().push(store);
-            }
+            timeline.advance_into(next, &mut persisted);
         }
+    }
+
+    /// Is there still time? If not, everybody stops.
+    fn within_time(&self) -> Result<(), Stop> {
+        if self.check.options.max_time.is_none_or(|most| self.check.started.elapsed() < most) {
+            return Ok(());
+        }
+        self.check.note("stopped after the time allowed (--time)".into());
+        self.check.common().stopped = true;
+        Err(Stop::Limit)
     }
 
     /// Is there still room for another recovery? If not, everybody stops.
@@ -238,30 +346,32 @@ impl<'a> Worker<'a> {
             return Err(Stop::Crash);
         }
         let recoveries = self.check.common().statistics.recoveries;
-        let reason = if options.max_recoveries.is_some_and(|most| recoveries >= most) {
-            format!("stopped after {recoveries} recoveries (--max-recoveries)")
-        } else if options.max_time.is_some_and(|most| self.check.started.elapsed() >= most) {
-            "stopped after the time allowed (--time)".into()
-        } else {
-            return Ok(());
-        };
-        self.check.note(reason);
-        self.check.common().stopped = true;
-        Err(Stop::Limit)
+        if options.max_recoveries.is_some_and(|most| recoveries >= most) {
+            self.check.note(format!("stopped after {recoveries} recoveries (--max-recoveries)"));
+            self.check.common().stopped = true;
+            return Err(Stop::Limit);
+        }
+        self.within_time()
     }
 
-    /// Runs recovery with contents that agree with what it is to read; adds what it did to the tree.
-    fn recover(&mut self, state: &CrashState, revealed: &Revealed) -> Result<(), Stop> {
-        self.within_limits()?;
-        self.recoveries += 1;
-        let patches: Vec<Patch> = state
-            .open_lines()
-            .into_iter()
+    /// Contents of all open lines that agree with what recovery read, with as many stores kept as possible.
+    fn most_kept(&self, state: &CrashState, revealed: &Revealed) -> Vec<Patch> {
+        let lines = state.open_lines().into_iter();
+        lines
             .map(|line| {
                 let contents = self.contents(state, line, revealed);
                 Patch { address: line.start(), bytes: Content::most_kept(&contents).bytes }
             })
-            .collect();
+            .collect()
+    }
+
+    /// Runs recovery on the image with these lines changed; adds what it did to the tree.
+    fn recover(&mut self, state: &CrashState, patches: &[Patch]) -> Result<(), Stop> {
+        if self.looking.is_some() {
+            return Err(Stop::NotKnown);
+        }
+        self.within_limits()?;
+        self.recoveries += 1;
         let (options, schedule) = (self.check.options, self.schedule);
         // What other recoveries created is on disk but does not exist.
         let files_absent = state.last().files_absent | self.session.files_created() & !self.files_created;
@@ -274,11 +384,11 @@ impl<'a> Worker<'a> {
         control.heap_ends = state.last().heap_ends;
         control.max_records = (self.records.len() as u64 * 20 + 1_000_000).min(options.max_records);
         control.max_cpu_seconds = options.max_cpu_seconds;
-        let ending = self.session.run(&patches)?;
+        let ending = self.session.run(patches)?;
         let threads = self.session.control().threads;
         let output = if ending == Ending::Exit(0) { String::new() } else { self.session.output_tail() };
         let records = self.session.records().to_vec();
-        self.check.note_unknown(&records);
+        self.check.note_unknown(&records, 1);
         let stores = |record: &Record| record.event_kind().is_some_and(Kind::stores);
         let writes = (options.crashes > 1 && records.iter().any(stores)).then(|| Arc::new(records.clone()));
         let added = {
@@ -290,7 +400,7 @@ impl<'a> Worker<'a> {
         if let Err(diverged) = added {
             let place = |read: Option<(u64, u32)>| match read {
                 Some((address, site)) => {
-                    let place = self.check.sites.get(site);
+                    let place = self.check.sites.of_recovery().get(site);
                     format!("read {address:#x} at {}:{}", place.file, place.line)
                 }
                 None => "ended".into(),
@@ -305,7 +415,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Recovery ended; if it failed, that is a finding.
-    fn leaf(&self, state: &CrashState, outcome: usize, revealed: &Revealed, reads: &Reads) {
+    pub(crate) fn leaf(&self, state: &CrashState, outcome: usize, revealed: &Revealed, reads: &Reads) {
         let mut common = self.check.common();
         let Outcome { ending, output, .. } = &common.tree.outcomes[outcome];
         let output = output.clone();
@@ -316,7 +426,7 @@ impl<'a> Worker<'a> {
         }
         let Some(failure) = Failure::of(*ending) else { return };
         let mut told = Told::new(&self.check.sites);
-        let mut crash_site = 0;
+        let mut crash_site = (0, 0);
         for (level, timeline) in state.timelines().enumerate() {
             // What the recovery after it read says most about what an execution lost.
             let revealed = state.later.get(level).map_or(revealed, |later| later.revealed);
@@ -339,7 +449,7 @@ impl<'a> Worker<'a> {
         told.reads(revealed, reads);
         let finding = Finding {
             failure,
-            place: self.check.sites.get(first).clone(),
+            place: told.place(first).clone(),
             lost: told.lost,
             crashes: state.crashes(),
             related: told.places,

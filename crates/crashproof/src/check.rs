@@ -2,14 +2,17 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crashproof_check::{Error, MAX_CRASHES, Options, Report, Strategy};
-use crashproof_report::{check_json, check_text};
+use crashproof_check::{Error, MAX_CRASHES, Model, Options, Random, Recover, Strategy};
+use crashproof_findings::{Report, Sources, Verdict};
+use crashproof_report::{json, text};
 use px86::Platform;
 
+use crate::build::Programs;
 use crate::exit::Exit;
 
 #[derive(Args)]
@@ -21,6 +24,11 @@ pub(crate) struct Arguments {
     /// Its arguments.
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
+
+    /// Run this command after a crash instead of the same one again, such as '--recover "./repair --all pool"'. Its
+    /// program must be built with crashproof, too; it may be PROGRAM with other arguments.
+    #[arg(long, value_name = "CMD")]
+    recover: Option<Words>,
 
     /// How many crashes in a row: from 2 on, recovery itself is crashed too.
     #[arg(long, value_name = "N", default_value_t = 1,
@@ -34,6 +42,15 @@ pub(crate) struct Arguments {
     /// Try at most so many recoveries from one crash; 0 for all there are.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_per_crash: u64,
+
+    /// Instead of everything, try so many crashes at random: for programs too large to exhaust. Without findings the
+    /// verdict is then unknown, unless they happened to show all that recovery can do.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    random: Option<u64>,
+
+    /// What random crashes follow from: the same seed gives the same crashes.
+    #[arg(long, value_name = "S", default_value_t = 0, requires = "random")]
+    seed: u64,
 
     /// Stop after so many recoveries.
     #[arg(long, value_name = "N")]
@@ -61,6 +78,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pm_heap: bool,
 
+    /// Hold the strands or epochs that the program marks (crashproof_strand_begin and its kin in crashproof.h)
+    /// against their persistency model.
+    #[arg(long, value_enum, value_name = "MODEL")]
+    model: Option<PersistencyModel>,
+
     /// Assume that caches survive a power failure (eADR).
     #[arg(long)]
     eadr: bool,
@@ -74,6 +96,22 @@ pub(crate) struct Arguments {
     format: Format,
 }
 
+/// A command in words, split as a shell does; at least one.
+#[derive(Clone)]
+struct Words(Vec<String>);
+
+impl FromStr for Words {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Words, String> {
+        match shell_words::split(text) {
+            Ok(words) if words.is_empty() => Err("no command".into()),
+            Ok(words) => Ok(Words(words)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ScheduleStrategy {
     /// Random and PCT in turn.
@@ -85,6 +123,14 @@ enum ScheduleStrategy {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PersistencyModel {
+    /// A barrier belongs between two epochs.
+    Epoch,
+    /// Strands are concurrent until they are joined, and must not depend on each other.
+    Strand,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people.
     Text,
@@ -93,23 +139,33 @@ enum Format {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
-    let built = match crate::build::if_source(&arguments.program) {
-        Ok(built) => built,
+    let words = arguments.recover.as_ref().map_or(&[][..], |command| &command.0);
+    let programs = match Programs::new(&arguments.program, words.first().map(Path::new)) {
+        Ok(programs) => programs,
         Err(message) => {
             anstream::eprintln!("crashproof: {message}");
             return Ok(Exit::Usage);
         }
     };
-    let program = built.as_ref().map_or(&arguments.program, |built| &built.program);
-    let mut options = Options::new(program.clone(), arguments.arguments.clone());
-    options.built_from = built.as_ref().map(|_| arguments.program.clone());
+    let mut options = Options::new(programs.program.path.clone(), arguments.arguments.clone());
+    options.built_from.clone_from(&programs.program.source);
+    options.recover = programs.recovery().map(|program| Recover {
+        program: program.to_owned(),
+        arguments: words[1..].iter().map(OsString::from).collect(),
+        built_from: programs.recovery_source().map(Path::to_owned),
+    });
     options.pm_path.clone_from(&arguments.pm_path);
     options.pm_heap = arguments.pm_heap;
+    options.model = arguments.model.map(|model| match model {
+        PersistencyModel::Epoch => Model::Epoch,
+        PersistencyModel::Strand => Model::Strand,
+    });
     options.crashes = usize::from(arguments.crashes);
     if let Some(jobs) = arguments.jobs {
         options.jobs = usize::from(jobs);
     }
     options.max_per_crash = Some(arguments.max_per_crash).filter(|most| *most > 0);
+    options.random = arguments.random.map(|crashes| Random { crashes, seed: arguments.seed });
     options.max_recoveries = arguments.max_recoveries;
     options.max_time = arguments.time.map(Duration::from_secs);
     options.schedules = arguments.schedules;
@@ -127,21 +183,26 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
             return Ok(if incomplete { Exit::Incomplete } else { Exit::Usage });
         }
     };
+    let mut report = report.common(&arguments.program.to_string_lossy());
+    let built = programs.program.path.metadata().and_then(|about| about.modified()).ok();
+    let sources = Sources::built_at(built);
+    report.finish(&sources);
+    if arguments.deny.is_some() {
+        report.deny_warnings();
+    }
     let mut out = anstream::stdout().lock();
     match arguments.format {
-        Format::Text => write!(out, "{}", check_text::report(&report))?,
-        Format::Json => writeln!(out, "{}", check_json::object(&report))?,
+        Format::Text => write!(out, "{}", text::report(&report, &sources))?,
+        Format::Json => json::write(&mut out, &report)?,
     }
     out.flush()?;
-    Ok(exit(&report, arguments.deny.is_some()))
+    Ok(exit(&report))
 }
 
-fn exit(report: &Report, deny_warnings: bool) -> Exit {
-    if !report.findings.is_empty() || deny_warnings && !report.waste.is_empty() {
-        Exit::Findings
-    } else if !report.unknown.is_empty() {
-        Exit::Incomplete
-    } else {
-        Exit::Clean
+fn exit(report: &Report) -> Exit {
+    match report.verdict() {
+        Verdict::Clean => Exit::Clean,
+        Verdict::Findings => Exit::Findings,
+        Verdict::Unknown => Exit::Incomplete,
     }
 }

@@ -1,11 +1,11 @@
-//! Carries out what [`crashproof_llvm::asm`] read: inline assembly becomes runtime calls, or is surrounded by them.
+//! Carries out what `crashproof_asm` read: inline assembly becomes runtime calls, or is surrounded by them.
 
 use crashproof_abi::asm::LOCKED;
 use crashproof_abi::kind;
+use crashproof_asm::{self as asm, Access, Address, Effect, Flush, Operand, Summary};
 
 use crate::instrument::Instrumenter;
 use crate::sites::What;
-use crashproof_llvm::asm::{self, Access, Address, Effect, Flush, Operand, Summary};
 use crashproof_llvm::{Opcode, Value};
 
 impl Instrumenter<'_> {

@@ -2,6 +2,7 @@
 //! values passed as integers.
 
 use crashproof_abi::{FLAG_ATOMIC, FLAG_VOLATILE, PM_SHIFT, PM_WINDOW, VERSION, kind};
+use crashproof_asm as asm;
 use rustc_hash::FxHashMap;
 
 use crate::groups::Unit;
@@ -9,7 +10,6 @@ use crate::provenance;
 use crate::runtime::Runtime;
 use crate::sites::{Sites, What};
 use crate::warn::{self, Warnings};
-use crashproof_llvm::asm;
 use crashproof_llvm::{Builder, CallClass, Linkage, Module, Opcode, Ordering, RmwOp, Type, TypeKind, Value};
 
 const INSTRUMENTED: &str = "crashproof.instrumented";

@@ -16,7 +16,7 @@
 #![allow(unsafe_code, reason = "the only door to LLVM; see the module documentation")]
 #![allow(missing_docs, reason = "most names are LLVM's own; what they do is in its documentation")]
 
-pub mod asm;
+pub use crashproof_asm as asm;
 
 mod builder;
 mod debug;

@@ -118,6 +118,8 @@ pub mod mode {
     pub const RECORD: u32 = 1;
     /// Recover: also record what is read from before the crash, when it is first touched.
     pub const RECOVER: u32 = 2;
+    /// Record every PM event, and within strands and epochs also what is read, and where threads synchronise.
+    pub const RECORD_REGIONS: u32 = 3;
 }
 
 /// Kinds of trace records beyond those of [`px86::Kind`], in the same byte.
@@ -141,6 +143,19 @@ pub mod record {
     pub const FILE: u8 = 71;
     /// The end of a size class of the heap moved: `address` is the class, `value` the end. Durable at once.
     pub const HEAP: u8 = 72;
+    /// A strand begins, one ends, and all before are ordered before all later ones.
+    pub const STRAND_BEGIN: u8 = 73;
+    /// See [`STRAND_BEGIN`].
+    pub const STRAND_END: u8 = 74;
+    /// See [`STRAND_BEGIN`].
+    pub const STRAND_JOIN: u8 = 75;
+    /// An epoch begins.
+    pub const EPOCH_BEGIN: u8 = 76;
+    /// It ends.
+    pub const EPOCH_END: u8 = 77;
+    /// A thread took or left a lock, or the like; `address` is the object. Only in
+    /// [`RECORD_REGIONS`](super::mode::RECORD_REGIONS).
+    pub const SYNC: u8 = 78;
 }
 
 /// Numbers for places without a site: where the program calls a function that the runtime stands in for.

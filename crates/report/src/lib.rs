@@ -2,12 +2,12 @@
 //!
 //! Text is made with colours in it; whoever prints it removes them where there is no terminal.
 
-pub mod check_json;
-pub mod check_text;
 mod diagnostic;
 mod grid;
+pub mod json;
 pub mod litmus_json;
 pub mod litmus_text;
 mod style;
+pub mod text;
 
 pub use diagnostic::litmus_error;

@@ -16,6 +16,7 @@
 //! | `parallel` | locked instructions when nobody schedules |
 //! | `threads` | one thread at a time, by a seed; pthreads, store buffers |
 //! | `pmem`, `pmem2` | libpmem and libpmem2 |
+//! | `regions` | strands and epochs that the program marks |
 //! | `process` | `fork`, `exec`, and how a process ends |
 //! | `real` | the C library's functions, and how others stand before them |
 //! | `raw` | memory operations that are surely nobody else's |
@@ -49,6 +50,7 @@ mod pmem2;
 mod process;
 mod raw;
 mod real;
+mod regions;
 mod server;
 mod session;
 mod sites;

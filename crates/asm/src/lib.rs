@@ -26,8 +26,11 @@ use crashproof_abi::asm::{LOCKED, NONTEMPORAL, READ, WRITE};
 /// Which flush.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flush {
+    /// `clflush`.
     Clflush,
+    /// `clflushopt`.
     Clflushopt,
+    /// `clwb`.
     Clwb,
 }
 
@@ -35,23 +38,42 @@ pub enum Flush {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Address {
     /// A memory operand, and a distance from it.
-    Memory { operand: usize, displacement: i64 },
+    Memory {
+        /// Which operand.
+        operand: usize,
+        /// How far from it.
+        displacement: i64,
+    },
     /// Register operands and a constant.
-    Computed { base: Option<usize>, index: Option<usize>, scale: u8, displacement: i64 },
+    Computed {
+        /// The operand it starts from.
+        base: Option<usize>,
+        /// The operand that is scaled.
+        index: Option<usize>,
+        /// By this.
+        scale: u8,
+        /// The constant part.
+        displacement: i64,
+    },
 }
 
 /// Something done that is no access.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
+    /// A flush of the line of an address.
     Flush(Flush, Address),
+    /// `sfence`.
     Sfence,
+    /// `mfence`, or a locked instruction on the stack.
     Mfence,
+    /// `pause`.
     Pause,
 }
 
 /// An access to memory that may be PM.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Access {
+    /// Where.
     pub address: Address,
     /// `None`: as many as the memory operand has.
     pub bytes: Option<u32>,
@@ -64,6 +86,7 @@ pub struct Access {
 pub struct Summary {
     /// Before the first access.
     pub before: Vec<Effect>,
+    /// In order.
     pub accesses: Vec<Access>,
     /// After the last access.
     pub after: Vec<Effect>,
@@ -76,6 +99,7 @@ pub struct Summary {
 pub struct Operand {
     /// The operand is memory; the call passes its address.
     pub memory: bool,
+    /// The statement writes it.
     pub output: bool,
     /// Shares its place with an output.
     tied: Option<usize>,

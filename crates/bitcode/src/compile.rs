@@ -1,0 +1,87 @@
+//! Runs clang.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crashproof_cc::toolchain;
+
+use crate::{Error, ir, llvm};
+
+/// How C is compiled.
+#[derive(Clone, Debug)]
+pub struct Compiler {
+    clang: PathBuf,
+    include: Option<PathBuf>,
+    /// What the user adds: `-I`, `-D`, `-std=`.
+    arguments: Vec<OsString>,
+}
+
+/// Whether a file is handed over as bitcode or IR text rather than as source.
+#[must_use]
+pub fn is_bitcode(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "bc" || extension == "ll")
+}
+
+impl Compiler {
+    /// Finds clang 22 and `crashproof.h`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no clang.
+    pub fn find(arguments: Vec<OsString>) -> Result<Self, Error> {
+        Ok(Compiler { clang: toolchain::find_clang()?, include: toolchain::find_include()?, arguments })
+    }
+
+    /// Compiles and links files (C, C++, bitcode, IR text) and texts (C, with the name they go by) into one
+    /// module.
+    ///
+    /// # Errors
+    ///
+    /// If a file does not compile, is no bitcode, or does not fit the others.
+    pub fn module(&self, files: &[PathBuf], texts: &[(&str, &str)]) -> Result<ir::Module, Error> {
+        let io = |path: &Path, cause| Error::Io { path: path.to_owned(), cause };
+        let directory = tempfile::tempdir().map_err(|cause| io(Path::new("temporary directory"), cause))?;
+        let mut inputs = Vec::new();
+        for (index, file) in files.iter().enumerate() {
+            let bytes = if is_bitcode(file) {
+                fs::read(file).map_err(|cause| io(file, cause))?
+            } else {
+                self.compile(file, &directory.path().join(format!("{index}.bc")), true)?
+            };
+            inputs.push((file.clone(), bytes));
+        }
+        for (name, text) in texts {
+            let source = directory.path().join(name);
+            fs::write(&source, text).map_err(|cause| io(&source, cause))?;
+            let bytes = self.compile(&source, &source.with_extension("bc"), false)?;
+            inputs.push((PathBuf::from(name), bytes));
+        }
+        llvm::read(&inputs)
+    }
+
+    fn compile(&self, source: &Path, output: &Path, users: bool) -> Result<Vec<u8>, Error> {
+        let mut command = Command::new(&self.clang);
+        // -O1 for the sake of what the front end writes (no `optnone`, no allocas for every temporary); the
+        // optimiser itself must not touch memory accesses. Assertions stay in whatever the user says.
+        command.args(["-c", "-emit-llvm", "-O1", "-g", "-Xclang", "-disable-llvm-passes"]);
+        command.args(["-fno-vectorize", "-fno-slp-vectorize", "-fno-stack-protector", "-U_FORTIFY_SOURCE"]);
+        command.args(["-mclwb", "-mclflushopt", "-D__CRASHPROOF_PROVE__=1"]);
+        if let Some(include) = &self.include {
+            command.arg("-I").arg(include);
+        }
+        if users {
+            command.args(&self.arguments);
+        }
+        command.arg("-o").arg(output).arg(source);
+        let answer = command
+            .output()
+            .map_err(|cause| crashproof_cc::Error::Run { program: self.clang.clone(), cause })?;
+        if !answer.status.success() {
+            let messages = String::from_utf8_lossy(&answer.stderr).trim_end().to_owned();
+            return Err(Error::Compile { source_file: source.to_owned(), messages });
+        }
+        fs::read(output).map_err(|cause| Error::Io { path: output.to_owned(), cause })
+    }
+}
