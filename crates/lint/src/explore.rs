@@ -22,7 +22,7 @@ use crate::api::{Apis, Effect, Returns, What};
 use crate::dsa::Analysis;
 use crate::event::{EMPTY, Event, Kind, Names, Site, Traces};
 use crate::expression::{Address, Expression, Expressions, Form, NOTHING, Origin};
-use crate::ir::{Callee, Compare, Function, FunctionId, Op, Operand, PlaceId, Program};
+use crate::ir::{Arithmetic, Callee, Compare, Function, FunctionId, Op, Operand, PlaceId, Program};
 use crate::loops::Shape;
 use crate::machine::{Exit, Machine, Persistence, Surroundings};
 use crate::rules::{Model, Verdicts};
@@ -613,11 +613,11 @@ impl<'e, 'a> Walk<'e, 'a> {
     fn flush_loop(&mut self, state: &mut State, flushes: crate::loops::FlushLoop) {
         let start = self.value(state, flushes.start);
         let first = self.value(state, flushes.first);
-        let start = self.all.expressions.arithmetic(crate::ir::Arithmetic::Add, start, first);
+        let start = self.all.expressions.arithmetic(Arithmetic::Add, start, first);
         if start == NOTHING || self.persistence(start) == Persistence::No {
             return;
         }
-        let length = match flushes.end.map(|end| self.value(state, end)) {
+        let length = match flushes.end.map(|end| self.ahead(state, end)) {
             Some(end) if end != NOTHING => {
                 let from = if flushes.counts_bytes { first } else { start };
                 let length = self.all.expressions.difference(end, from);
@@ -628,6 +628,34 @@ impl<'e, 'a> Walk<'e, 'a> {
         let span = self.span(start, length);
         let place = self.function.instructions[flushes.flush as usize].place;
         self.emit(state, Kind::Flush { span, class: flushes.class }, place);
+    }
+
+    /// The value of an operand that may be computed only later, from values that are there now.
+    fn ahead(&mut self, state: &State, operand: Operand) -> Expression {
+        let value = self.value(state, operand);
+        let Operand::Instruction(number) = operand else { return value };
+        if value != NOTHING {
+            return value;
+        }
+        match &self.function.instructions[number as usize].op {
+            Op::Copy { value } => self.ahead(state, *value),
+            Op::Arithmetic { what, left, right } => {
+                let (left, right) = (self.ahead(state, *left), self.ahead(state, *right));
+                self.all.expressions.arithmetic(*what, left, right)
+            }
+            Op::Offset { base, offset, index } => {
+                let mut address = self.ahead(state, *base);
+                for (operand, scale) in index {
+                    let value = self.ahead(state, *operand);
+                    if address == NOTHING || value == NOTHING {
+                        return NOTHING;
+                    }
+                    address = self.all.expressions.element(address, value, *scale);
+                }
+                self.all.expressions.plus(address, *offset)
+            }
+            _ => NOTHING,
+        }
     }
 
     fn plain(&mut self, state: &mut State, number: u32, op: &Op, place: PlaceId) {
@@ -696,6 +724,13 @@ impl<'e, 'a> Walk<'e, 'a> {
                     Some(true) => yes,
                     Some(false) => no,
                     None if yes == no => yes,
+                    // `a && b` and `a || b`, as the optimiser writes them.
+                    None if self.is_condition(yes) && self.all.expressions.as_int(no) == Some(0) => {
+                        self.all.expressions.arithmetic(Arithmetic::And, condition, yes)
+                    }
+                    None if self.is_condition(no) && self.all.expressions.as_int(yes).is_some_and(|n| n & 1 == 1) => {
+                        self.all.expressions.arithmetic(Arithmetic::Or, condition, no)
+                    }
                     None => self.opaque(state, number),
                 }
             }
@@ -834,6 +869,22 @@ impl<'e, 'a> Walk<'e, 'a> {
         if let Some(known) = state.facts.get(&fact) {
             return Some(*known == holds);
         }
+        if self.is_condition(fact) {
+            let parts = match self.all.expressions.form(fact) {
+                Form::Operation(Arithmetic::And, left, right) => Some((left, right, false)),
+                Form::Operation(Arithmetic::Or, left, right) => Some((left, right, true)),
+                _ => None,
+            };
+            if let Some((left, right, decides)) = parts {
+                let (left, right) = (self.truth(state, left), self.truth(state, right));
+                if left == Some(decides) || right == Some(decides) {
+                    return Some(decides == holds);
+                }
+                if left == Some(!decides) && right == Some(!decides) {
+                    return Some(decides != holds);
+                }
+            }
+        }
         // Equal to one constant is not equal to another.
         if let Form::Comparison(Compare::Eq, left, right) = self.all.expressions.form(fact)
             && self.all.expressions.as_int(right).is_some()
@@ -850,9 +901,30 @@ impl<'e, 'a> Walk<'e, 'a> {
         None
     }
 
+    fn is_condition(&self, expression: Expression) -> bool {
+        match self.all.expressions.form(expression) {
+            Form::Comparison(..) => true,
+            Form::Operation(Arithmetic::And | Arithmetic::Or, left, right) => {
+                self.is_condition(left) && self.is_condition(right)
+            }
+            _ => false,
+        }
+    }
+
     fn assume(&mut self, state: &mut State, condition: Expression, holds: bool) {
         if condition == NOTHING {
             return;
+        }
+        if self.is_condition(condition) {
+            match (self.all.expressions.form(condition), holds) {
+                (Form::Operation(Arithmetic::And, left, right), true)
+                | (Form::Operation(Arithmetic::Or, left, right), false) => {
+                    self.assume(state, left, holds);
+                    self.assume(state, right, holds);
+                    return;
+                }
+                _ => {}
+            }
         }
         let (fact, holds) = self.all.expressions.fact(condition, holds);
         if self.all.expressions.as_int(fact).is_none() {
@@ -1029,8 +1101,8 @@ impl<'e, 'a> Walk<'e, 'a> {
             return vec![state];
         }
         let mut after = Vec::new();
-        for (at, target) in targets.iter().enumerate() {
-            let mut before = if at + 1 == targets.len() { state.clone() } else { state.clone() };
+        for target in &targets {
+            let mut before = state.clone();
             let function = self.all.program.function(*target);
             if let Some(meaning) = self.all.apis.meaning(&function.name) {
                 let (effects, returns, framework) =
@@ -1157,7 +1229,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             };
             let address = match effect.offset.map(argument) {
                 Some(offset) => {
-                    self.all.expressions.arithmetic(crate::ir::Arithmetic::Add, address, offset)
+                    self.all.expressions.arithmetic(Arithmetic::Add, address, offset)
                 }
                 None => address,
             };

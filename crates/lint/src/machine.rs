@@ -25,7 +25,7 @@ use crate::event::{Event, Kind, Names, Site};
 use crate::expression::{Expression, Expressions, Form};
 use crate::ir::{FunctionId, Operand, PlaceId, Program};
 use crate::rules::{Beside, Model, Rule, Verdicts};
-use crate::span::{Length, Meets, Span};
+use crate::span::{Meets, Span};
 
 /// Where data is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -198,6 +198,10 @@ impl Surroundings<'_> {
             Form::Parameter(number) => self.constructed == Some(number),
             _ => false,
         }
+    }
+
+    fn is_parameter(&self, object: Expression) -> bool {
+        matches!(self.expressions.form(object), Form::Parameter(_))
     }
 
     /// Two objects that are written differently may be the same.
@@ -512,9 +516,12 @@ impl Machine {
 
     fn publish(&mut self, around: &mut Surroundings, site: Site, to: &Span, value: Expression, logged: Logged) {
         let Some(target) = self.target(around, value) else { return };
-        // A field that points into its own object publishes nothing, and neither does an object that is itself
-        // out of reach.
-        if target == to.at.object || self.is_unpublished(around, to.at.object) {
+        // Neither does an object publish anything that is itself out of reach.
+        if self.is_unpublished(around, to.at.object) {
+            return;
+        }
+        if target == to.at.object {
+            self.publish_inside(around, site, to, value, logged);
             return;
         }
         let mut reached = vec![target];
@@ -574,6 +581,28 @@ impl Machine {
         self.published.extend(reached);
     }
 
+    /// A pool that is one object to us holds many: a pointer into it makes what lies there reachable.
+    fn publish_inside(&mut self, around: &mut Surroundings, site: Site, to: &Span, value: Expression, logged: Logged) {
+        /// Larger nodes than this are rare, and what lies behind may be something else.
+        const NODE: i64 = 256;
+        let at = around.expressions.address(value);
+        let near = |offset: i64| (at.offset..at.offset + NODE).contains(&offset);
+        if at.element != to.at.element || near(to.at.offset) || self.in_transaction() && logged != Logged::No {
+            return;
+        }
+        let lost = self.writes.iter().find(|write| {
+            write.span.at.object == at.object
+                && write.span.at.element == at.element
+                && near(write.span.at.offset)
+                && matches!(write.status, Status::Dirty | Status::Pending(_, false) | Status::Queued(_))
+        });
+        let Some(lost) = lost.map(|write| write.site) else { return };
+        let name = around.name(lost);
+        let beside = vec![Beside { role: "lost", place: lost.place, message: format!("{name} is not durable") }];
+        let message = format!("{} makes an object reachable that is not durable: {name}", around.name(site));
+        around.bad(Rule::PublishBeforePersist, site, message, beside);
+    }
+
     fn flush(&mut self, around: &mut Surroundings, site: Site, span: Span, class: Option<Class>) {
         let alignment = around.alignment(span.at.object);
         self.judge_flush(around, site, &span, alignment);
@@ -619,7 +648,7 @@ impl Machine {
     fn judge_flush(&mut self, around: &mut Surroundings, site: Site, span: &Span, alignment: u64) {
         let place = site.place;
         let (mut exact, mut uncertain) = (Vec::new(), false);
-        let mut known = None;
+        let (mut known, mut touched) = (None, false);
         let mut protected = None;
         for write in &self.writes {
             let same = write.span.at.object == span.at.object;
@@ -644,8 +673,13 @@ impl Machine {
                         Some(false) => Some(false),
                     };
                 }
-                Status::Durable | Status::Pending(..) | Status::Queued(_) if near => known = Some(write.site),
-                _ => {}
+                Status::Durable | Status::Pending(..) | Status::Queued(_) if same => {
+                    touched = true;
+                    if span.contains(&write.span) != Meets::Never {
+                        known = Some(write.site);
+                    }
+                }
+                _ => touched |= same,
             }
         }
         if exact.is_empty() && !uncertain {
@@ -666,9 +700,10 @@ impl Machine {
                 let beside = vec![Beside { role: "stored", place: stored.place, message: "durable since".into() }];
                 let message = format!("{name} is written back although nothing changed since it became durable");
                 around.bad(Rule::RedundantFlush, site, message, beside);
-            } else if around.is_root
-                && !matches!(around.expressions.form(span.at.object), Form::Parameter(_) | Form::Opaque(..))
-                && !around.expressions.has_opaque(span.at.object)
+            } else if touched && (around.is_root || !around.is_parameter(span.at.object))
+                || around.is_root
+                    && !around.is_parameter(span.at.object)
+                    && !around.expressions.has_opaque(span.at.object)
             {
                 let name = around.name(site);
                 let message = format!("{name} is written back, but nothing was stored to it before");
@@ -819,6 +854,11 @@ impl Machine {
         // Data, then the number, pointer or flag that makes it valid.
         if !scalar(earlier) && scalar(later) || earlier.span.at.element.is_some() && later.span.at.element.is_none()
         {
+            return true;
+        }
+        // The pointer that makes something reachable comes last.
+        let led_to = around.expressions.address(later.value).object;
+        if self.writes.iter().any(|write| write.span.at.object == led_to) {
             return true;
         }
         // A flag that is set before and cleared after, or a state that goes on: one of both is stored to again.
@@ -1021,7 +1061,7 @@ impl Machine {
             let beside =
                 vec![Beside { role: "first", place: other.site.place, message: "stored to in another strand".into() }];
             let message = format!("{name} is {what} in a strand that nothing orders after the strand that stored it");
-            around.bad(Rule::DependentStrands, site, message, beside);
+            around.bad(Rule::ConcurrentStrands, site, message, beside);
         }
         self.accesses.push(Access { span, site, strand, write });
     }
@@ -1124,12 +1164,4 @@ fn overlap(start: i64, end: i64, others: &[(i64, i64)]) -> i64 {
 
 fn covered(start: i64, end: i64, others: Vec<(i64, i64)>) -> bool {
     overlap(start, end, &others) == end - start
-}
-
-/// The length of a range in an event, for summaries.
-pub(crate) fn length_expression(length: Length) -> Option<Expression> {
-    match length {
-        Length::Symbol(expression) => Some(expression),
-        _ => None,
-    }
 }

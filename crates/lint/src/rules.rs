@@ -1,7 +1,8 @@
 //! The rules, and the verdicts that paths pass on each place.
 
 use rustc_hash::FxHashMap;
-use serde::Serialize;
+use crashproof_findings::Rule as Registered;
+use crashproof_findings::rules::lint;
 
 use crate::event::Site;
 use crate::ir::PlaceId;
@@ -18,19 +19,9 @@ pub enum Model {
     Strand,
 }
 
-/// How bad breaking a rule is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// Data can be lost or inconsistent after a crash.
-    Error,
-    /// Time is wasted.
-    Warning,
-}
-
 /// A rule. Tables 4 and 5 of the DeepMC paper, and two more.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-#[allow(missing_docs, reason = "`about` says what each is")]
+#[allow(missing_docs, reason = "the registry says what each is")]
 pub enum Rule {
     UnflushedWrite,
     UnloggedWrite,
@@ -38,7 +29,7 @@ pub enum Rule {
     MissingBarrier,
     MissingBarrierNested,
     SplitUpdate,
-    DependentStrands,
+    ConcurrentStrands,
     PublishBeforePersist,
     FlushUnmodified,
     RedundantFlush,
@@ -49,77 +40,53 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// All rules.
-    pub const ALL: [Rule; 14] = [
-        Rule::UnflushedWrite,
-        Rule::UnloggedWrite,
-        Rule::MultipleWritesAtOnce,
-        Rule::MissingBarrier,
-        Rule::MissingBarrierNested,
-        Rule::SplitUpdate,
-        Rule::DependentStrands,
-        Rule::PublishBeforePersist,
-        Rule::FlushUnmodified,
-        Rule::RedundantFlush,
-        Rule::EmptyTransaction,
-        Rule::RepeatedPersist,
-        Rule::LogUnmodified,
-        Rule::EmptyFence,
-    ];
-
-    /// The name in reports. It never changes.
+    /// The entry of the registry, with the name that never changes.
     #[must_use]
-    pub fn id(self) -> &'static str {
+    pub fn registered(self) -> &'static Registered {
         match self {
-            Rule::UnflushedWrite => "unflushed-write",
-            Rule::UnloggedWrite => "unlogged-write",
-            Rule::MultipleWritesAtOnce => "multiple-writes-at-once",
-            Rule::MissingBarrier => "missing-barrier",
-            Rule::MissingBarrierNested => "missing-barrier-nested",
-            Rule::SplitUpdate => "split-update",
-            Rule::DependentStrands => "dependent-strands",
-            Rule::PublishBeforePersist => "publish-before-persist",
-            Rule::FlushUnmodified => "flush-unmodified",
-            Rule::RedundantFlush => "redundant-flush",
-            Rule::EmptyTransaction => "empty-transaction",
-            Rule::RepeatedPersist => "repeated-persist",
-            Rule::LogUnmodified => "log-unmodified",
-            Rule::EmptyFence => "empty-fence",
+            Rule::UnflushedWrite => &lint::UNFLUSHED_WRITE,
+            Rule::UnloggedWrite => &lint::UNLOGGED_WRITE,
+            Rule::MultipleWritesAtOnce => &lint::MULTIPLE_WRITES_AT_ONCE,
+            Rule::MissingBarrier => &lint::MISSING_BARRIER,
+            Rule::MissingBarrierNested => &lint::MISSING_BARRIER_NESTED,
+            Rule::SplitUpdate => &lint::SPLIT_UPDATE,
+            Rule::ConcurrentStrands => &lint::CONCURRENT_STRANDS,
+            Rule::PublishBeforePersist => &lint::PUBLISH_BEFORE_PERSIST,
+            Rule::FlushUnmodified => &lint::FLUSH_UNMODIFIED,
+            Rule::RedundantFlush => &lint::REDUNDANT_FLUSH,
+            Rule::EmptyTransaction => &lint::EMPTY_TRANSACTION,
+            Rule::RepeatedPersist => &lint::REPEATED_PERSIST,
+            Rule::LogUnmodified => &lint::LOG_UNMODIFIED,
+            Rule::EmptyFence => &lint::EMPTY_FENCE,
         }
     }
 
-    /// How bad it is.
-    #[must_use]
-    pub fn level(self) -> Level {
-        match self {
-            Rule::FlushUnmodified
-            | Rule::RedundantFlush
-            | Rule::EmptyTransaction
-            | Rule::RepeatedPersist
-            | Rule::LogUnmodified
-            | Rule::EmptyFence => Level::Warning,
-            _ => Level::Error,
-        }
+    /// Whether it is worth a report if it is broken on some paths but kept on others. A transaction that has
+    /// nothing to do now and then, and a fence after a loop that may not have run, are not.
+    pub(crate) fn is_reported(self, sometimes: bool) -> bool {
+        !sometimes
+            || !matches!(
+                self,
+                Rule::EmptyTransaction | Rule::LogUnmodified | Rule::EmptyFence | Rule::RepeatedPersist
+            )
     }
 
-    /// One sentence.
-    #[must_use]
-    pub fn about(self) -> &'static str {
+    /// What to do.
+    pub(crate) fn advice(self) -> &'static str {
         match self {
-            Rule::UnflushedWrite => "a store to persistent memory is never written back",
-            Rule::UnloggedWrite => "a store in a transaction is neither logged nor written back",
-            Rule::MultipleWritesAtOnce => "one barrier makes several stores durable, in any order (strict)",
-            Rule::MissingBarrier => "a flush is not waited for where an epoch or transaction ends",
-            Rule::MissingBarrierNested => "a flush is not waited for where an inner epoch or transaction ends",
-            Rule::SplitUpdate => "fields of one object become durable in different epochs",
-            Rule::DependentStrands => "concurrent strands touch the same memory",
-            Rule::PublishBeforePersist => "an object becomes reachable before it is durable",
-            Rule::FlushUnmodified => "lines are written back that were not modified",
-            Rule::RedundantFlush => "data is written back again although nothing changed since",
-            Rule::EmptyTransaction => "a durable transaction changes nothing persistent",
-            Rule::RepeatedPersist => "one object is logged or persisted repeatedly in a transaction",
-            Rule::LogUnmodified => "memory is logged in a transaction that does not modify it",
-            Rule::EmptyFence => "a fence has nothing to wait for",
+            Rule::UnflushedWrite => "flush it and wait for the flush before it matters",
+            Rule::UnloggedWrite => "add it to the transaction before the store, or persist it",
+            Rule::MultipleWritesAtOnce => "persist each store before the next one",
+            Rule::MissingBarrier | Rule::MissingBarrierNested => "wait for the flush with a fence",
+            Rule::SplitUpdate => "make both durable at once, in a transaction, or order them by a protocol",
+            Rule::ConcurrentStrands => "join the strands in between, or put both into one",
+            Rule::PublishBeforePersist => "persist the object before storing the pointer to it",
+            Rule::FlushUnmodified => "flush only what was modified",
+            Rule::RedundantFlush => "leave out one of the flushes",
+            Rule::EmptyTransaction => "leave out the transaction",
+            Rule::RepeatedPersist => "leave it out",
+            Rule::LogUnmodified => "log only what is modified",
+            Rule::EmptyFence => "leave out the fence",
         }
     }
 }

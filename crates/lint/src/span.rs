@@ -79,9 +79,15 @@ impl Span {
         }
     }
 
-    /// Whether writing back this range writes back the lines of the other.
+    /// Whether writing back this range writes back the lines of the other. A range of unknown length is trusted
+    /// to be as long as it must be.
     pub(crate) fn covers_lines(&self, other: &Span, alignment: u64) -> Meets {
         let by_bytes = self.contains(other);
+        let open = matches!(self.length, Length::Symbol(_) | Length::Unknown);
+        if open && by_bytes == Meets::Maybe && self.at.element.is_none_or(|own| other.at.element == Some(own)) {
+            let behind = self.at.element != other.at.element || self.at.offset <= other.at.offset;
+            return if behind { Meets::Covers } else { Meets::Maybe };
+        }
         if by_bytes == Meets::Covers || !self.comparable(other) {
             return by_bytes;
         }
@@ -136,10 +142,6 @@ impl Span {
     /// that cannot be said.
     pub(crate) fn lines_without(&self, others: &[Span], alignment: u64) -> Option<u64> {
         let (start, end) = self.bytes()?;
-        if end - start <= LINE_BYTES as i64 && others.iter().any(|other| self.comparable(other)) {
-            // Common and quick: a range of a line or less with something in it wastes at most the lines it
-            // happens to touch.
-        }
         let mut ranges = Vec::new();
         for other in others {
             if !self.comparable(other) {
