@@ -3,6 +3,7 @@
 mod build;
 mod check;
 mod exit;
+mod lint;
 mod litmus;
 mod progress;
 mod prove;
@@ -48,6 +49,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Hold sources against a persistency model without running them, and find flushes that are wasted.
+    Lint(lint::Arguments),
     /// Show everything that may be left of a small program after a crash.
     ///
     /// Every engine answers the same questions: which contents of persistent memory a crash can leave, which
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Command::Cc { .. } | Command::Cxx { .. } | Command::Cargo { .. } => {
             unreachable!("passed through before the command line was read")
         }
+        Command::Lint(arguments) => lint::run(arguments),
         Command::Litmus(arguments) => litmus::run(arguments),
         Command::Prove(arguments) => prove::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),

@@ -1,0 +1,174 @@
+//! `crashproof lint`.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use crashproof_findings::baseline::{self, Baseline};
+use crashproof_findings::suppress::Suppressions;
+use crashproof_findings::{Report, Sources, Verdict};
+use crashproof_lint::{Bounds, Model, Options};
+use crashproof_report::{json, text};
+
+use crate::exit::Exit;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// C, C++ or Rust sources, bitcode (.bc, .ll) of LLVM 22, or a compile_commands.json. Several are one program.
+    #[arg(value_name = "FILE", required_unless_present = "explain_api")]
+    inputs: Vec<PathBuf>,
+
+    /// For the compiler: -I, -D and the like.
+    #[arg(last = true, value_name = "ARGS")]
+    arguments: Vec<OsString>,
+
+    /// The persistency model the program is meant for.
+    #[arg(long, value_enum, default_value_t = PersistencyModel::Epoch)]
+    model: PersistencyModel,
+
+    /// Report by the letter: fields instead of cache lines, also where a protocol explains the order.
+    #[arg(long)]
+    pedantic: bool,
+
+    /// What functions of a library mean, beside the libraries that are known; may be given more than once.
+    #[arg(long, value_name = "FILE")]
+    api: Vec<PathBuf>,
+
+    /// Print what is known of libraries, and nothing else.
+    #[arg(long)]
+    explain_api: bool,
+
+    /// Walk so many rounds of a loop.
+    #[arg(long, value_name = "N", default_value_t = Bounds::default().loops, value_parser = clap::value_parser!(u32).range(1..))]
+    loops: u32,
+
+    /// Walk so many rounds of recursion.
+    #[arg(long, value_name = "N", default_value_t = Bounds::default().recursion, value_parser = clap::value_parser!(u32).range(1..))]
+    recursion: u32,
+
+    /// Give up on a function that has more paths open at one place.
+    #[arg(long, value_name = "N", default_value_t = Bounds::default().paths)]
+    paths: usize,
+
+    /// A file of suppressions; may be given more than once.
+    #[arg(long, value_name = "FILE")]
+    suppressions: Vec<PathBuf>,
+
+    /// Leave out findings that this baseline has.
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+
+    /// Write a baseline with what is found now.
+    #[arg(long, value_name = "FILE")]
+    write_baseline: Option<PathBuf>,
+
+    /// Let warnings (wasted flushes, logs and fences) count as errors.
+    #[arg(long, value_name = "LEVEL", value_parser = ["warnings"])]
+    deny: Option<String>,
+
+    /// Run so many compilers at the same time; all cores if not given.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+
+    /// How to show the result.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PersistencyModel {
+    /// Every store is made durable before the next.
+    Strict,
+    /// What is stored between two barriers is durable in any order. What x86 does.
+    Epoch,
+    /// Like epochs, in strands that run at the same time.
+    Strand,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// One object.
+    Json,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
+    if arguments.explain_api {
+        return match crashproof_lint::apis(&arguments.api) {
+            Ok(apis) => {
+                write!(anstream::stdout().lock(), "{}", apis.explain())?;
+                Ok(Exit::Clean)
+            }
+            Err(error) => Ok(usage(&error)),
+        };
+    }
+    let mut options = Options {
+        inputs: arguments.inputs.clone(),
+        arguments: arguments.arguments.clone(),
+        apis: arguments.api.clone(),
+        model: match arguments.model {
+            PersistencyModel::Strict => Model::Strict,
+            PersistencyModel::Epoch => Model::Epoch,
+            PersistencyModel::Strand => Model::Strand,
+        },
+        pedantic: arguments.pedantic,
+        ..Options::default()
+    };
+    options.bounds.loops = arguments.loops;
+    options.bounds.recursion = arguments.recursion;
+    options.bounds.paths = arguments.paths;
+    options.jobs = arguments.jobs.map_or_else(
+        || std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        usize::from,
+    );
+    let mut suppressions = Suppressions::default();
+    for file in &arguments.suppressions {
+        if let Err(error) = suppressions.read(file) {
+            return Ok(usage(&error));
+        }
+    }
+    let known = match arguments.baseline.as_deref().map(Baseline::read).transpose() {
+        Ok(known) => known,
+        Err(error) => return Ok(usage(&error)),
+    };
+    let mut report = match crashproof_lint::lint(&options) {
+        Ok(report) => report,
+        Err(error) => return Ok(usage(&error)),
+    };
+    let sources = Sources::default();
+    report.finish(&sources);
+    if let Some(file) = &arguments.write_baseline
+        && let Err(error) = baseline::write(file, &report)
+    {
+        return Ok(usage(&error));
+    }
+    suppressions.apply(&mut report);
+    if let Some(known) = known {
+        known.apply(&mut report);
+    }
+    if arguments.deny.is_some() {
+        report.deny_warnings();
+    }
+    let mut out = anstream::stdout().lock();
+    match arguments.format {
+        Format::Text => write!(out, "{}", text::report(&report, &sources))?,
+        Format::Json => json::write(&mut out, &report)?,
+    }
+    out.flush()?;
+    Ok(exit(&report))
+}
+
+fn usage(error: &dyn std::error::Error) -> Exit {
+    anstream::eprintln!("crashproof: {error}");
+    Exit::Usage
+}
+
+fn exit(report: &Report) -> Exit {
+    match report.verdict() {
+        Verdict::Clean => Exit::Clean,
+        Verdict::Findings => Exit::Findings,
+        Verdict::Unknown => Exit::Incomplete,
+    }
+}
