@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crashproof_check::{Error, MAX_CRASHES, Model, Options, Random, Recover, Strategy};
+use crashproof_check::{Error, MAX_CRASHES, Model, Options, Random, Recover, Strategy, Suppression};
 use crashproof_findings::{Report, Sources, Verdict};
 use crashproof_report::{json, text};
 use px86::Platform;
@@ -94,6 +94,15 @@ pub(crate) struct Arguments {
     #[arg(long)]
     eadr: bool,
 
+    /// Do not look for missing flushes that recovery does not fail on.
+    #[arg(long)]
+    no_robust: bool,
+
+    /// Missing flushes are known to be harmless in these lines, as the store that is lost or the load that sees
+    /// it: FILE:LINE or FILE:FIRST-LAST; may be given more than once.
+    #[arg(long, value_name = "LINES")]
+    suppress: Vec<Suppression>,
+
     /// Let warnings (wasted flushes and fences) count as errors.
     #[arg(long, value_name = "LEVEL", value_parser = ["warnings"])]
     deny: Option<String>,
@@ -168,6 +177,8 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
         PersistencyModel::Epoch => Model::Epoch,
         PersistencyModel::Strand => Model::Strand,
     });
+    options.robust = !arguments.no_robust;
+    options.suppress.clone_from(&arguments.suppress);
     options.crashes = usize::from(arguments.crashes);
     if let Some(jobs) = arguments.jobs {
         options.jobs = usize::from(jobs);

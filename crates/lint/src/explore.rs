@@ -134,13 +134,14 @@ impl Explorer<'_> {
     /// Callees first; recursion is followed until nothing changes, or to its bound.
     pub(crate) fn run(&mut self) {
         for component in &self.analysis.order {
-            let recursive = component.len() > 1
-                || self.analysis.calls_itself.contains(&component[0]);
+            let recursive = component.len() > 1 || self.analysis.calls_itself.contains(&component[0]);
             let rounds = if recursive { self.bounds.recursion.max(1) } else { 1 };
             for round in 0..rounds {
                 let mut changed = false;
                 for id in component {
-                    if self.given_up.contains(id) || self.apis.meaning(&self.program.function(*id).name).is_some() {
+                    if self.given_up.contains(id)
+                        || self.apis.meaning(&self.program.function(*id).name).is_some()
+                    {
                         continue;
                     }
                     let summary = Walk::new(self, *id).run();
@@ -264,14 +265,17 @@ impl<'e, 'a> Walk<'e, 'a> {
         self.join_by(block, joined, |state| (state.machine.signature(), state.machine.stage()))
     }
 
-    fn join_by<K: PartialEq>(&mut self, block: u32, states: Vec<State>, key: impl Fn(&State) -> K) -> Vec<State> {
+    fn join_by<K: PartialEq>(
+        &mut self,
+        block: u32,
+        states: Vec<State>,
+        key: impl Fn(&State) -> K,
+    ) -> Vec<State> {
         let mut groups: Vec<(K, State)> = Vec::new();
         for mut state in states {
             self.phis(block, &mut state);
             let wanted = key(&state);
-            match groups.iter().position(|(known, other)| {
-                *known == wanted && other.rounds == state.rounds
-            }) {
+            match groups.iter().position(|(known, other)| *known == wanted && other.rounds == state.rounds) {
                 Some(at) => self.merge(block, at, &mut groups, state),
                 None => groups.push((wanted, state)),
             }
@@ -288,8 +292,7 @@ impl<'e, 'a> Walk<'e, 'a> {
                     NOTHING
                 } else {
                     let persistent = is_persistent_value(self.all.analysis, self.id, number as u32);
-                    let origin =
-                        self.all.expressions.origin(Origin::Meeting(self.id, number as u32, block));
+                    let origin = self.all.expressions.origin(Origin::Meeting(self.id, number as u32, block));
                     self.all.expressions.add(Form::Opaque(origin, persistent))
                 };
             }
@@ -490,7 +493,8 @@ impl<'e, 'a> Walk<'e, 'a> {
         if let Form::Global(id) = self.all.expressions.form(span.at.object) {
             let global = &self.all.program.globals[id.0 as usize];
             let whole = span.length == Length::Known(global.bytes) && span.at.offset == 0;
-            let field = global.ty.filter(|_| !whole).and_then(|ty| self.all.program.field(ty, span.at.offset as u64));
+            let field =
+                global.ty.filter(|_| !whole).and_then(|ty| self.all.program.field(ty, span.at.offset as u64));
             return match field {
                 Some(field) if field.starts_with('[') => format!("{}{field}", global.name),
                 Some(field) => format!("{}.{field}", global.name),
@@ -558,9 +562,7 @@ impl<'e, 'a> Walk<'e, 'a> {
         let left: Vec<u32> = state
             .rounds
             .keys()
-            .filter(|header| {
-                !self.shape.loops.get(header).is_some_and(|a_loop| a_loop.blocks.contains(&to))
-            })
+            .filter(|header| !self.shape.loops.get(header).is_some_and(|a_loop| a_loop.blocks.contains(&to)))
             .copied()
             .collect();
         if !left.is_empty() {
@@ -728,7 +730,9 @@ impl<'e, 'a> Walk<'e, 'a> {
                     None if self.is_condition(yes) && self.all.expressions.as_int(no) == Some(0) => {
                         self.all.expressions.arithmetic(Arithmetic::And, condition, yes)
                     }
-                    None if self.is_condition(no) && self.all.expressions.as_int(yes).is_some_and(|n| n & 1 == 1) => {
+                    None if self.is_condition(no)
+                        && self.all.expressions.as_int(yes).is_some_and(|n| n & 1 == 1) =>
+                    {
                         self.all.expressions.arithmetic(Arithmetic::Or, condition, no)
                     }
                     None => self.opaque(state, number),
@@ -944,7 +948,10 @@ impl<'e, 'a> Walk<'e, 'a> {
         }
         if *rounds >= u32::MAX / 4 {
             leave
-        } else if *rounds == 0 && self.eventful.contains(header) && !self.shape.flush_loops.contains_key(header) {
+        } else if *rounds == 0
+            && self.eventful.contains(header)
+            && !self.shape.flush_loops.contains_key(header)
+        {
             stay
         } else {
             to.to_vec()
@@ -980,7 +987,9 @@ impl<'e, 'a> Walk<'e, 'a> {
                     }
                 }
             }
-            Op::Switch { value, cases, default } => self.switch(block, state, *value, cases, *default, exhausted),
+            Op::Switch { value, cases, default } => {
+                self.switch(block, state, *value, cases, *default, exhausted)
+            }
             Op::Return { value } => self.returns(state, *value),
             _ => {}
         }
@@ -1045,9 +1054,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             Rc::make_mut(&mut machine).path_ends(&mut self.around(), exit);
             state.machine = machine;
         }
-        let own = |this: &Self, object: Expression| {
-            matches!(this.all.expressions.form(object), Form::Local(function, _) if function == this.id)
-        };
+        let own = |this: &Self, object: Expression| matches!(this.all.expressions.form(object), Form::Local(function, _) if function == this.id);
         let memory = state
             .memory
             .iter()
@@ -1228,9 +1235,7 @@ impl<'e, 'a> Walk<'e, 'a> {
                 (None, None) => NOTHING,
             };
             let address = match effect.offset.map(argument) {
-                Some(offset) => {
-                    self.all.expressions.arithmetic(Arithmetic::Add, address, offset)
-                }
+                Some(offset) => self.all.expressions.arithmetic(Arithmetic::Add, address, offset),
                 None => address,
             };
             let length = match (effect.length, effect.bytes) {
@@ -1294,7 +1299,9 @@ impl<'e, 'a> Walk<'e, 'a> {
                 }
                 return;
             }
-            What::Flush | What::FlushOrdered | What::Queue | What::Log if !known || length == Length::Known(0) => {
+            What::Flush | What::FlushOrdered | What::Queue | What::Log
+                if !known || length == Length::Known(0) =>
+            {
                 return;
             }
             What::Flush => Kind::Flush { span, class: Class::FlushOpt },
@@ -1346,13 +1353,13 @@ impl<'e, 'a> Walk<'e, 'a> {
                 continue;
             }
             // Something that only flushes and fences is a name for the instruction: the call is the place.
-            let wrapper = way
-                .events
-                .iter()
-                .all(|event| matches!(event.kind, Kind::Flush { .. } | Kind::Queue { .. } | Kind::Fence { .. }));
+            let wrapper = way.events.iter().all(|event| {
+                matches!(event.kind, Kind::Flush { .. } | Kind::Queue { .. } | Kind::Fence { .. })
+            });
             let from = next.machine.now();
             for event in &way.events {
-                let Some(kind) = self.translate_event(&state, event, values, (number, visit), &mut translated)
+                let Some(kind) =
+                    self.translate_event(&state, event, values, (number, visit), &mut translated)
                 else {
                     continue;
                 };
@@ -1386,7 +1393,8 @@ impl<'e, 'a> Walk<'e, 'a> {
                 }
             }
             let result = self.translate(&state, way.result, values, (number, visit), &mut translated);
-            next.values[number as usize] = if result == NOTHING { self.opaque(&state, number) } else { result };
+            next.values[number as usize] =
+                if result == NOTHING { self.opaque(&state, number) } else { result };
             after.push(next);
         }
         after

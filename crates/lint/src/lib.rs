@@ -94,8 +94,7 @@ pub fn apis(files: &[PathBuf]) -> Result<Apis, api::Error> {
 pub fn lint(options: &Options) -> Result<Report, Error> {
     let begin = Instant::now();
     let apis = apis(&options.apis)?;
-    let directory = tempfile::tempdir()
-        .map_err(|cause| Error::Read { path: std::env::temp_dir(), cause })?;
+    let directory = tempfile::tempdir().map_err(|cause| Error::Read { path: std::env::temp_dir(), cause })?;
     let files = inputs::bitcode(&options.inputs, &options.arguments, options.jobs, directory.path())?;
     let compiled = begin.elapsed();
     let mut program = Program::new();
@@ -233,7 +232,7 @@ fn finding(program: &Program, rule: Rule, verdict: &Verdict, sometimes: bool) ->
             }
         }
     }
-    finding.fix = Some(Fix { message: rule.advice().to_owned(), edits: Vec::new() });
+    finding.fix = Some(Fix::advice(rule.advice()));
     finding.count = u64::from(verdict.bad);
     finding
 }
