@@ -5,11 +5,12 @@ use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crashproof_protocol::{ARENA, GLOBALS, HEAP_CLASSES, Record, mode, reason, record};
+use crashproof_protocol::{ARENA, GLOBALS, HEAP_CLASSES, Record, mode, reason, record, untracked};
 use px86::{Kind, Platform};
 use rustc_hash::FxHashSet;
 
 use crate::failure::{Failure, Finding, Token, TokenCrash};
+use crate::hopeless::Hopeless;
 use crate::options::{Options, Part, Random, Report, Statistics, readable};
 use crate::random::{self, Draws};
 use crate::regions;
@@ -84,6 +85,7 @@ pub(crate) struct Common {
     pub(crate) recovery_has_threads: bool,
     /// By what is wrong (the failure, and the first lost store: its execution and site), with where the run had come.
     pub(crate) findings: BTreeMap<FindingKey, (Finding, usize)>,
+    pub(crate) hopeless: Hopeless,
     pub(crate) unknown: Vec<String>,
     pub(crate) remarks: Vec<String>,
     /// Recoveries that were crashed, by behaviour and what they ran on: each once.
@@ -122,6 +124,10 @@ impl Check<'_> {
                         continue;
                     }
                     sentence
+                }
+                Some(text) if unknown.value == reason::FUNCTION => {
+                    let name = untracked::NAMES.get(unknown.address as usize).unwrap_or(&"a function");
+                    format!("{}:{}: {name} {text}", place.file, place.line)
                 }
                 Some(text) if unknown.site == 0 => text.to_owned(),
                 Some(text) => format!("{}:{}: {text}", place.file, place.line),
@@ -301,6 +307,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         tree: Tree::new(),
         recovery_has_threads: false,
         findings: BTreeMap::new(),
+        hopeless: Hopeless::default(),
         unknown: Vec::new(),
         remarks: Vec::new(),
         recoveries_crashed: FxHashSet::default(),
@@ -370,6 +377,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
     }
     let mut common = check.common.into_inner().unwrap_or_else(PoisonError::into_inner);
     common.count_behaviours();
+    common.hopeless.merge(&mut common.findings);
     let mut findings: Vec<Finding> = common.findings.into_values().map(|(finding, _)| finding).collect();
     findings.sort_by_key(|finding| (finding.crashes, finding.lost));
     Ok(Report {

@@ -1,6 +1,5 @@
 //! Crashes a recorded run and walks the tree of what recovery does; several workers share the tree.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, exit, mode};
@@ -12,7 +11,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::crash::{Chosen, Content, CrashState, Later, Revealed, value};
 use crate::explore::Check;
 use crate::failure::{Failure, Finding};
-use crate::hopeless::Hopeless;
 use crate::random::Draws;
 use crate::schedule::Schedule;
 use crate::session::{Ending, Error, Session};
@@ -43,7 +41,6 @@ pub(crate) struct Worker<'a> {
     /// Set while the worker only looks whether everything is known already, and runs nothing: the recoveries it
     /// crashed on the way, as in [`crate::explore::Common::recoveries_crashed`].
     looking: Option<FxHashSet<Vec<u8>>>,
-    hopeless: RefCell<Hopeless>,
 }
 
 /// The one way recovery goes if lines hold what was chosen.
@@ -81,16 +78,7 @@ impl<'a> Worker<'a> {
         schedule: Schedule,
     ) -> Worker<'a> {
         let files_created = session.files_created();
-        Worker {
-            check,
-            session,
-            records,
-            schedule,
-            files_created,
-            recoveries: 0,
-            looking: None,
-            hopeless: RefCell::default(),
-        }
+        Worker { check, session, records, schedule, files_created, recoveries: 0, looking: None }
     }
 
     /// Crashes the run at this worker's share of the places. Gives the session back.
@@ -164,6 +152,9 @@ impl<'a> Worker<'a> {
             }
             common.statistics.failure_points += 1;
             common.statistics.eager_states += eager;
+            if state.crashes() == 1 {
+                common.hopeless.crashed(state.first.at);
+            }
         }
         self.walk(state, ROOT, &mut Revealed::default(), &mut Reads::new(), true)
     }
@@ -447,14 +438,8 @@ impl<'a> Worker<'a> {
         let first = told.first_lost.unwrap_or(crash_site);
         let key = (format!("{failure:?}"), first);
         let at = state.first.at;
-        if state.crashes() == 1 && told.lost == 0 {
-            self.hopeless.borrow_mut().add(at, &failure, &output, &key);
-        } else if state.crashes() == 1
-            && let Some(known) = self.hopeless.borrow().find(at, &failure, &output)
-            && let Some((finding, _)) = common.findings.get_mut(known)
-        {
-            finding.count += 1;
-            return;
+        if state.crashes() == 1 {
+            common.hopeless.met(at, told.lost, &failure, &output, &key);
         }
         let mut count = 1;
         if let Some((known, known_at)) = common.findings.get_mut(&key) {
