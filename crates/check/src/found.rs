@@ -49,6 +49,10 @@ impl<'a> Worker<'a> {
         }
         let Some(judged) = self.judge(state, outcome, revealed, &violations) else { return };
         let mut common = self.check.common();
+        if state.crashes() == 1 {
+            let Judged { failure, output, key, told, .. } = &judged;
+            common.hopeless.met(state.first.at, told.lost, failure, output, key);
+        }
         let known = common.findings.get_mut(&judged.key);
         let count = known.as_ref().map_or(0, |known| known.finding.count) + 1;
         let rank = (state.crashes(), judged.told.lost, self.schedule.seed, state.first.at);

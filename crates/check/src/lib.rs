@@ -10,6 +10,7 @@
 //! | `tree` | everything recovery was ever seen to do, by what it read |
 //! | `schedule` | in which orders the threads of a program run |
 //! | `unseen` | tells of accesses to PM that the runtime did not see |
+//! | `hopeless` | crashes after which recovery fails even if nothing is lost |
 //! | `explore` | a schedule after the other: records it, sets workers on it |
 //! | `worker` | crashes, walks the tree, runs what is not known yet |
 //! | `checksum` | recovery that believes a checksum, without trying every torn content |
@@ -41,6 +42,7 @@ mod explore;
 mod failure;
 mod found;
 mod history;
+mod hopeless;
 mod judge;
 mod layout;
 mod least;
