@@ -21,6 +21,8 @@ pub enum Failure {
     Endless,
     /// All its threads waited for each other.
     Deadlock,
+    /// A sanitizer that it was built with found something.
+    Sanitizer,
 }
 
 impl Failure {
@@ -33,6 +35,7 @@ impl Failure {
                 Failure::Endless
             }
             Ending::Exit(exit::DEADLOCK) => Failure::Deadlock,
+            Ending::Exit(exit::SANITIZER) => Failure::Sanitizer,
             Ending::Exit(code) => Failure::Exit(code),
             Ending::Signal(signal) => Failure::Signal(signal),
         })
@@ -51,6 +54,7 @@ impl Failure {
             Failure::Assertion => "fails an assertion".into(),
             Failure::Endless => "does not come to an end".into(),
             Failure::Deadlock => "deadlocks".into(),
+            Failure::Sanitizer => "is stopped by a sanitizer".into(),
         }
     }
 }
