@@ -71,7 +71,7 @@ pub(crate) fn record_run(
     let records = session.records().to_vec();
     if let Some(failure) = Failure::of(ending) {
         let how = format!("it {}", failure.describe());
-        return Err(Error::FailsAlone { how, failure, output: session.output_tail() });
+        return Err(Error::FailsAlone { how, failure, output: session.output_about(ending) });
     }
     let known =
         |record: &Record| record.kind == record::UNKNOWN || record.event_kind().is_some_and(Kind::stores);

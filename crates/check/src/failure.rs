@@ -22,6 +22,8 @@ pub enum Failure {
     Endless,
     /// All its threads waited for each other.
     Deadlock,
+    /// A sanitizer that it was built with found something.
+    Sanitizer,
 }
 
 impl Failure {
@@ -34,6 +36,7 @@ impl Failure {
                 Failure::Endless
             }
             Ending::Exit(exit::DEADLOCK) => Failure::Deadlock,
+            Ending::Exit(exit::SANITIZER) => Failure::Sanitizer,
             Ending::Exit(code) => Failure::Exit(code),
             Ending::Signal(signal) => Failure::Signal(signal),
         })
@@ -52,6 +55,7 @@ impl Failure {
             Failure::Assertion => "fails an assertion".into(),
             Failure::Endless => "does not come to an end".into(),
             Failure::Deadlock => "deadlocks".into(),
+            Failure::Sanitizer => "is stopped by a sanitizer".into(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `session` | the program, parked before `main`; runs children on command |
+//! | `sanitizer` | reports of sanitizers, if the program was built with any |
 //! | `sites` | where in the source events come from |
 //! | `timeline` | the recorded run, replayed through the model; the places to crash |
 //! | `crash` | what each line may hold after a crash |
@@ -53,6 +54,7 @@ mod random;
 mod regions;
 mod replay;
 mod robustness;
+mod sanitizer;
 mod schedule;
 mod session;
 mod sites;

@@ -441,7 +441,8 @@ impl<'a> Worker<'a> {
             Err(error) => return Err(Stop::Error(error)),
         };
         let threads = self.session.control().threads;
-        let output = if ending == Ending::Exit(0) { String::new() } else { self.session.output_tail() };
+        let output =
+            if ending == Ending::Exit(0) { String::new() } else { self.session.output_about(ending) };
         let records = self.session.records().to_vec();
         self.check.note_unknown(&records, 1);
         let stores = |record: &Record| record.event_kind().is_some_and(Kind::stores);

@@ -20,8 +20,12 @@ use std::path::{Path, PathBuf};
 use crashproof_check::{Options, check};
 
 struct Case {
+    /// The line of the program that says it.
+    line: String,
     flags: Vec<String>,
     expected: String,
+    /// As in `3 places, 4 recoveries`.
+    figures: String,
 }
 
 struct Program {
@@ -47,7 +51,13 @@ fn parse(source: PathBuf) -> Program {
         {
             program.files.push((name.to_owned(), content.to_owned()));
         } else if let Some((flags, expected)) = line.split_once(": ") {
-            program.cases.push(Case { flags: words(flags), expected: expected.trim().to_owned() });
+            let (expected, figures) = expected.trim().split_once(" (").unwrap_or((expected.trim(), ""));
+            program.cases.push(Case {
+                line: line.to_owned(),
+                flags: words(flags),
+                expected: expected.to_owned(),
+                figures: figures.trim_end_matches(')').to_owned(),
+            });
         }
     }
     assert!(!program.cases.is_empty(), "{} expects nothing", program.source.display());
@@ -129,7 +139,23 @@ fn differs(program: &Program, case: &Case) -> Option<String> {
         }
         _ => panic!("not an expectation: {}", case.expected),
     };
-    (!met).then(|| if outcome.is_empty() { "clean".into() } else { outcome })
+    if !met {
+        return Some(if outcome.is_empty() { "clean".into() } else { outcome });
+    }
+    let statistics = &report.statistics;
+    let figures = format!("{} places, {} recoveries", statistics.failure_points, statistics.recoveries);
+    if figures == case.figures {
+        return None;
+    }
+    if std::env::var_os("SNAPSHOTS").is_some_and(|value| value == "overwrite") {
+        let text = fs::read_to_string(&program.source).expect("the program is there");
+        let (flags, _) = case.line.split_once(": ").expect("flags");
+        let line = format!("//! {flags}: {} ({figures})\n", case.expected);
+        fs::write(&program.source, text.replacen(&format!("//! {}\n", case.line), &line, 1))
+            .expect("it is ours");
+        return None;
+    }
+    Some(figures)
 }
 
 #[test]
@@ -152,8 +178,10 @@ fn every_program_gets_its_verdict() {
             cases += 1;
             if let Some(outcome) = differs(&program, case) {
                 let name = program.source.file_name().expect("a name").to_string_lossy();
-                failures +=
-                    &format!("{name} {:?}\n  expected {}\n  got {outcome}\n", case.flags, case.expected);
+                failures += &format!(
+                    "{name} {:?}\n  expected {} ({})\n  got {outcome}\n",
+                    case.flags, case.expected, case.figures
+                );
             }
         }
     }

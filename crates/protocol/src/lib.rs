@@ -461,6 +461,8 @@ pub mod exit {
     pub const ASSERT: i32 = 202;
     /// All threads wait for each other.
     pub const DEADLOCK: i32 = 203;
+    /// A sanitizer found something and stopped the program; the output says what.
+    pub const SANITIZER: i32 = 205;
     /// The program did something the checker cannot follow; the output says what.
     pub const UNSUPPORTED: i32 = 204;
 }

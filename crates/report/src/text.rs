@@ -104,7 +104,11 @@ fn story(text: &mut String, finding: &Finding) {
         };
         let _ = writeln!(text, "   {role} {place}  {}", paint(FAINT, &related.message));
     }
-    for line in finding.output.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev() {
+    // The report of a sanitizer is worth more than the last lines of what a program happens to print.
+    let report = finding.output.contains("Sanitizer: ");
+    for line in
+        finding.output.lines().rev().take(if report { 17 } else { 5 }).collect::<Vec<_>>().into_iter().rev()
+    {
         let _ = writeln!(text, "   {}   {line}", paint(FAINT, "said  "));
     }
     for line in &finding.evidence {

@@ -1,12 +1,12 @@
-//! -DGOOD: clean
-//! -DGOOD -DSTRICT: clean
-//! -DLIBRARY: unknown changed without the runtime seeing it
-//! -DLIBRARY -DSTRICT: unknown unseen.c:29: it touches
-//! -DREADS: clean
-//! -DREADS -DSTRICT: unknown unseen.c:69: it touches
-//! -DHANDLER -DSTRICT: clean
-//! -DRECOVERY: clean
-//! -DRECOVERY -DSTRICT: unknown unseen.c:56: it touches
+//! -DGOOD: clean (1 places, 1 recoveries)
+//! -DGOOD -DSTRICT: clean (1 places, 1 recoveries)
+//! -DLIBRARY: unknown changed without the runtime seeing it (1 places, 1 recoveries)
+//! -DLIBRARY -DSTRICT: unknown unseen.c:29: it touches (1 places, 1 recoveries)
+//! -DREADS: clean (1 places, 1 recoveries)
+//! -DREADS -DSTRICT: unknown unseen.c:69: it touches (1 places, 1 recoveries)
+//! -DHANDLER -DSTRICT: clean (1 places, 1 recoveries)
+//! -DRECOVERY: clean (1 places, 1 recoveries)
+//! -DRECOVERY -DSTRICT: unknown unseen.c:56: it touches (1 places, 1 recoveries)
 // Functions of the C library that the runtime does not stand before touch persistent memory. A check notices
 // what they stored by what memory holds in the end; strict mode names the place.
 #include <crashproof.h>
