@@ -119,10 +119,9 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     options.bounds.loops = arguments.loops;
     options.bounds.recursion = arguments.recursion;
     options.bounds.paths = arguments.paths;
-    options.jobs = arguments.jobs.map_or_else(
-        || std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        usize::from,
-    );
+    options.jobs = arguments
+        .jobs
+        .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
     let mut suppressions = Suppressions::default();
     for file in &arguments.suppressions {
         if let Err(error) = suppressions.read(file) {

@@ -281,7 +281,8 @@ impl Apis {
     /// With the line and the reason.
     pub fn add_file(&mut self, path: &Path) -> Result<(), Error> {
         let file = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|cause| Error::Read { file: file.clone(), cause })?;
+        let text =
+            std::fs::read_to_string(path).map_err(|cause| Error::Read { file: file.clone(), cause })?;
         self.add_text(&file, &text)
     }
 
@@ -299,10 +300,7 @@ impl Apis {
         })?;
         let framework = self.frameworks.len();
         for (number, entry) in read.functions.into_iter().enumerate() {
-            let line = text
-                .match_indices("[[function]]")
-                .nth(number)
-                .map_or(1, |(at, _)| line_of(at));
+            let line = text.match_indices("[[function]]").nth(number).map_or(1, |(at, _)| line_of(at));
             let returns = returns(entry.returns.as_deref()).map_err(|reason| broken(line, reason))?;
             for effect in &entry.effects {
                 check(effect).map_err(|reason| broken(line, reason))?;
@@ -388,7 +386,10 @@ impl Meaning {
             Returns::Fresh => parts.push("returns a fresh persistent object".into()),
             Returns::FreshOid => parts.push("returns the identifier of a fresh persistent object".into()),
             Returns::Direct(first) => {
-                parts.push(format!("returns the object of the identifier in arguments {first} and {}", first + 1));
+                parts.push(format!(
+                    "returns the object of the identifier in arguments {first} and {}",
+                    first + 1
+                ));
             }
             Returns::Argument(number) => parts.push(format!("returns argument {number}")),
             Returns::Volatile => parts.push("returns volatile memory".into()),

@@ -21,15 +21,34 @@ pub(crate) struct Site {
 /// What happens.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Kind {
-    Store { span: Span, value: Expression, nontemporal: bool, bulk: bool },
-    Load { span: Span },
-    Flush { span: Span, class: Class },
-    Queue { span: Span },
-    Fence { class: Class, drains: bool },
+    Store {
+        span: Span,
+        value: Expression,
+        nontemporal: bool,
+        bulk: bool,
+    },
+    Load {
+        span: Span,
+    },
+    Flush {
+        span: Span,
+        class: Class,
+    },
+    Queue {
+        span: Span,
+    },
+    Fence {
+        class: Class,
+        drains: bool,
+    },
     /// A locked instruction: waits like a fence, but is there for another reason.
     Locked,
-    Log { span: Span },
-    Begin { framework: usize },
+    Log {
+        span: Span,
+    },
+    Begin {
+        framework: usize,
+    },
     /// The innermost transaction commits and is over.
     Commit,
     /// It is given up.
@@ -47,7 +66,9 @@ pub(crate) enum Kind {
     StrandEnd,
     StrandJoin,
     /// Something unknown was given these objects.
-    Unknown { objects: Vec<Expression> },
+    Unknown {
+        objects: Vec<Expression>,
+    },
 }
 
 /// Something that happens somewhere.

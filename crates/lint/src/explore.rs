@@ -47,6 +47,8 @@ impl Default for Bounds {
     }
 }
 
+/// So many rounds mark a loop that has to be left.
+const EXHAUSTED: u32 = u32::MAX / 4;
 /// Paths a caller sees of a callee.
 const MAX_PATHS: usize = 6;
 /// Events a caller sees of one path.
@@ -134,13 +136,14 @@ impl Explorer<'_> {
     /// Callees first; recursion is followed until nothing changes, or to its bound.
     pub(crate) fn run(&mut self) {
         for component in &self.analysis.order {
-            let recursive = component.len() > 1
-                || self.analysis.calls_itself.contains(&component[0]);
+            let recursive = component.len() > 1 || self.analysis.calls_itself.contains(&component[0]);
             let rounds = if recursive { self.bounds.recursion.max(1) } else { 1 };
             for round in 0..rounds {
                 let mut changed = false;
                 for id in component {
-                    if self.given_up.contains(id) || self.apis.meaning(&self.program.function(*id).name).is_some() {
+                    if self.given_up.contains(id)
+                        || self.apis.meaning(&self.program.function(*id).name).is_some()
+                    {
                         continue;
                     }
                     let summary = Walk::new(self, *id).run();
@@ -175,6 +178,9 @@ struct Walk<'e, 'a> {
     eventful: FxHashSet<u32>,
     is_root: bool,
     steps: usize,
+    meetings: u32,
+    /// Variables that hold pointers, in a fixed order.
+    variables: Vec<(Operand, &'a crate::ir::Variable)>,
 }
 
 impl<'e, 'a> Walk<'e, 'a> {
@@ -190,9 +196,21 @@ impl<'e, 'a> Walk<'e, 'a> {
             eventful: FxHashSet::default(),
             is_root,
             steps: 0,
+            meetings: 0,
+            variables: Vec::new(),
             all,
             id,
         };
+        walk.variables = function
+            .variables
+            .iter()
+            .filter(|(_, variable)| {
+                let ty = variable.ty.map(|ty| &walk.all.program.types[ty.0 as usize]);
+                !variable.is_address && ty.is_some_and(|ty| ty.is_pointer)
+            })
+            .map(|(operand, variable)| (*operand, variable))
+            .collect();
+        walk.variables.sort_by_key(|(operand, _)| *operand);
         walk.eventful = walk
             .shape
             .loops
@@ -241,13 +259,11 @@ impl<'e, 'a> Walk<'e, 'a> {
             if states.len() > self.all.bounds.paths {
                 return None;
             }
-            for state in states {
-                self.steps += 1;
-                if self.steps > self.all.bounds.steps {
-                    return None;
-                }
-                self.block(block, state)?;
+            self.steps += states.len();
+            if self.steps > self.all.bounds.steps {
+                return None;
             }
+            self.block(block, states)?;
         }
         Some(self.summary())
     }
@@ -256,31 +272,56 @@ impl<'e, 'a> Walk<'e, 'a> {
 
     /// Joins states that did the same.
     fn join(&mut self, block: u32, states: Vec<State>) -> Vec<State> {
-        let joined = self.join_by(block, states, |state| (u64::from(state.trace), state.machine.stage()));
-        if joined.len() <= self.all.bounds.paths / 2 {
+        // Rounds of loops are told apart only as far as they decide: first, last, or in between.
+        let turns = |state: &State| -> Vec<(u32, u32)> {
+            state
+                .rounds
+                .iter()
+                .map(|(header, (rounds, _))| (*header, (*rounds).min(2) + rounds / EXHAUSTED))
+                .collect()
+        };
+        let joined = self
+            .join_by(block, states, |state| (u64::from(state.trace), state.machine.stage(), turns(state)));
+        if joined.len() <= self.all.bounds.paths / 4 {
             return joined;
         }
         // Too many: what can no longer be told apart by a rule is one.
-        self.join_by(block, joined, |state| (state.machine.signature(), state.machine.stage()))
+        self.join_by(block, joined, |state| (state.machine.signature(), state.machine.stage(), turns(state)))
     }
 
-    fn join_by<K: PartialEq>(&mut self, block: u32, states: Vec<State>, key: impl Fn(&State) -> K) -> Vec<State> {
+    fn join_by<K: PartialEq>(
+        &mut self,
+        block: u32,
+        states: Vec<State>,
+        key: impl Fn(&State) -> K,
+    ) -> Vec<State> {
         let mut groups: Vec<(K, State)> = Vec::new();
         for mut state in states {
             self.phis(block, &mut state);
             let wanted = key(&state);
-            match groups.iter().position(|(known, other)| {
-                *known == wanted && other.rounds == state.rounds
-            }) {
-                Some(at) => self.merge(block, at, &mut groups, state),
+            match groups.iter().position(|(known, _)| *known == wanted) {
+                Some(at) => self.merge(at, &mut groups, state),
                 None => groups.push((wanted, state)),
             }
         }
         groups.into_iter().map(|(_, state)| state).collect()
     }
 
-    fn merge<K>(&mut self, block: u32, at: usize, groups: &mut [(K, State)], other: State) {
+    fn merge<K>(&mut self, at: usize, groups: &mut [(K, State)], other: State) {
+        self.meetings += 1;
         let target = &mut groups[at].1;
+        if target.rounds != other.rounds {
+            let rounds = Rc::make_mut(&mut target.rounds);
+            for (header, (count, seen)) in other.rounds.iter() {
+                let own = rounds.entry(*header).or_default();
+                own.0 = own.0.max(*count);
+                for signature in seen {
+                    if !own.1.contains(signature) {
+                        own.1.push(*signature);
+                    }
+                }
+            }
+        }
         for (number, value) in other.values.iter().enumerate() {
             let own = target.values[number];
             if own != *value && own != NOTHING {
@@ -288,8 +329,9 @@ impl<'e, 'a> Walk<'e, 'a> {
                     NOTHING
                 } else {
                     let persistent = is_persistent_value(self.all.analysis, self.id, number as u32);
+                    // What is known of the last value that was met here is not known of this one.
                     let origin =
-                        self.all.expressions.origin(Origin::Meeting(self.id, number as u32, block));
+                        self.all.expressions.origin(Origin::Meeting(self.id, number as u32, self.meetings));
                     self.all.expressions.add(Form::Opaque(origin, persistent))
                 };
             }
@@ -354,7 +396,7 @@ impl<'e, 'a> Walk<'e, 'a> {
     }
 
     fn visit(&self, state: &State) -> u32 {
-        state.rounds.values().map(|(rounds, _)| *rounds).sum()
+        state.rounds.values().map(|(rounds, _)| (*rounds).min(1000)).sum()
     }
 
     fn origin(&mut self, state: &State, number: u32) -> u32 {
@@ -490,19 +532,16 @@ impl<'e, 'a> Walk<'e, 'a> {
         if let Form::Global(id) = self.all.expressions.form(span.at.object) {
             let global = &self.all.program.globals[id.0 as usize];
             let whole = span.length == Length::Known(global.bytes) && span.at.offset == 0;
-            let field = global.ty.filter(|_| !whole).and_then(|ty| self.all.program.field(ty, span.at.offset as u64));
+            let field =
+                global.ty.filter(|_| !whole).and_then(|ty| self.all.program.field(ty, span.at.offset as u64));
             return match field {
                 Some(field) if field.starts_with('[') => format!("{}{field}", global.name),
                 Some(field) => format!("{}.{field}", global.name),
                 None => global.name.clone(),
             };
         }
-        let mut variables: Vec<(&Operand, &crate::ir::Variable)> = self.function.variables.iter().collect();
-        variables.sort_by_key(|(operand, _)| **operand);
-        for (operand, variable) in variables {
-            if variable.is_address {
-                continue;
-            }
+        let variables = std::mem::take(&mut self.variables);
+        for (operand, variable) in &variables {
             let value = self.value(state, *operand);
             if value == NOTHING {
                 continue;
@@ -530,6 +569,7 @@ impl<'e, 'a> Walk<'e, 'a> {
                 best = Some((distance, name));
             }
         }
+        self.variables = variables;
         best.map(|(_, name)| name).unwrap_or_default()
     }
 
@@ -543,12 +583,16 @@ impl<'e, 'a> Walk<'e, 'a> {
                 let signature = state.machine.signature();
                 let rounds = Rc::make_mut(&mut state.rounds);
                 let entry = rounds.entry(to).or_default();
+                if entry.0 >= EXHAUSTED {
+                    // It did not leave when it had to.
+                    return;
+                }
                 entry.0 += 1;
                 let again = entry.1.contains(&signature) || entry.0 >= self.all.bounds.loops;
                 entry.1.push(signature);
                 if again {
                     // One more look at the head, to leave.
-                    entry.0 = u32::MAX / 4;
+                    entry.0 = EXHAUSTED;
                 }
             } else {
                 Rc::make_mut(&mut state.rounds).insert(to, (0, Vec::new()));
@@ -558,9 +602,7 @@ impl<'e, 'a> Walk<'e, 'a> {
         let left: Vec<u32> = state
             .rounds
             .keys()
-            .filter(|header| {
-                !self.shape.loops.get(header).is_some_and(|a_loop| a_loop.blocks.contains(&to))
-            })
+            .filter(|header| !self.shape.loops.get(header).is_some_and(|a_loop| a_loop.blocks.contains(&to)))
             .copied()
             .collect();
         if !left.is_empty() {
@@ -573,39 +615,35 @@ impl<'e, 'a> Walk<'e, 'a> {
         self.pending.entry((rank, to)).or_default().push(state);
     }
 
-    fn block(&mut self, block: u32, mut state: State) -> Option<()> {
-        if let Some(flushes) = self.shape.flush_loops.get(&block).copied()
-            && state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds == 0)
-        {
-            self.flush_loop(&mut state, flushes);
-        }
-        let end = self.function.blocks[block as usize].end;
-        let mut work = vec![(self.function.blocks[block as usize].start, state)];
-        while let Some((mut number, mut state)) = work.pop() {
-            loop {
-                let instruction = &self.function.instructions[number as usize];
-                if number + 1 == end {
-                    self.terminator(block, &instruction.op, state);
-                    break;
+    /// Walks all open paths through a block at once, so that they can be joined after each call.
+    fn block(&mut self, block: u32, mut states: Vec<State>) -> Option<()> {
+        if let Some(flushes) = self.shape.flush_loops.get(&block).copied() {
+            for state in &mut states {
+                if state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds == 0) {
+                    self.flush_loop(state, flushes);
                 }
-                if let Op::Call { callee, arguments } = &instruction.op {
-                    let mut after = self.call(state, number, *callee, arguments, instruction.place);
-                    match after.pop() {
-                        Some(next) => {
-                            work.extend(after.into_iter().map(|state| (number + 1, state)));
-                            if work.len() > self.all.bounds.paths {
-                                return None;
-                            }
-                            state = next;
-                        }
-                        // Nobody comes back.
-                        None => break,
-                    }
-                } else {
-                    self.plain(&mut state, number, &instruction.op, instruction.place);
-                }
-                number += 1;
             }
+        }
+        let crate::ir::Block { start, end } = self.function.blocks[block as usize];
+        for number in start..end - 1 {
+            let instruction = &self.function.instructions[number as usize];
+            if let Op::Call { callee, arguments } = &instruction.op {
+                let mut after = Vec::new();
+                for state in states {
+                    after.extend(self.call(state, number, *callee, arguments, instruction.place));
+                }
+                states = if after.len() > 1 { self.join(block, after) } else { after };
+                if states.len() > self.all.bounds.paths {
+                    return None;
+                }
+            } else {
+                for state in &mut states {
+                    self.plain(state, number, &instruction.op, instruction.place);
+                }
+            }
+        }
+        for state in states {
+            self.terminator(block, &self.function.terminator(block).op, state);
         }
         Some(())
     }
@@ -728,7 +766,9 @@ impl<'e, 'a> Walk<'e, 'a> {
                     None if self.is_condition(yes) && self.all.expressions.as_int(no) == Some(0) => {
                         self.all.expressions.arithmetic(Arithmetic::And, condition, yes)
                     }
-                    None if self.is_condition(no) && self.all.expressions.as_int(yes).is_some_and(|n| n & 1 == 1) => {
+                    None if self.is_condition(no)
+                        && self.all.expressions.as_int(yes).is_some_and(|n| n & 1 == 1) =>
+                    {
                         self.all.expressions.arithmetic(Arithmetic::Or, condition, no)
                     }
                     None => self.opaque(state, number),
@@ -942,9 +982,12 @@ impl<'e, 'a> Walk<'e, 'a> {
         if stay.is_empty() || leave.is_empty() {
             return to.to_vec();
         }
-        if *rounds >= u32::MAX / 4 {
+        if *rounds >= EXHAUSTED {
             leave
-        } else if *rounds == 0 && self.eventful.contains(header) && !self.shape.flush_loops.contains_key(header) {
+        } else if *rounds == 0
+            && self.eventful.contains(header)
+            && !self.shape.flush_loops.contains_key(header)
+        {
             stay
         } else {
             to.to_vec()
@@ -953,7 +996,7 @@ impl<'e, 'a> Walk<'e, 'a> {
 
     fn terminator(&mut self, block: u32, op: &Op, state: State) {
         // A loop that is left elsewhere than at its head does not go round for ever.
-        let exhausted = state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds >= u32::MAX / 4);
+        let exhausted = state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds >= EXHAUSTED);
         match op {
             Op::Jump { to } => {
                 if !(exhausted && self.shape.loops[&block].blocks.contains(to)) {
@@ -980,7 +1023,9 @@ impl<'e, 'a> Walk<'e, 'a> {
                     }
                 }
             }
-            Op::Switch { value, cases, default } => self.switch(block, state, *value, cases, *default, exhausted),
+            Op::Switch { value, cases, default } => {
+                self.switch(block, state, *value, cases, *default, exhausted)
+            }
             Op::Return { value } => self.returns(state, *value),
             _ => {}
         }
@@ -1045,9 +1090,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             Rc::make_mut(&mut machine).path_ends(&mut self.around(), exit);
             state.machine = machine;
         }
-        let own = |this: &Self, object: Expression| {
-            matches!(this.all.expressions.form(object), Form::Local(function, _) if function == this.id)
-        };
+        let own = |this: &Self, object: Expression| matches!(this.all.expressions.form(object), Form::Local(function, _) if function == this.id);
         let memory = state
             .memory
             .iter()
@@ -1228,9 +1271,7 @@ impl<'e, 'a> Walk<'e, 'a> {
                 (None, None) => NOTHING,
             };
             let address = match effect.offset.map(argument) {
-                Some(offset) => {
-                    self.all.expressions.arithmetic(Arithmetic::Add, address, offset)
-                }
+                Some(offset) => self.all.expressions.arithmetic(Arithmetic::Add, address, offset),
                 None => address,
             };
             let length = match (effect.length, effect.bytes) {
@@ -1294,7 +1335,9 @@ impl<'e, 'a> Walk<'e, 'a> {
                 }
                 return;
             }
-            What::Flush | What::FlushOrdered | What::Queue | What::Log if !known || length == Length::Known(0) => {
+            What::Flush | What::FlushOrdered | What::Queue | What::Log
+                if !known || length == Length::Known(0) =>
+            {
                 return;
             }
             What::Flush => Kind::Flush { span, class: Class::FlushOpt },
@@ -1346,13 +1389,13 @@ impl<'e, 'a> Walk<'e, 'a> {
                 continue;
             }
             // Something that only flushes and fences is a name for the instruction: the call is the place.
-            let wrapper = way
-                .events
-                .iter()
-                .all(|event| matches!(event.kind, Kind::Flush { .. } | Kind::Queue { .. } | Kind::Fence { .. }));
+            let wrapper = way.events.iter().all(|event| {
+                matches!(event.kind, Kind::Flush { .. } | Kind::Queue { .. } | Kind::Fence { .. })
+            });
             let from = next.machine.now();
             for event in &way.events {
-                let Some(kind) = self.translate_event(&state, event, values, (number, visit), &mut translated)
+                let Some(kind) =
+                    self.translate_event(&state, event, values, (number, visit), &mut translated)
                 else {
                     continue;
                 };
@@ -1386,7 +1429,8 @@ impl<'e, 'a> Walk<'e, 'a> {
                 }
             }
             let result = self.translate(&state, way.result, values, (number, visit), &mut translated);
-            next.values[number as usize] = if result == NOTHING { self.opaque(&state, number) } else { result };
+            next.values[number as usize] =
+                if result == NOTHING { self.opaque(&state, number) } else { result };
             after.push(next);
         }
         after
@@ -1528,7 +1572,13 @@ impl<'e, 'a> Walk<'e, 'a> {
         for mut way in ways {
             if way.events.len() > MAX_EVENTS {
                 self.all.shortened.push(self.id);
-                way.events.drain(..way.events.len() - MAX_EVENTS);
+                // Where transactions begin and end must not be lost.
+                let excess = way.events.len() - MAX_EVENTS;
+                let mut at = 0;
+                way.events.retain(|event| {
+                    at += 1;
+                    at > excess || event.kind.span().is_none() && !matches!(event.kind, Kind::Unknown { .. })
+                });
             }
             match groups.iter_mut().find(|known| known.events == way.events) {
                 Some(known) => {

@@ -154,9 +154,12 @@ impl Expressions {
             (Arithmetic::Add, _, Some(b)) => self.plus(left, b),
             (Arithmetic::Add, Some(a), _) => self.plus(right, a),
             (Arithmetic::Sub, _, Some(b)) => self.plus(left, b.wrapping_neg()),
-            (Arithmetic::Mul, _, Some(1)) | (Arithmetic::Or | Arithmetic::Shl | Arithmetic::Shr, _, Some(0)) => left,
+            (Arithmetic::Mul, _, Some(1))
+            | (Arithmetic::Or | Arithmetic::Shl | Arithmetic::Shr, _, Some(0)) => left,
             // Rounding down to a line or page: it is still the same object, and lines decide anyway.
-            (Arithmetic::And, _, Some(mask)) if mask < 0 && (-mask & (-mask - 1)) == 0 && mask >= -4096 => left,
+            (Arithmetic::And, _, Some(mask)) if mask < 0 && (-mask & (-mask - 1)) == 0 && mask >= -4096 => {
+                left
+            }
             (Arithmetic::Add, None, None) => {
                 // An address plus a number of bytes.
                 if self.is_pointer(left) {
@@ -250,9 +253,7 @@ impl Expressions {
         match self.form(condition) {
             Form::Comparison(Compare::Ne, left, right) => {
                 // A test of a test.
-                if self.as_int(right) == Some(0)
-                    && matches!(self.form(left), Form::Comparison(..))
-                {
+                if self.as_int(right) == Some(0) && matches!(self.form(left), Form::Comparison(..)) {
                     return self.fact(left, holds);
                 }
                 (self.comparison(Compare::Eq, left, right), !holds)
@@ -262,12 +263,8 @@ impl Expressions {
             {
                 self.fact(left, !holds)
             }
-            Form::Comparison(Compare::Ge, left, right) => {
-                (self.comparison(Compare::Lt, left, right), !holds)
-            }
-            Form::Comparison(Compare::Le, left, right) => {
-                (self.comparison(Compare::Gt, left, right), !holds)
-            }
+            Form::Comparison(Compare::Ge, left, right) => (self.comparison(Compare::Lt, left, right), !holds),
+            Form::Comparison(Compare::Le, left, right) => (self.comparison(Compare::Gt, left, right), !holds),
             Form::Operation(Arithmetic::Xor, inner, one) if self.as_int(one).is_some_and(|n| n & 1 == 1) => {
                 self.fact(inner, !holds)
             }

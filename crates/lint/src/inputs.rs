@@ -21,7 +21,9 @@ pub enum Error {
         cause: std::io::Error,
     },
     /// Nothing is known of files with this ending.
-    #[error("{path}: what is this? Give C, C++ or Rust sources, .bc or .ll files, or a compile_commands.json")]
+    #[error(
+        "{path}: what is this? Give C, C++ or Rust sources, .bc or .ll files, or a compile_commands.json"
+    )]
     Ending {
         /// The file.
         path: PathBuf,

@@ -204,32 +204,98 @@ pub enum Callee {
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "fields are named after what LLVM calls them")]
 pub enum Op {
-    Alloca { bytes: u64 },
-    Load { address: Operand, bytes: u64 },
-    Store { address: Operand, value: Operand, bytes: u64, nontemporal: bool },
+    Alloca {
+        bytes: u64,
+    },
+    Load {
+        address: Operand,
+        bytes: u64,
+    },
+    Store {
+        address: Operand,
+        value: Operand,
+        bytes: u64,
+        nontemporal: bool,
+    },
     /// Locked read-modify-write or compare-exchange: stores, and fences.
-    Locked { address: Operand, value: Operand, bytes: u64 },
+    Locked {
+        address: Operand,
+        value: Operand,
+        bytes: u64,
+    },
     /// `base + offset + sum of index * scale`.
-    Offset { base: Operand, offset: i64, index: Vec<(Operand, i64)> },
-    Arithmetic { what: Arithmetic, left: Operand, right: Operand },
-    Compare { what: Compare, left: Operand, right: Operand },
-    Select { condition: Operand, yes: Operand, no: Operand },
-    Phi { incoming: Vec<(u32, Operand)> },
+    Offset {
+        base: Operand,
+        offset: i64,
+        index: Vec<(Operand, i64)>,
+    },
+    Arithmetic {
+        what: Arithmetic,
+        left: Operand,
+        right: Operand,
+    },
+    Compare {
+        what: Compare,
+        left: Operand,
+        right: Operand,
+    },
+    Select {
+        condition: Operand,
+        yes: Operand,
+        no: Operand,
+    },
+    Phi {
+        incoming: Vec<(u32, Operand)>,
+    },
     /// The same value in another type.
-    Copy { value: Operand },
-    Extract { aggregate: Operand, index: u32 },
-    Insert { aggregate: Operand, value: Operand, index: u32 },
-    Call { callee: Callee, arguments: Vec<Operand> },
-    Flush { address: Operand, class: px86::order::Class },
-    Fence { class: px86::order::Class },
+    Copy {
+        value: Operand,
+    },
+    Extract {
+        aggregate: Operand,
+        index: u32,
+    },
+    Insert {
+        aggregate: Operand,
+        value: Operand,
+        index: u32,
+    },
+    Call {
+        callee: Callee,
+        arguments: Vec<Operand>,
+    },
+    Flush {
+        address: Operand,
+        class: px86::order::Class,
+    },
+    Fence {
+        class: px86::order::Class,
+    },
     /// memset, memcpy, memmove; `source` is none for memset.
-    Bulk { target: Operand, source: Option<Operand>, value: Operand, length: Operand },
+    Bulk {
+        target: Operand,
+        source: Option<Operand>,
+        value: Operand,
+        length: Operand,
+    },
     /// Computes something of no interest.
     Other,
-    Jump { to: u32 },
-    Branch { condition: Operand, yes: u32, no: u32 },
-    Switch { value: Operand, cases: Vec<(i64, u32)>, default: u32 },
-    Return { value: Option<Operand> },
+    Jump {
+        to: u32,
+    },
+    Branch {
+        condition: Operand,
+        yes: u32,
+        no: u32,
+    },
+    Switch {
+        value: Operand,
+        cases: Vec<(i64, u32)>,
+        default: u32,
+    },
+    Return {
+        value: Option<Operand>,
+    },
     Unreachable,
 }
 

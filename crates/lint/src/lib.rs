@@ -94,8 +94,7 @@ pub fn apis(files: &[PathBuf]) -> Result<Apis, api::Error> {
 pub fn lint(options: &Options) -> Result<Report, Error> {
     let begin = Instant::now();
     let apis = apis(&options.apis)?;
-    let directory = tempfile::tempdir()
-        .map_err(|cause| Error::Read { path: std::env::temp_dir(), cause })?;
+    let directory = tempfile::tempdir().map_err(|cause| Error::Read { path: std::env::temp_dir(), cause })?;
     let files = inputs::bitcode(&options.inputs, &options.arguments, options.jobs, directory.path())?;
     let compiled = begin.elapsed();
     let mut program = Program::new();
@@ -190,8 +189,10 @@ fn findings(program: &Program, explorer: &Explorer) -> Vec<Finding> {
         }
         // A store that is never written back is one finding, also if something points to it.
         let lost = verdict.beside.iter().find(|beside| beside.role == "lost");
+        let same = |rule: Rule, place: PlaceId| verdicts.bad.contains_key(&(rule, place));
         if *rule == Rule::PublishBeforePersist
-            && lost.is_some_and(|lost| verdicts.bad.contains_key(&(Rule::UnflushedWrite, lost.place)))
+            && (same(Rule::UnloggedWrite, *place)
+                || lost.is_some_and(|lost| same(Rule::UnflushedWrite, lost.place)))
         {
             continue;
         }

@@ -107,11 +107,10 @@ fn stripped(function: &Function, mut operand: Operand) -> Operand {
     loop {
         operand = match instruction(function, operand) {
             Some((_, Op::Copy { value })) => *value,
-            Some((_, Op::Arithmetic { what: crate::ir::Arithmetic::And, left, right: Operand::Int(mask) }))
-                if *mask < 0 =>
-            {
-                *left
-            }
+            Some((
+                _,
+                Op::Arithmetic { what: crate::ir::Arithmetic::And, left, right: Operand::Int(mask) },
+            )) if *mask < 0 => *left,
             _ => return operand,
         };
     }
@@ -119,7 +118,9 @@ fn stripped(function: &Function, mut operand: Operand) -> Operand {
 
 /// A phi of the header with its value on entry, if it grows by at most a line each time.
 fn counter(function: &Function, header: u32, a_loop: &Loop, operand: Operand) -> Option<Operand> {
-    let (number, Op::Phi { incoming }) = instruction(function, stripped(function, operand))? else { return None };
+    let (number, Op::Phi { incoming }) = instruction(function, stripped(function, operand))? else {
+        return None;
+    };
     let block = &function.blocks[header as usize];
     if !(block.start..block.end).contains(&number) {
         return None;
@@ -198,7 +199,9 @@ fn flush_loop(function: &Function, header: u32, a_loop: &Loop) -> Option<FlushLo
     }
     // A pointer and a counter beside it.
     let (base, index) = match self::instruction(function, address)? {
-        (_, Op::Offset { base, offset: 0, index }) if index.len() == 1 && index[0].1 == 1 => (*base, index[0].0),
+        (_, Op::Offset { base, offset: 0, index }) if index.len() == 1 && index[0].1 == 1 => {
+            (*base, index[0].0)
+        }
         (_, Op::Arithmetic { what: crate::ir::Arithmetic::Add, left, right }) => (*left, *right),
         _ => return None,
     };

@@ -393,6 +393,11 @@ impl Machine {
         }
     }
 
+    /// Whether it is known if this runs in a transaction: a function that others call may run in theirs.
+    fn knows_transaction(&self, around: &Surroundings) -> bool {
+        around.is_root || self.in_transaction()
+    }
+
     /// The model whose transactions log every store.
     fn logs_every_store(&self, around: &Surroundings) -> bool {
         self.transactions
@@ -437,7 +442,8 @@ impl Machine {
             match before.map(|write| write.site) {
                 Some(before) => {
                     let name = around.name(site);
-                    let beside = vec![Beside { role: "first", place: before.place, message: "stored before".into() }];
+                    let beside =
+                        vec![Beside { role: "first", place: before.place, message: "stored before".into() }];
                     around.bad(
                         Rule::RepeatedPersist,
                         site,
@@ -509,12 +515,21 @@ impl Machine {
             // A pointer that was loaded from memory led there before.
             .filter(|found| match around.expressions.form(*found) {
                 Form::Content(_) | Form::Opaque(..) => false,
-                Form::Direct(id) => !matches!(around.expressions.form(id), Form::Content(_) | Form::Opaque(..)),
+                Form::Direct(id) => {
+                    !matches!(around.expressions.form(id), Form::Content(_) | Form::Opaque(..))
+                }
                 _ => true,
             })
     }
 
-    fn publish(&mut self, around: &mut Surroundings, site: Site, to: &Span, value: Expression, logged: Logged) {
+    fn publish(
+        &mut self,
+        around: &mut Surroundings,
+        site: Site,
+        to: &Span,
+        value: Expression,
+        logged: Logged,
+    ) {
         let Some(target) = self.target(around, value) else { return };
         // Neither does an object publish anything that is itself out of reach.
         if self.is_unpublished(around, to.at.object) {
@@ -545,7 +560,9 @@ impl Machine {
             }
         }
         // In a transaction that logs the pointer, the object is durable before the pointer counts.
-        let safe = self.in_transaction() && logged != Logged::No || self.logs_every_store(around);
+        let safe = !self.knows_transaction(around)
+            || self.in_transaction() && logged != Logged::No
+            || self.logs_every_store(around);
         if !safe {
             let lost: Vec<(Site, Status)> = self
                 .writes
@@ -569,10 +586,8 @@ impl Machine {
                 };
                 let beside =
                     vec![Beside { role: "lost", place: first.place, message: format!("{name} is {how}") }];
-                let message = format!(
-                    "{} makes an object reachable whose content is {how}: {name}",
-                    around.name(site)
-                );
+                let message =
+                    format!("{} makes an object reachable whose content is {how}: {name}", around.name(site));
                 around.bad(Rule::PublishBeforePersist, site, message, beside);
             } else {
                 around.verdicts.good(Rule::PublishBeforePersist, site.place);
@@ -582,12 +597,20 @@ impl Machine {
     }
 
     /// A pool that is one object to us holds many: a pointer into it makes what lies there reachable.
-    fn publish_inside(&mut self, around: &mut Surroundings, site: Site, to: &Span, value: Expression, logged: Logged) {
+    fn publish_inside(
+        &mut self,
+        around: &mut Surroundings,
+        site: Site,
+        to: &Span,
+        value: Expression,
+        logged: Logged,
+    ) {
         /// Larger nodes than this are rare, and what lies behind may be something else.
         const NODE: i64 = 256;
         let at = around.expressions.address(value);
         let near = |offset: i64| (at.offset..at.offset + NODE).contains(&offset);
-        if at.element != to.at.element || near(to.at.offset) || self.in_transaction() && logged != Logged::No {
+        let safe = !self.knows_transaction(around) || self.in_transaction() && logged != Logged::No;
+        if safe || at.element != to.at.element || near(to.at.offset) {
             return;
         }
         let lost = self.writes.iter().find(|write| {
@@ -598,7 +621,8 @@ impl Machine {
         });
         let Some(lost) = lost.map(|write| write.site) else { return };
         let name = around.name(lost);
-        let beside = vec![Beside { role: "lost", place: lost.place, message: format!("{name} is not durable") }];
+        let beside =
+            vec![Beside { role: "lost", place: lost.place, message: format!("{name} is not durable") }];
         let message = format!("{} makes an object reachable that is not durable: {name}", around.name(site));
         around.bad(Rule::PublishBeforePersist, site, message, beside);
     }
@@ -689,16 +713,20 @@ impl Machine {
             });
             if let Some(before) = before {
                 let first = before.site.place;
-                let beside = vec![Beside { role: "first", place: first, message: "written back here".into() }];
+                let beside =
+                    vec![Beside { role: "first", place: first, message: "written back here".into() }];
                 let name = around.name(site);
-                let message = format!("{name} is written back again, although nothing was stored to it since");
+                let message =
+                    format!("{name} is written back again, although nothing was stored to it since");
                 if first != place {
                     around.bad(Rule::RedundantFlush, site, message, beside);
                 }
             } else if let Some(stored) = known {
                 let name = around.name(site);
-                let beside = vec![Beside { role: "stored", place: stored.place, message: "durable since".into() }];
-                let message = format!("{name} is written back although nothing changed since it became durable");
+                let beside =
+                    vec![Beside { role: "stored", place: stored.place, message: "durable since".into() }];
+                let message =
+                    format!("{name} is written back although nothing changed since it became durable");
                 around.bad(Rule::RedundantFlush, site, message, beside);
             } else if touched && (around.is_root || !around.is_parameter(span.at.object))
                 || around.is_root
@@ -727,7 +755,9 @@ impl Machine {
             let name = around.name(site);
             let message = match wasted {
                 Some(1) => format!("{name} is written back, but one of its cache lines was not modified"),
-                Some(lines) => format!("{name} is written back, but {lines} of its cache lines were not modified"),
+                Some(lines) => {
+                    format!("{name} is written back, but {lines} of its cache lines were not modified")
+                }
                 None => format!("{name} is written back as a whole, but only part of it was modified"),
             };
             around.bad(Rule::FlushUnmodified, site, message, Vec::new());
@@ -766,8 +796,10 @@ impl Machine {
             clean.queued &= !drains;
         }
         if !done.is_empty() {
-            self.several_at_once(around, site, &done);
-            self.split_update(around, &done);
+            if self.knows_transaction(around) {
+                self.several_at_once(around, site, &done);
+                self.split_update(around, &done);
+            }
             self.epoch += 1;
         }
         self.drained = true;
@@ -850,9 +882,11 @@ impl Machine {
 
     /// Ways to order stores on purpose.
     fn is_protocol(&self, around: &Surroundings, earlier: &Write, later: &Write) -> bool {
-        let scalar = |write: &Write| !write.bulk && write.span.bytes().is_some_and(|(from, to)| to - from <= 8);
+        let scalar =
+            |write: &Write| !write.bulk && write.span.bytes().is_some_and(|(from, to)| to - from <= 8);
         // Data, then the number, pointer or flag that makes it valid.
-        if !scalar(earlier) && scalar(later) || earlier.span.at.element.is_some() && later.span.at.element.is_none()
+        if !scalar(earlier) && scalar(later)
+            || earlier.span.at.element.is_some() && later.span.at.element.is_none()
         {
             return true;
         }
@@ -868,25 +902,16 @@ impl Machine {
         }
         // A flag: set to a constant before, or as the last step.
         let constant = |write: &Write| around.expressions.as_int(write.value).is_some();
-        constant(earlier) != constant(later) && (constant(earlier) || constant(later))
+        constant(earlier) || constant(later)
     }
 
     fn log(&mut self, around: &mut Surroundings, site: Site, span: Span) {
-        // An earlier store to it can no longer be undone.
-        for write in &mut self.writes {
-            if write.transaction > 0
-                && write.logged == Logged::No
-                && write.span.at.object != span.at.object
-                && around.may_be_same(write.span.at.object, span.at.object)
-            {
-                write.logged = Logged::Maybe;
-            }
-        }
         let before = self.logs.iter().find(|log| log.span.contains(&span) == Meets::Covers);
         match before.map(|log| log.site) {
             Some(before) if before.place != site.place => {
                 let name = around.name(site);
-                let beside = vec![Beside { role: "first", place: before.place, message: "logged here".into() }];
+                let beside =
+                    vec![Beside { role: "first", place: before.place, message: "logged here".into() }];
                 let message = format!("{name} is logged again in the same transaction");
                 around.bad(Rule::RepeatedPersist, site, message, beside);
             }
@@ -894,7 +919,8 @@ impl Machine {
             None => {
                 if around.is_fresh(span.at.object) && self.in_transaction() {
                     let name = around.name(site);
-                    let message = format!("{name} was allocated in this transaction: there is nothing to undo");
+                    let message =
+                        format!("{name} was allocated in this transaction: there is nothing to undo");
                     around.bad(Rule::RepeatedPersist, site, message, Vec::new());
                 } else {
                     around.verdicts.good(Rule::RepeatedPersist, site.place);
@@ -950,9 +976,10 @@ impl Machine {
             return;
         }
         let rules = around.apis.frameworks[transaction.framework].commit;
-        if transaction.changed {
+        // A caller may have a transaction of its own around this one.
+        if around.is_root && transaction.changed {
             around.verdicts.good(Rule::EmptyTransaction, transaction.site.place);
-        } else {
+        } else if around.is_root {
             let message = "this transaction changes nothing persistent".to_owned();
             around.bad(Rule::EmptyTransaction, transaction.site, message, Vec::new());
         }
@@ -971,7 +998,9 @@ impl Machine {
                 Status::Dirty if !flushed && write.logged != Logged::Maybe && !write.nontemporal => {
                     // Without a commit that flushes, what follows it may still write it back.
                     if rules.flushes_logged {
-                        lost.push(write.site);
+                        if around.is_root {
+                            lost.push(write.site);
+                        }
                         write.status = Status::Maybe;
                     }
                 }
@@ -987,9 +1016,13 @@ impl Machine {
         }
         for site in lost {
             let name = around.name(site);
-            let beside =
-                vec![Beside { role: "transaction", place: transaction.site.place, message: "in this transaction".into() }];
-            let message = format!("{name} is stored to in a transaction, but neither logged before nor written back");
+            let beside = vec![Beside {
+                role: "transaction",
+                place: transaction.site.place,
+                message: "in this transaction".into(),
+            }];
+            let message =
+                format!("{name} is stored to in a transaction, but neither logged before nor written back");
             around.bad(Rule::UnloggedWrite, site, message, beside);
         }
         if rules.drains {
@@ -1009,7 +1042,9 @@ impl Machine {
             for write in self.writes.iter().filter(|write| write.number > log.number) {
                 if write.span.at.object == log.span.at.object {
                     match log.span.contains(&write.span) {
-                        Meets::Covers if write.span.at.element == log.span.at.element => inside.push(write.span),
+                        Meets::Covers if write.span.at.element == log.span.at.element => {
+                            inside.push(write.span)
+                        }
                         Meets::Never => {}
                         _ => uncertain = true,
                     }
@@ -1027,7 +1062,8 @@ impl Machine {
                 let message = format!("{name} is logged, but the transaction does not modify it");
                 around.bad(Rule::LogUnmodified, log.site, message, Vec::new());
             } else if rest >= LINE_BYTES as i64 || around.pedantic && rest > 0 {
-                let message = format!("{name}: {} bytes are logged, but {rest} of them are not modified", end - start);
+                let message =
+                    format!("{name}: {} bytes are logged, but {rest} of them are not modified", end - start);
                 around.bad(Rule::LogUnmodified, log.site, message, Vec::new());
             } else {
                 around.verdicts.good(Rule::LogUnmodified, log.site.place);
@@ -1037,7 +1073,8 @@ impl Machine {
 
     fn epoch_end(&mut self, around: &mut Surroundings) {
         let Some((_, from)) = self.epochs_open.pop() else { return };
-        let rule = if self.epochs_open.is_empty() { Rule::MissingBarrier } else { Rule::MissingBarrierNested };
+        let rule =
+            if self.epochs_open.is_empty() { Rule::MissingBarrier } else { Rule::MissingBarrierNested };
         self.missing_barrier(around, rule, from, "the epoch ends");
         for write in &self.writes {
             if write.number > from && write.status == Status::Dirty && !write.nontemporal {
@@ -1058,9 +1095,13 @@ impl Machine {
         if let Some(other) = other {
             let name = around.name(site);
             let what = if write { "stored to" } else { "read" };
-            let beside =
-                vec![Beside { role: "first", place: other.site.place, message: "stored to in another strand".into() }];
-            let message = format!("{name} is {what} in a strand that nothing orders after the strand that stored it");
+            let beside = vec![Beside {
+                role: "first",
+                place: other.site.place,
+                message: "stored to in another strand".into(),
+            }];
+            let message =
+                format!("{name} is {what} in a strand that nothing orders after the strand that stored it");
             around.bad(Rule::ConcurrentStrands, site, message, beside);
         }
         self.accesses.push(Access { span, site, strand, write });
@@ -1073,7 +1114,9 @@ impl Machine {
                     write.status = Status::Maybe;
                 }
             }
-            self.clean.retain(|clean| clean.span.at.object != *object && !around.may_be_same(clean.span.at.object, *object));
+            self.clean.retain(|clean| {
+                clean.span.at.object != *object && !around.may_be_same(clean.span.at.object, *object)
+            });
         }
         for clean in &mut self.clean {
             (clean.pending, clean.queued) = (false, false);
@@ -1104,8 +1147,9 @@ impl Machine {
             .collect();
         for site in open {
             let memory = around.name(site);
-            let message =
-                format!("{memory} is flushed, but nothing waits for it before `{name}` returns into a transaction");
+            let message = format!(
+                "{memory} is flushed, but nothing waits for it before `{name}` returns into a transaction"
+            );
             around.bad(Rule::MissingBarrierNested, site, message, Vec::new());
         }
     }
@@ -1123,7 +1167,8 @@ impl Machine {
             match write.status {
                 _ if !sure => {}
                 Status::Dirty if write.nontemporal && !lenient => {
-                    let message = format!("{} is stored past the cache, but nothing waits for it", around.name(site));
+                    let message =
+                        format!("{} is stored past the cache, but nothing waits for it", around.name(site));
                     around.bad(Rule::MissingBarrier, site, message, Vec::new());
                 }
                 Status::Dirty if !lenient => {

@@ -396,13 +396,7 @@ impl Reader<'_> {
         if ty.is_sized() { self.module.store_size(ty) } else { 8 }
     }
 
-    fn instruction(
-        &mut self,
-        value: Value,
-        context: &Context,
-        place: PlaceId,
-        out: &mut Vec<Instruction>,
-    ) {
+    fn instruction(&mut self, value: Value, context: &Context, place: PlaceId, out: &mut Vec<Instruction>) {
         let block = |block: crashproof_llvm::Block| context.blocks[&block];
         let op = match value.opcode() {
             Opcode::LLVMAlloca => {
@@ -680,7 +674,9 @@ impl Reader<'_> {
             }
         };
         let effect = |this: &mut Self, effect: &Effect| match effect {
-            Effect::Flush(Flush::Clflush, at) => Op::Flush { address: address(this, at), class: Class::Flush },
+            Effect::Flush(Flush::Clflush, at) => {
+                Op::Flush { address: address(this, at), class: Class::Flush }
+            }
             Effect::Flush(_, at) => Op::Flush { address: address(this, at), class: Class::FlushOpt },
             Effect::Sfence => Op::Fence { class: Class::StoreFence },
             Effect::Mfence => Op::Fence { class: Class::Fence },
@@ -696,9 +692,8 @@ impl Reader<'_> {
                 Address::Computed { base, .. } => base,
             };
             let argument = number.and_then(|number| asm::input_argument(&operands, number));
-            let address = argument.map_or(Operand::Undefined, |argument| {
-                self.operand(call.operand(argument as u32), context)
-            });
+            let address = argument
+                .map_or(Operand::Undefined, |argument| self.operand(call.operand(argument as u32), context));
             let bytes = u64::from(access.bytes.unwrap_or(8));
             let op = if access.flags & LOCKED != 0 {
                 Op::Locked { address, value: Operand::Undefined, bytes }

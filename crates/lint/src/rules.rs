@@ -1,8 +1,8 @@
 //! The rules, and the verdicts that paths pass on each place.
 
-use rustc_hash::FxHashMap;
 use crashproof_findings::Rule as Registered;
 use crashproof_findings::rules::lint;
+use rustc_hash::FxHashMap;
 
 use crate::event::Site;
 use crate::ir::PlaceId;

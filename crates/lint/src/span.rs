@@ -84,7 +84,8 @@ impl Span {
     pub(crate) fn covers_lines(&self, other: &Span, alignment: u64) -> Meets {
         let by_bytes = self.contains(other);
         let open = matches!(self.length, Length::Symbol(_) | Length::Unknown);
-        if open && by_bytes == Meets::Maybe && self.at.element.is_none_or(|own| other.at.element == Some(own)) {
+        if open && by_bytes == Meets::Maybe && self.at.element.is_none_or(|own| other.at.element == Some(own))
+        {
             let behind = self.at.element != other.at.element || self.at.offset <= other.at.offset;
             return if behind { Meets::Covers } else { Meets::Maybe };
         }

@@ -54,7 +54,9 @@ fn every_program_is_judged_as_it_says() {
     assert!(all.len() > 40, "where are the tests?");
     let wanted = std::env::var("CRASHPROOF_LINT_TESTS").unwrap_or_default();
     let mut wrong = String::new();
-    for path in all.iter().filter(|path| wanted.split(' ').any(|part| path.display().to_string().contains(part))) {
+    for path in
+        all.iter().filter(|path| wanted.split(' ').any(|part| path.display().to_string().contains(part)))
+    {
         let text = std::fs::read_to_string(path).expect("a test");
         let expected: BTreeSet<(u32, String)> = (1..)
             .zip(text.lines())
@@ -76,7 +78,10 @@ fn every_program_is_judged_as_it_says() {
             }
             for finding in &report.findings {
                 if !expected.contains(&(finding.place.line, finding.rule.id.to_owned())) {
-                    wrong += &format!("  too much {}: {}: {}\n", finding.place.line, finding.rule.id, finding.message);
+                    wrong += &format!(
+                        "  too much {}: {}: {}\n",
+                        finding.place.line, finding.rule.id, finding.message
+                    );
                 }
             }
             for reason in &report.incomplete {
