@@ -4,7 +4,7 @@ use crashproof_findings::rules::check as rules;
 use crashproof_findings::{Finding, Frame, Place, Related, Role, Rule};
 use serde_json::json;
 
-use crate::failure::{self, Failure};
+use crate::failure::{self, Failure, Least};
 use crate::options::{Report, readable};
 use crate::regions::{Conflict, Dependence, Model};
 use crate::sites::Source;
@@ -33,6 +33,7 @@ impl Report {
         add("recoveries_saved", json!(figures.recoveries_saved));
         add("behaviours", json!(figures.behaviours));
         add("eager_states", json!(figures.eager_states.to_string()));
+        add("checksummed_states", json!(figures.checksummed.to_string()));
         add("seconds", json!(seconds));
         add("recording_seconds", json!(figures.recording.as_secs_f64()));
         report.summary = format!(
@@ -86,6 +87,7 @@ fn related(one: &failure::Related) -> Related {
         failure::Role::Lost => Role::Lost,
         failure::Role::Survived => Role::Survived,
         failure::Role::Read => Role::Read,
+        failure::Role::Candidate => Role::Candidate,
         failure::Role::Crash => Role::Crash,
     };
     Related { role, place: place(&one.place), message: one.message.clone() }
@@ -127,6 +129,22 @@ fn evidence(found: &failure::Finding) -> Vec<String> {
     }
     if found.seed > 0 {
         evidence.push(format!("threads ran in the order of seed {}", found.seed));
+    }
+    if found.lost == 0 && found.crashes == 1 {
+        evidence.push(
+            "the program cannot go on from what it leaves here, whatever else is lost; if it was still creating \
+             its pool or file, check it on one that is there already"
+                .into(),
+        );
+    }
+    match found.least {
+        Least::Proven => {}
+        Least::Local => {
+            evidence.push("not everything was explored: elsewhere fewer stores lost may do".into());
+        }
+        Least::Unfinished => {
+            evidence.push("fewer stores lost may do: looking for them ended early".into());
+        }
     }
     if found.failure == Failure::Endless {
         evidence.push("recovery was stopped when it had done far more than the recorded run".into());

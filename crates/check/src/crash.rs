@@ -4,6 +4,7 @@ use px86::storage::CachedStore;
 use px86::{LINE_BYTES, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::failure::TokenCrash;
 use crate::timeline::Timeline;
 
 /// The bytes of a line.
@@ -97,6 +98,22 @@ impl CrashState<'_> {
             all = extend(&all, index + 1, &later.timeline.stores(line));
         }
         all
+    }
+}
+
+impl CrashState<'_> {
+    /// What a line holds if so many of its open stores were kept by each execution; all, where nothing is said.
+    pub(crate) fn kept(&self, line: Line, certain: Bytes, crashes: &[TokenCrash]) -> Bytes {
+        let mut bytes = certain;
+        for (level, (timeline, crash)) in self.timelines().zip(crashes).enumerate() {
+            let persisted = level.checked_sub(1).and_then(|later| self.later[later].persisted.get(&line));
+            persisted.into_iter().flatten().for_each(|store| apply(&mut bytes, store));
+            let stores = timeline.stores(line);
+            let kept = crash.kept.iter().find(|(number, _)| *number == line.0);
+            let kept = kept.map_or(stores.len(), |(_, kept)| (*kept).min(stores.len()));
+            stores[..kept].iter().for_each(|store| apply(&mut bytes, store));
+        }
+        bytes
     }
 }
 

@@ -6,10 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crashproof_protocol::{ARENA, GLOBALS, HEAP_CLASSES, Record, mode, reason, record};
+use num_bigint::BigUint;
 use px86::{Kind, Platform};
 use rustc_hash::FxHashSet;
 
-use crate::failure::{Failure, Finding, Token, TokenCrash};
+use crate::failure::{Failure, Finding, Least, Token, TokenCrash};
+use crate::found::{Key, Met};
 use crate::options::{Options, Part, Random, Report, Statistics, readable};
 use crate::random::{self, Draws};
 use crate::regions;
@@ -17,8 +19,9 @@ use crate::schedule::Schedule;
 use crate::session::{Error, Session};
 use crate::sites::{AllSites, Sites};
 use crate::tree::Tree;
+use crate::unseen::unseen;
 use crate::wasted::wasted;
-use crate::worker::{Plan, Worker};
+use crate::worker::{Plan, Stop, Worker};
 
 const NO_PM_HELP: &str = "persistent memory is: globals marked PERSISTENT and memory from crashproof_alloc (crashproof.h), \
 files mapped under the PM path, and whatever libpmem maps";
@@ -55,7 +58,7 @@ pub(crate) fn record_run(
     control.crashes = 0;
     control.arena_end = ARENA.base;
     control.max_records = options.max_records;
-    control.max_cpu_seconds = 0;
+    control.max_cpu_seconds = options.max_run_seconds;
     control.files_absent = files_created;
     control.heap_ends = [0; HEAP_CLASSES];
     let ending = session.run(&[])?;
@@ -78,10 +81,11 @@ pub(crate) struct Common {
     pub(crate) tree: Tree,
     /// Did any recovery in the tree create threads? What it does then depends on the schedule, too.
     pub(crate) recovery_has_threads: bool,
-    /// By what is wrong (the failure, and the first lost store: its execution and site), with where the run had come.
-    pub(crate) findings: BTreeMap<(String, (usize, u32)), (Finding, usize)>,
+    pub(crate) findings: BTreeMap<Key, Met>,
     pub(crate) unknown: Vec<String>,
     pub(crate) remarks: Vec<String>,
+    /// How many contents each checksum is trusted to refuse, by where its reads begin.
+    pub(crate) checksums: BTreeMap<u32, BigUint>,
     /// Recoveries that were crashed, by behaviour and what they ran on: each once.
     pub(crate) recoveries_crashed: FxHashSet<Vec<u8>>,
     pub(crate) statistics: Statistics,
@@ -105,9 +109,20 @@ impl Check<'_> {
 
     /// Notes what an execution did that is not understood.
     pub(crate) fn note_unknown(&self, records: &[Record], level: usize) {
-        for unknown in records.iter().filter(|record| record.kind == record::UNKNOWN) {
-            let place = self.sites.of(level).get(unknown.site);
+        let sites = self.sites.of(level);
+        for (index, unknown) in records.iter().enumerate() {
+            if unknown.kind != record::UNKNOWN {
+                continue;
+            }
+            let place = sites.get(unknown.site);
             self.note(match reason::text(unknown.value) {
+                Some(text) if matches!(unknown.value, reason::UNSEEN | reason::CHANGED) => {
+                    let (head, sentence) = unseen(text, unknown, &records[index + 1..], sites);
+                    if self.common().unknown.iter().any(|known| known.starts_with(&head)) {
+                        continue;
+                    }
+                    sentence
+                }
                 Some(text) if unknown.site == 0 => text.to_owned(),
                 Some(text) => format!("{}:{}: {text}", place.file, place.line),
                 None => format!("{}:{}: not understood: {}", place.file, place.line, place.text),
@@ -120,6 +135,33 @@ impl Check<'_> {
         let unknown = &mut self.common().unknown;
         if !unknown.contains(&reason) {
             unknown.push(reason);
+        }
+    }
+
+    /// Somebody ended the check.
+    pub(crate) fn interrupted(&self) -> Stop {
+        self.note("interrupted: this is what was found until then".into());
+        self.common().stopped = true;
+        Stop::Limit
+    }
+
+    /// Contents were not tried because a checksum, first read at this site of recovery, is trusted to refuse them.
+    pub(crate) fn trust_checksum(&self, site: u32, contents: BigUint) {
+        let mut common = self.common();
+        common.statistics.checksummed += &contents;
+        *common.checksums.entry(site).or_default() += contents;
+    }
+
+    /// The checksum, first read at this site of recovery, accepted what was torn.
+    pub(crate) fn distrust_checksum(&self, site: u32) {
+        let place = self.sites.of_recovery().get(site);
+        let remark = format!(
+            "the checksum over what is read from {}:{} on also matches torn contents: all were followed",
+            place.file, place.line
+        );
+        let remarks = &mut self.common().remarks;
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
         }
     }
 
@@ -172,11 +214,11 @@ impl Check<'_> {
     ) {
         let records = session.records();
         let site = records.iter().rev().map(|record| record.site).find(|&site| site != 0).unwrap_or(0);
-        let at = records.len();
         let token = self.token(schedule, Vec::new());
         let finding = Finding {
             place: self.sites.recorded.get(site).clone(),
             lost: 0,
+            least: Least::Proven,
             crashes: 0,
             related: Vec::new(),
             output,
@@ -187,15 +229,17 @@ impl Check<'_> {
         };
         let key = (format!("without crash {:?}", finding.failure), (0, 0));
         let findings = &mut self.common().findings;
-        findings.entry(key).and_modify(|known| known.0.count += 1).or_insert((finding, at));
+        let met = Met { finding, crashes: Vec::new() };
+        findings.entry(key).and_modify(|known| known.finding.count += 1).or_insert(met);
     }
 
     /// Explores the crashes of a recorded run.
     fn explore(&self, session: Session, recorded: &Recorded, schedule: Schedule) -> Result<Session, Error> {
-        match self.options.random {
+        let session = match self.options.random {
             None => self.explore_by(&Plan::Everything, session, recorded, schedule),
             Some(random) => self.explore_randomly(random, session, recorded, schedule),
-        }
+        }?;
+        Worker::new(self, session, &recorded.records, schedule).minimise()
     }
 
     /// Tries some crashes of a recorded run at random; if that happens to have shown everything recovery can do,
@@ -288,6 +332,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         findings: BTreeMap::new(),
         unknown: Vec::new(),
         remarks: Vec::new(),
+        checksums: BTreeMap::new(),
         recoveries_crashed: FxHashSet::default(),
         statistics: Statistics::default(),
         stopped: false,
@@ -313,8 +358,13 @@ pub fn check(options: &Options) -> Result<Report, Error> {
                 check.fails_without_crash(&mut session, schedule, failure, output);
                 continue;
             }
+            Err(Error::Interrupted) if seed > 0 => {
+                check.interrupted();
+                break;
+            }
             Err(error) => return Err(error),
         };
+        options.monitor.recorded(recorded.records.len());
         check.note_unknown(&recorded.records, 0);
         check.common().statistics.events += recorded.records.len() as u64;
         if let Some(model) = options.model {
@@ -354,8 +404,17 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         session.rewind();
     }
     let mut common = check.common.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (site, contents) in std::mem::take(&mut common.checksums) {
+        let place = check.sites.of_recovery().get(site);
+        common.remarks.push(format!(
+            "the checksum over what is read from {}:{} on is trusted to refuse {} torn contents that were not tried",
+            place.file,
+            place.line,
+            readable(&contents)
+        ));
+    }
     common.count_behaviours();
-    let mut findings: Vec<Finding> = common.findings.into_values().map(|(finding, _)| finding).collect();
+    let mut findings: Vec<Finding> = common.findings.into_values().map(|met| met.finding).collect();
     findings.sort_by_key(|finding| (finding.crashes, finding.lost));
     Ok(Report {
         findings,

@@ -55,6 +55,18 @@ impl Failure {
     }
 }
 
+/// Whether fewer stores than a finding tells of may have to be lost for its failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Least {
+    /// No: everything was explored.
+    Proven,
+    /// None of them can be kept, but not everything was explored: elsewhere fewer may do.
+    Local,
+    /// Perhaps: looking for less ended early.
+    Unfinished,
+}
+
 /// A place in the source, in a finding.
 pub type Place = Source;
 
@@ -68,6 +80,8 @@ pub enum Role {
     Survived,
     /// A load of recovery that met one of them.
     Read,
+    /// A store that the load told of before it might have read from.
+    Candidate,
     /// Where the crash came.
     Crash,
 }
@@ -92,6 +106,8 @@ pub struct Finding {
     pub place: Place,
     /// How many stores must be lost for it.
     pub lost: usize,
+    /// Whether fewer might do.
+    pub least: Least,
     /// How many crashes in a row it takes; 0 if the program fails under its schedule without any.
     pub crashes: usize,
     /// The stores, loads and crashes that are part of it, in the order they happened.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, exit, mode};
+use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, mode};
 use num_bigint::BigUint;
 use px86::storage::CachedStore;
 use px86::{Kind, Line};
@@ -10,12 +10,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::crash::{Chosen, Content, CrashState, Later, Revealed, value};
 use crate::explore::Check;
-use crate::failure::{Failure, Finding};
 use crate::random::Draws;
 use crate::schedule::Schedule;
 use crate::session::{Ending, Error, Session};
 use crate::timeline::Timeline;
-use crate::told::{Reads, Told};
+use crate::told::Reads;
 use crate::tree::{NodeId, Outcome, ROOT, Seen};
 
 /// Places to crash that a worker takes at once.
@@ -38,9 +37,11 @@ pub(crate) struct Worker<'a> {
     files_created: u64,
     /// Recoveries run for the crash of the recorded run that is being explored.
     pub(crate) recoveries: u64,
+    /// Recoveries that may still be run, where that is limited for this worker alone.
+    pub(crate) runs_left: Option<u64>,
     /// Set while the worker only looks whether everything is known already, and runs nothing: the recoveries it
     /// crashed on the way, as in [`crate::explore::Common::recoveries_crashed`].
-    looking: Option<FxHashSet<Vec<u8>>>,
+    pub(crate) looking: Option<FxHashSet<Vec<u8>>>,
 }
 
 /// The one way recovery goes if lines hold what was chosen.
@@ -64,12 +65,6 @@ pub(crate) enum Stop {
     Error(Error),
 }
 
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Error(error)
-    }
-}
-
 impl<'a> Worker<'a> {
     pub(crate) fn new(
         check: &'a Check<'a>,
@@ -78,7 +73,16 @@ impl<'a> Worker<'a> {
         schedule: Schedule,
     ) -> Worker<'a> {
         let files_created = session.files_created();
-        Worker { check, session, records, schedule, files_created, recoveries: 0, looking: None }
+        Worker {
+            check,
+            session,
+            records,
+            schedule,
+            files_created,
+            recoveries: 0,
+            runs_left: None,
+            looking: None,
+        }
     }
 
     /// Crashes the run at this worker's share of the places. Gives the session back.
@@ -142,9 +146,8 @@ impl<'a> Worker<'a> {
 
     /// The power fails: follows recovery into everything it may do.
     fn crash(&mut self, state: &CrashState) -> Result<(), Stop> {
-        if self.looking.is_some() {
-            self.within_time()?;
-        } else {
+        self.within_time()?;
+        if self.looking.is_none() {
             let eager = state.timelines().map(Timeline::eager_states).product::<BigUint>();
             let mut common = self.check.common();
             if common.stopped {
@@ -152,6 +155,7 @@ impl<'a> Worker<'a> {
             }
             common.statistics.failure_points += 1;
             common.statistics.eager_states += eager;
+            self.check.options.monitor.crashed(state.first.at, common.findings.len());
         }
         self.walk(state, ROOT, &mut Revealed::default(), &mut Reads::new(), true)
     }
@@ -159,7 +163,7 @@ impl<'a> Worker<'a> {
     /// Follows recovery from a node of the tree into everything it may do after this crash.
     ///
     /// `known` says whether everything on the way here was known before.
-    fn walk(
+    pub(crate) fn walk(
         &mut self,
         state: &CrashState,
         mut at: NodeId,
@@ -179,6 +183,13 @@ impl<'a> Worker<'a> {
                         break;
                     }
                 }
+                Seen::Begin => {
+                    if self.bracket(state, at, revealed, reads, known)? {
+                        break;
+                    }
+                    at = self.check.common().tree.pass(at);
+                }
+                Seen::End { .. } => at = self.check.common().tree.pass(at),
                 Seen::Leaf(outcome) => {
                     if self.looking.is_none() {
                         self.check.common().statistics.recoveries_saved += u64::from(known);
@@ -220,7 +231,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Follows recovery as long as it reads what can be but one thing; gives what comes then.
-    fn follow_certain(&self, state: &CrashState, at: &mut NodeId, reads: &mut Reads) -> Seen {
+    pub(crate) fn follow_certain(&self, state: &CrashState, at: &mut NodeId, reads: &mut Reads) -> Seen {
         let mut common = self.check.common();
         loop {
             let seen = common.tree.look(*at);
@@ -257,6 +268,7 @@ impl<'a> Worker<'a> {
                         return Ok(None);
                     }
                 }
+                Seen::Begin | Seen::End { .. } => at = self.check.common().tree.pass(at),
                 Seen::Leaf(outcome) => return Ok(Some(Followed { outcome, revealed, reads, known })),
                 Seen::Read { address, width, site } => {
                     let line = Line::containing(address);
@@ -275,7 +287,7 @@ impl<'a> Worker<'a> {
     }
 
     /// What a line may hold, given what recovery's reads revealed.
-    fn contents(&self, state: &CrashState, line: Line, revealed: &Revealed) -> Vec<Content> {
+    pub(crate) fn contents(&self, state: &CrashState, line: Line, revealed: &Revealed) -> Vec<Content> {
         match revealed.get(&line) {
             Some(contents) => contents.clone(),
             None => state.contents(line, self.session.image_line(line)),
@@ -325,8 +337,12 @@ impl<'a> Worker<'a> {
     }
 
     /// Is there still time? If not, everybody stops.
-    fn within_time(&self) -> Result<(), Stop> {
-        if self.check.options.max_time.is_none_or(|most| self.check.started.elapsed() < most) {
+    pub(crate) fn within_time(&self) -> Result<(), Stop> {
+        let options = self.check.options;
+        if options.monitor.cancelled() {
+            return Err(self.check.interrupted());
+        }
+        if options.max_time.is_none_or(|most| self.check.started.elapsed() < most) {
             return Ok(());
         }
         self.check.note("stopped after the time allowed (--time)".into());
@@ -366,11 +382,14 @@ impl<'a> Worker<'a> {
     }
 
     /// Runs recovery on the image with these lines changed; adds what it did to the tree.
-    fn recover(&mut self, state: &CrashState, patches: &[Patch]) -> Result<(), Stop> {
+    pub(crate) fn recover(&mut self, state: &CrashState, patches: &[Patch]) -> Result<(), Stop> {
         if self.looking.is_some() {
             return Err(Stop::NotKnown);
         }
         self.within_limits()?;
+        if let Some(left) = &mut self.runs_left {
+            *left = left.checked_sub(1).ok_or(Stop::Limit)?;
+        }
         self.recoveries += 1;
         let (options, schedule) = (self.check.options, self.schedule);
         // What other recoveries created is on disk but does not exist.
@@ -384,7 +403,11 @@ impl<'a> Worker<'a> {
         control.heap_ends = state.last().heap_ends;
         control.max_records = (self.records.len() as u64 * 20 + 1_000_000).min(options.max_records);
         control.max_cpu_seconds = options.max_cpu_seconds;
-        let ending = self.session.run(patches)?;
+        let ending = match self.session.run(patches) {
+            Ok(ending) => ending,
+            Err(Error::Interrupted) => return Err(self.check.interrupted()),
+            Err(error) => return Err(Stop::Error(error)),
+        };
         let threads = self.session.control().threads;
         let output = if ending == Ending::Exit(0) { String::new() } else { self.session.output_tail() };
         let records = self.session.records().to_vec();
@@ -395,7 +418,9 @@ impl<'a> Worker<'a> {
             let mut common = self.check.common();
             common.statistics.recoveries += 1;
             common.recovery_has_threads |= threads > 1;
-            common.tree.add(&records, Outcome { ending, output, writes })
+            let added = common.tree.add(&records, Outcome { ending, output, writes });
+            options.monitor.recovered(common.tree.behaviours(), common.findings.len());
+            added
         };
         if let Err(diverged) = added {
             let place = |read: Option<(u64, u32)>| match read {
@@ -413,57 +438,10 @@ impl<'a> Worker<'a> {
         }
         Ok(())
     }
-
-    /// Recovery ended; if it failed, that is a finding.
-    pub(crate) fn leaf(&self, state: &CrashState, outcome: usize, revealed: &Revealed, reads: &Reads) {
-        let mut common = self.check.common();
-        let Outcome { ending, output, .. } = &common.tree.outcomes[outcome];
-        let output = output.clone();
-        if *ending == Ending::Exit(exit::UNSUPPORTED) {
-            drop(common);
-            self.check.note(format!("recovery did something that cannot be followed: {output}"));
-            return;
-        }
-        let Some(failure) = Failure::of(*ending) else { return };
-        let mut told = Told::new(&self.check.sites);
-        let mut crash_site = (0, 0);
-        for (level, timeline) in state.timelines().enumerate() {
-            // What the recovery after it read says most about what an execution lost.
-            let revealed = state.later.get(level).map_or(revealed, |later| later.revealed);
-            crash_site = told.execution(level, timeline, revealed);
-        }
-        let first = told.first_lost.unwrap_or(crash_site);
-        let key = (format!("{failure:?}"), first);
-        let at = state.first.at;
-        let mut count = 1;
-        if let Some((known, known_at)) = common.findings.get_mut(&key) {
-            known.count += 1;
-            count = known.count;
-            // Of several ways to the same failure the simplest is told, whoever found it first.
-            if (known.crashes, known.lost, known.seed, *known_at)
-                <= (state.crashes(), told.lost, self.schedule.seed, at)
-            {
-                return;
-            }
-        }
-        told.reads(revealed, reads);
-        let finding = Finding {
-            failure,
-            place: told.place(first).clone(),
-            lost: told.lost,
-            crashes: state.crashes(),
-            related: told.places,
-            output,
-            replay: self.check.token(self.schedule, told.crashes).encode(),
-            count,
-            seed: self.schedule.seed,
-        };
-        common.findings.insert(key, (finding, at));
-    }
 }
 
 /// The contents by the value they show at `address`, those with the most stores kept first.
-fn group(all: &[Content], address: u64, width: u8) -> Vec<(u64, Vec<Content>)> {
+pub(crate) fn group(all: &[Content], address: u64, width: u8) -> Vec<(u64, Vec<Content>)> {
     let mut groups: Vec<(u64, Vec<Content>)> = Vec::new();
     for content in all.iter().rev() {
         let seen = value(&content.bytes, address, width);

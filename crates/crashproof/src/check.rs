@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -14,6 +15,7 @@ use px86::Platform;
 
 use crate::build::Programs;
 use crate::exit::Exit;
+use crate::progress::Watch;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -77,6 +79,11 @@ pub(crate) struct Arguments {
     /// Treat the heap as persistent memory, as libvmmalloc does.
     #[arg(long)]
     pm_heap: bool,
+
+    /// Name whatever touches persistent memory unseen: the address, the place in the source and the calls that
+    /// led there. Slow; for finding out why a verdict is UNKNOWN.
+    #[arg(long)]
+    strict: bool,
 
     /// Hold the strands or epochs that the program marks (crashproof_strand_begin and its kin in crashproof.h)
     /// against their persistency model.
@@ -156,6 +163,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     });
     options.pm_path.clone_from(&arguments.pm_path);
     options.pm_heap = arguments.pm_heap;
+    options.strict = arguments.strict;
     options.model = arguments.model.map(|model| match model {
         PersistencyModel::Epoch => Model::Epoch,
         PersistencyModel::Strand => Model::Strand,
@@ -175,11 +183,14 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
         ScheduleStrategy::Pct => Strategy::Pct,
     };
     options.platform = if arguments.eadr { Platform::Eadr } else { Platform::Adr };
-    let report = match crashproof_check::check(&options) {
+    let watch = Watch::start(Arc::clone(&options.monitor))?;
+    let result = crashproof_check::check(&options);
+    drop(watch);
+    let report = match result {
         Ok(report) => report,
         Err(error) => {
             anstream::eprintln!("crashproof: {error}");
-            let incomplete = matches!(error, Error::System { .. });
+            let incomplete = matches!(error, Error::System { .. } | Error::Interrupted);
             return Ok(if incomplete { Exit::Incomplete } else { Exit::Usage });
         }
     };

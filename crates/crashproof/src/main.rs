@@ -5,6 +5,8 @@ mod check;
 mod exit;
 mod lint;
 mod litmus;
+mod progress;
+mod prove;
 mod replay;
 
 use std::ffi::OsString;
@@ -55,6 +57,8 @@ enum Command {
     /// queries and assertions hold of them, and whether the program is robust, that is, whether a crash leaves
     /// only what a machine without volatile caches could leave.
     Litmus(litmus::Arguments),
+    /// Prove that what a program claims holds in every schedule and from every crash, or show where it does not.
+    Prove(prove::Arguments),
     /// Show one failure that `check` found again, exactly as it was.
     Replay(replay::Arguments),
 }
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         }
         Command::Lint(arguments) => lint::run(arguments),
         Command::Litmus(arguments) => litmus::run(arguments),
+        Command::Prove(arguments) => prove::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
     };
     match result {

@@ -95,6 +95,8 @@ pub enum Role {
     Survived,
     /// A load of recovery that met one of them.
     Read,
+    /// Another store that such a load might have read from.
+    Candidate,
     /// Where the crash came.
     Crash,
     /// Where something has to be changed.
@@ -110,6 +112,7 @@ impl Role {
             Role::Lost => "lost",
             Role::Survived => "survived",
             Role::Read => "read",
+            Role::Candidate => "candidate",
             Role::Crash => "crash",
             Role::Fix => "fix",
             Role::Note => "note",

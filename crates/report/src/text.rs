@@ -48,6 +48,7 @@ fn finding(text: &mut String, finding: &Finding, sources: &Sources) {
             Role::Survived => "survives",
             Role::Crash => "the power fails before this",
             Role::Read => "recovery reads it here",
+            Role::Candidate => "recovery may read this",
             Role::Fix => "to be changed",
             Role::Note => &related.message,
         };
@@ -79,20 +80,35 @@ fn colour(level: Level) -> anstyle::Style {
     }
 }
 
+/// Stores that a load might have read from, shown for each.
+const MOST_CANDIDATES: usize = 8;
+
 /// What happened, in order.
 fn story(text: &mut String, finding: &Finding) {
+    let mut candidates = 0;
     for related in &finding.related {
+        candidates = if related.role == Role::Candidate { candidates + 1 } else { 0 };
+        if candidates > MOST_CANDIDATES {
+            if candidates == MOST_CANDIDATES + 1 {
+                let _ = writeln!(text, "   may read {}", paint(FAINT, "more stores, all of them in JSON"));
+            }
+            continue;
+        }
         let place = format!("{}:{}", related.place.file, related.place.line);
         let word = format!("{:8}", related.role.word());
         let role = match related.role {
             Role::Lost | Role::Crash => paint(BAD, word),
             Role::Survived => paint(GOOD, word),
             Role::Read | Role::Fix | Role::Note => word,
+            Role::Candidate => "may read".into(),
         };
         let _ = writeln!(text, "   {role} {place}  {}", paint(FAINT, &related.message));
     }
     for line in finding.output.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev() {
         let _ = writeln!(text, "   {}   {line}", paint(FAINT, "said  "));
+    }
+    for line in &finding.evidence {
+        let _ = writeln!(text, "   {} {line}", paint(FAINT, "note    "));
     }
     if !finding.replay.is_empty() {
         let times =
