@@ -47,6 +47,8 @@ impl Default for Bounds {
     }
 }
 
+/// So many rounds mark a loop that has to be left.
+const EXHAUSTED: u32 = u32::MAX / 4;
 /// Paths a caller sees of a callee.
 const MAX_PATHS: usize = 6;
 /// Events a caller sees of one path.
@@ -176,6 +178,9 @@ struct Walk<'e, 'a> {
     eventful: FxHashSet<u32>,
     is_root: bool,
     steps: usize,
+    meetings: u32,
+    /// Variables that hold pointers, in a fixed order.
+    variables: Vec<(Operand, &'a crate::ir::Variable)>,
 }
 
 impl<'e, 'a> Walk<'e, 'a> {
@@ -191,9 +196,21 @@ impl<'e, 'a> Walk<'e, 'a> {
             eventful: FxHashSet::default(),
             is_root,
             steps: 0,
+            meetings: 0,
+            variables: Vec::new(),
             all,
             id,
         };
+        walk.variables = function
+            .variables
+            .iter()
+            .filter(|(_, variable)| {
+                let ty = variable.ty.map(|ty| &walk.all.program.types[ty.0 as usize]);
+                !variable.is_address && ty.is_some_and(|ty| ty.is_pointer)
+            })
+            .map(|(operand, variable)| (*operand, variable))
+            .collect();
+        walk.variables.sort_by_key(|(operand, _)| *operand);
         walk.eventful = walk
             .shape
             .loops
@@ -242,13 +259,11 @@ impl<'e, 'a> Walk<'e, 'a> {
             if states.len() > self.all.bounds.paths {
                 return None;
             }
-            for state in states {
-                self.steps += 1;
-                if self.steps > self.all.bounds.steps {
-                    return None;
-                }
-                self.block(block, state)?;
+            self.steps += states.len();
+            if self.steps > self.all.bounds.steps {
+                return None;
             }
+            self.block(block, states)?;
         }
         Some(self.summary())
     }
@@ -257,12 +272,21 @@ impl<'e, 'a> Walk<'e, 'a> {
 
     /// Joins states that did the same.
     fn join(&mut self, block: u32, states: Vec<State>) -> Vec<State> {
-        let joined = self.join_by(block, states, |state| (u64::from(state.trace), state.machine.stage()));
-        if joined.len() <= self.all.bounds.paths / 2 {
+        // Rounds of loops are told apart only as far as they decide: first, last, or in between.
+        let turns = |state: &State| -> Vec<(u32, u32)> {
+            state
+                .rounds
+                .iter()
+                .map(|(header, (rounds, _))| (*header, (*rounds).min(2) + rounds / EXHAUSTED))
+                .collect()
+        };
+        let joined = self
+            .join_by(block, states, |state| (u64::from(state.trace), state.machine.stage(), turns(state)));
+        if joined.len() <= self.all.bounds.paths / 4 {
             return joined;
         }
         // Too many: what can no longer be told apart by a rule is one.
-        self.join_by(block, joined, |state| (state.machine.signature(), state.machine.stage()))
+        self.join_by(block, joined, |state| (state.machine.signature(), state.machine.stage(), turns(state)))
     }
 
     fn join_by<K: PartialEq>(
@@ -275,16 +299,29 @@ impl<'e, 'a> Walk<'e, 'a> {
         for mut state in states {
             self.phis(block, &mut state);
             let wanted = key(&state);
-            match groups.iter().position(|(known, other)| *known == wanted && other.rounds == state.rounds) {
-                Some(at) => self.merge(block, at, &mut groups, state),
+            match groups.iter().position(|(known, _)| *known == wanted) {
+                Some(at) => self.merge(at, &mut groups, state),
                 None => groups.push((wanted, state)),
             }
         }
         groups.into_iter().map(|(_, state)| state).collect()
     }
 
-    fn merge<K>(&mut self, block: u32, at: usize, groups: &mut [(K, State)], other: State) {
+    fn merge<K>(&mut self, at: usize, groups: &mut [(K, State)], other: State) {
+        self.meetings += 1;
         let target = &mut groups[at].1;
+        if target.rounds != other.rounds {
+            let rounds = Rc::make_mut(&mut target.rounds);
+            for (header, (count, seen)) in other.rounds.iter() {
+                let own = rounds.entry(*header).or_default();
+                own.0 = own.0.max(*count);
+                for signature in seen {
+                    if !own.1.contains(signature) {
+                        own.1.push(*signature);
+                    }
+                }
+            }
+        }
         for (number, value) in other.values.iter().enumerate() {
             let own = target.values[number];
             if own != *value && own != NOTHING {
@@ -292,7 +329,9 @@ impl<'e, 'a> Walk<'e, 'a> {
                     NOTHING
                 } else {
                     let persistent = is_persistent_value(self.all.analysis, self.id, number as u32);
-                    let origin = self.all.expressions.origin(Origin::Meeting(self.id, number as u32, block));
+                    // What is known of the last value that was met here is not known of this one.
+                    let origin =
+                        self.all.expressions.origin(Origin::Meeting(self.id, number as u32, self.meetings));
                     self.all.expressions.add(Form::Opaque(origin, persistent))
                 };
             }
@@ -357,7 +396,7 @@ impl<'e, 'a> Walk<'e, 'a> {
     }
 
     fn visit(&self, state: &State) -> u32 {
-        state.rounds.values().map(|(rounds, _)| *rounds).sum()
+        state.rounds.values().map(|(rounds, _)| (*rounds).min(1000)).sum()
     }
 
     fn origin(&mut self, state: &State, number: u32) -> u32 {
@@ -501,12 +540,8 @@ impl<'e, 'a> Walk<'e, 'a> {
                 None => global.name.clone(),
             };
         }
-        let mut variables: Vec<(&Operand, &crate::ir::Variable)> = self.function.variables.iter().collect();
-        variables.sort_by_key(|(operand, _)| **operand);
-        for (operand, variable) in variables {
-            if variable.is_address {
-                continue;
-            }
+        let variables = std::mem::take(&mut self.variables);
+        for (operand, variable) in &variables {
             let value = self.value(state, *operand);
             if value == NOTHING {
                 continue;
@@ -534,6 +569,7 @@ impl<'e, 'a> Walk<'e, 'a> {
                 best = Some((distance, name));
             }
         }
+        self.variables = variables;
         best.map(|(_, name)| name).unwrap_or_default()
     }
 
@@ -547,12 +583,16 @@ impl<'e, 'a> Walk<'e, 'a> {
                 let signature = state.machine.signature();
                 let rounds = Rc::make_mut(&mut state.rounds);
                 let entry = rounds.entry(to).or_default();
+                if entry.0 >= EXHAUSTED {
+                    // It did not leave when it had to.
+                    return;
+                }
                 entry.0 += 1;
                 let again = entry.1.contains(&signature) || entry.0 >= self.all.bounds.loops;
                 entry.1.push(signature);
                 if again {
                     // One more look at the head, to leave.
-                    entry.0 = u32::MAX / 4;
+                    entry.0 = EXHAUSTED;
                 }
             } else {
                 Rc::make_mut(&mut state.rounds).insert(to, (0, Vec::new()));
@@ -575,39 +615,35 @@ impl<'e, 'a> Walk<'e, 'a> {
         self.pending.entry((rank, to)).or_default().push(state);
     }
 
-    fn block(&mut self, block: u32, mut state: State) -> Option<()> {
-        if let Some(flushes) = self.shape.flush_loops.get(&block).copied()
-            && state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds == 0)
-        {
-            self.flush_loop(&mut state, flushes);
-        }
-        let end = self.function.blocks[block as usize].end;
-        let mut work = vec![(self.function.blocks[block as usize].start, state)];
-        while let Some((mut number, mut state)) = work.pop() {
-            loop {
-                let instruction = &self.function.instructions[number as usize];
-                if number + 1 == end {
-                    self.terminator(block, &instruction.op, state);
-                    break;
+    /// Walks all open paths through a block at once, so that they can be joined after each call.
+    fn block(&mut self, block: u32, mut states: Vec<State>) -> Option<()> {
+        if let Some(flushes) = self.shape.flush_loops.get(&block).copied() {
+            for state in &mut states {
+                if state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds == 0) {
+                    self.flush_loop(state, flushes);
                 }
-                if let Op::Call { callee, arguments } = &instruction.op {
-                    let mut after = self.call(state, number, *callee, arguments, instruction.place);
-                    match after.pop() {
-                        Some(next) => {
-                            work.extend(after.into_iter().map(|state| (number + 1, state)));
-                            if work.len() > self.all.bounds.paths {
-                                return None;
-                            }
-                            state = next;
-                        }
-                        // Nobody comes back.
-                        None => break,
-                    }
-                } else {
-                    self.plain(&mut state, number, &instruction.op, instruction.place);
-                }
-                number += 1;
             }
+        }
+        let crate::ir::Block { start, end } = self.function.blocks[block as usize];
+        for number in start..end - 1 {
+            let instruction = &self.function.instructions[number as usize];
+            if let Op::Call { callee, arguments } = &instruction.op {
+                let mut after = Vec::new();
+                for state in states {
+                    after.extend(self.call(state, number, *callee, arguments, instruction.place));
+                }
+                states = if after.len() > 1 { self.join(block, after) } else { after };
+                if states.len() > self.all.bounds.paths {
+                    return None;
+                }
+            } else {
+                for state in &mut states {
+                    self.plain(state, number, &instruction.op, instruction.place);
+                }
+            }
+        }
+        for state in states {
+            self.terminator(block, &self.function.terminator(block).op, state);
         }
         Some(())
     }
@@ -946,7 +982,7 @@ impl<'e, 'a> Walk<'e, 'a> {
         if stay.is_empty() || leave.is_empty() {
             return to.to_vec();
         }
-        if *rounds >= u32::MAX / 4 {
+        if *rounds >= EXHAUSTED {
             leave
         } else if *rounds == 0
             && self.eventful.contains(header)
@@ -960,7 +996,7 @@ impl<'e, 'a> Walk<'e, 'a> {
 
     fn terminator(&mut self, block: u32, op: &Op, state: State) {
         // A loop that is left elsewhere than at its head does not go round for ever.
-        let exhausted = state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds >= u32::MAX / 4);
+        let exhausted = state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds >= EXHAUSTED);
         match op {
             Op::Jump { to } => {
                 if !(exhausted && self.shape.loops[&block].blocks.contains(to)) {
@@ -1536,7 +1572,13 @@ impl<'e, 'a> Walk<'e, 'a> {
         for mut way in ways {
             if way.events.len() > MAX_EVENTS {
                 self.all.shortened.push(self.id);
-                way.events.drain(..way.events.len() - MAX_EVENTS);
+                // Where transactions begin and end must not be lost.
+                let excess = way.events.len() - MAX_EVENTS;
+                let mut at = 0;
+                way.events.retain(|event| {
+                    at += 1;
+                    at > excess || event.kind.span().is_none() && !matches!(event.kind, Kind::Unknown { .. })
+                });
             }
             match groups.iter_mut().find(|known| known.events == way.events) {
                 Some(known) => {

@@ -393,6 +393,11 @@ impl Machine {
         }
     }
 
+    /// Whether it is known if this runs in a transaction: a function that others call may run in theirs.
+    fn knows_transaction(&self, around: &Surroundings) -> bool {
+        around.is_root || self.in_transaction()
+    }
+
     /// The model whose transactions log every store.
     fn logs_every_store(&self, around: &Surroundings) -> bool {
         self.transactions
@@ -555,7 +560,9 @@ impl Machine {
             }
         }
         // In a transaction that logs the pointer, the object is durable before the pointer counts.
-        let safe = self.in_transaction() && logged != Logged::No || self.logs_every_store(around);
+        let safe = !self.knows_transaction(around)
+            || self.in_transaction() && logged != Logged::No
+            || self.logs_every_store(around);
         if !safe {
             let lost: Vec<(Site, Status)> = self
                 .writes
@@ -602,8 +609,8 @@ impl Machine {
         const NODE: i64 = 256;
         let at = around.expressions.address(value);
         let near = |offset: i64| (at.offset..at.offset + NODE).contains(&offset);
-        if at.element != to.at.element || near(to.at.offset) || self.in_transaction() && logged != Logged::No
-        {
+        let safe = !self.knows_transaction(around) || self.in_transaction() && logged != Logged::No;
+        if safe || at.element != to.at.element || near(to.at.offset) {
             return;
         }
         let lost = self.writes.iter().find(|write| {
@@ -789,8 +796,10 @@ impl Machine {
             clean.queued &= !drains;
         }
         if !done.is_empty() {
-            self.several_at_once(around, site, &done);
-            self.split_update(around, &done);
+            if self.knows_transaction(around) {
+                self.several_at_once(around, site, &done);
+                self.split_update(around, &done);
+            }
             self.epoch += 1;
         }
         self.drained = true;
@@ -893,20 +902,10 @@ impl Machine {
         }
         // A flag: set to a constant before, or as the last step.
         let constant = |write: &Write| around.expressions.as_int(write.value).is_some();
-        constant(earlier) != constant(later) && (constant(earlier) || constant(later))
+        constant(earlier) || constant(later)
     }
 
     fn log(&mut self, around: &mut Surroundings, site: Site, span: Span) {
-        // An earlier store to it can no longer be undone.
-        for write in &mut self.writes {
-            if write.transaction > 0
-                && write.logged == Logged::No
-                && write.span.at.object != span.at.object
-                && around.may_be_same(write.span.at.object, span.at.object)
-            {
-                write.logged = Logged::Maybe;
-            }
-        }
         let before = self.logs.iter().find(|log| log.span.contains(&span) == Meets::Covers);
         match before.map(|log| log.site) {
             Some(before) if before.place != site.place => {
@@ -977,9 +976,10 @@ impl Machine {
             return;
         }
         let rules = around.apis.frameworks[transaction.framework].commit;
-        if transaction.changed {
+        // A caller may have a transaction of its own around this one.
+        if around.is_root && transaction.changed {
             around.verdicts.good(Rule::EmptyTransaction, transaction.site.place);
-        } else {
+        } else if around.is_root {
             let message = "this transaction changes nothing persistent".to_owned();
             around.bad(Rule::EmptyTransaction, transaction.site, message, Vec::new());
         }
@@ -998,7 +998,9 @@ impl Machine {
                 Status::Dirty if !flushed && write.logged != Logged::Maybe && !write.nontemporal => {
                     // Without a commit that flushes, what follows it may still write it back.
                     if rules.flushes_logged {
-                        lost.push(write.site);
+                        if around.is_root {
+                            lost.push(write.site);
+                        }
                         write.status = Status::Maybe;
                     }
                 }
