@@ -69,7 +69,10 @@ __attribute__((noreturn)) void __crashproof_assert_failed(const char *condition,
 /* Around loads that a checksum protects, in recovery: what they read counts only if the checksum matched.
        crashproof_checksum_begin();
        int ok = checksum(log, bytes) == log->sum;
-       crashproof_checksum_end(ok); */
+       crashproof_checksum_end(ok);
+   The checker then tries what memory held at any one moment, and every content of every single line; of other
+   torn contents it takes for granted that the checksum does not match and that recovery treats them alike. The
+   report says how many they are. A checksum that is seen to match torn contents is not trusted. */
 void crashproof_checksum_begin(void);
 void crashproof_checksum_end(int matched);
 

@@ -1,10 +1,11 @@
 //! A check's report in the form that all engines share. The only place that knows both.
 
 use crashproof_findings::rules::check as rules;
+use crashproof_findings::story::{Event, Fate, Kind, Story};
 use crashproof_findings::{Finding, Frame, Place, Related, Role, Rule};
 use serde_json::json;
 
-use crate::failure::{self, Failure};
+use crate::failure::{self, Failure, Least};
 use crate::options::{Report, readable};
 use crate::regions::{Conflict, Dependence, Model};
 use crate::sites::Source;
@@ -32,6 +33,7 @@ impl Report {
         add("recoveries", json!(figures.recoveries));
         add("recoveries_saved", json!(figures.recoveries_saved));
         add("behaviours", json!(figures.behaviours));
+        add("checksummed_states", json!(figures.checksummed.to_string()));
         add("eager_states", json!(figures.eager_states.to_string()));
         add("seconds", json!(seconds));
         add("recording_seconds", json!(figures.recording.as_secs_f64()));
@@ -86,6 +88,7 @@ fn related(one: &failure::Related) -> Related {
         failure::Role::Lost => Role::Lost,
         failure::Role::Survived => Role::Survived,
         failure::Role::Read => Role::Read,
+        failure::Role::Candidate => Role::Candidate,
         failure::Role::Crash => Role::Crash,
     };
     Related { role, place: place(&one.place), message: one.message.clone() }
@@ -100,11 +103,36 @@ fn finding(found: &failure::Finding) -> Finding {
     let mut finding = Finding::new(rule, place(&found.place), message(found));
     finding.label = label.into();
     finding.related = found.related.iter().map(related).collect();
+    for step in finding.related.iter_mut().filter(|step| step.role == Role::Lost) {
+        if let Some(flushed) = found.story.as_ref().and_then(|story| flushed(story, &step.place)) {
+            step.message += &flushed;
+        }
+    }
     finding.evidence = evidence(found);
     finding.output.clone_from(&found.output);
     finding.replay.clone_from(&found.replay);
     finding.count = found.count;
+    finding.story.clone_from(&found.story);
+    finding.extra.insert("lost".into(), json!(found.lost));
+    finding.extra.insert("least".into(), json!(found.least));
     finding
+}
+
+/// What was done to make a lost store persistent, in words.
+fn flushed(story: &Story, place: &Place) -> Option<String> {
+    let here = |event: &&Event| {
+        let at = &story.places[event.place];
+        event.fate == Fate::Lost && (&at.file, at.line, at.column) == (&place.file, place.line, place.column)
+    };
+    let execution = story.executions.iter().find(|execution| execution.events.iter().any(|it| here(&it)))?;
+    let store = execution.events.iter().find(here)?;
+    let later =
+        execution.events.iter().filter(|event| event.number > store.number && event.lane == store.lane);
+    let flush = later.into_iter().find(|event| matches!(event.kind, Kind::Flush | Kind::FlushOpt));
+    Some(match flush.map(|event| &story.places[event.place]) {
+        Some(at) => format!(", flushed at {}:{}, but no fence had waited for it", at.file, at.line),
+        None => ", not flushed before the crash".into(),
+    })
 }
 
 fn message(found: &failure::Finding) -> String {
@@ -127,6 +155,15 @@ fn evidence(found: &failure::Finding) -> Vec<String> {
     }
     if found.seed > 0 {
         evidence.push(format!("threads ran in the order of seed {}", found.seed));
+    }
+    match found.least {
+        Least::Proven => {}
+        Least::Local => {
+            evidence.push("not everything was explored: elsewhere fewer stores lost may do".into());
+        }
+        Least::Unfinished => {
+            evidence.push("fewer stores lost may do: looking for them ended early".into());
+        }
     }
     if found.failure == Failure::Endless {
         evidence.push("recovery was stopped when it had done far more than the recorded run".into());

@@ -1,9 +1,11 @@
 //! What each line may hold after a crash, or after several.
 
+use crashproof_protocol::Record;
 use px86::storage::CachedStore;
 use px86::{LINE_BYTES, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::failure::TokenCrash;
 use crate::timeline::Timeline;
 
 /// The bytes of a line.
@@ -45,6 +47,8 @@ pub(crate) struct Later<'a> {
     pub(crate) timeline: &'a Timeline,
     /// Its stores that surely persisted.
     pub(crate) persisted: &'a FxHashMap<Line, Vec<CachedStore>>,
+    /// All it did.
+    pub(crate) records: &'a [Record],
 }
 
 /// The executions that crashed, and what is known of each.
@@ -97,6 +101,22 @@ impl CrashState<'_> {
             all = extend(&all, index + 1, &later.timeline.stores(line));
         }
         all
+    }
+}
+
+impl CrashState<'_> {
+    /// What a line holds if so many of its open stores were kept by each execution; all, where nothing is said.
+    pub(crate) fn kept(&self, line: Line, certain: Bytes, crashes: &[TokenCrash]) -> Bytes {
+        let mut bytes = certain;
+        for (level, (timeline, crash)) in self.timelines().zip(crashes).enumerate() {
+            let persisted = level.checked_sub(1).and_then(|later| self.later[later].persisted.get(&line));
+            persisted.into_iter().flatten().for_each(|store| apply(&mut bytes, store));
+            let stores = timeline.stores(line);
+            let kept = crash.kept.iter().find(|(number, _)| *number == line.0);
+            let kept = kept.map_or(stores.len(), |(_, kept)| (*kept).min(stores.len()));
+            stores[..kept].iter().for_each(|store| apply(&mut bytes, store));
+        }
+        bytes
     }
 }
 

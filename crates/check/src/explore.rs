@@ -6,10 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crashproof_protocol::{ARENA, GLOBALS, HEAP_CLASSES, Record, mode, reason, record};
+use num_bigint::BigUint;
 use px86::{Kind, Platform};
 use rustc_hash::FxHashSet;
 
-use crate::failure::{Failure, Finding, Token, TokenCrash};
+use crate::failure::{Failure, Finding, Least, Token, TokenCrash};
+use crate::found::{Key, Met};
 use crate::options::{Options, Part, Random, Report, Statistics, readable};
 use crate::random::{self, Draws};
 use crate::regions;
@@ -78,10 +80,11 @@ pub(crate) struct Common {
     pub(crate) tree: Tree,
     /// Did any recovery in the tree create threads? What it does then depends on the schedule, too.
     pub(crate) recovery_has_threads: bool,
-    /// By what is wrong (the failure, and the first lost store: its execution and site), with where the run had come.
-    pub(crate) findings: BTreeMap<(String, (usize, u32)), (Finding, usize)>,
+    pub(crate) findings: BTreeMap<Key, Met>,
     pub(crate) unknown: Vec<String>,
     pub(crate) remarks: Vec<String>,
+    /// How many contents each checksum is trusted to refuse, by where its reads begin.
+    pub(crate) checksums: BTreeMap<u32, BigUint>,
     /// Recoveries that were crashed, by behaviour and what they ran on: each once.
     pub(crate) recoveries_crashed: FxHashSet<Vec<u8>>,
     pub(crate) statistics: Statistics,
@@ -120,6 +123,26 @@ impl Check<'_> {
         let unknown = &mut self.common().unknown;
         if !unknown.contains(&reason) {
             unknown.push(reason);
+        }
+    }
+
+    /// Contents were not tried because a checksum, first read at this site of recovery, is trusted to refuse them.
+    pub(crate) fn trust_checksum(&self, site: u32, contents: BigUint) {
+        let mut common = self.common();
+        common.statistics.checksummed += &contents;
+        *common.checksums.entry(site).or_default() += contents;
+    }
+
+    /// The checksum, first read at this site of recovery, accepted what was torn.
+    pub(crate) fn distrust_checksum(&self, site: u32) {
+        let place = self.sites.of_recovery().get(site);
+        let remark = format!(
+            "the checksum over what is read from {}:{} on also matches torn contents: all were followed",
+            place.file, place.line
+        );
+        let remarks = &mut self.common().remarks;
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
         }
     }
 
@@ -172,30 +195,33 @@ impl Check<'_> {
     ) {
         let records = session.records();
         let site = records.iter().rev().map(|record| record.site).find(|&site| site != 0).unwrap_or(0);
-        let at = records.len();
         let token = self.token(schedule, Vec::new());
         let finding = Finding {
             place: self.sites.recorded.get(site).clone(),
             lost: 0,
+            least: Least::Proven,
             crashes: 0,
             related: Vec::new(),
             output,
             replay: token.encode(),
             count: 1,
             seed: schedule.seed,
+            story: None,
             failure,
         };
         let key = (format!("without crash {:?}", finding.failure), (0, 0));
         let findings = &mut self.common().findings;
-        findings.entry(key).and_modify(|known| known.0.count += 1).or_insert((finding, at));
+        let met = Met { finding, crashes: Vec::new() };
+        findings.entry(key).and_modify(|known| known.finding.count += 1).or_insert(met);
     }
 
     /// Explores the crashes of a recorded run.
     fn explore(&self, session: Session, recorded: &Recorded, schedule: Schedule) -> Result<Session, Error> {
-        match self.options.random {
+        let session = match self.options.random {
             None => self.explore_by(&Plan::Everything, session, recorded, schedule),
             Some(random) => self.explore_randomly(random, session, recorded, schedule),
-        }
+        }?;
+        Worker::new(self, session, &recorded.records, schedule).minimise()
     }
 
     /// Tries some crashes of a recorded run at random; if that happens to have shown everything recovery can do,
@@ -288,6 +314,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         findings: BTreeMap::new(),
         unknown: Vec::new(),
         remarks: Vec::new(),
+        checksums: BTreeMap::new(),
         recoveries_crashed: FxHashSet::default(),
         statistics: Statistics::default(),
         stopped: false,
@@ -354,8 +381,17 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         session.rewind();
     }
     let mut common = check.common.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (site, contents) in std::mem::take(&mut common.checksums) {
+        let place = check.sites.of_recovery().get(site);
+        common.remarks.push(format!(
+            "the checksum over what is read from {}:{} on is trusted to refuse {} torn contents that were not tried",
+            place.file,
+            place.line,
+            readable(&contents)
+        ));
+    }
     common.count_behaviours();
-    let mut findings: Vec<Finding> = common.findings.into_values().map(|(finding, _)| finding).collect();
+    let mut findings: Vec<Finding> = common.findings.into_values().map(|met| met.finding).collect();
     findings.sort_by_key(|finding| (finding.crashes, finding.lost));
     Ok(Report {
         findings,

@@ -1,5 +1,6 @@
 //! What went wrong, what must be lost for it, and how to see it again.
 
+use crashproof_findings::story::Story;
 use crashproof_protocol::exit;
 use data_encoding::BASE64URL_NOPAD;
 use px86::storage::CachedStore;
@@ -55,6 +56,18 @@ impl Failure {
     }
 }
 
+/// Whether fewer stores than a finding tells of may have to be lost for its failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Least {
+    /// No: everything was explored.
+    Proven,
+    /// None of them can be kept, but not everything was explored: elsewhere fewer may do.
+    Local,
+    /// Perhaps: looking for less ended early.
+    Unfinished,
+}
+
 /// A place in the source, in a finding.
 pub type Place = Source;
 
@@ -68,6 +81,8 @@ pub enum Role {
     Survived,
     /// A load of recovery that met one of them.
     Read,
+    /// A store that the load told of before it might have read from.
+    Candidate,
     /// Where the crash came.
     Crash,
 }
@@ -92,6 +107,8 @@ pub struct Finding {
     pub place: Place,
     /// How many stores must be lost for it.
     pub lost: usize,
+    /// Whether fewer might do.
+    pub least: Least,
     /// How many crashes in a row it takes; 0 if the program fails under its schedule without any.
     pub crashes: usize,
     /// The stores, loads and crashes that are part of it, in the order they happened.
@@ -104,6 +121,8 @@ pub struct Finding {
     pub count: u64,
     /// The schedule under which it was met.
     pub seed: u32,
+    /// The events around the crash, for drawing.
+    pub story: Option<Story>,
 }
 
 /// What `crashproof replay` needs to see a failure again.

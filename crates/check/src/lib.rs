@@ -11,8 +11,11 @@
 //! | `schedule` | in which orders the threads of a program run |
 //! | `explore` | a schedule after the other: records it, sets workers on it |
 //! | `worker` | crashes, walks the tree, runs what is not known yet |
+//! | `checksum` | recovery that believes a checksum, without trying every torn content |
 //! | `random` | some crashes instead of all |
-//! | `told`, `failure` | what went wrong, the least that must be lost for it |
+//! | `found`, `told`, `failure` | what went wrong, and its story |
+//! | `drawn` | its events, for drawing |
+//! | `least` | the least that must be lost for it |
 //! | `replay` | shows one failure again |
 //! | `regions` | strands and epochs that depend on each other |
 //! | `wasted` | flushes and fences that did nothing |
@@ -22,10 +25,14 @@
 //! address; edge: the bytes seen; leaf: how it ended) answers for every crash whose possible contents stay
 //! within what was seen; a process runs only for behaviour that is new.
 
+mod checksum;
 mod common;
 mod crash;
+mod drawn;
 mod explore;
 mod failure;
+mod found;
+mod least;
 mod options;
 mod random;
 mod regions;
@@ -41,7 +48,7 @@ mod worker;
 
 pub use crash::MAX_CRASHES;
 pub use explore::{check, record};
-pub use failure::{Failure, Finding, Place, Related, Role, Token, TokenCrash};
+pub use failure::{Failure, Finding, Least, Place, Related, Role, Token, TokenCrash};
 pub use options::{Options, Random, Recover, Report, Statistics, readable};
 pub use regions::{Conflict, Dependence, Model};
 pub use replay::{Replay, replay};

@@ -147,6 +147,8 @@ pub struct Statistics {
     pub recoveries_saved: u64,
     /// Different things recovery was seen to do.
     pub behaviours: u64,
+    /// Contents that were not tried because a checksum is trusted to refuse them.
+    pub checksummed: BigUint,
     /// Recoveries an eager checker would run.
     pub eager_states: BigUint,
     /// Time for recording.

@@ -125,6 +125,7 @@ impl Worker<'_> {
                         revealed: &followed.revealed,
                         timeline: &timeline,
                         persisted: &persisted,
+                        records: &records,
                     });
                     self.check.common().statistics.failure_points += 1;
                     return self.random_crash(&again, chances);

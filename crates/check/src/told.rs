@@ -1,12 +1,15 @@
 //! A failure as a story: what was lost, what survived, where the power failed, what recovery read.
 
+use std::collections::BTreeMap;
+
 use px86::Line;
 use px86::storage::CachedStore;
 
-use crate::crash::{Content, Revealed};
+use crate::crash::{Bytes, Content, CrashState, Revealed};
 use crate::failure::{Related, Role, TokenCrash, store_text};
 use crate::sites::{AllSites, Source};
 use crate::timeline::Timeline;
+use crate::worker::group;
 
 /// What recovery read from before the crash, in order: site, address, bytes, value.
 pub(crate) type Reads = Vec<(u32, u64, u8, u64)>;
@@ -73,20 +76,70 @@ impl<'a> Told<'a> {
         (level, site)
     }
 
-    /// Tells what the last recovery read that it might have read differently, and what it read last.
-    pub(crate) fn reads(&mut self, revealed: &Revealed, reads: &Reads) {
-        let last = reads.len().wrapping_sub(1);
+    /// Tells what the last recovery read that it might have read differently, from which stores, and what it read
+    /// last: Jaaru's debugging support.
+    pub(crate) fn reads(
+        &mut self,
+        state: &CrashState,
+        certain: impl Fn(Line) -> Bytes,
+        revealed: &Revealed,
+        reads: &Reads,
+    ) {
+        // What is known of each line from the reads so far.
+        let mut narrowed = Revealed::default();
         for (index, &(site, address, width, value)) in reads.iter().enumerate() {
-            let chosen = revealed.contains_key(&Line::containing(address));
-            if chosen || index == last {
-                let bytes = if width == 1 { "byte" } else { "bytes" };
-                self.add(
-                    Role::Read,
-                    1,
-                    site,
-                    format!("recovery reads {width} {bytes} at {address:#x}: {value:#x}"),
-                );
+            let line = Line::containing(address);
+            let mut groups = Vec::new();
+            if revealed.contains_key(&line) {
+                let contents = narrowed.entry(line).or_insert_with(|| state.contents(line, certain(line)));
+                groups = group(contents, address, width);
+                contents.retain(|content| crate::crash::value(&content.bytes, address, width) == value);
+            } else if index + 1 < reads.len() {
+                continue;
             }
+            let bytes = if width == 1 { "byte" } else { "bytes" };
+            let mut message = format!("recovery reads {width} {bytes} at {address:#x}: {value:#x}");
+            let others: Vec<String> = groups
+                .iter()
+                .filter(|other| other.0 != value)
+                .map(|other| format!("{:#x}", other.0))
+                .collect();
+            if !others.is_empty() {
+                message = format!("{message}; it may as well read {}", others.join(" or "));
+            }
+            self.add(Role::Read, 1, site, message);
+            if groups.len() > 1 {
+                self.candidates(state, address, width, &groups);
+            }
+        }
+    }
+
+    /// Tells from which stores a load might have read; what was there before the crashes is none.
+    fn candidates(&mut self, state: &CrashState, address: u64, width: u8, groups: &[(u64, Vec<Content>)]) {
+        let line = Line::containing(address);
+        let meets = |store: &CachedStore| {
+            let event = &store.event;
+            event.address < address + u64::from(width) && address < event.address + u64::from(event.width)
+        };
+        let mut stores: BTreeMap<(usize, u64), CachedStore> = BTreeMap::new();
+        for content in groups.iter().flat_map(|(_, contents)| contents) {
+            // The last store that was kept, of the last execution that has one.
+            let executions: Vec<_> = state.timelines().enumerate().collect();
+            for (level, timeline) in executions.into_iter().rev() {
+                let open = timeline.stores(line);
+                let kept = (content.kept[level] as usize).min(open.len());
+                let certain = level.checked_sub(1).and_then(|later| state.later[later].persisted.get(&line));
+                let certain = certain.map_or(&[][..], Vec::as_slice);
+                if let Some(store) =
+                    open[..kept].iter().rev().chain(certain.iter().rev()).find(|it| meets(it))
+                {
+                    stores.insert((level, store.at), *store);
+                    break;
+                }
+            }
+        }
+        for ((level, _), store) in stores {
+            self.add(Role::Candidate, level, store.event.site.0, store_text(&store));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, exit, mode};
+use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, mode};
 use num_bigint::BigUint;
 use px86::storage::CachedStore;
 use px86::{Kind, Line};
@@ -10,12 +10,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::crash::{Chosen, Content, CrashState, Later, Revealed, value};
 use crate::explore::Check;
-use crate::failure::{Failure, Finding};
 use crate::random::Draws;
 use crate::schedule::Schedule;
 use crate::session::{Ending, Error, Session};
 use crate::timeline::Timeline;
-use crate::told::{Reads, Told};
+use crate::told::Reads;
 use crate::tree::{NodeId, Outcome, ROOT, Seen};
 
 /// Places to crash that a worker takes at once.
@@ -32,15 +31,17 @@ pub(crate) enum Plan {
 pub(crate) struct Worker<'a> {
     pub(crate) check: &'a Check<'a>,
     pub(crate) session: Session,
-    records: &'a [Record],
+    pub(crate) records: &'a [Record],
     pub(crate) schedule: Schedule,
     /// Files on the PM path that the recorded run created; a bit each.
     files_created: u64,
     /// Recoveries run for the crash of the recorded run that is being explored.
     pub(crate) recoveries: u64,
+    /// Recoveries that may still be run, where that is limited for this worker alone.
+    pub(crate) runs_left: Option<u64>,
     /// Set while the worker only looks whether everything is known already, and runs nothing: the recoveries it
     /// crashed on the way, as in [`crate::explore::Common::recoveries_crashed`].
-    looking: Option<FxHashSet<Vec<u8>>>,
+    pub(crate) looking: Option<FxHashSet<Vec<u8>>>,
 }
 
 /// The one way recovery goes if lines hold what was chosen.
@@ -78,7 +79,16 @@ impl<'a> Worker<'a> {
         schedule: Schedule,
     ) -> Worker<'a> {
         let files_created = session.files_created();
-        Worker { check, session, records, schedule, files_created, recoveries: 0, looking: None }
+        Worker {
+            check,
+            session,
+            records,
+            schedule,
+            files_created,
+            recoveries: 0,
+            runs_left: None,
+            looking: None,
+        }
     }
 
     /// Crashes the run at this worker's share of the places. Gives the session back.
@@ -159,7 +169,7 @@ impl<'a> Worker<'a> {
     /// Follows recovery from a node of the tree into everything it may do after this crash.
     ///
     /// `known` says whether everything on the way here was known before.
-    fn walk(
+    pub(crate) fn walk(
         &mut self,
         state: &CrashState,
         mut at: NodeId,
@@ -179,6 +189,13 @@ impl<'a> Worker<'a> {
                         break;
                     }
                 }
+                Seen::Begin => {
+                    if self.bracket(state, at, revealed, reads, known)? {
+                        break;
+                    }
+                    at = self.check.common().tree.pass(at);
+                }
+                Seen::End { .. } => at = self.check.common().tree.pass(at),
                 Seen::Leaf(outcome) => {
                     if self.looking.is_none() {
                         self.check.common().statistics.recoveries_saved += u64::from(known);
@@ -220,7 +237,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Follows recovery as long as it reads what can be but one thing; gives what comes then.
-    fn follow_certain(&self, state: &CrashState, at: &mut NodeId, reads: &mut Reads) -> Seen {
+    pub(crate) fn follow_certain(&self, state: &CrashState, at: &mut NodeId, reads: &mut Reads) -> Seen {
         let mut common = self.check.common();
         loop {
             let seen = common.tree.look(*at);
@@ -257,6 +274,7 @@ impl<'a> Worker<'a> {
                         return Ok(None);
                     }
                 }
+                Seen::Begin | Seen::End { .. } => at = self.check.common().tree.pass(at),
                 Seen::Leaf(outcome) => return Ok(Some(Followed { outcome, revealed, reads, known })),
                 Seen::Read { address, width, site } => {
                     let line = Line::containing(address);
@@ -275,7 +293,7 @@ impl<'a> Worker<'a> {
     }
 
     /// What a line may hold, given what recovery's reads revealed.
-    fn contents(&self, state: &CrashState, line: Line, revealed: &Revealed) -> Vec<Content> {
+    pub(crate) fn contents(&self, state: &CrashState, line: Line, revealed: &Revealed) -> Vec<Content> {
         match revealed.get(&line) {
             Some(contents) => contents.clone(),
             None => state.contents(line, self.session.image_line(line)),
@@ -315,7 +333,12 @@ impl<'a> Worker<'a> {
         loop {
             if timeline.is_crash_point(&records) {
                 let mut again = state.clone();
-                again.later.push(Later { revealed, timeline: &timeline, persisted: &persisted });
+                again.later.push(Later {
+                    revealed,
+                    timeline: &timeline,
+                    persisted: &persisted,
+                    records: &records,
+                });
                 self.crash(&again)?;
                 timeline.crashed();
             }
@@ -366,11 +389,14 @@ impl<'a> Worker<'a> {
     }
 
     /// Runs recovery on the image with these lines changed; adds what it did to the tree.
-    fn recover(&mut self, state: &CrashState, patches: &[Patch]) -> Result<(), Stop> {
+    pub(crate) fn recover(&mut self, state: &CrashState, patches: &[Patch]) -> Result<(), Stop> {
         if self.looking.is_some() {
             return Err(Stop::NotKnown);
         }
         self.within_limits()?;
+        if let Some(left) = &mut self.runs_left {
+            *left = left.checked_sub(1).ok_or(Stop::Limit)?;
+        }
         self.recoveries += 1;
         let (options, schedule) = (self.check.options, self.schedule);
         // What other recoveries created is on disk but does not exist.
@@ -413,57 +439,10 @@ impl<'a> Worker<'a> {
         }
         Ok(())
     }
-
-    /// Recovery ended; if it failed, that is a finding.
-    pub(crate) fn leaf(&self, state: &CrashState, outcome: usize, revealed: &Revealed, reads: &Reads) {
-        let mut common = self.check.common();
-        let Outcome { ending, output, .. } = &common.tree.outcomes[outcome];
-        let output = output.clone();
-        if *ending == Ending::Exit(exit::UNSUPPORTED) {
-            drop(common);
-            self.check.note(format!("recovery did something that cannot be followed: {output}"));
-            return;
-        }
-        let Some(failure) = Failure::of(*ending) else { return };
-        let mut told = Told::new(&self.check.sites);
-        let mut crash_site = (0, 0);
-        for (level, timeline) in state.timelines().enumerate() {
-            // What the recovery after it read says most about what an execution lost.
-            let revealed = state.later.get(level).map_or(revealed, |later| later.revealed);
-            crash_site = told.execution(level, timeline, revealed);
-        }
-        let first = told.first_lost.unwrap_or(crash_site);
-        let key = (format!("{failure:?}"), first);
-        let at = state.first.at;
-        let mut count = 1;
-        if let Some((known, known_at)) = common.findings.get_mut(&key) {
-            known.count += 1;
-            count = known.count;
-            // Of several ways to the same failure the simplest is told, whoever found it first.
-            if (known.crashes, known.lost, known.seed, *known_at)
-                <= (state.crashes(), told.lost, self.schedule.seed, at)
-            {
-                return;
-            }
-        }
-        told.reads(revealed, reads);
-        let finding = Finding {
-            failure,
-            place: told.place(first).clone(),
-            lost: told.lost,
-            crashes: state.crashes(),
-            related: told.places,
-            output,
-            replay: self.check.token(self.schedule, told.crashes).encode(),
-            count,
-            seed: self.schedule.seed,
-        };
-        common.findings.insert(key, (finding, at));
-    }
 }
 
 /// The contents by the value they show at `address`, those with the most stores kept first.
-fn group(all: &[Content], address: u64, width: u8) -> Vec<(u64, Vec<Content>)> {
+pub(crate) fn group(all: &[Content], address: u64, width: u8) -> Vec<(u64, Vec<Content>)> {
     let mut groups: Vec<(u64, Vec<Content>)> = Vec::new();
     for content in all.iter().rev() {
         let seen = value(&content.bytes, address, width);

@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crashproof_check::{Finding, Options, Random, Recover, Report, Token, check, replay};
+use crashproof_check::{Finding, Least, Options, Random, Recover, Report, Role, Token, check, replay};
+use num_bigint::BigUint;
 
 /// A program of `tests/explore`, compiled with these flags into a directory of its own.
 struct Built {
@@ -143,4 +144,73 @@ fn another_program_does_not_know_the_globals() {
         (Built::new("writer.c", &["-DGLOBAL"]), Built::new("writer.c", &["-DGLOBAL", "-DGOOD"]));
     let error = check(&recovered_by(&writer, &looker, None)).expect_err("refused").to_string();
     assert!(error.contains("stores to a persistent global"), "{error}");
+}
+
+#[test]
+fn a_checksum_in_brackets_keeps_a_large_log_small() {
+    let recoveries = |lines: u64| {
+        let flag = format!("-DLINES={lines}");
+        let built = Built::new("big_log.c", &["-DBRACKET", "-DROUNDS=1", &flag]);
+        let report = check(&built.options()).expect("a report");
+        assert!(report.findings.is_empty() && report.unknown.is_empty(), "{report:?}");
+        assert!(report.statistics.checksummed > BigUint::from(1_000_000u32));
+        assert!(report.remarks[0].contains("is trusted to refuse"), "{:?}", report.remarks);
+        report.statistics.recoveries
+    };
+    // Every store is a moment, and may be the last of its line to survive while all others do.
+    assert_eq!((recoveries(10), recoveries(20)), (2 * 80 + 2, 2 * 160 + 2));
+}
+
+#[test]
+fn a_checksummed_log_that_is_used_again_is_whole_or_refused() {
+    let built = Built::new("big_log.c", &["-DBRACKET", "-DROUNDS=2", "-DLINES=4"]);
+    let report = check(&Options { crashes: 2, ..built.options() }).expect("a report");
+    assert!(report.findings.is_empty() && report.unknown.is_empty(), "{report:?}");
+}
+
+#[test]
+fn a_checksum_that_matches_torn_contents_is_not_trusted() {
+    let built = Built::new("big_log.c", &["-DBRACKET", "-DWEAK", "-DROUNDS=1"]);
+    let report = check(&built.options()).expect("a report");
+    assert_eq!(report.findings[0].place.line, built.line_of("LOST"));
+    assert!(report.remarks[0].contains("also matches torn contents"), "{:?}", report.remarks);
+    assert!(!report.unknown.is_empty(), "everything cannot be followed");
+}
+
+#[test]
+fn a_large_log_without_brackets_is_cut_and_said_so() {
+    let built = Built::new("big_log.c", &["-DROUNDS=1"]);
+    let report = check(&built.options()).expect("a report");
+    assert!(report.unknown[0].contains("--max-per-crash"), "{:?}", report.unknown);
+}
+
+#[test]
+fn a_finding_tells_the_least_that_must_be_lost() {
+    let built = Built::new("two_losses.c", &[]);
+    let report = check(&built.options()).expect("a report");
+    // That the first store may be lost together with the second is no finding of its own.
+    let found: Vec<_> = report.findings.iter().map(|it| (it.place.line, it.lost, it.least)).collect();
+    assert_eq!(
+        found,
+        [(built.line_of("SECOND"), 1, Least::Proven), (built.line_of("FIRST"), 2, Least::Proven)],
+        "{:?}",
+        report.findings
+    );
+    for finding in &report.findings {
+        let token = Token::decode(&finding.replay).expect("a token");
+        let again = replay(&token, built.program(), None, None).expect("a replay");
+        assert_eq!(again.failure.as_ref(), Some(&finding.failure));
+    }
+    let candidates: Vec<u32> = report.findings[0]
+        .related
+        .iter()
+        .filter(|related| related.role == Role::Candidate)
+        .map(|related| related.place.line)
+        .collect();
+    let first = built.line_of("FIRST");
+    assert_eq!(
+        candidates,
+        [first + 3, first, first + 1, first + 2],
+        "one store each, or what was there before"
+    );
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::graph::EventGraph;
 use crate::rules::Rule;
@@ -95,6 +96,8 @@ pub enum Role {
     Survived,
     /// A load of recovery that met one of them.
     Read,
+    /// A store that the load told of before might have read from.
+    Candidate,
     /// Where the crash came.
     Crash,
     /// Where something has to be changed.
@@ -110,6 +113,7 @@ impl Role {
             Role::Lost => "lost",
             Role::Survived => "survived",
             Role::Read => "read",
+            Role::Candidate => "candidate",
             Role::Crash => "crash",
             Role::Fix => "fix",
             Role::Note => "note",
@@ -196,6 +200,8 @@ pub struct Finding {
     pub count: u64,
     /// Other things the same cause leads to.
     pub also: Vec<Also>,
+    /// What else the engine says about it; further fields of the JSON.
+    pub extra: Map<String, Value>,
     /// The events around the crash, for drawing.
     pub story: Option<Story>,
     /// The counterexample, for drawing.
@@ -219,6 +225,7 @@ impl Finding {
             fingerprint: String::new(),
             count: 1,
             also: Vec::new(),
+            extra: Map::new(),
             story: None,
             graph: None,
         }

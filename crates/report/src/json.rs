@@ -89,6 +89,8 @@ pub(crate) struct FindingObject<'a> {
     count: u64,
     #[serde(skip_serializing_if = "is_empty")]
     also: &'a [Also],
+    #[serde(flatten)]
+    extra: &'a Map<String, Value>,
 }
 
 #[derive(Serialize)]
@@ -130,6 +132,7 @@ pub(crate) fn finding(finding: &Finding) -> FindingObject<'_> {
         fingerprint: &finding.fingerprint,
         count: finding.count,
         also: &finding.also,
+        extra: &finding.extra,
     }
 }
 

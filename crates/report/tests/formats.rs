@@ -147,8 +147,7 @@ fn closed(schema: &mut Value) {
 #[test]
 fn json_is_as_its_schema_says() {
     let (report, _) = everything();
-    let mut schema =
-        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/report.schema.json"));
+    let mut schema = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/report.schema.json"));
     closed(&mut schema);
     for report in [&report, &Report::new("check", "empty")] {
         let mut bytes = Vec::new();
