@@ -21,7 +21,8 @@ fn crashproof(directory: &Path, arguments: &[&str]) -> Output {
 
 fn run(directory: &Path, arguments: &[&str], code: i32) -> String {
     let output = crashproof(directory, arguments);
-    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    let text =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     assert_eq!(output.status.code(), Some(code), "{arguments:?}:\n{text}");
     text
 }

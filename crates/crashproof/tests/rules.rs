@@ -67,5 +67,8 @@ fn the_rule_reference_is_made_from_the_registry() {
         std::fs::write(&file, reference()).expect("written");
     }
     let written = std::fs::read_to_string(&file).expect("docs/src/rules.md");
-    assert!(written == reference(), "docs/src/rules.md is not what the registry says; `make bless` makes it anew");
+    assert!(
+        written == reference(),
+        "docs/src/rules.md is not what the registry says; `make bless` makes it anew"
+    );
 }

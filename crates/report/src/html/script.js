@@ -265,7 +265,7 @@
     const yOf = address => TOP + 24 + lines.indexOf(address) * LANE;
     const bottom = TOP + lines.length * LANE;
     const layers = { back: draw('g'), middle: draw('g'), front: draw('g') };
-    let x = LEFT;
+    let x = LEFT, crashAt = 0;
     for (const execution of story.executions) {
       const start = x;
       const several = new Set(execution.events.map(event => event.thread)).size > 1;
@@ -301,6 +301,7 @@
       x = end;
       if (execution.crash) {
         const at = end + GAP / 2;
+        crashAt = at;
         let bolt = `M${at} 30`;
         for (let y = 30, side = 1; y < bottom - 6; y += 14, side = -side) bolt += `l${side * 6} 14`;
         const place = story.places[execution.crash.place];
@@ -315,6 +316,8 @@
     const picture = draw('svg', { width: x + 12, height, viewBox: `0 0 ${x + 12} ${height}`, role: 'group', 'aria-label': 'Timeline of the crash' },
       layers.back, layers.middle, ...labels, layers.front);
     const chart = make('div', { class: 'chart' }, picture);
+    // A long run begins far to the left of where it matters.
+    requestAnimationFrame(() => { chart.scrollLeft = crashAt - chart.clientWidth * 0.6; });
     const mini = (kind, fate) => {
       const g = draw('g', { class: `ev ${fate}` }, shapeOf(kind, 9, 9));
       if (fate === 'lost') g.append(draw('path', { class: 'cross', d: 'M5 5l8 8m0 -8l-8 8' }));
@@ -334,29 +337,29 @@
   // ---- event graph: a column a thread, program order downward ----
   const EDGES = { po: 'program order', rf: 'reads from', co: 'coherence', fr: 'from-read', flush: 'makes persistent' };
   const graph = (shown, select) => {
-    const COLUMN = 220, ROW = 62, WIDTH = 164, HEIGHT = 34, TOP = 44;
+    const COLUMN = 250, ROW = 62, WIDTH = 164, HEIGHT = 34, TOP = 44, LEFT = 70;
     const columns = shown.threads.length;
     const rows = new Array(columns + 1).fill(0);
     const places = shown.events.map(event => {
       const column = event.thread === null ? columns : event.thread;
-      return { x: 20 + (event.thread === null ? (columns - 1) / 2 : column) * COLUMN, y: event.thread === null ? TOP + rows[columns]++ * 0 : TOP + (shown.events.some(it => it.thread === null) ? ROW : 0) + rows[column]++ * ROW };
+      return { x: LEFT + (event.thread === null ? 0 : column) * COLUMN, y: event.thread === null ? TOP : TOP + (shown.events.some(it => it.thread === null) ? ROW : 0) + rows[column]++ * ROW };
     });
     // Initial contents stand side by side above the threads.
     const initial = shown.events.map((event, index) => event.thread === null ? index : -1).filter(index => index >= 0);
-    initial.forEach((index, position) => { places[index].x = 20 + position * (WIDTH + 16); places[index].y = TOP; });
-    const width = Math.max(columns * COLUMN, initial.length * (WIDTH + 16)) + 40;
+    initial.forEach((index, position) => { places[index].x = LEFT + position * (WIDTH + 16); places[index].y = TOP; });
+    const width = Math.max(columns * COLUMN, initial.length * (WIDTH + 16)) + LEFT + 20;
     const height = Math.max(...places.map(place => place.y), TOP) + HEIGHT + 30;
     const arrows = Object.keys(EDGES).map(kind => draw('marker', { id: `arrow-${kind}`, viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: 'auto-start-reverse' },
-      draw('path', { d: 'M0 0l8 4l-8 4z', class: kind === 'flush' ? 'flush-edge' : kind, style: 'fill: currentColor' })));
+      draw('path', { d: 'M0 0l8 4l-8 4z', class: `head ${kind === 'flush' ? 'flush-edge' : kind}` })));
     const edges = shown.edges.map(edge => {
       const [a, b] = [places[edge.from], places[edge.to]];
       const same = a.x === b.x;
       const near = same && Math.abs(a.y - b.y) <= ROW && edge.kind === 'po';
-      const from = { x: same ? (near ? a.x + WIDTH / 2 : a.x + WIDTH) : a.x < b.x ? a.x + WIDTH : a.x, y: near ? a.y + HEIGHT : a.y + HEIGHT / 2 };
-      const to = { x: same ? (near ? b.x + WIDTH / 2 : b.x + WIDTH) : a.x < b.x ? b.x : b.x + WIDTH, y: near ? b.y - 2 : b.y + HEIGHT / 2 };
-      const bend = same && !near ? 46 : 0;
+      const from = { x: same ? (near ? a.x + WIDTH / 2 : a.x) : a.x < b.x ? a.x + WIDTH : a.x, y: near ? a.y + HEIGHT : a.y + HEIGHT / 2 };
+      const to = { x: same ? (near ? b.x + WIDTH / 2 : b.x) : a.x < b.x ? b.x : b.x + WIDTH, y: near ? b.y - 2 : b.y + HEIGHT / 2 };
+      const bend = same && !near ? -46 : 0;
       const middle = (from.x + to.x) / 2;
-      const d = near ? `M${from.x} ${from.y}L${to.x} ${to.y}` : same ? `M${from.x} ${from.y}C${from.x + bend} ${from.y} ${to.x + bend} ${to.y} ${to.x + 2} ${to.y}` : `M${from.x} ${from.y}C${middle} ${from.y} ${middle} ${to.y} ${to.x} ${to.y}`;
+      const d = near ? `M${from.x} ${from.y}L${to.x} ${to.y}` : same ? `M${from.x} ${from.y}C${from.x + bend} ${from.y} ${to.x + bend} ${to.y} ${to.x - 1} ${to.y}` : `M${from.x} ${from.y}C${middle} ${from.y} ${middle} ${to.y} ${to.x} ${to.y}`;
       const path = draw('path', { class: `edge ${edge.kind === 'flush' ? 'flush-edge' : edge.kind}`, d, 'marker-end': `url(#arrow-${edge.kind})` });
       tell(path, [`${EDGES[edge.kind]}: ${shown.events[edge.from].text} → ${shown.events[edge.to].text}`], null);
       return path;
@@ -368,7 +371,7 @@
         draw('rect', { class: 'node', x, y, width: WIDTH, height: HEIGHT, rx: 7 }),
         draw('text', { x: x + WIDTH / 2, y: y + 21, 'text-anchor': 'middle' }, event.text.length > 24 ? `${event.text.slice(0, 23)}…` : event.text));
     });
-    const titles = shown.threads.map((title, index) => draw('text', { class: 'dim', x: 20 + index * COLUMN + WIDTH / 2, y: 24, 'text-anchor': 'middle' }, title));
+    const titles = shown.threads.map((title, index) => draw('text', { class: 'dim', x: LEFT + index * COLUMN + WIDTH / 2, y: 24, 'text-anchor': 'middle' }, title));
     const picture = draw('svg', { width, height, viewBox: `0 0 ${width} ${height}`, role: 'group', 'aria-label': 'Event graph' }, draw('defs', {}, ...arrows), ...titles, ...edges, ...nodes);
     const kinds = [...new Set(shown.edges.map(edge => edge.kind))];
     const legend = kinds.map(kind => make('li', {}, draw('svg', { width: 26, height: 12, 'aria-hidden': 'true' }, draw('path', { class: `edge ${kind === 'flush' ? 'flush-edge' : kind}`, d: 'M0 6h26' })), `${kind}: ${EDGES[kind]}`));
