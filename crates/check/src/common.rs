@@ -33,8 +33,8 @@ impl Report {
         add("recoveries", json!(figures.recoveries));
         add("recoveries_saved", json!(figures.recoveries_saved));
         add("behaviours", json!(figures.behaviours));
-        add("checksummed_states", json!(figures.checksummed.to_string()));
         add("eager_states", json!(figures.eager_states.to_string()));
+        add("checksummed_states", json!(figures.checksummed.to_string()));
         add("seconds", json!(seconds));
         add("recording_seconds", json!(figures.recording.as_secs_f64()));
         report.summary = format!(
@@ -155,6 +155,13 @@ fn evidence(found: &failure::Finding) -> Vec<String> {
     }
     if found.seed > 0 {
         evidence.push(format!("threads ran in the order of seed {}", found.seed));
+    }
+    if found.lost == 0 && found.crashes == 1 {
+        evidence.push(
+            "the program cannot go on from what it leaves here, whatever else is lost; if it was still creating \
+             its pool or file, check it on one that is there already"
+                .into(),
+        );
     }
     match found.least {
         Least::Proven => {}

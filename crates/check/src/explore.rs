@@ -19,8 +19,9 @@ use crate::schedule::Schedule;
 use crate::session::{Error, Session};
 use crate::sites::{AllSites, Sites};
 use crate::tree::Tree;
+use crate::unseen::unseen;
 use crate::wasted::wasted;
-use crate::worker::{Plan, Worker};
+use crate::worker::{Plan, Stop, Worker};
 
 const NO_PM_HELP: &str = "persistent memory is: globals marked PERSISTENT and memory from crashproof_alloc (crashproof.h), \
 files mapped under the PM path, and whatever libpmem maps";
@@ -57,7 +58,7 @@ pub(crate) fn record_run(
     control.crashes = 0;
     control.arena_end = ARENA.base;
     control.max_records = options.max_records;
-    control.max_cpu_seconds = 0;
+    control.max_cpu_seconds = options.max_run_seconds;
     control.files_absent = files_created;
     control.heap_ends = [0; HEAP_CLASSES];
     let ending = session.run(&[])?;
@@ -108,9 +109,20 @@ impl Check<'_> {
 
     /// Notes what an execution did that is not understood.
     pub(crate) fn note_unknown(&self, records: &[Record], level: usize) {
-        for unknown in records.iter().filter(|record| record.kind == record::UNKNOWN) {
-            let place = self.sites.of(level).get(unknown.site);
+        let sites = self.sites.of(level);
+        for (index, unknown) in records.iter().enumerate() {
+            if unknown.kind != record::UNKNOWN {
+                continue;
+            }
+            let place = sites.get(unknown.site);
             self.note(match reason::text(unknown.value) {
+                Some(text) if matches!(unknown.value, reason::UNSEEN | reason::CHANGED) => {
+                    let (head, sentence) = unseen(text, unknown, &records[index + 1..], sites);
+                    if self.common().unknown.iter().any(|known| known.starts_with(&head)) {
+                        continue;
+                    }
+                    sentence
+                }
                 Some(text) if unknown.site == 0 => text.to_owned(),
                 Some(text) => format!("{}:{}: {text}", place.file, place.line),
                 None => format!("{}:{}: not understood: {}", place.file, place.line, place.text),
@@ -124,6 +136,13 @@ impl Check<'_> {
         if !unknown.contains(&reason) {
             unknown.push(reason);
         }
+    }
+
+    /// Somebody ended the check.
+    pub(crate) fn interrupted(&self) -> Stop {
+        self.note("interrupted: this is what was found until then".into());
+        self.common().stopped = true;
+        Stop::Limit
     }
 
     /// Contents were not tried because a checksum, first read at this site of recovery, is trusted to refuse them.
@@ -340,8 +359,13 @@ pub fn check(options: &Options) -> Result<Report, Error> {
                 check.fails_without_crash(&mut session, schedule, failure, output);
                 continue;
             }
+            Err(Error::Interrupted) if seed > 0 => {
+                check.interrupted();
+                break;
+            }
             Err(error) => return Err(error),
         };
+        options.monitor.recorded(recorded.records.len());
         check.note_unknown(&recorded.records, 0);
         check.common().statistics.events += recorded.records.len() as u64;
         if let Some(model) = options.model {

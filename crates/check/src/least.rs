@@ -31,7 +31,7 @@ impl Worker<'_> {
                 by_place.entry(first.at).or_default().push(key.clone());
             }
         }
-        if by_place.is_empty() {
+        if by_place.is_empty() || self.check.options.monitor.cancelled() {
             return Ok(self.session);
         }
         self.session.rewind();

@@ -9,6 +9,7 @@
 //! | `crash` | what each line may hold after a crash |
 //! | `tree` | everything recovery was ever seen to do, by what it read |
 //! | `schedule` | in which orders the threads of a program run |
+//! | `unseen` | tells of accesses to PM that the runtime did not see |
 //! | `explore` | a schedule after the other: records it, sets workers on it |
 //! | `worker` | crashes, walks the tree, runs what is not known yet |
 //! | `checksum` | recovery that believes a checksum, without trying every torn content |
@@ -16,6 +17,7 @@
 //! | `found`, `told`, `failure` | what went wrong, and its story |
 //! | `drawn` | its events, for drawing |
 //! | `least` | the least that must be lost for it |
+//! | `monitor` | how it is coming along |
 //! | `replay` | shows one failure again |
 //! | `regions` | strands and epochs that depend on each other |
 //! | `wasted` | flushes and fences that did nothing |
@@ -33,6 +35,7 @@ mod explore;
 mod failure;
 mod found;
 mod least;
+mod monitor;
 mod options;
 mod random;
 mod regions;
@@ -43,12 +46,14 @@ mod sites;
 mod timeline;
 mod told;
 mod tree;
+mod unseen;
 mod wasted;
 mod worker;
 
 pub use crash::MAX_CRASHES;
 pub use explore::{check, record};
 pub use failure::{Failure, Finding, Least, Place, Related, Role, Token, TokenCrash};
+pub use monitor::{Monitor, Progress};
 pub use options::{Options, Random, Recover, Report, Statistics, readable};
 pub use regions::{Conflict, Dependence, Model};
 pub use replay::{Replay, replay};

@@ -2,12 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use num_bigint::BigUint;
 use px86::Platform;
 
 use crate::failure::Finding;
+use crate::monitor::Monitor;
 use crate::regions::{Dependence, Model};
 use crate::schedule::Strategy;
 use crate::wasted::Waste;
@@ -36,6 +38,8 @@ pub struct Options {
     pub pm_path: Vec<PathBuf>,
     /// Whether the heap is persistent memory too.
     pub pm_heap: bool,
+    /// Whether whatever touches persistent memory unseen is to be named.
+    pub strict: bool,
     /// Whether to hold the strands or epochs that the program marks against their model.
     pub model: Option<Model>,
     /// Processes that recover at the same time.
@@ -53,8 +57,12 @@ pub struct Options {
     pub max_records: u64,
     /// Seconds of processor time a recovery may take.
     pub max_cpu_seconds: u32,
+    /// Seconds of processor time the recorded run may take.
+    pub max_run_seconds: u32,
     /// Bytes of memory a run may take beyond what the program has before `main`.
     pub max_memory: u64,
+    /// Tells how the check is coming along, and can end it.
+    pub monitor: Arc<Monitor>,
 }
 
 impl Options {
@@ -71,6 +79,7 @@ impl Options {
             strategy: Strategy::default(),
             pm_path: Vec::new(),
             pm_heap: false,
+            strict: false,
             model: None,
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             max_per_crash: Some(1000),
@@ -79,7 +88,9 @@ impl Options {
             max_time: None,
             max_records: 50_000_000,
             max_cpu_seconds: 10,
+            max_run_seconds: 600,
             max_memory: 4 << 30,
+            monitor: Arc::default(),
         }
     }
 }

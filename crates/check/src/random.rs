@@ -94,6 +94,8 @@ impl Worker<'_> {
         if self.check.common().stopped {
             return Err(Stop::Limit);
         }
+        self.within_time()?;
+        self.check.options.monitor.crashed(state.first.at, self.check.common().findings.len());
         let mut lines: Vec<_> = state.open_lines().into_iter().collect();
         lines.sort_unstable();
         let mut chosen = Chosen::default();

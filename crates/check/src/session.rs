@@ -12,6 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crashproof_protocol::{
@@ -22,6 +23,7 @@ use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line};
 use rustc_hash::FxHashMap;
 
+use crate::monitor::Monitor;
 use crate::options::{Options, Part};
 
 /// What can keep a program from being checked.
@@ -76,6 +78,9 @@ pub enum Error {
         "the replay token does not fit the program: it was built anew, or its inputs changed\nrun the check again"
     )]
     Stale,
+    /// Somebody ended the check before the program was recorded.
+    #[error("interrupted before anything was checked")]
+    Interrupted,
     /// The machine is at its limits.
     #[error("{what}: {source}")]
     System {
@@ -110,6 +115,7 @@ pub(crate) struct Session {
     original: FxHashMap<Line, [u8; LINE_BYTES as usize]>,
     /// Removes the files that came into being when it ends.
     owns_files: bool,
+    monitor: Arc<Monitor>,
 }
 
 /// Bytes a run may print.
@@ -132,6 +138,57 @@ fn map(file: &File, bytes: u64) -> Result<MmapMut, Error> {
     // Safety: the file is ours; the program writes to it only while this side waits for it.
     unsafe { MmapOptions::new().len(bytes as usize).no_reserve_swap().map_mut(file) }
         .map_err(system("cannot map shared memory"))
+}
+
+/// Standard input, if it is a file: then every run of the program can read it from the beginning. A pipe or a
+/// terminal can be read but once, so programs find it empty.
+fn regular_input() -> Option<File> {
+    // By way of the link, so that a file that was only opened for reading is opened just so again.
+    File::open("/proc/self/fd/0").ok().filter(|file| file.metadata().is_ok_and(|it| it.is_file()))
+}
+
+/// Waits for the answer to a command.
+///
+/// Work is what bounds a run. But one that waits for something that never comes does none; it is ended when it
+/// has not used the processor for a while, and then gives its answer. None if somebody ended the check meanwhile.
+fn wait_for(
+    child: i32,
+    may_end: bool,
+    command: &mut UnixStream,
+    monitor: &Monitor,
+) -> std::io::Result<Option<i32>> {
+    const LOOK: Duration = Duration::from_millis(100);
+    const IDLE: u32 = 200;
+    let mut answer = [0; 4];
+    let mut used = String::new();
+    let mut idle = 0;
+    let mut interrupted = false;
+    command.set_read_timeout(Some(LOOK))?;
+    loop {
+        match command.read_exact(&mut answer) {
+            Ok(()) => break,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        let now = processor_time(child);
+        idle = if now == used { idle + 1 } else { 0 };
+        used = now;
+        interrupted = monitor.cancelled();
+        if may_end && idle == IDLE || interrupted {
+            // Safety: the child is not waited for before its parent answers, so its number is its own.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+        }
+    }
+    command.set_read_timeout(None)?;
+    Ok((!interrupted).then_some(i32::from_le_bytes(answer)))
+}
+
+/// How much processor time a process and its threads have taken, and what the children it waited for took:
+/// something that changes when they run. The fields of `stat` after the name, which may hold anything.
+fn processor_time(process: i32) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    fields.split_whitespace().skip(11).take(4).collect::<Vec<_>>().join(" ")
 }
 
 impl Session {
@@ -165,8 +222,10 @@ impl Session {
         let mut words = wrapper.iter().map(OsString::as_os_str).chain([program.as_os_str()]);
         let mut command = Command::new(words.next().expect("at least the program"));
         command.args(words).args(arguments).env(ENVIRONMENT, VERSION.to_string());
+        let input = regular_input();
         if wrapper.is_empty() {
-            command.stdin(Stdio::null());
+            // Ctrl-C is for the checker, not for the program.
+            command.stdin(Stdio::null()).process_group(0);
         }
         if !options.pm_path.is_empty() {
             let paths: Vec<_> = options.pm_path.iter().map(|path| path.as_os_str()).collect();
@@ -182,6 +241,10 @@ impl Session {
                     if libc::dup2(from, to) < 0 {
                         return Err(std::io::Error::last_os_error());
                     }
+                }
+                match &input {
+                    Some(file) => drop(libc::dup2(file.as_raw_fd(), fd::INPUT)),
+                    None => drop(libc::close(fd::INPUT)),
                 }
                 Ok(())
             });
@@ -200,6 +263,7 @@ impl Session {
             sites,
             original: FxHashMap::default(),
             owns_files: true,
+            monitor: Arc::clone(&options.monitor),
         };
         let mut hello = [0];
         if session.command.read_exact(&mut hello).is_err()
@@ -208,7 +272,9 @@ impl Session {
         {
             return Err(Error::NotInstrumented { program: program.to_owned() });
         }
-        session.control().flags = if options.pm_heap { flag::PM_HEAP } else { 0 };
+        let switches = [(options.pm_heap, flag::PM_HEAP), (options.strict, flag::STRICT)];
+        session.control().flags =
+            switches.iter().filter(|(on, _)| *on).fold(0, |flags, (_, flag)| flags | flag);
         session.control().max_memory = options.max_memory;
         Ok(session)
     }
@@ -336,23 +402,10 @@ impl Session {
         let mut answer = [0; 4];
         self.command.read_exact(&mut answer).map_err(talk)?;
         let child = i32::from_le_bytes(answer);
-        // Work is what bounds a run; the clock only ends one that waits for something that never comes.
-        let patience = match self.control().max_cpu_seconds {
-            0 => None,
-            seconds => Some(Duration::from_secs(u64::from(seconds) * 3 + 5)),
-        };
-        self.command.set_read_timeout(patience).map_err(talk)?;
-        let waited = self.command.read_exact(&mut answer);
-        self.command.set_read_timeout(None).map_err(talk)?;
-        if let Err(error) = waited {
-            if error.kind() != std::io::ErrorKind::WouldBlock {
-                return Err(talk(error));
-            }
-            // Safety: the child is not waited for before its parent answers, so its number is its own.
-            unsafe { libc::kill(child, libc::SIGKILL) };
-            self.command.read_exact(&mut answer).map_err(talk)?;
-        }
-        let status = i32::from_le_bytes(answer);
+        // Under a debugger a run may take all the time it wants.
+        let may_end = self.control().max_cpu_seconds > 0;
+        let status = wait_for(child, may_end, &mut self.command, &self.monitor).map_err(talk)?;
+        let status = status.ok_or(Error::Interrupted)?;
         Ok(if libc::WIFSIGNALED(status) {
             Ending::Signal(libc::WTERMSIG(status))
         } else {

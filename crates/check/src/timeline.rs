@@ -37,7 +37,7 @@ pub(crate) struct Timeline {
 /// The model's moment for each length of the trace, since there is more than one thread: a `clflushopt` may
 /// have waited in a store buffer, and counts from when it was issued.
 #[derive(Default)]
-struct Moments {
+pub(crate) struct Moments {
     /// Length of the trace when the first thread was created.
     first: usize,
     moments: Vec<Seq>,
@@ -45,8 +45,18 @@ struct Moments {
 
 impl Moments {
     /// The moment when the trace was `length` long; none from before there were threads.
-    fn at(&self, length: u64) -> Option<Seq> {
+    pub(crate) fn at(&self, length: u64) -> Option<Seq> {
         self.moments.get(usize::try_from(length).ok()?.checked_sub(self.first)?).copied()
+    }
+
+    /// A record took effect, with which the trace was `length` long; this was the moment then.
+    pub(crate) fn after(&mut self, length: usize, record: &Record, moment: Seq) {
+        if self.moments.is_empty() && record.kind == record::SPAWN {
+            self.first = length;
+        } else if self.moments.is_empty() {
+            return;
+        }
+        self.moments.push(moment);
     }
 }
 
@@ -175,12 +185,7 @@ impl Timeline {
     /// Lets the next record take effect; gives out what became certain.
     pub(crate) fn advance(&mut self, next: &Record) -> Persisted {
         let persisted = self.take_effect(next);
-        if next.kind == record::SPAWN && self.moments.moments.is_empty() {
-            self.moments.first = self.at;
-            self.moments.moments.push(self.execution.now());
-        } else if !self.moments.moments.is_empty() {
-            self.moments.moments.push(self.execution.now());
-        }
+        self.moments.after(self.at, next, self.execution.now());
         persisted
     }
 

@@ -65,12 +65,6 @@ pub(crate) enum Stop {
     Error(Error),
 }
 
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Error(error)
-    }
-}
-
 impl<'a> Worker<'a> {
     pub(crate) fn new(
         check: &'a Check<'a>,
@@ -152,9 +146,8 @@ impl<'a> Worker<'a> {
 
     /// The power fails: follows recovery into everything it may do.
     fn crash(&mut self, state: &CrashState) -> Result<(), Stop> {
-        if self.looking.is_some() {
-            self.within_time()?;
-        } else {
+        self.within_time()?;
+        if self.looking.is_none() {
             let eager = state.timelines().map(Timeline::eager_states).product::<BigUint>();
             let mut common = self.check.common();
             if common.stopped {
@@ -162,6 +155,7 @@ impl<'a> Worker<'a> {
             }
             common.statistics.failure_points += 1;
             common.statistics.eager_states += eager;
+            self.check.options.monitor.crashed(state.first.at, common.findings.len());
         }
         self.walk(state, ROOT, &mut Revealed::default(), &mut Reads::new(), true)
     }
@@ -348,8 +342,12 @@ impl<'a> Worker<'a> {
     }
 
     /// Is there still time? If not, everybody stops.
-    fn within_time(&self) -> Result<(), Stop> {
-        if self.check.options.max_time.is_none_or(|most| self.check.started.elapsed() < most) {
+    pub(crate) fn within_time(&self) -> Result<(), Stop> {
+        let options = self.check.options;
+        if options.monitor.cancelled() {
+            return Err(self.check.interrupted());
+        }
+        if options.max_time.is_none_or(|most| self.check.started.elapsed() < most) {
             return Ok(());
         }
         self.check.note("stopped after the time allowed (--time)".into());
@@ -410,7 +408,11 @@ impl<'a> Worker<'a> {
         control.heap_ends = state.last().heap_ends;
         control.max_records = (self.records.len() as u64 * 20 + 1_000_000).min(options.max_records);
         control.max_cpu_seconds = options.max_cpu_seconds;
-        let ending = self.session.run(patches)?;
+        let ending = match self.session.run(patches) {
+            Ok(ending) => ending,
+            Err(Error::Interrupted) => return Err(self.check.interrupted()),
+            Err(error) => return Err(Stop::Error(error)),
+        };
         let threads = self.session.control().threads;
         let output = if ending == Ending::Exit(0) { String::new() } else { self.session.output_tail() };
         let records = self.session.records().to_vec();
@@ -421,7 +423,9 @@ impl<'a> Worker<'a> {
             let mut common = self.check.common();
             common.statistics.recoveries += 1;
             common.recovery_has_threads |= threads > 1;
-            common.tree.add(&records, Outcome { ending, output, writes })
+            let added = common.tree.add(&records, Outcome { ending, output, writes });
+            options.monitor.recovered(common.tree.behaviours(), common.findings.len());
+            added
         };
         if let Err(diverged) = added {
             let place = |read: Option<(u64, u32)>| match read {

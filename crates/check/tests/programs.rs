@@ -9,6 +9,7 @@
 //! //! : error at LOST                     compiled as it is, a store is lost in the line with the comment LOST
 //! //! -DFORK: unknown forked              nothing is found, and the reason why not all is known says "forked"
 //! //! -DEARLY: refused crash              it cannot be checked, and the message says "crash"
+//! //! -DSTRICT: clean                     checked in strict mode
 //! ```
 
 use std::ffi::OsString;
@@ -72,6 +73,7 @@ fn differs(program: &Program, case: &Case) -> Option<String> {
     let mut options = Options::new(executable, arguments);
     options.pm_path = vec![pool.clone()];
     options.pm_heap = program.options.iter().any(|option| option == "pm-heap");
+    options.strict = case.flags.iter().any(|flag| flag == "-DSTRICT");
     options.max_cpu_seconds = 2;
     let report = match check(&options) {
         Ok(report) => report,

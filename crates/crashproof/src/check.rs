@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -15,6 +16,7 @@ use px86::Platform;
 use crate::build::Programs;
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::progress::Watch;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -77,6 +79,11 @@ pub(crate) struct Arguments {
     /// Treat the heap as persistent memory, as libvmmalloc does.
     #[arg(long)]
     pm_heap: bool,
+
+    /// Name whatever touches persistent memory unseen: the address, the place in the source and the calls that
+    /// led there. Slow; for finding out why a verdict is UNKNOWN.
+    #[arg(long)]
+    strict: bool,
 
     /// Hold the strands or epochs that the program marks (crashproof_strand_begin and its kin in crashproof.h)
     /// against their persistency model.
@@ -174,6 +181,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         arguments: words[1..].iter().map(OsString::from).collect(),
         built_from: programs.recovery_source().map(Path::to_owned),
     });
+    options.strict = arguments.strict;
     options.model = arguments.model.map(|model| match model {
         PersistencyModel::Epoch => Model::Epoch,
         PersistencyModel::Strand => Model::Strand,
@@ -187,11 +195,14 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     if let Err(message) = settings(&mut options, arguments, config) {
         return usage(message);
     }
-    let report = match crashproof_check::check(&options) {
+    let watch = Watch::start(Arc::clone(&options.monitor))?;
+    let result = crashproof_check::check(&options);
+    drop(watch);
+    let report = match result {
         Ok(report) => report,
         Err(error) => {
             anstream::eprintln!("crashproof: {error}");
-            let incomplete = matches!(error, Error::System { .. });
+            let incomplete = matches!(error, Error::System { .. } | Error::Interrupted);
             return Ok(if incomplete { Exit::Incomplete } else { Exit::Usage });
         }
     };

@@ -6,9 +6,13 @@ mod doctor;
 mod exit;
 mod explain;
 mod init;
+mod lint;
 mod litmus;
 mod output;
+mod progress;
+mod prove;
 mod replay;
+mod shell;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -56,12 +60,16 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Hold sources against a persistency model without running them, and find flushes that are wasted.
+    Lint(lint::Arguments),
     /// Show everything that may be left of a small program after a crash.
     ///
     /// Every engine answers the same questions: which contents of persistent memory a crash can leave, which
     /// queries and assertions hold of them, and whether the program is robust, that is, whether a crash leaves
     /// only what a machine without volatile caches could leave.
     Litmus(litmus::Arguments),
+    /// Prove that what a program claims holds in every schedule and from every crash, or show where it does not.
+    Prove(prove::Arguments),
     /// Show one failure that `check` found again, exactly as it was.
     Replay(replay::Arguments),
     /// Explain a rule, with an example that breaks it and one that does not; or list all rules.
@@ -70,6 +78,13 @@ enum Command {
     Init,
     /// Say what of the toolchain is there, and what to do about the rest.
     Doctor,
+    /// Print completions for a shell.
+    Completions {
+        /// Which one.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page; `crashproof man | man -l -` shows it.
+    Man,
 }
 
 fn main() -> ExitCode {
@@ -90,11 +105,15 @@ fn main() -> ExitCode {
         Command::Cc { .. } | Command::Cxx { .. } | Command::Cargo { .. } => {
             unreachable!("passed through before the command line was read")
         }
+        Command::Lint(arguments) => with_config(&command_line, |config| lint::run(arguments, config)),
         Command::Litmus(arguments) => litmus::run(arguments),
+        Command::Prove(arguments) => prove::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Init => init::run(),
         Command::Doctor => doctor::run(config(&command_line).as_ref().map_err(Clone::clone)),
+        Command::Completions { shell } => shell::completions(*shell),
+        Command::Man => shell::manual(),
     };
     match result {
         Ok(exit) => exit.into(),

@@ -20,7 +20,7 @@ use crate::exit::Exit;
 #[derive(Args)]
 #[command(next_help_heading = "Report")]
 pub(crate) struct Output {
-    /// How to show the result, and where: text, json, sarif, junit or html, with =FILE behind it for anywhere but
+    /// How to show the result, and where: text, json, jsonl, sarif, junit or html, with =FILE behind it for anywhere but
     /// standard output. May be given more than once; standard output gets text if nothing else goes there.
     #[arg(long, value_name = "FORMAT[=FILE]")]
     format: Vec<Sink>,
@@ -66,6 +66,7 @@ struct Sink {
 enum Format {
     Text,
     Json,
+    JsonLines,
     Sarif,
     Junit,
     Html,
@@ -79,10 +80,11 @@ impl FromStr for Sink {
         let format = match name {
             "text" => Format::Text,
             "json" => Format::Json,
+            "jsonl" => Format::JsonLines,
             "sarif" => Format::Sarif,
             "junit" => Format::Junit,
             "html" => Format::Html,
-            _ => return Err("formats are text, json, sarif, junit and html".into()),
+            _ => return Err("formats are text, json, jsonl, sarif, junit and html".into()),
         };
         match file {
             Some("") => Err(format!("which file? {name}=FILE, or {name} alone for standard output")),
@@ -117,9 +119,7 @@ impl Output {
         }
         let files = sinks.iter().filter_map(|sink| sink.file.as_deref());
         for file in files.chain(self.write_baseline.as_deref()) {
-            // What is there already stays until there is something to put in its place.
-            let opened = OpenOptions::new().write(true).create(true).truncate(false).open(file);
-            opened.map_err(|error| cannot_write(file, &error))?;
+            try_to_write(file).map_err(|error| cannot_write(file, &error))?;
         }
         let mut suppressions = config.suppressions.clone();
         for file in &self.suppressions {
@@ -131,6 +131,20 @@ impl Output {
             reads.map(|file| Baseline::read(file)).transpose().map_err(|error| error.to_string())?;
         let deny_warnings = deny_warnings || self.deny.is_some();
         Ok(Prepared { output: self, sinks, suppressions, baseline, deny_warnings })
+    }
+}
+
+/// Sees whether a file can be written, and leaves everything as it is.
+fn try_to_write(file: &Path) -> io::Result<()> {
+    match file.metadata() {
+        Ok(about) if about.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(about) if about.is_file() => OpenOptions::new().append(true).open(file).map(drop),
+        // Opening a pipe would wait for its reader.
+        Ok(_) => Ok(()),
+        Err(_) => {
+            OpenOptions::new().write(true).create_new(true).open(file)?;
+            std::fs::remove_file(file)
+        }
     }
 }
 
@@ -222,6 +236,7 @@ impl Prepared<'_> {
         match format {
             Format::Text => text::write(out, report, sources, Look { detail, width }),
             Format::Json => json::write(out, report),
+            Format::JsonLines => json::write_lines(out, report),
             Format::Sarif => sarif::write(out, report, sources),
             Format::Junit => junit::write(out, report),
             Format::Html => html::write(out, report, sources),

@@ -33,6 +33,8 @@ pub mod fd {
     pub const SITES: i32 = 904;
     /// The child's standard output and error.
     pub const OUTPUT: i32 = 905;
+    /// The child's standard input: a file that every child reads from its beginning; closed if there is none.
+    pub const INPUT: i32 = 906;
 }
 
 /// First address of the pool within the PM window. The first 4 GiB are left to AddressSanitizer.
@@ -95,6 +97,12 @@ pub const MAX_FILES: usize = 64;
 /// Longest path of a file, with the zero at its end.
 pub const MAX_PATH: usize = 1000;
 
+/// Reads of PM in a row, nothing new being read, stored, flushed or fenced meanwhile, after which a recovery is
+/// taken to wait for something that never comes. A second's worth: nobody explores recoveries that do so much.
+pub const IDLE_READS_OF_RECOVERY: u64 = 100_000_000;
+/// The same for the recorded run, where everything may be read in earnest, and for long.
+pub const IDLE_READS_OF_RECORDING: u64 = 20_000_000_000;
+
 /// A file on the PM path that was opened. The table only ever grows: a file keeps its place in the pool in
 /// all runs, whichever mapped it first.
 #[repr(C)]
@@ -143,6 +151,8 @@ pub mod record {
     pub const FILE: u8 = 71;
     /// The end of a size class of the heap moved: `address` is the class, `value` the end. Durable at once.
     pub const HEAP: u8 = 72;
+    /// A call on the way to the unseen access that the record before tells of.
+    pub const FRAME: u8 = 79;
     /// A strand begins, one ends, and all before are ordered before all later ones.
     pub const STRAND_BEGIN: u8 = 73;
     /// See [`STRAND_BEGIN`].
@@ -297,6 +307,8 @@ pub const HEAP_CLASSES: usize = 64;
 pub mod flag {
     /// The heap is persistent memory.
     pub const PM_HEAP: u32 = 1;
+    /// Whatever touches PM unseen is to be named.
+    pub const STRICT: u32 = 2;
 }
 
 /// Why a verdict is UNKNOWN: the `value` of [`record::UNKNOWN`] where the site has nothing to say.
@@ -328,6 +340,12 @@ pub mod reason {
     /// The kernel copied from or to a file on the PM path.
     pub const COPIED_BY_KERNEL: u64 = 11;
 
+    /// An instruction touched PM that nobody announced. `address` says where, the site which; records of
+    /// [`super::record::FRAME`] follow with the calls that led to it.
+    pub const UNSEEN: u64 = 12;
+    /// PM holds something else than was stored to it; `address` says where first.
+    pub const CHANGED: u64 = 13;
+
     /// As a sentence; none if the site says it.
     pub fn text(reason: u64) -> Option<&'static str> {
         Some(match reason {
@@ -342,6 +360,8 @@ pub mod reason {
             CANCEL => "pthread_cancel: only threads that wait can be cancelled under the checker",
             FUTEX => "a futex operation other than wait, wake and requeue",
             EARLY_THREADS => "threads were created before main",
+            UNSEEN => "it touches persistent memory without the runtime seeing it",
+            CHANGED => "persistent memory was changed without the runtime seeing it",
             COPIED_BY_KERNEL => "sendfile, splice or copy_file_range with a file on the PM path",
             _ => "something that is not understood ran",
         })

@@ -10,6 +10,8 @@ pub mod junit;
 pub mod litmus_json;
 pub mod litmus_text;
 mod printable;
+pub mod prove_json;
+pub mod prove_text;
 pub mod sarif;
 mod style;
 pub mod text;

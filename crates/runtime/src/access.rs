@@ -7,7 +7,7 @@ use crashproof_abi::Site;
 use crashproof_protocol::{POOL_BASE, Record, mode};
 use px86::{Kind, LINE_BYTES};
 
-use crate::session::{MODE, SHADOW, append};
+use crate::session::{MODE, SHADOW, append, count_read};
 use crate::threads::{CONCURRENT, CURRENT, memory};
 use crate::{raw, regions, sites};
 
@@ -114,6 +114,9 @@ pub(crate) unsafe fn touch(address: u64, width: u64) {
 pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
     if CONCURRENT {
         return memory::load(address, width, site);
+    }
+    if recording() {
+        count_read();
     }
     if within_line(address, width) {
         before_read(address, width, site);

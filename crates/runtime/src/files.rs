@@ -75,6 +75,11 @@ impl File {
     }
 }
 
+/// The places of all files, as ranges.
+pub(crate) unsafe fn places() -> Vec<(u64, u64)> {
+    all().map(|file| entry(file)).map(|file| (file.place, file.place + file.room)).collect()
+}
+
 /// The file with this path; a new entry of the table if `add`. None if the table is full.
 unsafe fn find(path: &[u8], add: bool) -> Option<File> {
     for file in all() {

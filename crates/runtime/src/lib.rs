@@ -20,6 +20,8 @@
 //! | `process` | `fork`, `exec`, and how a process ends |
 //! | `real` | the C library's functions, and how others stand before them |
 //! | `raw` | memory operations that are surely nobody else's |
+//! | `strict` | names what touches PM unseen |
+//! | `unseen` | whether PM holds what was stored to it |
 //! | `callers` | places in the program that have no site |
 //! | `determinism` | process numbers and random bytes, the same in every run |
 //! | `files` | files that are persistent memory |
@@ -54,4 +56,6 @@ mod regions;
 mod server;
 mod session;
 mod sites;
+mod strict;
 mod threads;
+mod unseen;

@@ -9,7 +9,7 @@ use std::ffi::c_int;
 
 use crashproof_protocol::{Record, mode, reason, record};
 
-use crate::{access, session};
+use crate::{access, session, strict, unseen};
 
 /// Called when a child of the checker begins.
 pub(crate) unsafe fn start() {
@@ -23,6 +23,7 @@ unsafe extern "C" fn before_fork() {
 
 unsafe extern "C" fn after_fork() {
     session::MODE = mode::PASS;
+    strict::stop();
 }
 
 /// `vfork` shares memory with the parent until the child has become another program; as `fork` it does not.
@@ -44,6 +45,7 @@ static END: unsafe extern "C" fn() = {
 /// Notes that the process ends on its own.
 pub(crate) unsafe fn note_end() {
     if access::recording() {
+        unseen::look_for_changes();
         (*session::CONTROL).ended = 1;
     }
 }

@@ -11,6 +11,7 @@
 //! -DMEMORY: error at LAST
 //! -DDESTRUCTOR: error at LAST
 //! -DSPIN: error at LAST
+//! -DSPIN_ON_PM: error at LAST
 //! -DWAIT: error at LAST
 //! -DRAISE: error at LAST
 // What recovery may do to its process without hurting the checker.
@@ -65,6 +66,9 @@ static void recover(long *r) {
     memset(malloc(256 << 20), 1, 4096);
 #elif defined SPIN
   for (volatile int i = 0;; i++)
+    ;
+#elif defined SPIN_ON_PM
+  while (*(volatile long *)r != -1)
     ;
 #elif defined WAIT
   pause();

@@ -1,0 +1,12 @@
+/* Three threads of two updates. */
+#include "../flit.h"
+
+THREAD(1, uu(1))
+THREAD(2, uu(2))
+THREAD(3, uu(3))
+
+void recover(void) {
+  check_y();
+}
+
+RUN_3

@@ -1,0 +1,11 @@
+/* A write and a flag. */
+#include "../flit.h"
+
+THREAD(1, write_x(1); w(1, 1))
+
+void recover(void) {
+  if (flag(1))
+    crashproof_assert(x.value == 1);
+}
+
+RUN_1

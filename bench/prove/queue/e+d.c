@@ -1,0 +1,10 @@
+#include "../queue.h"
+
+THREAD(1, e(0))
+THREAD(2, d(1))
+
+void recover(void) {
+  walk();
+}
+
+RUN_2
