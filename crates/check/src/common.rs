@@ -1,6 +1,7 @@
 //! A check's report in the form that all engines share. The only place that knows both.
 
 use crashproof_findings::rules::check as rules;
+use crashproof_findings::story::{Event, Fate, Kind, Story};
 use crashproof_findings::{Finding, Frame, Place, Related, Role, Rule};
 use serde_json::json;
 
@@ -108,6 +109,11 @@ fn finding(found: &failure::Finding) -> Finding {
     let mut finding = Finding::new(rule, place(&found.place), message(found));
     finding.label = label.into();
     finding.related = found.related.iter().map(related).collect();
+    for step in finding.related.iter_mut().filter(|step| step.role == Role::Lost) {
+        if let Some(flushed) = found.story.as_ref().and_then(|story| flushed(story, &step.place)) {
+            step.message += &flushed;
+        }
+    }
     finding.evidence = evidence(found);
     if let Some(cause) = &found.cause {
         finding.evidence.insert(0, format!("the cause: {}", missing_flush::message(cause)));
@@ -119,7 +125,27 @@ fn finding(found: &failure::Finding) -> Finding {
     finding.output.clone_from(&found.output);
     finding.replay.clone_from(&found.replay);
     finding.count = found.count;
+    finding.story.clone_from(&found.story);
+    finding.extra.insert("lost".into(), json!(found.lost));
+    finding.extra.insert("least".into(), json!(found.least));
     finding
+}
+
+/// What was done to make a lost store persistent, in words.
+fn flushed(story: &Story, place: &Place) -> Option<String> {
+    let here = |event: &&Event| {
+        let at = &story.places[event.place];
+        event.fate == Fate::Lost && (&at.file, at.line, at.column) == (&place.file, place.line, place.column)
+    };
+    let execution = story.executions.iter().find(|execution| execution.events.iter().any(|it| here(&it)))?;
+    let store = execution.events.iter().find(here)?;
+    let later =
+        execution.events.iter().filter(|event| event.number > store.number && event.lane == store.lane);
+    let flush = later.into_iter().find(|event| matches!(event.kind, Kind::Flush | Kind::FlushOpt));
+    Some(match flush.map(|event| &story.places[event.place]) {
+        Some(at) => format!(", flushed at {}:{}, but no fence had waited for it", at.file, at.line),
+        None => ", not flushed before the crash".into(),
+    })
 }
 
 fn message(found: &failure::Finding) -> String {

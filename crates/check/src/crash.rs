@@ -1,5 +1,6 @@
 //! What each line may hold after a crash, or after several.
 
+use crashproof_protocol::Record;
 use px86::storage::CachedStore;
 use px86::{LINE_BYTES, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -52,6 +53,8 @@ pub(crate) struct Later<'a> {
     pub(crate) history: &'a History<'a>,
     /// What it had read, as far as that counts for robustness.
     pub(crate) reads: &'a [Read],
+    /// All it did.
+    pub(crate) records: &'a [Record],
 }
 
 /// The executions that crashed, and what is known of each.

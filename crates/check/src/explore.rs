@@ -239,6 +239,7 @@ impl Check<'_> {
             replay: token.encode(),
             count: 1,
             seed: schedule.seed,
+            story: None,
             failure,
             cause: None,
         };

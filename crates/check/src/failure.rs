@@ -1,5 +1,6 @@
 //! What went wrong, what must be lost for it, and how to see it again.
 
+use crashproof_findings::story::Story;
 use crashproof_protocol::{Record, exit};
 use data_encoding::BASE64URL_NOPAD;
 use px86::storage::CachedStore;
@@ -129,6 +130,8 @@ pub struct Finding {
     pub seed: u32,
     /// The missing flush behind it, if robustness tells.
     pub cause: Option<Box<Violation>>,
+    /// The events around the crash, for drawing.
+    pub story: Option<Story>,
 }
 
 /// What `crashproof replay` needs to see a failure again.

@@ -3,6 +3,7 @@
 use crashproof_protocol::exit;
 
 use crate::crash::{CrashState, Revealed};
+use crate::drawn;
 use crate::failure::{Failure, Finding, Least, TokenCrash};
 use crate::judge;
 use crate::session::Ending;
@@ -115,6 +116,7 @@ impl<'a> Worker<'a> {
             count: 1,
             seed: self.schedule.seed,
             cause,
+            story: Some(drawn::story(&self.check.sites, state, self.records, revealed, reads)),
         };
         Met { finding, crashes: told.crashes }
     }

@@ -168,6 +168,7 @@ impl Worker<'_> {
             persisted: &persisted,
             history: &history,
             reads: &reads,
+            records: &records,
         });
         self.probe(&again, crashes)
     }

@@ -17,6 +17,7 @@
 //! | `checksum` | recovery that believes a checksum, without trying every torn content |
 //! | `random` | some crashes instead of all |
 //! | `found`, `told`, `failure` | what went wrong, and its story |
+//! | `drawn` | its events, for drawing |
 //! | `least` | the least that must be lost for it |
 //! | `monitor` | how it is coming along |
 //! | `history` | who stored what, and what happened before it |
@@ -39,6 +40,7 @@
 mod checksum;
 mod common;
 mod crash;
+mod drawn;
 mod explore;
 mod failure;
 mod found;

@@ -134,6 +134,7 @@ impl Worker<'_> {
                         persisted: &persisted,
                         history: &history,
                         reads: &reads,
+                        records: &records,
                     });
                     self.check.common().statistics.failure_points += 1;
                     return self.random_crash(&again, chances);

@@ -33,7 +33,7 @@ pub(crate) enum Plan {
 pub(crate) struct Worker<'a> {
     pub(crate) check: &'a Check<'a>,
     pub(crate) session: Session,
-    records: &'a [Record],
+    pub(crate) records: &'a [Record],
     pub(crate) history: &'a History<'a>,
     pub(crate) schedule: Schedule,
     /// Files on the PM path that the recorded run created; a bit each.
@@ -353,6 +353,7 @@ impl<'a> Worker<'a> {
                     persisted: &persisted,
                     history: &history,
                     reads: &had_read,
+                    records: &records,
                 });
                 self.crash(&again)?;
                 timeline.crashed();

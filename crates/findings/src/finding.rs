@@ -96,7 +96,7 @@ pub enum Role {
     Survived,
     /// A load of recovery that met one of them.
     Read,
-    /// Another store that such a load might have read from.
+    /// A store that the load told of before might have read from.
     Candidate,
     /// Where the crash came.
     Crash,
@@ -210,6 +210,8 @@ pub struct Finding {
     pub count: u64,
     /// Other things the same cause leads to.
     pub also: Vec<Also>,
+    /// What else the engine says about it; further fields of the JSON.
+    pub extra: Map<String, Value>,
     /// The events around the crash, for drawing.
     pub story: Option<Story>,
     /// The counterexample, for drawing.
@@ -233,6 +235,7 @@ impl Finding {
             fingerprint: String::new(),
             count: 1,
             also: Vec::new(),
+            extra: Map::new(),
             story: None,
             graph: None,
         }

@@ -4,6 +4,7 @@
 
 mod diagnostic;
 mod grid;
+pub mod html;
 pub mod json;
 pub mod junit;
 pub mod litmus_json;
