@@ -4,8 +4,8 @@
 
 THREAD(1, e(0))
 THREAD(2, e(1))
-THREAD(3, d(1))
-THREAD(4, d(2))
+THREAD(3, d(1, 0))
+THREAD(4, d(2, 0))
 
 void recover(void) {
   walk();

@@ -3,7 +3,7 @@
 
 THREAD(1, e(0))
 THREAD(2, e(1))
-THREAD(3, d(1))
+THREAD(3, d(1, 0))
 
 void recover(void) {
   walk();

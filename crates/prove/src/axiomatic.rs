@@ -8,7 +8,8 @@
 //!   Happened-before is program order and reads-from; the question is a formula over the same execution.
 
 use crashproof_litmus::answer::{
-    Answer, AssertionFailure, Assertions, Options, QueryAnswer, Robust, Statistics, Verdict, Witness, sort_states,
+    Answer, AssertionFailure, Assertions, Options, QueryAnswer, Robust, Statistics, Verdict, Witness,
+    sort_states,
 };
 use crashproof_litmus::{Op, QueryKind, Test};
 use crashproof_orders::{Limits, Lit, Outcome, SolverKind};
@@ -180,7 +181,12 @@ impl Run<'_> {
     }
 
     /// Recovery from one outcome: the assertion that fails, if one does, and what a crash in it leaves.
-    fn recover(&mut self, outcome: &[i64], crashes: bool, complete: &mut bool) -> (Option<usize>, Vec<Vec<i64>>) {
+    fn recover(
+        &mut self,
+        outcome: &[i64],
+        crashes: bool,
+        complete: &mut bool,
+    ) -> (Option<usize>, Vec<Vec<i64>>) {
         let mut test = self.test.clone();
         for (location, &value) in test.locations.iter_mut().zip(outcome) {
             location.init = value;
@@ -255,7 +261,9 @@ impl Run<'_> {
     }
 
     fn robust_strictly(&mut self, _: &Program) -> Verdict {
-        if std::env::var("NOSTRICT").is_ok() { return Verdict::Unknown; }
+        if std::env::var("NOSTRICT").is_ok() {
+            return Verdict::Unknown;
+        }
         Verdict::Unknown
     }
 }

@@ -72,7 +72,9 @@ impl Blaster {
         let width = usize::from(terms.width(term));
         match terms.node(term) {
             Node::Constant(value) => (0..width).map(|bit| gates.constant(value >> bit & 1 == 1)).collect(),
-            Node::Symbol(_) => fresh_within(gates, analysis.get(term).may(), analysis.get(term).must(), width),
+            Node::Symbol(_) => {
+                fresh_within(gates, analysis.get(term).may(), analysis.get(term).must(), width)
+            }
             Node::Not(a) => self.get(a).iter().map(|&bit| !bit).collect(),
             Node::Extract(a, low) => self.get(a)[usize::from(low)..][..width].to_vec(),
             Node::Concat(high, low) => [self.get(low), self.get(high)].concat(),

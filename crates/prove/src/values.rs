@@ -224,7 +224,9 @@ impl Analysis {
         let inside = |at: u64| {
             program.objects.iter().any(|object| {
                 at >= object.address
-                    && at.checked_add(bytes).is_some_and(|end| end <= object.address + object.initial.len() as u64)
+                    && at
+                        .checked_add(bytes)
+                        .is_some_and(|end| end <= object.address + object.initial.len() as u64)
             })
         };
         match self.get(address) {
@@ -303,7 +305,10 @@ impl Analysis {
                     Values::from_many(a.few().into_iter().flatten().map(|&value| two(value, value)).collect())
                 }
                 (Some(left), Some(right)) if left.len() * right.len() <= MOST * MOST => Values::from_many(
-                    left.iter().flat_map(|&a| right.iter().map(move |&b| (a, b))).map(|(a, b)| two(a, b)).collect(),
+                    left.iter()
+                        .flat_map(|&a| right.iter().map(move |&b| (a, b)))
+                        .map(|(a, b)| two(a, b))
+                        .collect(),
                 ),
                 _ => bits_of_two(node, a, b, terms.width(operands[1]), all),
             },

@@ -51,7 +51,8 @@ impl Encoder<'_> {
             .collect();
         let hidden = |encoder: &Self, writer: usize| {
             sure.iter().any(|&(later, _)| {
-                later != writer && (encoder.surely_before(writer, later) || encoder.program_before(writer, later))
+                later != writer
+                    && (encoder.surely_before(writer, later) || encoder.program_before(writer, later))
             })
         };
         let live = self.events[reader].live;
@@ -94,10 +95,7 @@ impl Encoder<'_> {
             self.gates.implies(&[lit], needed);
         }
         let read = Self::slice(self.events[reader].read.as_ref().expect("a load"), self.lane((reader, lane)));
-        let value = Self::slice(
-            &self.events[writer.0].write.as_ref().expect("a store").0,
-            self.lane(writer),
-        );
+        let value = Self::slice(&self.events[writer.0].write.as_ref().expect("a store").0, self.lane(writer));
         let (read, value) = (read.to_vec(), value.to_vec());
         self.gates.equal_if(lit, &read, &value);
         let source = self.source(writer.0, writer.1);
@@ -240,10 +238,9 @@ impl Encoder<'_> {
                 (one, other)
             }
         };
-        for (lit, source, from, to, first, second) in [
-            (a_then_b, source_a, node_a, node_b, a.0, b.0),
-            (b_then_a, source_b, node_b, node_a, b.0, a.0),
-        ] {
+        for (lit, source, from, to, first, second) in
+            [(a_then_b, source_a, node_a, node_b, a.0, b.0), (b_then_a, source_b, node_b, node_a, b.0, a.0)]
+        {
             if lit == self.gates.no() {
                 continue;
             }

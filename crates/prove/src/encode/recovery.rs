@@ -70,7 +70,13 @@ impl Encoder<'_> {
         }
     }
 
-    fn recovery_access(&mut self, at: EventRef, event: &Event, address: crate::term::Term, guard: Lit) -> Access {
+    fn recovery_access(
+        &mut self,
+        at: EventRef,
+        event: &Event,
+        address: crate::term::Term,
+        guard: Lit,
+    ) -> Access {
         let access = self.access_at(at, address);
         let inside: Vec<Lit> = access.places.iter().map(|&(_, lit)| lit).collect();
         let inside = self.gates.any(&inside);
@@ -98,7 +104,13 @@ impl Encoder<'_> {
         bits
     }
 
-    fn put(&mut self, memory: &mut FxHashMap<CellId, Vec<Lit>>, access: &Access, happens: Lit, value: &[Lit]) {
+    fn put(
+        &mut self,
+        memory: &mut FxHashMap<CellId, Vec<Lit>>,
+        access: &Access,
+        happens: Lit,
+        value: &[Lit],
+    ) {
         for &lane in &access.lanes {
             for &(place, here) in &access.places {
                 let cell = self.cell_of(place, lane);

@@ -54,8 +54,7 @@ impl Encoder<'_> {
                 };
                 // What cannot happen does not cut anything.
                 let happens = self.analysis.get(event.guard).contains(1);
-                let places =
-                    if happens { self.analysis.places(program, address, bytes) } else { Vec::new() };
+                let places = if happens { self.analysis.places(program, address, bytes) } else { Vec::new() };
                 footprints.push((places, bytes));
                 owners.push(EventRef { thread, index });
             }
@@ -262,7 +261,14 @@ impl Encoder<'_> {
     }
 
     /// An access that may miss every object is wrong where it does; one that may cross a line is not modelled.
-    fn check_outside(&mut self, nodes: &mut ThreadNodes, access: &Access, at: EventRef, event: &Event, guard: Lit) {
+    fn check_outside(
+        &mut self,
+        nodes: &mut ThreadNodes,
+        access: &Access,
+        at: EventRef,
+        event: &Event,
+        guard: Lit,
+    ) {
         let inside: Vec<Lit> = access.places.iter().map(|&(_, lit)| lit).collect();
         let inside = self.gates.any(&inside);
         let lit = self.gates.and(guard, !inside);
@@ -348,12 +354,8 @@ impl Encoder<'_> {
     }
 
     fn flush(&mut self, nodes: &mut ThreadNodes, at: EventRef, kind: Kind, guard: Lit, address: Term) {
-        let mut lines: Vec<Line> = self
-            .analysis
-            .places(self.program, address, 1)
-            .into_iter()
-            .map(Line::containing)
-            .collect();
+        let mut lines: Vec<Line> =
+            self.analysis.places(self.program, address, 1).into_iter().map(Line::containing).collect();
         lines.sort_unstable();
         lines.dedup();
         let values = self.analysis.get(address).few();
