@@ -4,6 +4,7 @@ mod build;
 mod check;
 mod exit;
 mod litmus;
+mod prove;
 mod replay;
 
 use std::ffi::OsString;
@@ -52,6 +53,8 @@ enum Command {
     /// queries and assertions hold of them, and whether the program is robust, that is, whether a crash leaves
     /// only what a machine without volatile caches could leave.
     Litmus(litmus::Arguments),
+    /// Prove that what a program claims holds in every schedule and from every crash, or show where it does not.
+    Prove(prove::Arguments),
     /// Show one failure that `check` found again, exactly as it was.
     Replay(replay::Arguments),
 }
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
             unreachable!("passed through before the command line was read")
         }
         Command::Litmus(arguments) => litmus::run(arguments),
+        Command::Prove(arguments) => prove::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
     };
     match result {

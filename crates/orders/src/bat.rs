@@ -14,6 +14,8 @@ pub struct Bat {
     solver: batsat::Solver<Watchdog>,
     limits: Rc<Cell<Limits>>,
     stopped: Rc<Cell<Option<Stop>>>,
+    /// Clauses learnt for the present question, one a conflict.
+    learnt: Rc<Cell<u64>>,
     theory: Adapter,
     model: Vec<lbool>,
     clauses: u64,
@@ -26,13 +28,21 @@ struct Watchdog {
     limits: Rc<Cell<Limits>>,
     stopped: Rc<Cell<Option<Stop>>>,
     asked: Cell<u32>,
+    learnt: Rc<Cell<u64>>,
 }
 
 impl Callbacks for Watchdog {
+    fn on_new_clause(&mut self, _: &[BatLit], _: batsat::ClauseKind) {
+        self.learnt.set(self.learnt.get() + 1);
+    }
+
     fn stop(&self) -> bool {
         // Asked at every conflict or so; the clock and /proc are not free.
         let asked = self.asked.get().wrapping_add(1);
         self.asked.set(asked);
+        if self.limits.get().conflicts.is_some_and(|most| self.learnt.get() > most) {
+            self.stopped.set(Some(Stop::Conflicts));
+        }
         if asked % 64 == 0 && self.stopped.get().is_none() {
             self.stopped.set(self.limits.get().hit());
         }
@@ -53,12 +63,18 @@ impl Default for Bat {
     fn default() -> Bat {
         let limits = Rc::new(Cell::new(Limits::default()));
         let stopped = Rc::new(Cell::new(None));
-        let watchdog =
-            Watchdog { limits: Rc::clone(&limits), stopped: Rc::clone(&stopped), asked: Cell::new(0) };
+        let learnt = Rc::new(Cell::new(0));
+        let watchdog = Watchdog {
+            limits: Rc::clone(&limits),
+            stopped: Rc::clone(&stopped),
+            asked: Cell::new(0),
+            learnt: Rc::clone(&learnt),
+        };
         Bat {
             solver: batsat::Solver::new(batsat::SolverOpts::default(), watchdog),
             limits,
             stopped,
+            learnt,
             theory: Adapter {
                 theory: None,
                 seen: 0,
@@ -172,6 +188,7 @@ impl Solver for Bat {
 
     fn solve(&mut self, assumptions: &[Lit], limits: &Limits) -> Outcome {
         self.limits.set(*limits);
+        self.learnt.set(0);
         self.stopped.set(limits.hit());
         if let Some(stop) = self.stopped.get() {
             return Outcome::Unknown(stop);

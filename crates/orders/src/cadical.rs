@@ -213,6 +213,9 @@ impl Solver for Cadical {
         if let Some(stop) = stopped {
             return Outcome::Unknown(stop);
         }
+        if let Some(most) = limits.conflicts {
+            self.solver.limit("conflicts", i32::try_from(most).unwrap_or(i32::MAX));
+        }
         for lit in assumptions {
             self.solver.assume(lit.dimacs());
         }
@@ -233,7 +236,7 @@ impl Solver for Cadical {
                 }
                 Outcome::Unsatisfiable
             }
-            Status::UNKNOWN => Outcome::Unknown(self.watch.borrow().stopped.unwrap_or(Stop::Time)),
+            Status::UNKNOWN => Outcome::Unknown(self.watch.borrow().stopped.unwrap_or(Stop::Conflicts)),
         }
     }
 

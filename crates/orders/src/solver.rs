@@ -12,6 +12,8 @@ pub struct Limits {
     pub deadline: Option<Instant>,
     /// Bytes of resident memory of the process at which to give up.
     pub memory: Option<u64>,
+    /// Conflicts after which a question is given up.
+    pub conflicts: Option<u64>,
 }
 
 impl Limits {
@@ -47,6 +49,8 @@ pub enum Stop {
     Time,
     /// The process holds too much memory.
     Memory,
+    /// The question led to too many conflicts.
+    Conflicts,
 }
 
 /// What became of a question.

@@ -90,6 +90,46 @@ impl Graph {
         self.apart.push((reader, writer));
     }
 
+    /// All nodes in a row that fits every edge and composition whose literals are true. None if there is no such row:
+    /// then the literals are no model.
+    pub fn row(&self, value: impl Fn(Lit) -> bool) -> Option<Vec<NodeId>> {
+        let mut edges = self.fixed.clone();
+        edges.extend(self.edges.iter().filter(|&&(lit, ..)| value(lit)).map(|&(_, a, b)| (a, b)));
+        let mut overwriters: Vec<Vec<NodeId>> = vec![Vec::new(); self.sources];
+        for &(_, source, node) in self.overwrites.iter().filter(|&&(lit, ..)| value(lit)) {
+            overwriters[source as usize].push(node);
+        }
+        for &(_, source, reader) in self.reads.iter().filter(|&&(lit, ..)| value(lit)) {
+            for &writer in overwriters[source as usize].iter().filter(|&&writer| writer != reader) {
+                if self.apart.contains(&(reader, writer)) {
+                    return None;
+                }
+                edges.push((reader, writer));
+            }
+        }
+        let mut outgoing: Vec<Vec<NodeId>> = vec![Vec::new(); self.nodes];
+        let mut waits = vec![0; self.nodes];
+        for (a, b) in edges {
+            outgoing[a as usize].push(b);
+            waits[b as usize] += 1;
+        }
+        let mut ready: std::collections::BinaryHeap<std::cmp::Reverse<NodeId>> = (0..self.nodes as NodeId)
+            .filter(|&node| waits[node as usize] == 0)
+            .map(std::cmp::Reverse)
+            .collect();
+        let mut row = Vec::with_capacity(self.nodes);
+        while let Some(std::cmp::Reverse(node)) = ready.pop() {
+            row.push(node);
+            for &next in &outgoing[node as usize] {
+                waits[next as usize] -= 1;
+                if waits[next as usize] == 0 {
+                    ready.push(std::cmp::Reverse(next));
+                }
+            }
+        }
+        (row.len() == self.nodes).then_some(row)
+    }
+
     /// Every literal that means something to the theory.
     pub fn literals(&self) -> impl Iterator<Item = Lit> + '_ {
         let edges = self.edges.iter().map(|&(lit, ..)| lit);

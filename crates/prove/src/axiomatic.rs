@@ -8,14 +8,15 @@
 //!   Happened-before is program order and reads-from; the question is a formula over the same execution.
 
 use crashproof_litmus::answer::{
-    Answer, AssertionFailure, Assertions, Options, QueryAnswer, Robust, Statistics, Verdict, Witness,
-    sort_states,
+    Answer, AssertionFailure, Assertions, InstructionRef, LostAndSurvived, Options, QueryAnswer, Robust,
+    Statistics, Verdict, Witness, sort_states,
 };
 use crashproof_litmus::{Op, QueryKind, Test};
 use crashproof_orders::{Limits, Lit, Outcome, SolverKind};
 use px86::Platform;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::encode::strict::Loss;
 use crate::encode::{CrashEncoding, Encoder, Settings};
 use crate::litmus;
 use crate::program::Program;
@@ -93,6 +94,15 @@ impl Run<'_> {
         }
     }
 
+    /// What is a state for the machines is a conflict here.
+    fn limits(&self) -> Limits {
+        Limits { conflicts: Some(self.options.limits.states as u64), ..Limits::default() }
+    }
+
+    fn gave_up(&mut self, what: &str) {
+        self.incomplete.push(format!("{what}: more than {} conflicts", self.options.limits.states));
+    }
+
     /// All outcomes, each once: what was found is forbidden, and the formula asked again.
     fn outcomes(&mut self, program: &Program, platform: Platform, by_writer: bool, what: &str) -> Outcomes {
         // Recovery plays no part, and neither do its loads.
@@ -105,12 +115,15 @@ impl Run<'_> {
         let mut outcomes = Outcomes { states: Vec::new(), writers: FxHashSet::default(), complete: false };
         let mut seen: FxHashSet<Vec<i64>> = FxHashSet::default();
         loop {
-            match encoder.gates.solver.solve(&[], &Limits::default()) {
+            match encoder.gates.solver.solve(&[], &self.limits()) {
                 Outcome::Unsatisfiable => {
                     outcomes.complete = true;
                     break;
                 }
-                Outcome::Unknown(_) => break,
+                Outcome::Unknown(_) => {
+                    self.gave_up(what);
+                    break;
+                }
                 Outcome::Satisfiable => {}
             }
             let state = observed.state(self.test, &encoder);
@@ -202,7 +215,7 @@ impl Run<'_> {
         encoder.gates.clause(&wrong);
         encoder.finish();
         let mut failed = None;
-        match encoder.gates.solver.solve(&[], &Limits::default()) {
+        match encoder.gates.solver.solve(&[], &self.limits()) {
             Outcome::Satisfiable => {
                 failed = encoder
                     .violations
@@ -211,7 +224,10 @@ impl Run<'_> {
                     .map(|violation| litmus::instruction_of(&program, violation.site));
             }
             Outcome::Unsatisfiable => {}
-            Outcome::Unknown(_) => *complete = false,
+            Outcome::Unknown(_) => {
+                self.gave_up("recovery");
+                *complete = false;
+            }
         }
         if failed.is_some() || !crashes {
             return (failed, Vec::new());
@@ -260,12 +276,69 @@ impl Run<'_> {
         }
     }
 
-    fn robust_strictly(&mut self, _: &Program) -> Verdict {
-        if std::env::var("NOSTRICT").is_ok() {
-            return Verdict::Unknown;
+    fn robust_strictly(&mut self, program: &Program) -> Verdict {
+        let analysis = Analysis::new(program);
+        let settings = Settings {
+            crash: CrashEncoding::Full,
+            keep_all_reads: true,
+            ..self.settings(self.options.platform)
+        };
+        let mut encoder = Encoder::new(program, &analysis, settings).expect("solvers are built in");
+        let losses = encoder.losses();
+        let lits: Vec<Lit> = losses.iter().map(|loss| loss.lit).collect();
+        encoder.gates.clause(&lits);
+        encoder.finish();
+        let outcome = encoder.gates.solver.solve(&[], &self.limits());
+        self.explored += encoder.gates.solver.statistics().conflicts;
+        match outcome {
+            Outcome::Unsatisfiable => Verdict::Yes,
+            Outcome::Unknown(_) => {
+                self.gave_up("strict robustness");
+                Verdict::Unknown
+            }
+            Outcome::Satisfiable => {
+                let outcome = Observed::new(self.test, &encoder).state(self.test, &encoder);
+                let pair = lost_and_survived(program, &encoder, &losses);
+                Verdict::No(Box::new(Witness { outcome, pair, story: None }))
+            }
         }
-        Verdict::Unknown
     }
+}
+
+/// Names the lost store and the survivor it happened before, in the last model.
+fn lost_and_survived(program: &Program, encoder: &Encoder, losses: &[Loss]) -> Option<LostAndSurvived> {
+    let holds = |lit: Lit| encoder.gates.solver.value(lit);
+    let lost = losses.iter().find(|loss| holds(loss.lit))?.store;
+    let mut survivors = FxHashSet::default();
+    for survivor in &encoder.survivors {
+        let from = survivor.from.iter().filter(|&&(_, lit)| holds(lit));
+        survivors.extend(from.filter_map(|(writer, _)| writer.map(|(event, _)| event)));
+    }
+    let mut reached = vec![false; encoder.events.len()];
+    let mut queue = std::collections::VecDeque::from([lost]);
+    let name = |event: usize| {
+        let at = encoder.events[event].event;
+        let thread = at.thread.unwrap_or(0);
+        let site = program.threads[thread].events[at.index].site;
+        InstructionRef { thread, index: litmus::instruction_of(program, site) }
+    };
+    while let Some(event) = queue.pop_front() {
+        if std::mem::replace(&mut reached[event], true) {
+            continue;
+        }
+        if event != lost && survivors.contains(&event) {
+            return Some(LostAndSurvived { lost: name(lost), survived: name(event) });
+        }
+        let thread = encoder.events[event].event.thread;
+        let later = (event + 1..encoder.events.len())
+            .take_while(|&other| encoder.events[other].event.thread == thread)
+            .filter(|&other| holds(encoder.events[other].live));
+        queue.extend(later);
+        let reads = encoder.reads_from.iter();
+        let readers = reads.filter(|reads| reads.writer.is_some_and(|(writer, _)| writer == event));
+        queue.extend(readers.filter(|reads| holds(reads.lit)).map(|reads| reads.reader));
+    }
+    None
 }
 
 /// Where the formula says what each location holds after the crash.

@@ -10,5 +10,8 @@ pub mod gates;
 pub mod litmus;
 pub mod memory;
 pub mod program;
+pub mod prove;
+pub mod robust;
+pub mod story;
 pub mod term;
 pub mod values;

@@ -20,8 +20,6 @@ fn essence(answer: &Answer) -> Essence {
         Assertions::Unknown => None,
     };
     let verdicts = [&robust.strict, &robust.event, &robust.state].map(|verdict| verdict.known());
-    let mut verdicts = verdicts;
-    verdicts[0] = None;
     (answer.states.clone(), verdicts, assertions)
 }
 

@@ -8,6 +8,8 @@ mod diagnostic;
 mod grid;
 pub mod litmus_json;
 pub mod litmus_text;
+pub mod prove_json;
+pub mod prove_text;
 mod style;
 
 pub use diagnostic::litmus_error;

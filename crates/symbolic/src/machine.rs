@@ -862,7 +862,7 @@ impl<'m> Machine<'m> {
             return Ok(());
         }
         if self.events >= self.options.events && !matches!(action, Action::Unknown { .. }) {
-            let reason = format!("there are more than {} events (--events)", self.options.events);
+            let reason = format!("there are more than {} events (--max-events)", self.options.events);
             self.unknown(state, &reason, place, function);
             return Err(Stop::Dead);
         }

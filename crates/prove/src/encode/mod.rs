@@ -34,6 +34,7 @@ mod crash;
 mod ppo;
 mod reads;
 mod recovery;
+pub mod strict;
 mod threads;
 
 use crashproof_orders::closure::Closure;
