@@ -1,3 +1,4 @@
+//! unwind 3
 #include "../queue.h"
 
 THREAD(1, d(1, 0); w(1, 1))
