@@ -138,8 +138,16 @@ pub enum Error {
 ///
 /// If it does not compile, or cannot be started.
 pub fn program(files: &[PathBuf], compiler: Vec<OsString>, options: &Options) -> Result<Program, Error> {
-    let module = Compiler::find(compiler)?.module(files, library::MODELS)?;
-    unroll(&module, options)
+    unroll(&compile(files, compiler)?, options)
+}
+
+/// Compiles source files, and links what they need of the models.
+///
+/// # Errors
+///
+/// If it does not compile.
+pub fn compile(files: &[PathBuf], compiler: Vec<OsString>) -> Result<ir::Module, Error> {
+    Ok(Compiler::find(compiler)?.module(files, library::MODELS)?)
 }
 
 /// Unrolls a program.
