@@ -144,7 +144,9 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
             return Ok(Exit::Usage);
         }
         Err(error) => {
-            anstream::eprintln!("crashproof: {name}: {error}\nThis is a bug in crashproof. Please report it.");
+            anstream::eprintln!(
+                "crashproof: {name}: {error}\nThis is a bug in crashproof. Please report it."
+            );
             return Ok(Exit::Internal);
         }
     };

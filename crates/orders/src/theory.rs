@@ -90,6 +90,31 @@ impl Graph {
         self.apart.push((reader, writer));
     }
 
+    /// What is always in order.
+    pub fn fixed_edges(&self) -> &[(NodeId, NodeId)] {
+        &self.fixed
+    }
+
+    /// Edges with their literals.
+    pub fn literal_edges(&self) -> &[(Lit, NodeId, NodeId)] {
+        &self.edges
+    }
+
+    /// Reads with their literals.
+    pub fn reads(&self) -> &[(Lit, SourceId, NodeId)] {
+        &self.reads
+    }
+
+    /// Overwrites with their literals.
+    pub fn overwrites(&self) -> &[(Lit, SourceId, NodeId)] {
+        &self.overwrites
+    }
+
+    /// How many sources there are.
+    pub fn sources(&self) -> usize {
+        self.sources
+    }
+
     /// All nodes in a row that fits every edge and composition whose literals are true. None if there is no such row:
     /// then the literals are no model.
     pub fn row(&self, value: impl Fn(Lit) -> bool) -> Option<Vec<NodeId>> {

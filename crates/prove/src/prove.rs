@@ -100,11 +100,8 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     encoder.finish();
     let encoded = Instant::now();
     let verdict = decide(&mut encoder, wrong, too_far, &options.limits)?;
-    let statistics = Statistics {
-        encoding: encoded - start,
-        solving: encoded.elapsed(),
-        ..statistics(&encoder)
-    };
+    let statistics =
+        Statistics { encoding: encoded - start, solving: encoded.elapsed(), ..statistics(&encoder) };
     Ok(Report { verdict, bounds: program.bounds.clone(), statistics })
 }
 
@@ -143,7 +140,11 @@ fn decide(encoder: &mut Encoder, wrong: Lit, too_far: Lit, limits: &Limits) -> R
 }
 
 /// What cannot be told because the program was cut off, or is not understood, at places that can be reached.
-pub(crate) fn reached_limits(encoder: &mut Encoder, too_far: Lit, limits: &Limits) -> Result<Vec<Reason>, Error> {
+pub(crate) fn reached_limits(
+    encoder: &mut Encoder,
+    too_far: Lit,
+    limits: &Limits,
+) -> Result<Vec<Reason>, Error> {
     let mut reasons: Vec<Reason> = Vec::new();
     let mut assumptions = vec![too_far];
     while reasons.len() < MOST_REASONS {

@@ -276,7 +276,8 @@ impl Encoder<'_> {
             .iter()
             .map(|survivor| {
                 let cell = self.memory.cells()[survivor.cell];
-                let from = survivor.from.iter().find(|&&(_, lit)| self.holds(lit)).and_then(|&(from, _)| from);
+                let from =
+                    survivor.from.iter().find(|&&(_, lit)| self.holds(lit)).and_then(|&(from, _)| from);
                 let after = |event: usize| match from {
                     None => true,
                     Some((first, _)) => self

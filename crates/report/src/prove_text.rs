@@ -133,13 +133,7 @@ fn story(text: &mut String, name: &str, question: Question, counterexample: &Cou
         let _ = writeln!(text, "  what recovery read:");
     }
     for read in &counterexample.recovery {
-        let _ = writeln!(
-            text,
-            "    {:<24} {} = {}",
-            place(name, &read.site),
-            read.place,
-            number(read.value)
-        );
+        let _ = writeln!(text, "    {:<24} {} = {}", place(name, &read.site), read.place, number(read.value));
     }
 }
 
@@ -174,13 +168,15 @@ fn effect(step: &Step) -> String {
 pub fn dot(name: &str, counterexample: &Counterexample) -> String {
     use crashproof_prove::story::EdgeKind;
     let quote = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
-    let mut text = String::from("digraph execution {\n  rankdir=TB; node [shape=box, fontname=\"monospace\"];\n");
+    let mut text =
+        String::from("digraph execution {\n  rankdir=TB; node [shape=box, fontname=\"monospace\"];\n");
     let mut threads: Vec<usize> = counterexample.steps.iter().map(|step| step.thread).collect();
     threads.sort_unstable();
     threads.dedup();
     for thread in threads {
         let _ = writeln!(text, "  subgraph cluster_{thread} {{");
-        for (index, step) in counterexample.steps.iter().enumerate().filter(|(_, step)| step.thread == thread) {
+        for (index, step) in counterexample.steps.iter().enumerate().filter(|(_, step)| step.thread == thread)
+        {
             let _ = writeln!(text, "    label=\"{}\";", quote(&step.thread_name));
             let colour = match step.persisted {
                 Some(true) => ", color=darkgreen",
@@ -206,13 +202,8 @@ pub fn dot(name: &str, counterexample: &Counterexample) -> String {
             EdgeKind::FlushBefore => ('m', "color=blue, style=dashed"),
             EdgeKind::Survives => ('m', "color=darkgreen, style=bold"),
         };
-        let _ = writeln!(
-            text,
-            "  s{} -> {to}{} [label=\"{}\", {style}];",
-            edge.from,
-            edge.to,
-            edge.kind.name()
-        );
+        let _ =
+            writeln!(text, "  s{} -> {to}{} [label=\"{}\", {style}];", edge.from, edge.to, edge.kind.name());
     }
     text.push_str("}\n");
     text
