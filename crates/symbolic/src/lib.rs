@@ -138,8 +138,16 @@ pub enum Error {
 ///
 /// If it does not compile, or cannot be started.
 pub fn program(files: &[PathBuf], compiler: Vec<OsString>, options: &Options) -> Result<Program, Error> {
-    let module = Compiler::find(compiler)?.module(files, library::MODELS)?;
-    unroll(&module, options)
+    unroll(&module(files, compiler)?, options)
+}
+
+/// Compiles source files (or takes bitcode): what does not depend on how far loops are unrolled.
+///
+/// # Errors
+///
+/// If it does not compile.
+pub fn module(files: &[PathBuf], compiler: Vec<OsString>) -> Result<ir::Module, Error> {
+    Ok(Compiler::find(compiler)?.module(files, library::MODELS)?)
 }
 
 /// Unrolls a program.
