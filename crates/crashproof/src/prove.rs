@@ -124,7 +124,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
         },
         ..Settings::default()
     };
-    let options = Options { settings, limits };
+    let options = Options { settings, limits, tentative: false };
     let question = if arguments.robust { Question::Robustness } else { Question::Invariants };
     let report = match deepen(arguments, question, &options) {
         Ok(report) => report,
@@ -176,10 +176,11 @@ enum Failure {
 /// rounds is a proof with many. So small bounds come first: they are usually enough, and much cheaper.
 fn deepen(arguments: &Arguments, question: Question, options: &Options) -> Result<Report, Failure> {
     let file = &arguments.files[0];
-    let ask = |program: &Program| {
+    let ask = |program: &Program, tentative: bool| {
+        let options = Options { tentative, ..*options };
         match question {
-            Question::Robustness => crashproof_prove::robust::prove(program, options),
-            Question::Invariants => prove::prove(program, options),
+            Question::Robustness => crashproof_prove::robust::prove(program, &options),
+            Question::Invariants => prove::prove(program, &options),
         }
         .map_err(Failure::Prover)
     };
@@ -188,7 +189,7 @@ fn deepen(arguments: &Arguments, question: Question, options: &Options) -> Resul
             let message = "crashproof: a litmus file is a program of its own: give one at a time";
             return Err(Failure::Input(message.to_owned()));
         }
-        return ask(&litmus_program(file).map_err(Failure::Input)?);
+        return ask(&litmus_program(file).map_err(Failure::Input)?, false);
     }
     let wrong = |error: crashproof_symbolic::Error| {
         Failure::Input(format!("crashproof: {}: {error}", file.display()))
@@ -211,7 +212,7 @@ fn deepen(arguments: &Arguments, question: Question, options: &Options) -> Resul
             Some((before, report)) if before == events => return Ok(report),
             _ => {}
         }
-        let report = ask(&program)?;
+        let report = ask(&program, unwind < arguments.unwind)?;
         let open = matches!(report.verdict, Verdict::Unknown(_)) && options.limits.hit().is_none();
         if !open || unwind >= arguments.unwind {
             return Ok(report);

@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 use crate::encode::{Encoder, Settings, Wrong};
 use crate::program::Program;
 use crate::prove::{
-    Error, Options, Reason, Report, Statistics, Verdict, reached_limits, statistics, stopped,
+    Error, MOST_REASONS, Options, Reason, Report, Statistics, Verdict, reached_limits, statistics, stopped,
 };
 use crate::values::Analysis;
 
@@ -60,10 +60,18 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     tso.finish();
     let encoded = Instant::now();
     let mut candidates = 0;
-    let verdict = search(&mut crashing, &mut tso, suspicious, &options.limits, &mut candidates)?;
+    let cut_off = match options.tentative {
+        true => reached_limits(&mut crashing, too_far, &options.limits, 1)?,
+        false => Vec::new(),
+    };
+    let verdict = if cut_off.is_empty() {
+        search(&mut crashing, &mut tso, suspicious, &options.limits, &mut candidates)?
+    } else {
+        Verdict::Unknown(cut_off)
+    };
     let verdict = match verdict {
         Verdict::Holds => {
-            let reasons = reached_limits(&mut crashing, too_far, &options.limits)?;
+            let reasons = reached_limits(&mut crashing, too_far, &options.limits, MOST_REASONS)?;
             if reasons.is_empty() { Verdict::Holds } else { Verdict::Unknown(reasons) }
         }
         other => other,
