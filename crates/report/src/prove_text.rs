@@ -63,11 +63,23 @@ pub fn report(name: &str, question: Question, report: &Report, loud: bool) -> St
     text
 }
 
-/// The bounds of the verdict.
+/// The bounds of the verdict. One number says it for most programs.
 fn within(report: &Report) -> String {
-    let bounds: Vec<String> =
-        report.bounds.iter().map(|bound| format!("{} {}", bound.what, bound.value)).collect();
-    if bounds.is_empty() { String::new() } else { format!(" within {}", bounds.join(", ")) }
+    let values: Vec<u64> = report.bounds.iter().map(|bound| bound.value).collect();
+    let Some(&first) = values.first() else { return String::new() };
+    let bound = if values.iter().all(|&value| value == first) {
+        let rounds = if first == 1 { "round" } else { "rounds" };
+        let loops = if values.len() == 1 { "one loop" } else { &format!("{} loops", values.len()) };
+        format!("{first} {rounds} of {loops}")
+    } else {
+        let each: Vec<String> =
+            report.bounds.iter().map(|bound| format!("{} {}", bound.what, bound.value)).collect();
+        each.join(", ")
+    };
+    match &report.verdict {
+        Verdict::Holds => format!(" within {bound}; nothing goes further"),
+        _ => format!(" within {bound}"),
+    }
 }
 
 fn place(name: &str, site: &Site) -> String {
