@@ -3,6 +3,7 @@
 //! Text is made with colours in it; whoever prints it removes them where there is no terminal.
 
 mod diagnostic;
+pub mod fix_text;
 mod grid;
 pub mod html;
 pub mod json;
