@@ -46,10 +46,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     let options = crashproof_fix::Options {
-        macros: arguments
-            .flush_macro
-            .clone()
-            .map(|flush| Macros { flush, fence: arguments.fence_macro.clone() }),
+        macros: macros(arguments, config),
         remove_redundant: arguments.remove_redundant,
     };
     let fixed = match bench(arguments, config) {
@@ -76,6 +73,14 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
             anstream::eprintln!("crashproof: {message}");
             Ok(Exit::Usage)
         }
+    }
+}
+
+/// The project's own way to flush, from the command line or the settings.
+fn macros(arguments: &Arguments, config: &Config) -> Option<Macros> {
+    match &arguments.flush_macro {
+        Some(flush) => Some(Macros { flush: flush.clone(), fence: arguments.fence_macro.clone() }),
+        None => Some(Macros { flush: config.fix.flush.clone()?, fence: config.fix.fence.clone() }),
     }
 }
 
