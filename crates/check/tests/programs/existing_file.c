@@ -3,7 +3,7 @@
 //! -DGOOD: clean
 //! : error at LOST
 //! -DGOOD -DREMOVE: clean
-//! -DGOOD -DREMOVE_EARLY: error at LAST
+//! -DGOOD -DREMOVE_EARLY: one error at REMOVED
 // A file that exists before the check keeps its content; files that a run creates or removes exist after a
 // crash as they did then.
 #include <crashproof.h>
@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
   unlink(argv[3]);
 #endif
   *state = 3;
-  crashproof_persist(state, 8);
+  crashproof_persist(state, 8); // REMOVED
 #ifndef REMOVE_EARLY
   unlink(argv[3]);
 #endif
