@@ -163,7 +163,7 @@ impl Machine<'_> {
                     let mut memory = std::mem::take(&mut state.memory);
                     self.add_object(&mut memory, object);
                     if self.who == Who::Recovery {
-                        memory.forget(|other| other == object);
+                        memory.forget(object);
                     }
                     state.memory = memory;
                 }

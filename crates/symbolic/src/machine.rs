@@ -283,7 +283,7 @@ impl<'m> Machine<'m> {
             }
             // What survived is what recovery has to find out.
             if self.who == Who::Recovery && self.objects.is_exposed(object) {
-                memory.forget(|other| other == object);
+                memory.forget(object);
             }
         }
         memory
@@ -299,7 +299,7 @@ impl<'m> Machine<'m> {
         } else {
             vec![None; info.size as usize]
         };
-        memory.insert(object, content);
+        memory.insert(object, content, self.objects.is_exposed(object));
     }
 
     /// The first thread, those it starts, and recovery.
@@ -862,7 +862,7 @@ impl<'m> Machine<'m> {
             return Ok(());
         }
         if self.events >= self.options.events && !matches!(action, Action::Unknown { .. }) {
-            let reason = format!("there are more than {} events (--events)", self.options.events);
+            let reason = format!("there are more than {} events (--max-events)", self.options.events);
             self.unknown(state, &reason, place, function);
             return Err(Stop::Dead);
         }
