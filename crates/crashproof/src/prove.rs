@@ -194,7 +194,7 @@ fn deepen(arguments: &Arguments, question: Question, options: &Options) -> Resul
     let wrong = |error: crashproof_symbolic::Error| {
         Failure::Input(format!("crashproof: {}: {error}", file.display()))
     };
-    let module = crashproof_symbolic::module(&arguments.files, arguments.compiler.clone()).map_err(wrong)?;
+    let module = crashproof_symbolic::compile(&arguments.files, arguments.compiler.clone()).map_err(wrong)?;
     let mut unwind = FIRST_UNWIND.min(arguments.unwind);
     let mut last: Option<(usize, Report)> = None;
     loop {

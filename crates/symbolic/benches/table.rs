@@ -111,8 +111,8 @@ impl Client {
     /// With a flush left out, or none (0). The time is without the compiler's.
     fn prove(&self, without: u32) -> (Report, Duration) {
         let define = OsString::from(format!("-DNO_FLUSH={without}"));
-        let module =
-            crashproof_symbolic::module(std::slice::from_ref(&self.file), vec![define]).expect("it compiles");
+        let module = crashproof_symbolic::compile(std::slice::from_ref(&self.file), vec![define])
+            .expect("it compiles");
         let start = Instant::now();
         let program = crashproof_symbolic::unroll(&module, &self.options).expect("it unrolls");
         let options =

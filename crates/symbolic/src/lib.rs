@@ -138,15 +138,15 @@ pub enum Error {
 ///
 /// If it does not compile, or cannot be started.
 pub fn program(files: &[PathBuf], compiler: Vec<OsString>, options: &Options) -> Result<Program, Error> {
-    unroll(&module(files, compiler)?, options)
+    unroll(&compile(files, compiler)?, options)
 }
 
-/// Compiles source files (or takes bitcode): what does not depend on how far loops are unrolled.
+/// Compiles source files, and links what they need of the models.
 ///
 /// # Errors
 ///
 /// If it does not compile.
-pub fn module(files: &[PathBuf], compiler: Vec<OsString>) -> Result<ir::Module, Error> {
+pub fn compile(files: &[PathBuf], compiler: Vec<OsString>) -> Result<ir::Module, Error> {
     Ok(Compiler::find(compiler)?.module(files, library::MODELS)?)
 }
 
