@@ -6,6 +6,7 @@ use crashproof_findings::{Finding, Frame, Place, Related, Role, Rule};
 use serde_json::json;
 
 use crate::failure::{self, Failure, Least};
+use crate::missing_flush;
 use crate::options::{Report, readable};
 use crate::regions::{Conflict, Dependence, Model};
 use crate::sites::Source;
@@ -18,8 +19,12 @@ impl Report {
         let mut report = crashproof_findings::Report::new("check", subject);
         let dependences = self.dependences.iter().map(dependence);
         let waste = self.waste.iter().map(waste);
-        report.findings = self.findings.iter().map(finding).chain(dependences).chain(waste).collect();
+        let violations = self.violations.iter().map(missing_flush::finding);
+        let failures = self.findings.iter().map(finding);
+        report.findings = failures.chain(violations).chain(dependences).chain(waste).collect();
         report.notes.clone_from(&self.remarks);
+        let unused = self.unused_suppressions.iter();
+        report.notes.extend(unused.map(|suppression| format!("suppresses nothing: {suppression}")));
         report.incomplete.clone_from(&self.unknown);
         let seconds = (figures.recording + figures.exploring).as_secs_f64();
         let mut add = |name: &str, value| report.bounds.insert(name.into(), value);
@@ -66,7 +71,7 @@ impl Report {
 }
 
 /// A place of the check as one of findings.
-fn place(source: &Source) -> Place {
+pub(crate) fn place(source: &Source) -> Place {
     let frame = |caller: &crate::sites::Caller| Frame {
         file: caller.file.clone(),
         line: caller.line,
@@ -83,13 +88,14 @@ fn place(source: &Source) -> Place {
     }
 }
 
-fn related(one: &failure::Related) -> Related {
+pub(crate) fn related(one: &failure::Related) -> Related {
     let role = match one.role {
         failure::Role::Lost => Role::Lost,
         failure::Role::Survived => Role::Survived,
         failure::Role::Read => Role::Read,
         failure::Role::Candidate => Role::Candidate,
         failure::Role::Crash => Role::Crash,
+        failure::Role::Fix => Role::Fix,
     };
     Related { role, place: place(&one.place), message: one.message.clone() }
 }
@@ -109,6 +115,13 @@ fn finding(found: &failure::Finding) -> Finding {
         }
     }
     finding.evidence = evidence(found);
+    if let Some(cause) = &found.cause {
+        finding.evidence.insert(0, format!("the cause: {}", missing_flush::message(cause)));
+        finding.evidence.extend(cause.layout.iter().map(|layout| format!("or: {layout}")));
+        let fixes = cause.related.iter().filter(|related| related.role == failure::Role::Fix);
+        finding.related.extend(fixes.map(related));
+        finding.fix = missing_flush::fix(cause);
+    }
     finding.output.clone_from(&found.output);
     finding.replay.clone_from(&found.replay);
     finding.count = found.count;

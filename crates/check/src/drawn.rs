@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::crash::{Content, CrashState, Revealed};
 use crate::sites::{AllSites, Source};
 use crate::timeline::Timeline;
-use crate::told::Reads;
+use crate::told::{Read, Reads};
 
 /// Lines that are drawn at most.
 const MOST_LANES: usize = 12;
@@ -135,7 +135,7 @@ impl Drawing<'_> {
         let last = reads.len().wrapping_sub(1);
         let mut told: Vec<usize> = (0..reads.len())
             .filter(|&index| {
-                let address = reads[index].1;
+                let address = reads[index].address;
                 address != 0
                     && (is_drawn(address)
                         || revealed.contains_key(&Line::containing(address))
@@ -144,12 +144,12 @@ impl Drawing<'_> {
             .collect();
         let left_out = told.len().saturating_sub(MOST_EVENTS);
         told.drain(..left_out);
-        let mut lines: Vec<Line> = told.iter().map(|&index| Line::containing(reads[index].1)).collect();
+        let mut lines: Vec<Line> = told.iter().map(|&index| Line::containing(reads[index].address)).collect();
         lines.sort_unstable();
         lines.dedup();
         let mut events = Vec::new();
         for index in told {
-            let (site, address, width, value) = reads[index];
+            let Read { site, address, width, value, .. } = reads[index];
             events.push(Event {
                 number: index as u64,
                 thread: 0,

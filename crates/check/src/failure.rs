@@ -1,13 +1,14 @@
 //! What went wrong, what must be lost for it, and how to see it again.
 
 use crashproof_findings::story::Story;
-use crashproof_protocol::exit;
+use crashproof_protocol::{Record, exit};
 use data_encoding::BASE64URL_NOPAD;
 use px86::storage::CachedStore;
 use serde::{Deserialize, Serialize};
 
 use crate::session::Ending;
 use crate::sites::Source;
+use crate::violation::Violation;
 
 /// In which way recovery failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -85,6 +86,8 @@ pub enum Role {
     Candidate,
     /// Where the crash came.
     Crash,
+    /// Where something can be done about it.
+    Fix,
 }
 
 /// A place that helps to understand a finding.
@@ -123,6 +126,8 @@ pub struct Finding {
     pub seed: u32,
     /// The events around the crash, for drawing.
     pub story: Option<Story>,
+    /// The missing flush behind it, if robustness tells.
+    pub cause: Option<Box<Violation>>,
 }
 
 /// What `crashproof replay` needs to see a failure again.
@@ -188,12 +193,14 @@ impl Token {
 
 /// How a store is told of.
 pub(crate) fn store_text(store: &CachedStore) -> String {
-    let event = &store.event;
-    format!(
-        "{} byte{} at {:#x} := {:#x}",
-        event.width,
-        if event.width == 1 { "" } else { "s" },
-        event.address,
-        event.value
-    )
+    stored(store.event.width, store.event.address, store.event.value)
+}
+
+/// How a recorded store is told of.
+pub(crate) fn record_text(store: &Record) -> String {
+    stored(store.width, store.address, store.value)
+}
+
+fn stored(width: u8, address: u64, value: u64) -> String {
+    format!("{width} byte{} at {address:#x} := {value:#x}", if width == 1 { "" } else { "s" })
 }

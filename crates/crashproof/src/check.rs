@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crashproof_check::{Error, MAX_CRASHES, Model, Options, Random, Recover, Strategy};
+use crashproof_check::{Error, MAX_CRASHES, Model, Options, Random, Recover, Strategy, Suppression};
 use crashproof_findings::Sources;
 use crashproof_findings::config::Config;
 use px86::Platform;
@@ -93,6 +93,15 @@ pub(crate) struct Arguments {
     /// Assume that caches survive a power failure (eADR).
     #[arg(long)]
     eadr: bool,
+
+    /// Do not look for missing flushes that recovery does not fail on.
+    #[arg(long)]
+    no_robust: bool,
+
+    /// Missing flushes are known to be harmless in these lines, as the store that is lost or the load that sees
+    /// it: FILE:LINE or FILE:FIRST-LAST; may be given more than once.
+    #[arg(long, value_name = "LINES")]
+    suppress: Vec<Suppression>,
 
     #[command(flatten)]
     output: Output,
@@ -186,6 +195,8 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         PersistencyModel::Epoch => Model::Epoch,
         PersistencyModel::Strand => Model::Strand,
     });
+    options.robust = !arguments.no_robust;
+    options.suppress.clone_from(&arguments.suppress);
     options.random = arguments.random.map(|crashes| Random { crashes, seed: arguments.seed });
     options.strategy = match arguments.strategy {
         ScheduleStrategy::Mixed => Strategy::Mixed,

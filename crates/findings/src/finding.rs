@@ -139,6 +139,16 @@ pub struct Fix {
     pub message: String,
     /// What to change; none if only the words are known.
     pub edits: Vec<Edit>,
+    /// What else is known of it, for programs that read the JSON: its kind, where it may go.
+    #[serde(flatten)]
+    pub details: Map<String, Value>,
+}
+
+impl Fix {
+    /// What to do, in words only.
+    pub fn advice(message: impl Into<String>) -> Fix {
+        Fix { message: message.into(), edits: Vec::new(), details: Map::new() }
+    }
 }
 
 /// Text that replaces a part of a file. Lines and columns from 1; the end is exclusive, and equal to the start

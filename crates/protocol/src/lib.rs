@@ -166,6 +166,12 @@ pub mod record {
     /// A thread took or left a lock, or the like; `address` is the object. Only in
     /// [`RECORD_REGIONS`](super::mode::RECORD_REGIONS).
     pub const SYNC: u8 = 78;
+    /// A store was issued and waits in its thread's buffer; it is recorded once more when it takes effect.
+    pub const ISSUE: u8 = 80;
+    /// The loads and stores of the thread that follow may show an order that only caches make.
+    pub const TOLERATE_BEGIN: u8 = 81;
+    /// They end.
+    pub const TOLERATE_END: u8 = 82;
 }
 
 /// Numbers for places without a site: where the program calls a function that the runtime stands in for.

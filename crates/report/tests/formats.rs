@@ -44,7 +44,7 @@ fn everything() -> (Report, Sources) {
         end_column: 1,
         text: "  persist();\n".into(),
     };
-    finding.fix = Some(Fix { message: "flush it".into(), edits: vec![edit] });
+    finding.fix = Some(Fix { edits: vec![edit], ..Fix::advice("flush it") });
     let mut report = Report::new("check", "./program");
     report.findings.push(finding);
     report.findings.push(Finding::new(&FLUSH_CLEAN_LINE, Place::new("/absolute/x.c", 0, 0), "wasted"));

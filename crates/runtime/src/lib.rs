@@ -13,6 +13,7 @@
 //! | `sites` | numbers for places in the source |
 //! | `globals` | places for persistent globals |
 //! | `arena` | the functions of `crashproof.h` |
+//! | `brackets` | loads that may not count |
 //! | `parallel` | locked instructions when nobody schedules |
 //! | `threads` | one thread at a time, by a seed; pthreads, store buffers |
 //! | `pmem`, `pmem2` | libpmem and libpmem2 |
@@ -38,6 +39,7 @@
 mod abi;
 mod access;
 mod arena;
+mod brackets;
 mod callers;
 mod determinism;
 mod files;
