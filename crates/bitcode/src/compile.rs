@@ -1,6 +1,6 @@
 //! Runs clang.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,6 +8,9 @@ use std::process::Command;
 use crashproof_cc::toolchain;
 
 use crate::{Error, ir, llvm};
+
+/// The directory in which texts are said to be, in places.
+pub const MODEL_DIRECTORY: &str = "<crashproof>";
 
 /// How C is compiled.
 #[derive(Clone, Debug)]
@@ -34,8 +37,8 @@ impl Compiler {
         Ok(Compiler { clang: toolchain::find_clang()?, include: toolchain::find_include()?, arguments })
     }
 
-    /// Compiles and links files (C, C++, bitcode, IR text) and texts (C, with the name they go by) into one
-    /// module.
+    /// Compiles and links files (C, C++, bitcode, IR text) into one module. Texts (C, with the name they go by) are
+    /// compiled and linked too if they mention a function that is called and not defined.
     ///
     /// # Errors
     ///
@@ -48,20 +51,35 @@ impl Compiler {
             let bytes = if is_bitcode(file) {
                 fs::read(file).map_err(|cause| io(file, cause))?
             } else {
-                self.compile(file, &directory.path().join(format!("{index}.bc")), true)?
+                self.compile(file, &directory.path().join(format!("{index}.bc")), None)?
             };
             inputs.push((file.clone(), bytes));
         }
-        for (name, text) in texts {
+        let module = llvm::read(&inputs)?;
+        let missing: Vec<String> = module
+            .functions
+            .iter()
+            .filter(|function| function.blocks.is_empty() && !function.name.starts_with("llvm."))
+            .map(|function| format!("{}(", function.name))
+            .collect();
+        let wanted = |text: &str| missing.iter().any(|call| text.contains(call.as_str()));
+        let wanted: Vec<_> = texts.iter().filter(|(_, text)| wanted(text)).collect();
+        if wanted.is_empty() {
+            return Ok(module);
+        }
+        for (name, text) in wanted {
             let source = directory.path().join(name);
             fs::write(&source, text).map_err(|cause| io(&source, cause))?;
-            let bytes = self.compile(&source, &source.with_extension("bc"), false)?;
+            let mut here = directory.path().as_os_str().to_owned();
+            here.push("=");
+            here.push(MODEL_DIRECTORY);
+            let bytes = self.compile(&source, &source.with_extension("bc"), Some(&here))?;
             inputs.push((PathBuf::from(name), bytes));
         }
         llvm::read(&inputs)
     }
 
-    fn compile(&self, source: &Path, output: &Path, users: bool) -> Result<Vec<u8>, Error> {
+    fn compile(&self, source: &Path, output: &Path, model: Option<&OsStr>) -> Result<Vec<u8>, Error> {
         let mut command = Command::new(&self.clang);
         // -O1 for the sake of what the front end writes (no `optnone`, no allocas for every temporary); the
         // optimiser itself must not touch memory accesses. Assertions stay in whatever the user says.
@@ -71,8 +89,15 @@ impl Compiler {
         if let Some(include) = &self.include {
             command.arg("-I").arg(include);
         }
-        if users {
-            command.args(&self.arguments);
+        match model {
+            None => {
+                command.args(&self.arguments);
+            }
+            Some(map) => {
+                let mut option = OsString::from("-ffile-prefix-map=");
+                option.push(map);
+                command.arg(option);
+            }
         }
         command.arg("-o").arg(output).arg(source);
         let answer = command

@@ -9,7 +9,7 @@ mod compile;
 pub mod ir;
 mod llvm;
 
-pub use compile::{Compiler, is_bitcode};
+pub use compile::{Compiler, MODEL_DIRECTORY, is_bitcode};
 pub use llvm::read;
 
 use std::path::PathBuf;

@@ -26,7 +26,7 @@ use px86::Line;
 use px86::storage::Seq;
 
 use crate::crash::{Bytes, Content, CrashState, MAX_CRASHES, Revealed, apply, value};
-use crate::told::Reads;
+use crate::told::{Read, Reads};
 use crate::tree::{NodeId, Seen};
 use crate::worker::{Stop, Worker, group};
 
@@ -186,7 +186,7 @@ impl Worker<'_> {
         if bracket.combinations() <= BigUint::from(FEW) {
             return Ok(false);
         }
-        let first_site = ended.values().find_map(|it| it.reads.get(reads.len())).map_or(0, |read| read.0);
+        let first_site = ended.values().find_map(|it| it.reads.get(reads.len())).map_or(0, |read| read.site);
         let refuted = ended.values().any(|it| it.matched == Some(true) && !it.honest);
         let tried = BigUint::from(ended.len());
         for (at, mut it) in ended {
@@ -251,7 +251,7 @@ impl Worker<'_> {
                     if left.len() < all.len() {
                         way.revealed.insert(line, left);
                     }
-                    way.reads.push((site, address, width, seen));
+                    way.reads.push(Read { site, address, width, value: seen, open: true });
                     at = self.check.common().tree.follow(at, seen);
                 }
             }

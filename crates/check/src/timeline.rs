@@ -36,6 +36,8 @@ pub(crate) struct Timeline {
     /// [`Timeline::may_be_overtaken`].
     next_non_temporal: usize,
     next_fence: usize,
+    /// The youngest store that has certainly persisted, by its place in the trace.
+    certain_until: u32,
 }
 
 /// The model's moment for each length of the trace, since there is more than one thread: a `clflushopt` may
@@ -84,6 +86,7 @@ impl Timeline {
             moments: Moments::default(),
             next_non_temporal: 0,
             next_fence: 0,
+            certain_until: 0,
         }
     }
 
@@ -116,6 +119,11 @@ impl Timeline {
         let mut stores = self.execution.line(line).map_or(Vec::new(), |history| history.stores().to_vec());
         stores.extend(self.early.get(&line).into_iter().flatten());
         stores
+    }
+
+    /// The youngest store that has certainly persisted, by its place in the trace.
+    pub(crate) fn certain_until(&self) -> u32 {
+        self.certain_until
     }
 
     /// Is this a place to crash: does the next record make something certain, or is it the end, with
@@ -269,6 +277,8 @@ impl Timeline {
         let mut persisted = Persisted::new();
         for line in settled {
             persisted.extend(self.execution.forget_certain(line));
+            let youngest = persisted.last().map_or(0, |store: &CachedStore| store.tag);
+            self.certain_until = self.certain_until.max(youngest);
             if self.execution.line(line).is_none_or(|history| history.stores().is_empty()) {
                 self.open.remove(&line);
             }

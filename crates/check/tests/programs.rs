@@ -7,6 +7,7 @@
 //! //! file old some text                  {dir}/old is there before the check and begins with this text
 //! //! -DGOOD: clean                       compiled with -DGOOD it is clean
 //! //! : error at LOST                     compiled as it is, a store is lost in the line with the comment LOST
+//! //! : one error at LOST                 the same, and nothing else is found
 //! //! -DFORK: unknown forked              nothing is found, and the reason why not all is known says "forked"
 //! //! -DEARLY: refused crash              it cannot be checked, and the message says "crash"
 //! //! -DSTRICT: clean                     checked in strict mode
@@ -121,13 +122,17 @@ fn differs(program: &Program, case: &Case) -> Option<String> {
     };
     let met = match case.expected.split_once(' ') {
         None if case.expected == "clean" => outcome.is_empty(),
-        Some(("error", rest)) => {
+        Some((error @ ("error" | "one"), rest)) => {
+            let rest = rest.strip_prefix("error ").unwrap_or(rest);
             let line = match rest.split_once(' ') {
                 Some(("at", mark)) => line_of(mark),
                 Some(("line", number)) => number.parse().expect("a line number"),
                 _ => panic!("not an expectation: {}", case.expected),
             };
-            report.unknown.is_empty() && report.findings.iter().any(|finding| finding.place.line == line)
+            let enough = error == "error" || report.findings.len() == 1;
+            enough
+                && report.unknown.is_empty()
+                && report.findings.iter().any(|finding| finding.place.line == line)
         }
         Some(("unknown", text)) => {
             report.findings.is_empty() && report.unknown.iter().any(|reason| reason.contains(text))

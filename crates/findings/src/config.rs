@@ -66,6 +66,8 @@ pub struct Config {
     pub model: Model,
     /// How far `check` goes.
     pub check: Check,
+    /// How `lint` judges.
+    pub lint: Lint,
     /// How `fix` writes flushes.
     pub fix: FixSettings,
     /// Findings that somebody decided to live with.
@@ -113,6 +115,14 @@ pub struct Check {
     pub deny_warnings: Option<bool>,
 }
 
+/// How `lint` judges.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Lint {
+    /// Do warnings count as errors?
+    pub deny_warnings: Option<bool>,
+}
+
 /// How `fix` writes flushes.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -137,6 +147,8 @@ struct File {
     model: Model,
     #[serde(default)]
     check: Check,
+    #[serde(default)]
+    lint: Lint,
     #[serde(default)]
     fix: FixSettings,
     /// Files with more suppressions.
@@ -181,6 +193,7 @@ impl Config {
             pm,
             model: parsed.model,
             check: parsed.check,
+            lint: parsed.lint,
             fix: parsed.fix,
             suppressions,
         })

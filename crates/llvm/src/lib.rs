@@ -133,7 +133,8 @@ fn c_string(name: &str) -> CString {
     CString::new(name.replace('\0', "?")).expect("no zero byte is left")
 }
 
-fn demangle(name: &str) -> String {
+/// A symbol as its source would write it.
+pub fn demangle(name: &str) -> String {
     let readable = unsafe { cp_demangle(name.as_ptr().cast(), name.len()) };
     if readable.is_null() {
         return name.to_owned();

@@ -80,6 +80,16 @@ impl Type {
         Value(unsafe { LLVMConstNamedStruct(self.0, raw.as_mut_ptr(), raw.len() as u32) })
     }
 
+    /// Number of elements of an array type.
+    pub fn array_length(self) -> u64 {
+        unsafe { LLVMGetArrayLength2(self.0) }
+    }
+
+    /// A member of a structure type.
+    pub fn member(self, index: u32) -> Type {
+        Type(unsafe { LLVMStructGetTypeAtIndex(self.0, index) })
+    }
+
     /// Number of members of a structure type.
     pub fn members(self) -> u32 {
         unsafe { LLVMCountStructElementTypes(self.0) }

@@ -415,3 +415,86 @@ impl Value {
         unsafe { cp_constant_users_to_instructions(self.0) }
     }
 }
+
+/// What only readers of IR ask.
+impl Value {
+    /// The value of a constant integer of at most 64 bits, with its sign.
+    pub fn as_signed(self) -> Option<i64> {
+        self.as_number()?;
+        Some(unsafe { LLVMConstIntGetSExtValue(self.0) })
+    }
+
+    /// The type that the indices of a `getelementptr` walk through.
+    pub fn gep_source_type(self) -> Type {
+        Type(unsafe { LLVMGetGEPSourceElementType(self.0) })
+    }
+
+    /// Of an `icmp`.
+    pub fn predicate(self) -> Predicate {
+        unsafe { LLVMGetICmpPredicate(self.0) }
+    }
+
+    /// Of an `extractvalue` or `insertvalue`.
+    pub fn indices(self) -> Vec<u32> {
+        let count = unsafe { LLVMGetNumIndices(self.0) } as usize;
+        let start = unsafe { LLVMGetIndices(self.0) };
+        if count == 0 || start.is_null() {
+            return Vec::new();
+        }
+        unsafe { std::slice::from_raw_parts(start, count) }.to_vec()
+    }
+
+    /// Where a terminator may go.
+    pub fn successors(self) -> Vec<Block> {
+        (0..unsafe { LLVMGetNumSuccessors(self.0) })
+            .map(|i| Block(unsafe { LLVMGetSuccessor(self.0, i) }))
+            .collect()
+    }
+
+    /// The condition of a `br` that has one.
+    pub fn condition(self) -> Option<Value> {
+        (unsafe { LLVMIsConditional(self.0) } != 0).then(|| Value(unsafe { LLVMGetCondition(self.0) }))
+    }
+
+    /// The value of a case of a `switch`; 1 is the first.
+    pub fn case_value(self, successor: u32) -> Value {
+        Value(unsafe { LLVMGetSwitchCaseValue(self.0, successor) })
+    }
+
+    /// Where an `invoke` goes if nothing is thrown.
+    pub fn normal_destination(self) -> Block {
+        Block(unsafe { LLVMGetNormalDest(self.0) })
+    }
+
+    /// Incoming values of a phi, with the blocks they come from.
+    pub fn incoming_pairs(self) -> Vec<(Value, Block)> {
+        (0..unsafe { LLVMCountIncoming(self.0) })
+            .map(|i| unsafe {
+                (Value(LLVMGetIncomingValue(self.0, i)), Block(LLVMGetIncomingBlock(self.0, i)))
+            })
+            .collect()
+    }
+
+    pub fn is_global_variable(self) -> bool {
+        !unsafe { LLVMIsAGlobalVariable(self.0) }.is_null()
+    }
+
+    pub fn is_function(self) -> bool {
+        !unsafe { LLVMIsAFunction(self.0) }.is_null()
+    }
+
+    /// An element of a constant structure or array.
+    pub fn aggregate_element(self, index: u32) -> Option<Value> {
+        optional(unsafe { LLVMGetAggregateElement(self.0, index) })
+    }
+
+    /// What a function returns.
+    pub fn returned_type(self) -> Type {
+        Type(unsafe { LLVMGetReturnType(LLVMGlobalGetValueType(self.0)) })
+    }
+
+    /// The type an alloca makes room for.
+    pub fn allocated_type(self) -> Type {
+        Type(unsafe { LLVMGetAllocatedType(self.0) })
+    }
+}

@@ -4,11 +4,14 @@
 
 mod diagnostic;
 mod grid;
+pub mod html;
 pub mod json;
 pub mod junit;
 pub mod litmus_json;
 pub mod litmus_text;
 mod printable;
+pub mod prove_json;
+pub mod prove_text;
 pub mod sarif;
 mod style;
 pub mod text;

@@ -132,7 +132,7 @@ impl Reader {
                     Terminator::Branch(condition, successor(0), successor(1))
                 }
                 Opcode::LLVMSwitch => {
-                    let value = self.operand(LLVMGetCondition(end), numbers);
+                    let value = self.operand(LLVMGetOperand(end, 0), numbers);
                     let cases = (1..LLVMGetNumSuccessors(end))
                         .map(|i| (LLVMConstIntGetZExtValue(LLVMGetSwitchCaseValue(end, i)), successor(i)))
                         .collect();

@@ -13,6 +13,7 @@ mod constants;
 mod instructions;
 mod types;
 
+use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_uint, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -67,7 +68,7 @@ pub fn read(inputs: &[(PathBuf, Vec<u8>)]) -> Result<Module, Error> {
 struct Session {
     context: LLVMContextRef,
     /// Boxed, because the context keeps its address.
-    complaints: Box<Vec<String>>,
+    complaints: Box<RefCell<Vec<String>>>,
 }
 
 impl Session {
@@ -75,10 +76,10 @@ impl Session {
         // SAFETY: the handler is given the address of `complaints`, which lives as long as the context.
         unsafe {
             let context = LLVMContextCreate();
-            let mut complaints: Box<Vec<String>> = Box::default();
-            let address: *mut Vec<String> = &raw mut *complaints;
+            let complaints: Box<RefCell<Vec<String>>> = Box::default();
+            let address: *const RefCell<Vec<String>> = &raw const *complaints;
             // Without a handler LLVM ends the process at the first error.
-            LLVMContextSetDiagnosticHandler(context, Some(complain), address.cast());
+            LLVMContextSetDiagnosticHandler(context, Some(complain), address.cast_mut().cast());
             Session { context, complaints }
         }
     }
@@ -86,12 +87,14 @@ impl Session {
     fn parse(&mut self, path: &Path, bytes: &[u8]) -> Result<LLVMModuleRef, Error> {
         let mut module = ptr::null_mut();
         let mut message = ptr::null_mut();
-        // SAFETY: the buffer is a copy with a zero behind it, and is consumed by the parser.
+        // SAFETY: the buffer is a copy with a zero behind it; the parser does not keep it.
         let failed = unsafe {
             let name = CString::new(path.to_string_lossy().replace('\0', "?")).unwrap_or_default();
             let buffer =
                 LLVMCreateMemoryBufferWithMemoryRangeCopy(bytes.as_ptr().cast(), bytes.len(), name.as_ptr());
-            LLVMParseIRInContext2(self.context, buffer, &raw mut module, &raw mut message) != 0
+            let failed = LLVMParseIRInContext2(self.context, buffer, &raw mut module, &raw mut message) != 0;
+            LLVMDisposeMemoryBuffer(buffer);
+            failed
         };
         let message = take_message(message);
         if failed || module.is_null() {
@@ -140,7 +143,7 @@ impl Session {
     }
 
     fn why(&mut self, message: String) -> String {
-        let said = std::mem::take(&mut *self.complaints);
+        let said = self.complaints.take();
         let all: Vec<String> = said.into_iter().chain([message]).filter(|text| !text.is_empty()).collect();
         if all.is_empty() { "no reason given".into() } else { all.join("; ") }
     }
@@ -154,11 +157,11 @@ impl Drop for Session {
 }
 
 extern "C" fn complain(info: LLVMDiagnosticInfoRef, complaints: *mut c_void) {
-    // SAFETY: `complaints` is the address given in `Session::new`; LLVM calls this from the same thread while
-    // the session is borrowed for a call that does not touch the field.
+    // SAFETY: `complaints` is the address given in `Session::new`, and LLVM calls this from the same thread.
     unsafe {
         let text = LLVMGetDiagInfoDescription(info);
-        (*complaints.cast::<Vec<String>>()).push(CStr::from_ptr(text).to_string_lossy().into_owned());
+        let said = CStr::from_ptr(text).to_string_lossy().into_owned();
+        (*complaints.cast::<RefCell<Vec<String>>>()).borrow_mut().push(said);
         LLVMDisposeMessage(text);
     }
 }
