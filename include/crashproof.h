@@ -45,11 +45,15 @@ void crashproof_free(void *object);
 uint32_t crashproof_crashes(void);
 
 /* Writes every line of the range back (clwb); effective after crashproof_drain. */
+#ifdef __CRASHPROOF_PROVE__
+void crashproof_flush(const void *start, size_t bytes);
+#else
 CRASHPROOF_INLINE void crashproof_flush(const void *start, size_t bytes) {
   uintptr_t line = (uintptr_t)start & ~(uintptr_t)63;
   for (; line < (uintptr_t)start + bytes; line += 64)
     __asm__ volatile("clwb %0" : "+m"(*(volatile char *)line));
 }
+#endif
 
 /* Waits for the write-backs begun before (sfence). */
 CRASHPROOF_INLINE void crashproof_drain(void) { __asm__ volatile("sfence" ::: "memory"); }
@@ -66,12 +70,50 @@ CRASHPROOF_INLINE void crashproof_persist(const void *start, size_t bytes) {
 __attribute__((noreturn)) void __crashproof_assert_failed(const char *condition, const char *file,
                                                           uint32_t line, const char *function);
 
+/* Goes on only if the condition holds; otherwise the run is of no interest, which is no error. */
+#ifdef __CRASHPROOF_PROVE__
+#define crashproof_assume(condition) __crashproof_assume((condition) != 0)
+void __crashproof_assume(int condition);
+#else
+#define crashproof_assume(condition) ((condition) ? (void)0 : _exit(0))
+__attribute__((noreturn)) void _exit(int status);
+#endif
+
+/* Any value. `crashproof prove` considers all of them; a run has just one, which is 0. */
+#ifdef __CRASHPROOF_PROVE__
+#define CRASHPROOF_NONDET(name, type) type crashproof_nondet_##name(void);
+#else
+#define CRASHPROOF_NONDET(name, type)                                                                        \
+  CRASHPROOF_INLINE type crashproof_nondet_##name(void) { return 0; }
+#endif
+CRASHPROOF_NONDET(char, char)
+CRASHPROOF_NONDET(int, int)
+CRASHPROOF_NONDET(long, long)
+CRASHPROOF_NONDET(uint, unsigned)
+CRASHPROOF_NONDET(ulong, unsigned long)
+#undef CRASHPROOF_NONDET
+
 /* Around loads that a checksum protects, in recovery: what they read counts only if the checksum matched.
        crashproof_checksum_begin();
        int ok = checksum(log, bytes) == log->sum;
-       crashproof_checksum_end(ok); */
+       crashproof_checksum_end(ok);
+   The checker then tries what memory held at any one moment, and every content of every single line; of other
+   torn contents it takes for granted that the checksum does not match and that recovery treats them alike. The
+   report says how many they are. A checksum that is seen to match torn contents is not trusted. */
 void crashproof_checksum_begin(void);
 void crashproof_checksum_end(int matched);
+
+/* Strands, for `crashproof check --model strand`: what is stored between begin and end persists without
+   regard to other strands, until they are joined (or fenced, outside of any strand). Two strands that may run
+   concurrently must not write the same memory, nor one read what the other writes. */
+void crashproof_strand_begin(void);
+void crashproof_strand_end(void);
+void crashproof_strand_join(void);
+
+/* Epochs, for `crashproof check --model epoch`: what one stores may persist in any order, but before what the
+   next one stores, so a fence belongs between two of them. */
+void crashproof_epoch_begin(void);
+void crashproof_epoch_end(void);
 
 /* Around accesses whose order of persistence the algorithm does not depend on, so that robustness does not count
    them: loads that cope with what is not persistent yet (tagged pointers, link-and-persist), and stores that

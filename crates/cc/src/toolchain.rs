@@ -41,7 +41,7 @@ impl Toolchain {
     /// If clang or the plugin is missing, or a variable names something that does not exist.
     pub fn find() -> Result<Self, Error> {
         let near = directory_of_program();
-        let clang = clang("CRASHPROOF_CLANG", &["clang-22", "clang"])?;
+        let clang = find_clang()?;
         let beside = clang.with_file_name(name_of_cxx(&clang));
         let clang_cxx = match given("CRASHPROOF_CLANGXX")? {
             Some(path) => path,
@@ -56,13 +56,7 @@ impl Toolchain {
             Some(path) => Ok(path),
             None => library(&near, RUNTIME).ok_or(near.clone()),
         };
-        let include = match given("CRASHPROOF_INCLUDE")? {
-            Some(path) => Some(path),
-            None => ["../include/crashproof", "../include", "../../include", "../../../include"]
-                .iter()
-                .map(|relative| near.join(relative))
-                .find(|directory| directory.join(HEADER).exists()),
-        };
+        let include = find_include()?;
         Ok(Toolchain { clang, clang_cxx, plugin, runtime, include })
     }
 
@@ -77,6 +71,31 @@ impl Toolchain {
             Err(near) => Err(Error::NoRuntime { name: RUNTIME, near: near.clone() }),
         }
     }
+}
+
+/// clang 22.
+///
+/// # Errors
+///
+/// If there is none, or `CRASHPROOF_CLANG` names a file that does not exist.
+pub fn find_clang() -> Result<PathBuf, Error> {
+    clang("CRASHPROOF_CLANG", &["clang-22", "clang"])
+}
+
+/// The directory of [`HEADER`], if there is one near the running program.
+///
+/// # Errors
+///
+/// If `CRASHPROOF_INCLUDE` names a directory that does not exist.
+pub fn find_include() -> Result<Option<PathBuf>, Error> {
+    if let Some(path) = given("CRASHPROOF_INCLUDE")? {
+        return Ok(Some(path));
+    }
+    let near = directory_of_program();
+    Ok(["../include/crashproof", "../include", "../../include", "../../../include"]
+        .iter()
+        .map(|relative| near.join(relative))
+        .find(|directory| directory.join(HEADER).exists()))
 }
 
 /// Symbolic links are followed: `crashproof-c++` may be one, in a directory of its own.

@@ -1,9 +1,11 @@
 //! What each line may hold after a crash, or after several.
 
+use crashproof_protocol::Record;
 use px86::storage::CachedStore;
 use px86::{LINE_BYTES, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::failure::TokenCrash;
 use crate::history::History;
 use crate::timeline::Timeline;
 use crate::told::Read;
@@ -35,6 +37,9 @@ impl Content {
 /// What recovery's reads have revealed: lines, and the contents that agree with everything read of them.
 pub(crate) type Revealed = FxHashMap<Line, Vec<Content>>;
 
+/// What each open line is to hold.
+pub(crate) type Chosen = FxHashMap<Line, Bytes>;
+
 /// A recovery that crashed in its turn.
 #[derive(Clone, Copy)]
 pub(crate) struct Later<'a> {
@@ -48,6 +53,8 @@ pub(crate) struct Later<'a> {
     pub(crate) history: &'a History<'a>,
     /// What it had read, as far as that counts for robustness.
     pub(crate) reads: &'a [Read],
+    /// All it did.
+    pub(crate) records: &'a [Record],
 }
 
 /// The executions that crashed, and what is known of each.
@@ -107,6 +114,22 @@ impl CrashState<'_> {
             all = extend(&all, index + 1, &later.timeline.stores(line));
         }
         all
+    }
+}
+
+impl CrashState<'_> {
+    /// What a line holds if so many of its open stores were kept by each execution; all, where nothing is said.
+    pub(crate) fn kept(&self, line: Line, certain: Bytes, crashes: &[TokenCrash]) -> Bytes {
+        let mut bytes = certain;
+        for (level, (timeline, crash)) in self.timelines().zip(crashes).enumerate() {
+            let persisted = level.checked_sub(1).and_then(|later| self.later[later].persisted.get(&line));
+            persisted.into_iter().flatten().for_each(|store| apply(&mut bytes, store));
+            let stores = timeline.stores(line);
+            let kept = crash.kept.iter().find(|(number, _)| *number == line.0);
+            let kept = kept.map_or(stores.len(), |(_, kept)| (*kept).min(stores.len()));
+            stores[..kept].iter().for_each(|store| apply(&mut bytes, store));
+        }
+        bytes
     }
 }
 

@@ -22,7 +22,7 @@ use crashproof_robust::{Candidate, Survivors};
 use crate::crash::{Bytes, CrashState, MAX_CRASHES, Revealed, apply};
 use crate::history::bits;
 use crate::session::Session;
-use crate::sites::Sites;
+use crate::sites::AllSites;
 use crate::told::Read;
 
 /// A robustness violation, as it was met.
@@ -68,7 +68,7 @@ struct Loss {
 
 pub(crate) struct Judge<'a> {
     session: &'a Session,
-    sites: &'a Sites,
+    sites: &'a AllSites,
     state: &'a CrashState<'a>,
     revealed: &'a Revealed,
     /// What was read after each crash, with the number of crashes before.
@@ -81,7 +81,7 @@ pub(crate) struct Judge<'a> {
 /// `ignored` are the numbers of reads that do not count.
 pub(crate) fn judge(
     session: &Session,
-    sites: &Sites,
+    sites: &AllSites,
     state: &CrashState,
     revealed: &Revealed,
     reads: &[Read],
@@ -297,13 +297,13 @@ impl Judge<'_> {
     fn flush_after(&self, level: usize, last: &Loss, survived: u32) -> u32 {
         let history = self.state.history(level);
         let (from, before) = (history.issued(last.store.tag), history.issued(survived));
+        let function = |store: &CachedStore| &self.sites.of(level).get(store.event.site.0).function;
         let same_place = |store: &CachedStore| {
             let issued = history.issued(store.tag);
             issued.thread == from.thread
                 && issued.at >= from.at
                 && history.order.before(issued, before)
-                && self.sites.get(store.event.site.0).function
-                    == self.sites.get(last.store.event.site.0).function
+                && function(store) == function(&last.store)
         };
         let stores = self.lines[&last.line].stores[level].iter();
         let all = stores.filter(|store| same_place(store)).max_by_key(|store| history.issued(store.tag).at);

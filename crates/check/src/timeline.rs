@@ -7,6 +7,7 @@ use num_bigint::BigUint;
 use px86::order::preserved;
 use px86::storage::{CachedStore, Execution, Seq};
 use px86::{Class, Kind, Line, Platform};
+use rustc_hash::FxHashMap;
 
 /// A run, somewhere in its course.
 pub(crate) struct Timeline {
@@ -31,6 +32,10 @@ pub(crate) struct Timeline {
     last_site: u32,
     next_site: Option<u32>,
     moments: Moments,
+    /// Where the next non-temporal store and the next fence are, if that lies ahead; see
+    /// [`Timeline::may_be_overtaken`].
+    next_non_temporal: usize,
+    next_fence: usize,
     /// The youngest store that has certainly persisted, by its place in the trace.
     certain_until: u32,
 }
@@ -38,7 +43,7 @@ pub(crate) struct Timeline {
 /// The model's moment for each length of the trace, since there is more than one thread: a `clflushopt` may
 /// have waited in a store buffer, and counts from when it was issued.
 #[derive(Default)]
-struct Moments {
+pub(crate) struct Moments {
     /// Length of the trace when the first thread was created.
     first: usize,
     moments: Vec<Seq>,
@@ -46,8 +51,18 @@ struct Moments {
 
 impl Moments {
     /// The moment when the trace was `length` long; none from before there were threads.
-    fn at(&self, length: u64) -> Option<Seq> {
+    pub(crate) fn at(&self, length: u64) -> Option<Seq> {
         self.moments.get(usize::try_from(length).ok()?.checked_sub(self.first)?).copied()
+    }
+
+    /// A record took effect, with which the trace was `length` long; this was the moment then.
+    pub(crate) fn after(&mut self, length: usize, record: &Record, moment: Seq) {
+        if self.moments.is_empty() && record.kind == record::SPAWN {
+            self.first = length;
+        } else if self.moments.is_empty() {
+            return;
+        }
+        self.moments.push(moment);
     }
 }
 
@@ -69,6 +84,8 @@ impl Timeline {
             last_site: 0,
             next_site: None,
             moments: Moments::default(),
+            next_non_temporal: 0,
+            next_fence: 0,
             certain_until: 0,
         }
     }
@@ -143,6 +160,9 @@ impl Timeline {
         let Some(next) = records.get(self.at).filter(|next| next.event_kind() == Some(Kind::Flush)) else {
             return;
         };
+        if !self.may_be_overtaken(records) {
+            return;
+        }
         // What cannot have taken effect before the `clflush`: itself, and whatever must follow such a thing.
         let key = |event: &px86::Event| (event.kind.class(), event.line());
         let mut stuck = vec![(Class::Flush, Some(Line::containing(next.address)))];
@@ -168,6 +188,24 @@ impl Timeline {
         }
     }
 
+    /// Is there a non-temporal store to come before the next fence that nothing overtakes? Asked at every `clflush`, so
+    /// what was found is kept: a run is looked through once.
+    fn may_be_overtaken(&mut self, records: &[Record]) -> bool {
+        let next = |from: usize, wanted: &dyn Fn(Kind) -> bool| {
+            let mut kinds = records[from..].iter().map(|record| record.event_kind().is_some_and(wanted));
+            kinds.position(|found| found).map_or(records.len(), |found| from + found)
+        };
+        if self.next_non_temporal <= self.at {
+            self.next_non_temporal = next(self.at + 1, &|kind| kind == Kind::NonTemporalStore);
+        }
+        if self.next_fence <= self.at {
+            let held = |kind: Kind| preserved((Class::Flush, None), (kind.class(), None));
+            let is_fence = |kind: Kind| matches!(kind.class(), Class::Fence | Class::StoreFence);
+            self.next_fence = next(self.at + 1, &|kind| is_fence(kind) && held(kind));
+        }
+        self.next_non_temporal < self.next_fence
+    }
+
     /// Where a crash at this moment comes: just before this site, or at the end, whose last site it is.
     pub(crate) fn next_site(&self) -> (u32, bool) {
         (self.next_site.unwrap_or(self.last_site), self.next_site.is_none())
@@ -182,13 +220,15 @@ impl Timeline {
     /// Lets the next record take effect; gives out what became certain.
     pub(crate) fn advance(&mut self, next: &Record) -> Persisted {
         let persisted = self.take_effect(next);
-        if next.kind == record::SPAWN && self.moments.moments.is_empty() {
-            self.moments.first = self.at;
-            self.moments.moments.push(self.execution.now());
-        } else if !self.moments.moments.is_empty() {
-            self.moments.moments.push(self.execution.now());
-        }
+        self.moments.after(self.at, next, self.execution.now());
         persisted
+    }
+
+    /// Lets the next record of a recovery take effect; adds what became certain to `persisted`.
+    pub(crate) fn advance_into(&mut self, next: &Record, persisted: &mut FxHashMap<Line, Vec<CachedStore>>) {
+        for store in self.advance(next) {
+            persisted.entry(Line::containing(store.event.address)).or_default().push(store);
+        }
     }
 
     fn take_effect(&mut self, next: &Record) -> Persisted {

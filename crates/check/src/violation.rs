@@ -8,7 +8,7 @@ use crate::crash::CrashState;
 use crate::failure::{Place, Related, Role, record_text};
 use crate::history::History;
 use crate::judge::Met;
-use crate::sites::Sites;
+use crate::sites::{AllSites, Sites};
 
 /// In which way the loads of recovery saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,12 +92,18 @@ impl Met {
         (self.same_value, state.crashes(), seed, lost, state.first.at)
     }
 
+    /// The execution and the site of one of its stores.
+    pub(crate) fn site(&self, state: &CrashState, store: u32) -> (usize, u32) {
+        (self.level, state.history(self.level).records[store as usize].site)
+    }
+
     /// The whole story.
-    pub(crate) fn tell(&self, sites: &Sites, state: &CrashState, seed: u32) -> Violation {
+    pub(crate) fn tell(&self, sites: &AllSites, state: &CrashState, seed: u32) -> Violation {
         let history = state.history(self.level);
         let record = |store: u32| &history.records[store as usize];
-        let place = |store: u32| sites.get(record(store).site).clone();
-        let (mut windows, primary_end) = windows(history, sites, self.flush_after, self.survived);
+        let stored = sites.of(self.level);
+        let place = |store: u32| stored.get(record(store).site).clone();
+        let (mut windows, primary_end) = windows(history, stored, self.flush_after, self.survived);
         windows.sort_by_key(|window| !window.primary);
         let mut related = Vec::new();
         for &store in &self.lost {
@@ -118,7 +124,7 @@ impl Met {
             let where_ = if at_end { "at the end of the run" } else { "just before this" };
             related.push(Related {
                 role: Role::Crash,
-                place: sites.get(site).clone(),
+                place: sites.of(level).get(site).clone(),
                 message: format!("the power fails {again}{where_}"),
             });
         }
@@ -126,7 +132,7 @@ impl Met {
             let bytes = if read.width == 1 { "byte" } else { "bytes" };
             related.push(Related {
                 role: Role::Read,
-                place: sites.get(read.site).clone(),
+                place: sites.of_recovery().get(read.site).clone(),
                 message: format!(
                     "recovery reads {} {bytes} at {:#x}: {:#x}",
                     read.width, read.address, read.value
@@ -143,7 +149,7 @@ impl Met {
             survived: place(self.survived),
             saw: if self.too_old { Saw::TooOld } else { Saw::TooNew },
             same_value: self.same_value,
-            flushed: flushed(history, sites, self.flush_after, primary_end),
+            flushed: flushed(history, stored, self.flush_after, primary_end),
             windows,
             layout: None,
             related,
@@ -160,6 +166,25 @@ impl Met {
 }
 
 impl Violation {
+    /// What is wrong, as a sentence.
+    pub fn message(&self) -> String {
+        let survivor = &self.survived;
+        let what = match self.flushed {
+            Flushed::Never => "missing flush: this store",
+            Flushed::Late(_) => "flushed too late: this store",
+            Flushed::Unfenced(_) => "flushed but not fenced: this store",
+        };
+        let harmless = if self.same_value { ", which stores what was there before," } else { "" };
+        let seen = match self.saw {
+            Saw::TooOld => "recovery then reads it too old",
+            Saw::TooNew => "recovery then reads what is too new for it",
+        };
+        format!(
+            "{what}{harmless} can be lost while a later one survives ({}:{}); {seen}",
+            survivor.file, survivor.line
+        )
+    }
+
     /// What to do in a window, as a sentence.
     pub fn advice(&self, window: &Window) -> String {
         let what = match &self.flushed {

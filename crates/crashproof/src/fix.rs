@@ -8,11 +8,13 @@ use std::process::Command;
 
 use clap::Args;
 use crashproof_check::Report;
+use crashproof_findings::config::Config;
 use crashproof_fix::{Failed, Macros, Outcome, Workshop};
 use crashproof_report::fix_text;
 
+use crate::build::{self, Built};
+use crate::check;
 use crate::exit::Exit;
-use crate::{build, check};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -42,15 +44,12 @@ pub(crate) struct Arguments {
     remove_redundant: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
+pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     let options = crashproof_fix::Options {
-        macros: arguments
-            .flush_macro
-            .clone()
-            .map(|flush| Macros { flush, fence: arguments.fence_macro.clone() }),
+        macros: macros(arguments, config),
         remove_redundant: arguments.remove_redundant,
     };
-    let fixed = match bench(arguments) {
+    let fixed = match bench(arguments, config) {
         Ok(mut bench) => crashproof_fix::fix(&mut bench, &options).and_then(|outcome| {
             if arguments.apply {
                 bench.keep(&outcome)?;
@@ -77,9 +76,18 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     }
 }
 
+/// The project's own way to flush, from the command line or the settings.
+fn macros(arguments: &Arguments, config: &Config) -> Option<Macros> {
+    match &arguments.flush_macro {
+        Some(flush) => Some(Macros { flush: flush.clone(), fence: arguments.fence_macro.clone() }),
+        None => Some(Macros { flush: config.fix.flush.clone()?, fence: config.fix.fence.clone() }),
+    }
+}
+
 /// Where the program is built and checked.
 struct Bench<'a> {
     arguments: &'a Arguments,
+    config: &'a Config,
     kind: Kind,
 }
 
@@ -92,7 +100,7 @@ enum Kind {
     Program,
 }
 
-fn bench(arguments: &Arguments) -> Result<Bench<'_>, String> {
+fn bench<'a>(arguments: &'a Arguments, config: &'a Config) -> Result<Bench<'a>, String> {
     let temporary = || tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"));
     let kind = if build::language(&arguments.check.program).is_some() {
         Kind::Source(temporary()?)
@@ -109,7 +117,7 @@ fn bench(arguments: &Arguments) -> Result<Bench<'_>, String> {
             .map_err(|error| format!("cannot copy the project: {error}"))?;
         Kind::Project { root: copy.path().to_owned(), _copy: Some(copy), touched: BTreeMap::new() }
     };
-    Ok(Bench { arguments, kind })
+    Ok(Bench { arguments, config, kind })
 }
 
 /// Copies a directory, without what version control keeps.
@@ -152,7 +160,10 @@ impl Bench<'_> {
     }
 
     fn checked(&self, program: &Path, built_from: Option<&Path>) -> Result<Report, Failed> {
-        let options = check::options(&self.arguments.check, program, built_from);
+        let arguments = &self.arguments.check;
+        let mut options =
+            check::options(arguments, self.config, program, built_from).map_err(Failed::Check)?;
+        options.recover = arguments.recover(program, built_from);
         crashproof_check::check(&options).map_err(|error| Failed::Check(error.to_string()))
     }
 }
@@ -208,9 +219,8 @@ impl Workshop for Bench<'_> {
         match &mut self.kind {
             Kind::Source(directory) => {
                 let extra = overlay(directory.path(), sources).map_err(broken)?;
-                let built = build::if_source_with(program, &extra).map_err(Failed::Build)?;
-                let built = built.ok_or_else(|| Failed::Check("not a source".into()))?;
-                self.checked(&built.program, Some(program))
+                let built = Built::with(program, &extra).map_err(Failed::Build)?;
+                self.checked(&built.path, Some(program))
             }
             Kind::Project { root, touched, .. } => {
                 let write = |file: &String, content: &String| {

@@ -57,6 +57,8 @@ enum Engine {
     Exhaustive,
     /// Chooses what survives only when recovery reads it.
     Lazy,
+    /// Asks a formula over events and their order for one outcome after another.
+    Axiomatic,
     /// All of them, compared.
     All,
 }
@@ -77,7 +79,10 @@ impl Engine {
         match self {
             Engine::Exhaustive => &[crashproof_exhaustive::run],
             Engine::Lazy => &[crashproof_explore::lazy::run],
-            Engine::All => &[crashproof_exhaustive::run, crashproof_explore::lazy::run],
+            Engine::Axiomatic => &[crashproof_prove::axiomatic::run],
+            Engine::All => {
+                &[crashproof_exhaustive::run, crashproof_explore::lazy::run, crashproof_prove::axiomatic::run]
+            }
         }
     }
 }

@@ -38,6 +38,8 @@ fn agree(program: &Program, options: &Options) -> Result<(), TestCaseError> {
     // A program too large for either engine says nothing about agreement.
     prop_assume!(exhaustive.complete() && lazy.complete());
     prop_assert_eq!(essence(&exhaustive), essence(&lazy), "\n{}", source);
+    let axiomatic = crashproof_prove::axiomatic::run(&test, options);
+    prop_assert_eq!(essence(&exhaustive), essence(&axiomatic), "\nexhaustive, axiomatic\n{}", source);
     if test.recover.is_none() {
         let robust = &exhaustive.robust;
         let [strict, event, state] = [&robust.strict, &robust.event, &robust.state].map(|v| v.known());
@@ -53,7 +55,7 @@ fn check(options: Options, default_cases: u32) {
     if let Err(failure) = result {
         panic!("{failure}");
     }
-    println!("{cases} random programs, exhaustive and lazy agree");
+    println!("{cases} random programs, all engines agree");
 }
 
 fn options() -> Options {
@@ -63,16 +65,16 @@ fn options() -> Options {
 }
 
 #[test]
-fn exhaustive_and_lazy_agree() {
+fn engines_agree() {
     check(options(), 400);
 }
 
 #[test]
-fn exhaustive_and_lazy_agree_when_recovery_crashes() {
+fn engines_agree_when_recovery_crashes() {
     check(Options { crashes: 2, ..options() }, 150);
 }
 
 #[test]
-fn exhaustive_and_lazy_agree_with_persistent_caches() {
+fn engines_agree_with_persistent_caches() {
     check(Options { platform: Platform::Eadr, ..options() }, 100);
 }

@@ -1,12 +1,12 @@
-//! Carries out what [`crate::asm`] read: inline assembly becomes runtime calls, or is surrounded by them.
+//! Carries out what `crashproof_asm` read: inline assembly becomes runtime calls, or is surrounded by them.
 
 use crashproof_abi::asm::LOCKED;
 use crashproof_abi::kind;
+use crashproof_asm::{self as asm, Access, Address, Effect, Flush, Operand, Summary};
 
-use crate::asm::{self, Access, Address, Effect, Flush, Operand, Summary};
 use crate::instrument::Instrumenter;
-use crate::raw::{Opcode, Value};
 use crate::sites::What;
+use crashproof_llvm::{Opcode, Value};
 
 impl Instrumenter<'_> {
     pub(crate) fn assembly(&mut self, call: Value) {

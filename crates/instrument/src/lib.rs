@@ -10,7 +10,7 @@
 //!   address: volatile memory is accessed by the original instruction, PM by a call into the runtime
 //!   (`access`, `groups`, `bulk`, `lanes`). Running last keeps vectorisation and everything else the optimiser
 //!   does: what is checked is the program that would have run.
-//! * Flushes, fences and inline assembly become calls (`order`, `asm`, `assembly`).
+//! * Flushes, fences and inline assembly become calls (`order`, `assembly`).
 //! * A constructor registers the table of source places (`sites`).
 //!
 //! # What it does not see
@@ -22,12 +22,11 @@
 //! 2. Pointers made from a local variable or a volatile global by arithmetic that leaves the object are
 //!    taken to stay inside it (`provenance`), as LLVM's own optimiser does.
 //! 3. What is not understood is named in a warning and makes the runtime say UNKNOWN once it runs: see
-//!    `asm` for assembly, `order` for intrinsics.
+//!    the crate `crashproof_asm` for assembly, `order` for intrinsics.
 //!
 //! The interface to the runtime is the crate `crashproof_abi` and `abi/crashproof_abi.h`.
 
 mod access;
-mod asm;
 mod assembly;
 mod bulk;
 mod globals;
@@ -38,7 +37,6 @@ mod library;
 mod order;
 mod plugin;
 mod provenance;
-mod raw;
 mod runtime;
 mod sites;
 mod warn;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
+use crashproof_findings::rules;
 use crashproof_fix::Outcome;
 
-use crate::missing_flush;
 use crate::style::{BAD, FAINT, GOOD, UNSURE, paint};
 
 /// What came of a fix. `applied` says whether the sources were changed.
@@ -27,11 +27,11 @@ pub fn outcome(outcome: &Outcome, applied: bool) -> String {
             text,
             "{}[{}]: {}:{}:{} {}",
             paint(BAD, "error"),
-            missing_flush::RULE,
+            rules::check::MISSING_FLUSH.id,
             place.file,
             place.line,
             place.column,
-            missing_flush::message(&remaining.violation)
+            remaining.violation.message()
         );
         let _ = writeln!(text, "   {} {}", paint(UNSURE, "no patch:"), remaining.reason);
     }

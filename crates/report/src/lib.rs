@@ -2,14 +2,19 @@
 //!
 //! Text is made with colours in it; whoever prints it removes them where there is no terminal.
 
-pub mod check_json;
-pub mod check_text;
 mod diagnostic;
 pub mod fix_text;
 mod grid;
+pub mod html;
+pub mod json;
+pub mod junit;
 pub mod litmus_json;
 pub mod litmus_text;
-mod missing_flush;
+mod printable;
+pub mod prove_json;
+pub mod prove_text;
+pub mod sarif;
 mod style;
+pub mod text;
 
 pub use diagnostic::litmus_error;

@@ -11,6 +11,7 @@ use crate::session::{CONTROL, UNDER_CHECKER};
 
 /// End of what is allocated when the program does not run under the checker.
 static mut OWN_END: u64 = ARENA.base;
+static mut ROOT_BYTES: u64 = 0;
 static mut FREE_CALLS: u64 = 0;
 
 unsafe fn end() -> *mut u64 {
@@ -20,7 +21,16 @@ unsafe fn end() -> *mut u64 {
 /// The root object: one place, zero until first written, always at the same address.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn crashproof_root(bytes: usize) -> *mut c_void {
-    if bytes as u64 > ROOT.bytes { std::ptr::null_mut() } else { ROOT.base as *mut c_void }
+    if bytes as u64 > ROOT.bytes {
+        return std::ptr::null_mut();
+    }
+    ROOT_BYTES = ROOT_BYTES.max(bytes as u64);
+    ROOT.base as *mut c_void
+}
+
+/// How large the program thinks the root object is.
+pub(crate) unsafe fn root_bytes() -> u64 {
+    ROOT_BYTES
 }
 
 /// Allocates zeroed persistent memory, aligned to a cache line. What is allocated stays allocated across

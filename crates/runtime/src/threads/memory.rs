@@ -226,7 +226,7 @@ pub(super) unsafe fn some_take_effect() {
 }
 
 /// Everything in a thread's buffer takes effect.
-pub(super) unsafe fn drain(number: u16) {
+pub(crate) unsafe fn drain(number: u16) {
     while !scheduler().thread(number).buffer.is_empty() {
         one_leaves(number);
     }

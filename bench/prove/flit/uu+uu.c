@@ -1,0 +1,12 @@
+/* Two threads of two updates. */
+//! refuted 2
+#include "../flit.h"
+
+THREAD(1, uu(1))
+THREAD(2, uu(2))
+
+void recover(void) {
+  check_y();
+}
+
+RUN_2

@@ -1,0 +1,234 @@
+//! `crashproof prove`.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use crashproof_orders::{Limits, SolverKind};
+use crashproof_prove::encode::{CrashEncoding, Settings};
+use crashproof_prove::program::Program;
+use crashproof_prove::prove::{self, Options, Report, Verdict};
+use crashproof_report::prove_text::{self, Question};
+use crashproof_report::{litmus_error, prove_json};
+use crashproof_symbolic::LoopBound;
+use px86::Platform;
+
+use crate::exit::Exit;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// A litmus file, or the C sources (or LLVM bitcode) of one program.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Arguments for clang.
+    #[arg(last = true, value_name = "CLANG-ARGS")]
+    compiler: Vec<OsString>,
+
+    /// Ask whether the program is robust: whether a crash leaves only what some moment of a run without one leaves.
+    #[arg(long)]
+    robust: bool,
+
+    /// How often each loop goes round at most. Fewer rounds are tried first, and are enough if no loop needs more.
+    #[arg(long, value_name = "N", default_value_t = crashproof_symbolic::Options::default().unwind)]
+    unwind: u32,
+
+    /// Another bound for one loop: file.c:LINE=N or function.INDEX=N; may be given more than once.
+    #[arg(long, value_name = "LOOP=N")]
+    unwindset: Vec<LoopBound>,
+
+    /// How often a function may call itself.
+    #[arg(long, value_name = "N", default_value_t = crashproof_symbolic::Options::default().recursion)]
+    recursion: u32,
+
+    /// Give up programs of more events than this.
+    #[arg(long, value_name = "N", default_value_t = crashproof_symbolic::Options::default().events)]
+    max_events: usize,
+
+    /// Assume that caches survive a power failure (eADR).
+    #[arg(long)]
+    eadr: bool,
+
+    /// How a crash is encoded.
+    #[arg(long, value_enum, default_value_t = Encoding::Full)]
+    crash_encoding: Encoding,
+
+    /// Who solves.
+    #[arg(long, value_enum, default_value_t = SolverName::Batsat)]
+    solver: SolverName,
+
+    /// Give up after so many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+
+    /// Give up when this many MiB of memory are held.
+    #[arg(long, value_name = "MIB")]
+    memory: Option<u64>,
+
+    /// Write the event graph of a counterexample, in Graphviz's language, to this file.
+    #[arg(long, value_name = "FILE")]
+    dot: Option<PathBuf>,
+
+    /// How to show the answer.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    /// Show figures about the formula and the search.
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Encoding {
+    /// Partial executions: every event is executed or not.
+    Partial,
+    /// Full executions: only what survivors need is known to be executed.
+    Full,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SolverName {
+    /// In Rust.
+    Batsat,
+    /// In C++, if built in.
+    Cadical,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// One object.
+    Json,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
+    let mut out = anstream::stdout().lock();
+    // The clock runs from here: unrolling is part of the work.
+    let mut limits = Limits { memory: arguments.memory.map(|mib| mib << 20), ..Limits::default() };
+    if let Some(seconds) = arguments.timeout {
+        limits = limits.with_timeout(Duration::from_secs(seconds));
+    }
+    let name = arguments.files[0].to_string_lossy();
+    let settings = Settings {
+        crash: match arguments.crash_encoding {
+            Encoding::Partial => CrashEncoding::Partial,
+            Encoding::Full => CrashEncoding::Full,
+        },
+        platform: if arguments.eadr { Platform::Eadr } else { Platform::Adr },
+        solver: match arguments.solver {
+            SolverName::Batsat => SolverKind::Batsat,
+            SolverName::Cadical => SolverKind::Cadical,
+        },
+        ..Settings::default()
+    };
+    let options = Options { settings, limits, tentative: false };
+    let question = if arguments.robust { Question::Robustness } else { Question::Invariants };
+    let report = match deepen(arguments, question, &options) {
+        Ok(report) => report,
+        Err(Failure::Input(message)) => {
+            anstream::eprintln!("{message}");
+            return Ok(Exit::Usage);
+        }
+        Err(Failure::Prover(error @ prove::Error::NoSolver(_))) => {
+            anstream::eprintln!("crashproof: {error}");
+            return Ok(Exit::Usage);
+        }
+        Err(Failure::Prover(error)) => {
+            anstream::eprintln!(
+                "crashproof: {name}: {error}\nThis is a bug in crashproof. Please report it."
+            );
+            return Ok(Exit::Internal);
+        }
+    };
+    match arguments.format {
+        Format::Text => {
+            write!(out, "{}", prove_text::report(&name, question, &report, arguments.verbose))?;
+        }
+        Format::Json => writeln!(out, "{}", prove_json::object(&name, question, &report))?,
+    }
+    out.flush()?;
+    Ok(match &report.verdict {
+        Verdict::Holds => Exit::Clean,
+        Verdict::Unknown(_) => Exit::Incomplete,
+        Verdict::Violated(counterexample) => {
+            if let Some(file) = &arguments.dot
+                && let Err(error) = std::fs::write(file, prove_text::dot(&name, counterexample))
+            {
+                anstream::eprintln!("crashproof: cannot write {}: {error}", file.display());
+                return Ok(Exit::Usage);
+            }
+            Exit::Findings
+        }
+    })
+}
+
+enum Failure {
+    Input(String),
+    Prover(prove::Error),
+}
+
+/// Proves with loops unrolled a little, and more only if that leaves the answer open.
+///
+/// A counterexample is one however little was unrolled; and if nothing that was cut off can be reached, a proof with few
+/// rounds is a proof with many. So small bounds come first: they are usually enough, and much cheaper.
+fn deepen(arguments: &Arguments, question: Question, options: &Options) -> Result<Report, Failure> {
+    let file = &arguments.files[0];
+    let ask = |program: &Program, tentative: bool| {
+        let options = Options { tentative, ..*options };
+        match question {
+            Question::Robustness => crashproof_prove::robust::prove(program, &options),
+            Question::Invariants => prove::prove(program, &options),
+        }
+        .map_err(Failure::Prover)
+    };
+    if file.extension().is_some_and(|extension| extension == "litmus") {
+        if arguments.files.len() > 1 {
+            let message = "crashproof: a litmus file is a program of its own: give one at a time";
+            return Err(Failure::Input(message.to_owned()));
+        }
+        return ask(&litmus_program(file).map_err(Failure::Input)?, false);
+    }
+    let wrong = |error: crashproof_symbolic::Error| {
+        Failure::Input(format!("crashproof: {}: {error}", file.display()))
+    };
+    let module = crashproof_symbolic::compile(&arguments.files, arguments.compiler.clone()).map_err(wrong)?;
+    let mut unwind = FIRST_UNWIND.min(arguments.unwind);
+    let mut last: Option<(usize, Report)> = None;
+    loop {
+        let bounds = crashproof_symbolic::Options {
+            unwind,
+            loops: arguments.unwindset.clone(),
+            recursion: arguments.recursion,
+            events: arguments.max_events,
+            ..crashproof_symbolic::Options::default()
+        };
+        let program = crashproof_symbolic::unroll(&module, &bounds).map_err(wrong)?;
+        // Unknown for other reasons than bounds: more rounds change nothing.
+        let events = program.threads.iter().chain(&program.recovery).map(|thread| thread.events.len()).sum();
+        match last.take() {
+            Some((before, report)) if before == events => return Ok(report),
+            _ => {}
+        }
+        let report = ask(&program, unwind < arguments.unwind)?;
+        let open = matches!(report.verdict, Verdict::Unknown(_)) && options.limits.hit().is_none();
+        if !open || unwind >= arguments.unwind {
+            return Ok(report);
+        }
+        last = Some((events, report));
+        unwind += 1;
+    }
+}
+
+/// With so many rounds of each loop the prover begins.
+const FIRST_UNWIND: u32 = 2;
+
+fn litmus_program(file: &Path) -> Result<Program, String> {
+    let shown = file.to_string_lossy();
+    let source =
+        std::fs::read_to_string(file).map_err(|error| format!("crashproof: cannot read {shown}: {error}"))?;
+    let test = crashproof_litmus::parse(&source).map_err(|error| litmus_error(&shown, &source, &error))?;
+    Ok(crashproof_prove::litmus::program(&test))
+}

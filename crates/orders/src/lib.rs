@@ -1,0 +1,28 @@
+//! SAT modulo orders: a propositional formula, some of whose variables put events in order, and a solver
+//! that knows when the events cannot be put in a row.
+//!
+//! The theory is the ordering consistency theory of He, Sun and Fan (PLDI 2021), as both papers behind
+//! `crashproof prove` use it. Its atoms are edges of a graph (`literal true: this before that`) and, because
+//! memory models compose reads-from with coherence, *compositions*: if a read takes its value from a write,
+//! and that write is overwritten by another, the read comes before the other. Compositions are found here as
+//! they arise; as clauses they would be cubic in the size of the program.
+//!
+//! | | |
+//! |---|---|
+//! | [`closure`] | the order, kept as a transitive closure (Italiano 1986) with undo: tells forced orders |
+//! | [`levels`] | the order, kept as levels (Bender, Fineman, Gilbert, Tarjan 2015): only tells cycles, for large graphs |
+//! | [`theory`] | edges with reasons, compositions, propagation, explanations |
+//! | [`solver`] | one trait; [`bat`] (batsat) and `cadical` behind it |
+
+pub mod bat;
+#[cfg(feature = "cadical")]
+pub mod cadical;
+pub mod closure;
+pub mod levels;
+pub mod literal;
+pub mod solver;
+pub mod theory;
+
+pub use literal::{Lit, Var};
+pub use solver::{Limits, Outcome, Solver, SolverKind, Statistics};
+pub use theory::{Graph, NodeId, SourceId};

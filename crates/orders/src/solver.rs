@@ -1,0 +1,144 @@
+//! What a solver modulo orders can do, whoever does it.
+
+use std::time::{Duration, Instant};
+
+use crate::literal::{Lit, Var};
+use crate::theory::{Graph, Keeping};
+
+/// How far to go.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// When to give up.
+    pub deadline: Option<Instant>,
+    /// Bytes of resident memory of the process at which to give up.
+    pub memory: Option<u64>,
+    /// Conflicts after which a question is given up.
+    pub conflicts: Option<u64>,
+}
+
+impl Limits {
+    /// Gives up after this time from now.
+    pub fn with_timeout(mut self, timeout: Duration) -> Limits {
+        self.deadline = Instant::now().checked_add(timeout);
+        self
+    }
+
+    /// The limit that is hit now, if one is.
+    pub fn hit(&self) -> Option<Stop> {
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Some(Stop::Time);
+        }
+        if self.memory.is_some_and(|limit| resident().is_some_and(|bytes| bytes > limit)) {
+            return Some(Stop::Memory);
+        }
+        None
+    }
+}
+
+/// Bytes of memory that the process holds; none where the system does not tell.
+fn resident() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * 4096)
+}
+
+/// Why a solver gave up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The deadline passed.
+    Time,
+    /// The process holds too much memory.
+    Memory,
+    /// The question led to too many conflicts.
+    Conflicts,
+}
+
+/// What became of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// There is a model; ask [`Solver::value`].
+    Satisfiable,
+    /// There is none; ask [`Solver::failed`] which assumptions are to blame.
+    Unsatisfiable,
+    /// A limit was hit.
+    Unknown(Stop),
+}
+
+/// Figures about the work done, over all questions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Propositional variables.
+    pub variables: u64,
+    /// Clauses as given.
+    pub clauses: u64,
+    /// Nodes of the order.
+    pub nodes: u64,
+    /// Atoms of the order.
+    pub atoms: u64,
+    /// Conflicts met.
+    pub conflicts: u64,
+    /// Literals propagated.
+    pub propagations: u64,
+    /// Literals that the theory found.
+    pub forced: u64,
+    /// Conflicts that the theory found.
+    pub cycles: u64,
+}
+
+/// A propositional solver modulo orders.
+///
+/// Variables and clauses come first, then [`Solver::set_graph`], once; after that clauses over known variables may
+/// be added between questions.
+pub trait Solver {
+    /// A new variable.
+    fn new_var(&mut self) -> Var;
+
+    /// Adds a clause: one of these must be true.
+    fn clause(&mut self, lits: &[Lit]);
+
+    /// Says what the literals mean.
+    fn set_graph(&mut self, graph: &Graph, keeping: Keeping);
+
+    /// Is there a model in which these are true?
+    fn solve(&mut self, assumptions: &[Lit], limits: &Limits) -> Outcome;
+
+    /// The value of a literal in the last model.
+    fn value(&self, lit: Lit) -> bool;
+
+    /// Assumptions that cannot all be true, after [`Outcome::Unsatisfiable`].
+    fn failed(&self) -> Vec<Lit>;
+
+    /// Figures.
+    fn statistics(&self) -> Statistics;
+}
+
+/// The solvers there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SolverKind {
+    /// Pure Rust.
+    #[default]
+    Batsat,
+    /// CaDiCaL, in C++; only if built in.
+    Cadical,
+}
+
+impl SolverKind {
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SolverKind::Batsat => "batsat",
+            SolverKind::Cadical => "cadical",
+        }
+    }
+
+    /// A new solver. None if it is not built in.
+    pub fn make(self) -> Option<Box<dyn Solver>> {
+        match self {
+            SolverKind::Batsat => Some(Box::new(crate::bat::Bat::default())),
+            #[cfg(feature = "cadical")]
+            SolverKind::Cadical => Some(Box::new(crate::cadical::Cadical::default())),
+            #[cfg(not(feature = "cadical"))]
+            SolverKind::Cadical => None,
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! The axiomatic engine of `crashproof litmus`: every outcome, by asking the formula for one after another.
+//!
+//! # Robustness
+//!
+//! - `state` and `event`: the outcomes are compared with the memories of x86-TSO, which are the outcomes of the same
+//!   formula with persistent caches: one moment P for all lines. By value, or by which store each value is from.
+//! - `strict` (PSan, Definitions 1 to 3): is there an execution in which a lost store happened before a survivor?
+//!   Happened-before is program order and reads-from; the question is a formula over the same execution.
+
+use crashproof_litmus::answer::{
+    Answer, AssertionFailure, Assertions, InstructionRef, LostAndSurvived, Options, QueryAnswer, Robust,
+    Statistics, Verdict, Witness, sort_states,
+};
+use crashproof_litmus::{Op, QueryKind, Test};
+use crashproof_orders::{Limits, Lit, Outcome, SolverKind};
+use px86::Platform;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::encode::strict::Loss;
+use crate::encode::{CrashEncoding, Encoder, Settings};
+use crate::litmus;
+use crate::program::Program;
+use crate::values::Analysis;
+
+/// The engine's name.
+pub const NAME: &str = "axiomatic";
+
+/// How the engine works, where there is a choice. All choices answer the same.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choices {
+    /// How a crash is encoded.
+    pub crash: CrashEncoding,
+    /// Who solves.
+    pub solver: SolverKind,
+}
+
+/// Answers every question about `test`.
+pub fn run(test: &Test, options: &Options) -> Answer {
+    run_with(test, options, Choices::default())
+}
+
+/// Answers every question about `test`, in a chosen way.
+pub fn run_with(test: &Test, options: &Options, choices: Choices) -> Answer {
+    Run { test, options, choices, incomplete: Vec::new(), explored: 0 }.answer()
+}
+
+/// What became of each location, by value and by writer: 0 for the initial value, else the event's number plus 1.
+type Writers = Vec<u32>;
+
+/// The outcomes of crashing somewhere in a program.
+struct Outcomes {
+    /// Distinct values, in the order they were found.
+    states: Vec<Vec<i64>>,
+    /// Distinct values with writers; only if asked for.
+    writers: FxHashSet<(Vec<i64>, Writers)>,
+    complete: bool,
+}
+
+struct Run<'a> {
+    test: &'a Test,
+    options: &'a Options,
+    choices: Choices,
+    incomplete: Vec<String>,
+    explored: u64,
+}
+
+impl Run<'_> {
+    fn answer(mut self) -> Answer {
+        let program = litmus::program(self.test);
+        let outcomes = self.outcomes(&program, self.options.platform, false, "outcomes");
+        let queries = self.queries(&outcomes);
+        let assertions = self.assertions(&outcomes);
+        let robust = self.robust(&program, &outcomes);
+        let mut states = outcomes.states;
+        sort_states(self.test, &mut states);
+        Answer {
+            engine: NAME,
+            incomplete: self.incomplete,
+            states,
+            robust,
+            assertions,
+            queries,
+            statistics: Statistics { explored: self.explored, ..Statistics::default() },
+        }
+    }
+
+    fn settings(&self, platform: Platform) -> Settings {
+        Settings {
+            crash: self.choices.crash,
+            platform,
+            solver: self.choices.solver,
+            observe_all: true,
+            keep_all_reads: false,
+        }
+    }
+
+    /// What is a state for the machines is a conflict here.
+    fn limits(&self) -> Limits {
+        Limits { conflicts: Some(self.options.limits.states as u64), ..Limits::default() }
+    }
+
+    fn gave_up(&mut self, what: &str) {
+        self.incomplete.push(format!("{what}: more than {} conflicts", self.options.limits.states));
+    }
+
+    /// All outcomes, each once: what was found is forbidden, and the formula asked again.
+    fn outcomes(&mut self, program: &Program, platform: Platform, by_writer: bool, what: &str) -> Outcomes {
+        // Recovery plays no part, and neither do its loads.
+        let program = Program { recovery: None, ..program.clone() };
+        let analysis = Analysis::new(&program);
+        let mut encoder = Encoder::new(&program, &analysis, self.settings(platform))
+            .expect("the engine is asked only with solvers that are built in");
+        encoder.finish();
+        let observed = Observed::new(self.test, &encoder);
+        let mut outcomes = Outcomes { states: Vec::new(), writers: FxHashSet::default(), complete: false };
+        let mut seen: FxHashSet<Vec<i64>> = FxHashSet::default();
+        loop {
+            match encoder.gates.solver.solve(&[], &self.limits()) {
+                Outcome::Unsatisfiable => {
+                    outcomes.complete = true;
+                    break;
+                }
+                Outcome::Unknown(_) => {
+                    self.gave_up(what);
+                    break;
+                }
+                Outcome::Satisfiable => {}
+            }
+            let state = observed.state(self.test, &encoder);
+            let mut different = observed.values_differ(&encoder);
+            if by_writer {
+                different.extend(observed.writers_differ(&encoder));
+                outcomes.writers.insert((state.clone(), observed.writers(&encoder)));
+            }
+            if seen.insert(state.clone()) {
+                outcomes.states.push(state);
+            }
+            if outcomes.states.len().max(outcomes.writers.len()) > self.options.limits.outcomes {
+                let limit = self.options.limits.outcomes;
+                self.incomplete.push(format!("{what}: more than {limit} different ones"));
+                outcomes.states.truncate(limit);
+                break;
+            }
+            encoder.gates.solver.clause(&different);
+        }
+        self.explored += encoder.gates.solver.statistics().conflicts + outcomes.states.len() as u64;
+        outcomes
+    }
+
+    fn queries(&self, outcomes: &Outcomes) -> Vec<QueryAnswer> {
+        let answer = |query: &crashproof_litmus::Query| {
+            let meets = outcomes.states.iter().find(|outcome| query.condition.eval(outcome) != 0);
+            let holds = match (query.kind, meets.is_some()) {
+                (QueryKind::Forbidden, true) => Some(false),
+                (QueryKind::Allowed, true) => Some(true),
+                (QueryKind::Forbidden, false) => outcomes.complete.then_some(true),
+                (QueryKind::Allowed, false) => outcomes.complete.then_some(false),
+            };
+            QueryAnswer { holds, outcome: meets.cloned(), story: None }
+        };
+        self.test.queries.iter().map(answer).collect()
+    }
+
+    /// Recovery's assertions, from every outcome and, if recovery crashes too, from every outcome of that.
+    fn assertions(&mut self, outcomes: &Outcomes) -> Assertions {
+        let Some(code) = &self.test.recover else { return Assertions::None };
+        if !code.instructions.iter().any(|instruction| matches!(instruction.op, Op::Assert(_))) {
+            return Assertions::None;
+        }
+        let mut complete = outcomes.complete;
+        let mut known: FxHashSet<Vec<i64>> = outcomes.states.iter().cloned().collect();
+        let mut round = outcomes.states.clone();
+        for crash in 1..=self.options.crashes {
+            let mut next = Vec::new();
+            for outcome in &round {
+                let (failed, left) = self.recover(outcome, crash < self.options.crashes, &mut complete);
+                if let Some(instruction) = failed {
+                    return Assertions::Fail(Box::new(AssertionFailure {
+                        outcome: outcome.clone(),
+                        instruction,
+                        story: None,
+                    }));
+                }
+                next.extend(left.into_iter().filter(|outcome| known.insert(outcome.clone())));
+                if known.len() > self.options.limits.outcomes {
+                    let limit = self.options.limits.outcomes;
+                    self.incomplete.push(format!("crashes in recovery: more than {limit} outcomes"));
+                    return Assertions::Unknown;
+                }
+            }
+            round = next;
+        }
+        if complete { Assertions::Hold } else { Assertions::Unknown }
+    }
+
+    /// Recovery from one outcome: the assertion that fails, if one does, and what a crash in it leaves.
+    fn recover(
+        &mut self,
+        outcome: &[i64],
+        crashes: bool,
+        complete: &mut bool,
+    ) -> (Option<usize>, Vec<Vec<i64>>) {
+        let mut test = self.test.clone();
+        for (location, &value) in test.locations.iter_mut().zip(outcome) {
+            location.init = value;
+        }
+        // Undisturbed: nothing runs before it.
+        let mut alone = test.clone();
+        alone.threads.clear();
+        let program = litmus::program(&alone);
+        let analysis = Analysis::new(&program);
+        let settings = Settings { observe_all: false, ..self.settings(self.options.platform) };
+        let mut encoder = Encoder::new(&program, &analysis, settings).expect("solvers are built in");
+        let wrong: Vec<Lit> = encoder.violations.iter().map(|violation| violation.lit).collect();
+        encoder.gates.clause(&wrong);
+        encoder.finish();
+        let mut failed = None;
+        match encoder.gates.solver.solve(&[], &self.limits()) {
+            Outcome::Satisfiable => {
+                failed = encoder
+                    .violations
+                    .iter()
+                    .find(|violation| encoder.gates.solver.value(violation.lit))
+                    .map(|violation| litmus::instruction_of(&program, violation.site));
+            }
+            Outcome::Unsatisfiable => {}
+            Outcome::Unknown(_) => {
+                self.gave_up("recovery");
+                *complete = false;
+            }
+        }
+        if failed.is_some() || !crashes {
+            return (failed, Vec::new());
+        }
+        let code = test.recover.take().expect("there is a recovery");
+        test.threads = vec![code];
+        let program = litmus::program(&test);
+        let left = self.outcomes(&program, self.options.platform, false, "crashes in recovery");
+        *complete &= left.complete;
+        (None, left.states)
+    }
+
+    fn robust(&mut self, program: &Program, outcomes: &Outcomes) -> Robust {
+        let memories = self.outcomes(program, Platform::Eadr, false, "robust by state");
+        let known: FxHashSet<&Vec<i64>> = memories.states.iter().collect();
+        let witness = |outcome: &Vec<i64>| {
+            Verdict::No(Box::new(Witness { outcome: outcome.clone(), pair: None, story: None }))
+        };
+        let state = match outcomes.states.iter().find(|outcome| !known.contains(outcome)) {
+            _ if !outcomes.complete || !memories.complete => Verdict::Unknown,
+            Some(outcome) => witness(outcome),
+            None => Verdict::Yes,
+        };
+        let event = match &state {
+            Verdict::No(witness) => Verdict::No(witness.clone()),
+            _ => self.robust_by_writer(program),
+        };
+        let strict = self.robust_strictly(program);
+        Robust { strict, event, state }
+    }
+
+    fn robust_by_writer(&mut self, program: &Program) -> Verdict {
+        let memories = self.outcomes(program, Platform::Eadr, true, "robust by event");
+        let outcomes = self.outcomes(program, self.options.platform, true, "robust by event");
+        if !memories.complete || !outcomes.complete {
+            return Verdict::Unknown;
+        }
+        let mut unreachable: Vec<&(Vec<i64>, Writers)> =
+            outcomes.writers.iter().filter(|outcome| !memories.writers.contains(*outcome)).collect();
+        unreachable.sort();
+        match unreachable.first() {
+            None => Verdict::Yes,
+            Some((outcome, _)) => {
+                Verdict::No(Box::new(Witness { outcome: outcome.clone(), pair: None, story: None }))
+            }
+        }
+    }
+
+    fn robust_strictly(&mut self, program: &Program) -> Verdict {
+        let analysis = Analysis::new(program);
+        let settings = Settings {
+            crash: CrashEncoding::Full,
+            keep_all_reads: true,
+            ..self.settings(self.options.platform)
+        };
+        let mut encoder = Encoder::new(program, &analysis, settings).expect("solvers are built in");
+        let losses = encoder.losses();
+        let lits: Vec<Lit> = losses.iter().map(|loss| loss.lit).collect();
+        encoder.gates.clause(&lits);
+        encoder.finish();
+        let outcome = encoder.gates.solver.solve(&[], &self.limits());
+        self.explored += encoder.gates.solver.statistics().conflicts;
+        match outcome {
+            Outcome::Unsatisfiable => Verdict::Yes,
+            Outcome::Unknown(_) => {
+                self.gave_up("strict robustness");
+                Verdict::Unknown
+            }
+            Outcome::Satisfiable => {
+                let outcome = Observed::new(self.test, &encoder).state(self.test, &encoder);
+                let pair = lost_and_survived(program, &encoder, &losses);
+                Verdict::No(Box::new(Witness { outcome, pair, story: None }))
+            }
+        }
+    }
+}
+
+/// Names the lost store and the survivor it happened before, in the last model.
+fn lost_and_survived(program: &Program, encoder: &Encoder, losses: &[Loss]) -> Option<LostAndSurvived> {
+    let holds = |lit: Lit| encoder.gates.solver.value(lit);
+    let lost = losses.iter().find(|loss| holds(loss.lit))?.store;
+    let mut survivors = FxHashSet::default();
+    for survivor in &encoder.survivors {
+        let from = survivor.from.iter().filter(|&&(_, lit)| holds(lit));
+        survivors.extend(from.filter_map(|(writer, _)| writer.map(|(event, _)| event)));
+    }
+    let mut reached = vec![false; encoder.events.len()];
+    let mut queue = std::collections::VecDeque::from([lost]);
+    let name = |event: usize| {
+        let at = encoder.events[event].event;
+        let thread = at.thread.unwrap_or(0);
+        let site = program.threads[thread].events[at.index].site;
+        InstructionRef { thread, index: litmus::instruction_of(program, site) }
+    };
+    while let Some(event) = queue.pop_front() {
+        if std::mem::replace(&mut reached[event], true) {
+            continue;
+        }
+        if event != lost && survivors.contains(&event) {
+            return Some(LostAndSurvived { lost: name(lost), survived: name(event) });
+        }
+        let thread = encoder.events[event].event.thread;
+        let later = (event + 1..encoder.events.len())
+            .take_while(|&other| encoder.events[other].event.thread == thread)
+            .filter(|&other| holds(encoder.events[other].live));
+        queue.extend(later);
+        let reads = encoder.reads_from.iter();
+        let readers = reads.filter(|reads| reads.writer.is_some_and(|(writer, _)| writer == event));
+        queue.extend(readers.filter(|reads| holds(reads.lit)).map(|reads| reads.reader));
+    }
+    None
+}
+
+/// Where the formula says what each location holds after the crash.
+struct Observed {
+    /// By location: into `Encoder::survivors`; none if nothing stores there.
+    survivors: Vec<Option<usize>>,
+}
+
+impl Observed {
+    fn new(test: &Test, encoder: &Encoder) -> Observed {
+        let by_address: FxHashMap<u64, usize> = encoder
+            .survivors
+            .iter()
+            .enumerate()
+            .map(|(index, survivor)| (encoder.memory.cells()[survivor.cell].address, index))
+            .collect();
+        let survivors = (0..test.locations.len())
+            .map(|location| by_address.get(&litmus::address(test, location)).copied())
+            .collect();
+        Observed { survivors }
+    }
+
+    /// The outcome of the last model.
+    fn state(&self, test: &Test, encoder: &Encoder) -> Vec<i64> {
+        self.survivors
+            .iter()
+            .enumerate()
+            .map(|(location, survivor)| match survivor {
+                None => test.locations[location].init,
+                Some(survivor) => {
+                    let bits = &encoder.survivors[*survivor].bits;
+                    let value = bits.iter().enumerate().fold(0u64, |value, (bit, &lit)| {
+                        value | u64::from(encoder.gates.solver.value(lit)) << bit
+                    });
+                    value as i64
+                }
+            })
+            .collect()
+    }
+
+    /// One of these is true of every other outcome.
+    fn values_differ(&self, encoder: &Encoder) -> Vec<Lit> {
+        let bits = self.survivors.iter().flatten().flat_map(|&at| &encoder.survivors[at].bits);
+        let fixed = [encoder.gates.yes(), encoder.gates.no()];
+        bits.filter(|lit| !fixed.contains(lit))
+            .map(|&lit| if encoder.gates.solver.value(lit) { !lit } else { lit })
+            .collect()
+    }
+
+    /// The store that each location's content is from.
+    fn writers(&self, encoder: &Encoder) -> Writers {
+        self.survivors
+            .iter()
+            .map(|survivor| {
+                let Some(survivor) = survivor else { return 0 };
+                let from = &encoder.survivors[*survivor].from;
+                let (writer, _) = from
+                    .iter()
+                    .find(|(_, lit)| encoder.gates.solver.value(*lit))
+                    .expect("every cell survives somehow");
+                writer.map_or(0, |(event, _)| event as u32 + 1)
+            })
+            .collect()
+    }
+
+    fn writers_differ(&self, encoder: &Encoder) -> Vec<Lit> {
+        let from = self.survivors.iter().flatten().flat_map(|&at| &encoder.survivors[at].from);
+        from.filter(|(_, lit)| encoder.gates.solver.value(*lit)).map(|&(_, lit)| !lit).collect()
+    }
+}

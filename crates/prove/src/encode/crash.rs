@@ -1,0 +1,127 @@
+//! The crash: what each cell that somebody looks at afterwards holds, and why it can.
+
+use crashproof_orders::{Lit, NodeId};
+use px86::{Class, Line, Platform};
+use rustc_hash::FxHashMap;
+
+use super::threads::accessed;
+use super::{Encoder, EventRef, Survivor};
+use crate::blast::fresh_within;
+use crate::memory::CellId;
+use crate::values::initial;
+
+impl Encoder<'_> {
+    /// The persistent cells that are looked at after the crash.
+    fn observed(&self) -> Vec<CellId> {
+        let mut observed = vec![self.settings.observe_all; self.memory.cells().len()];
+        if let Some(recovery) = &self.program.recovery {
+            for (index, event) in recovery.events.iter().enumerate() {
+                let reads = matches!(
+                    event.action,
+                    crate::program::Action::Load { .. } | crate::program::Action::Rmw { .. }
+                );
+                let Some((address, bytes)) = accessed(&event.action, |term| self.program.terms.width(term))
+                else {
+                    continue;
+                };
+                if !reads || !self.analysis.get(event.guard).contains(1) {
+                    continue;
+                }
+                for place in self.analysis.places(self.program, address, bytes) {
+                    for &lane in self.lanes(EventRef { thread: None, index }) {
+                        observed[self.cell_of(place, lane)] = true;
+                    }
+                }
+            }
+        }
+        let cells = self.memory.cells();
+        (0..cells.len()).filter(|&cell| observed[cell] && cells[cell].persistent).collect()
+    }
+
+    /// The moment of a line's last write-back; with persistent caches that of the crash.
+    fn moment(&mut self, line: Line) -> NodeId {
+        let key = match self.settings.platform {
+            Platform::Adr => line,
+            Platform::Eadr => Line(0),
+        };
+        let graph = &mut self.graph;
+        *self.moments.entry(key).or_insert_with(|| graph.node())
+    }
+
+    pub(super) fn survivors(&mut self) {
+        let mut by_cell: FxHashMap<CellId, Vec<((usize, usize), Lit)>> = FxHashMap::default();
+        for writer in self.writers() {
+            for (cell, here) in self.cells_of_lane(writer) {
+                by_cell.entry(cell).or_default().push((writer, here));
+            }
+        }
+        for cell in self.observed() {
+            let writers = by_cell.remove(&cell).unwrap_or_default();
+            self.survivor(cell, &writers);
+        }
+        if self.settings.platform == Platform::Eadr {
+            return;
+        }
+        for event in 0..self.events.len() {
+            if !matches!(self.events[event].class, Class::Flush | Class::FlushOpt) {
+                continue;
+            }
+            for (line, here) in self.events[event].lines.clone() {
+                let Some(&moment) = self.moments.get(&line) else { continue };
+                let executed = self.events[event].executed;
+                let lit = self.gates.and(executed, here);
+                self.graph.edge(lit, self.events[event].node, moment);
+                self.flush_before.push((event, line, lit));
+            }
+        }
+    }
+
+    fn survivor(&mut self, cell: CellId, writers: &[((usize, usize), Lit)]) {
+        let content = self.memory.cells()[cell];
+        if writers.is_empty() {
+            let (bits, yes) = (self.initial_bits(cell), self.gates.yes());
+            self.survivors.push(Survivor { cell, bits, from: vec![(None, yes)] });
+            return;
+        }
+        let moment = self.moment(content.line());
+        let start = initial(self.program, content.address, content.bytes);
+        let (mut may, mut must) = (start, start);
+        for &(writer, _) in writers {
+            let value = &self.events[writer.0].write.as_ref().expect("a store").0;
+            let (yes, no) = (self.gates.yes(), self.gates.no());
+            for (bit, &lit) in Self::slice(value, self.lane(writer)).iter().enumerate() {
+                if lit != no {
+                    may |= 1 << bit;
+                }
+                if lit != yes {
+                    must &= !(1 << bit);
+                }
+            }
+        }
+        let bits = fresh_within(&mut self.gates, may, must, 8 * usize::from(content.bytes));
+        let mut from = Vec::new();
+        let initially = self.gates.fresh();
+        let initial_bits = self.initial_bits(cell);
+        self.gates.equal_if(initially, &bits, &initial_bits);
+        let source = self.initial_source(cell);
+        self.graph.read(initially, source, moment);
+        from.push((None, initially));
+        for &(writer, here) in writers {
+            let lit = self.gates.fresh();
+            let (writes, executed) = (self.writes(writer.0), self.events[writer.0].executed);
+            for needed in [here, writes, executed] {
+                self.gates.implies(&[lit], needed);
+            }
+            let value = &self.events[writer.0].write.as_ref().expect("a store").0;
+            let value = Self::slice(value, self.lane(writer)).to_vec();
+            self.gates.equal_if(lit, &bits, &value);
+            let source = self.source(writer.0, writer.1);
+            self.graph.read(lit, source, moment);
+            self.graph.edge(lit, self.events[writer.0].node, moment);
+            from.push((Some(writer), lit));
+        }
+        let some: Vec<Lit> = from.iter().map(|&(_, lit)| lit).collect();
+        self.gates.clause(&some);
+        self.survivors.push(Survivor { cell, bits, from });
+    }
+}

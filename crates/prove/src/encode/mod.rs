@@ -1,0 +1,429 @@
+//! A program as a formula: which executions, with which crash, leave which memory.
+//!
+//! # The model, as axioms
+//!
+//! px86's machine lets instructions take effect one after another, and writes each line back for the last time at some
+//! moment before the crash. As axioms over one order of all effects (Khyzha and Lahav's DPTSOsyn, in the form of the
+//! SMT paper, section 2, with lines of several locations):
+//!
+//! - Instructions of one thread are in order where px86's table says so ([`px86::order::PRESERVED`]); `ppo.rs`.
+//! - A load reads the last store to its place in that order, or the own thread's youngest store before it if that is
+//!   still on its way: reads-from, coherence, from-read; `reads.rs`.
+//! - A locked instruction reads and writes at one moment, so it is one node.
+//! - Every line has a moment *P*, its last write-back. What the line's survivors were overwritten by comes after P
+//!   (from-read again); a flush of the line that took effect comes before P: the paper's flush-before, `crash.rs`.
+//! - A non-temporal store is a store and a `clflushopt` of its line, which the next fence completes: that is what
+//!   deviation 3 of px86 comes to.
+//! - With persistent caches (eADR) all lines have one P, the crash.
+//!
+//! # Two ways to crash
+//!
+//! [`CrashEncoding::Partial`]: every event has a variable *executed*; what is not executed is not in the graph, except
+//! that a thread may read its own stores that never left its buffer. [`CrashEncoding::Full`]: all events are in the
+//! graph, as if there was no crash, and *executed* is asked only of what a survivor needs (the paper's porf-prefix,
+//! with px86's table instead of program order); flushes count only if executed. The two agree because an execution
+//! can always be continued (the paper's Lemmas 1 and 2).
+//!
+//! # What is left out
+//!
+//! Loads of places that only one thread accesses are not events: they read what the thread stored there last, and are
+//! terms. Loads whose value nobody uses are dropped, unless asked for ([`Settings::keep_all_reads`]): a load can always
+//! read something. Stores that nobody can see take no part in any order.
+
+mod crash;
+mod ppo;
+mod reads;
+mod recovery;
+pub mod strict;
+mod threads;
+
+use crashproof_orders::closure::Closure;
+use crashproof_orders::{Graph, Lit, NodeId, SolverKind, SourceId};
+use px86::{Class, Line, Platform};
+use rustc_hash::FxHashMap;
+
+use crate::blast::Blaster;
+use crate::gates::Gates;
+use crate::memory::{CellId, Lane, Memory};
+use crate::program::{Program, SiteId};
+use crate::term::Term;
+use crate::values::Analysis;
+
+/// How a crash is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum CrashEncoding {
+    /// Partial executions: DPTSOsyn.
+    Partial,
+    /// Full executions, of which a part was executed: DPTSOsyn,full.
+    #[default]
+    Full,
+}
+
+impl CrashEncoding {
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CrashEncoding::Partial => "partial",
+            CrashEncoding::Full => "full",
+        }
+    }
+}
+
+/// What to encode, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How a crash is encoded.
+    pub crash: CrashEncoding,
+    /// Whether caches survive.
+    pub platform: Platform,
+    /// Who solves.
+    pub solver: SolverKind,
+    /// Are all persistent cells observed after the crash, not only what recovery loads?
+    pub observe_all: bool,
+    /// Keep loads whose value nobody uses, and those of private places.
+    pub keep_all_reads: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            crash: CrashEncoding::default(),
+            platform: Platform::Adr,
+            solver: SolverKind::default(),
+            observe_all: false,
+            keep_all_reads: false,
+        }
+    }
+}
+
+/// Where an event stands: its thread (none for recovery) and its place there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventRef {
+    /// None for recovery.
+    pub thread: Option<usize>,
+    /// Place in the thread's events.
+    pub index: usize,
+}
+
+/// An access to memory: where it can go.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// The address.
+    pub address: Term,
+    /// The places, and for each whether it is this one.
+    pub places: Vec<(u64, Lit)>,
+    /// The parts.
+    pub lanes: Vec<Lane>,
+}
+
+/// An event as a node of the order.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    /// Which event.
+    pub event: EventRef,
+    /// What it is for the ordering table.
+    pub class: Class,
+    /// Its node.
+    pub node: NodeId,
+    /// Does its thread get there, if nothing crashes?
+    pub guard: Lit,
+    /// Did it take effect before the crash?
+    pub executed: Lit,
+    /// Is it in the graph?
+    pub live: Lit,
+    /// Where it goes, if it accesses memory.
+    pub access: Option<Access>,
+    /// The lines it may concern, with the condition for each; empty for fences.
+    pub lines: Vec<(Line, Lit)>,
+    /// What it reads, if it does: bits of the whole access.
+    pub read: Option<Vec<Lit>>,
+    /// What it writes, if it may, and whether it does given that it is issued.
+    pub write: Option<(Vec<Lit>, Lit)>,
+    /// Its source for each lane, if somebody can read what it wrote.
+    pub sources: Vec<Option<SourceId>>,
+    /// The condition under which a created thread exists is part of the guard; the place in program order is this.
+    pub position: usize,
+}
+
+/// Something that may be wrong, and the literal that says it is.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// It is wrong.
+    pub lit: Lit,
+    /// What.
+    pub what: Wrong,
+    /// Where.
+    pub event: EventRef,
+    /// Where in the source.
+    pub site: SiteId,
+}
+
+/// What may be wrong at an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// An assertion is false.
+    Assertion(String),
+    /// An access misses every object.
+    Outside,
+}
+
+/// Something that makes a verdict unknown if it can be reached.
+#[derive(Clone, Debug)]
+pub struct Limit {
+    /// It is reached.
+    pub lit: Lit,
+    /// Why that is too far.
+    pub reason: String,
+    /// Where in the source.
+    pub site: SiteId,
+}
+
+/// Reads-from, for telling a model: who reads what from whom.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadsFrom {
+    /// It does.
+    pub lit: Lit,
+    /// Into `Encoder::events`.
+    pub reader: usize,
+    /// Lane of the reader.
+    pub lane: usize,
+    /// Into `Encoder::events`, with its lane; none: the initial value.
+    pub writer: Option<(usize, usize)>,
+}
+
+/// Coherence, for telling a model: who overwrites whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Overwrites {
+    /// It does.
+    pub lit: Lit,
+    /// Into `Encoder::events`.
+    pub first: usize,
+    /// Into `Encoder::events`.
+    pub second: usize,
+}
+
+/// A cell that is looked at after the crash.
+#[derive(Clone, Debug)]
+pub struct Survivor {
+    /// Which cell.
+    pub cell: CellId,
+    /// What it holds.
+    pub bits: Vec<Lit>,
+    /// From whom: into `Encoder::events`, with the lane; none: the initial value.
+    pub from: Vec<(Option<(usize, usize)>, Lit)>,
+}
+
+/// A program being encoded, then the result.
+pub struct Encoder<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// How.
+    pub settings: Settings,
+    /// What values can occur.
+    pub analysis: &'a Analysis,
+    /// Cells.
+    pub memory: Memory,
+    /// The formula.
+    pub gates: Gates,
+    /// Bits of terms.
+    pub blaster: Blaster,
+    /// The orders.
+    pub graph: Graph,
+    /// Events that take part in the order, threads one after another, each in program order.
+    pub events: Vec<Encoded>,
+    /// What may be wrong.
+    pub violations: Vec<Violation>,
+    /// What may be too far.
+    pub limits: Vec<Limit>,
+    /// For telling.
+    pub reads_from: Vec<ReadsFrom>,
+    /// For telling.
+    pub overwrites: Vec<Overwrites>,
+    /// What is looked at after the crash.
+    pub survivors: Vec<Survivor>,
+    /// The moment P of each line that is looked at.
+    pub moments: FxHashMap<Line, NodeId>,
+    /// Flush-before, for telling: event, line, literal.
+    pub flush_before: Vec<(usize, Line, Lit)>,
+    /// What each recovery load read, for telling: event index and bits.
+    pub recovery_reads: Vec<(usize, Lit, Vec<Lit>, Vec<(u64, Lit)>)>,
+    order: Closure,
+    initial_sources: FxHashMap<CellId, SourceId>,
+    same_memo: FxHashMap<(Term, u8, Term, u8), Lit>,
+    lanes_of: FxHashMap<EventRef, Vec<Lane>>,
+    private: Vec<Option<usize>>,
+}
+
+impl<'a> Encoder<'a> {
+    /// Encodes a program. None if the solver is not built in.
+    pub fn new(program: &'a Program, analysis: &'a Analysis, settings: Settings) -> Option<Encoder<'a>> {
+        let solver = settings.solver.make()?;
+        let mut encoder = Encoder {
+            program,
+            settings,
+            analysis,
+            memory: Memory::default(),
+            gates: Gates::new(solver),
+            blaster: Blaster::new(&program.terms),
+            graph: Graph::default(),
+            events: Vec::new(),
+            violations: Vec::new(),
+            limits: Vec::new(),
+            reads_from: Vec::new(),
+            overwrites: Vec::new(),
+            survivors: Vec::new(),
+            moments: FxHashMap::default(),
+            flush_before: Vec::new(),
+            recovery_reads: Vec::new(),
+            order: Closure::default(),
+            initial_sources: FxHashMap::default(),
+            same_memo: FxHashMap::default(),
+            lanes_of: FxHashMap::default(),
+            private: Vec::new(),
+        };
+        encoder.cut_memory();
+        let threads = encoder.threads();
+        encoder.program_order(&threads);
+        encoder.reads();
+        encoder.survivors();
+        encoder.coherence();
+        encoder.recovery();
+        Some(encoder)
+    }
+
+    /// Gives the orders to the solver. Nothing may be encoded afterwards but clauses.
+    pub fn finish(&mut self) {
+        self.gates.solver.set_graph(&self.graph, crashproof_orders::theory::Keeping::default());
+    }
+
+    fn truth(&mut self, term: Term) -> Lit {
+        self.blaster.truth(&mut self.gates, &self.program.terms, self.analysis, term)
+    }
+
+    fn bits(&mut self, term: Term) -> Vec<Lit> {
+        self.blaster.bits(&mut self.gates, &self.program.terms, self.analysis, term)
+    }
+
+    /// The literal that an address is this place.
+    fn is_at(&mut self, address: Term, place: u64, only: bool) -> Lit {
+        if only {
+            return self.gates.yes();
+        }
+        let bits = self.bits(address);
+        let wanted: Vec<Lit> = bits
+            .iter()
+            .enumerate()
+            .map(|(bit, &lit)| if place >> bit & 1 == 1 { lit } else { !lit })
+            .collect();
+        self.gates.all(&wanted)
+    }
+
+    /// The cell of an access's lane at one of its places.
+    pub fn cell_of(&self, place: u64, lane: Lane) -> CellId {
+        self.memory.at(place + u64::from(lane.offset)).expect("memory was cut for every access")
+    }
+
+    /// Do two lanes cover the same cell?
+    fn same(&mut self, a: (usize, usize), b: (usize, usize)) -> Lit {
+        let (one, two) = (self.lane(a), self.lane(b));
+        let (first, second) = (self.access(a.0), self.access(b.0));
+        let key = (first.address, one.offset, second.address, two.offset);
+        if let Some(&lit) = self.same_memo.get(&key) {
+            return lit;
+        }
+        let lit = if first.address == second.address && one.offset == two.offset {
+            self.gates.yes()
+        } else {
+            let mut common = Vec::new();
+            for &(place, here) in &first.places {
+                let at = place + u64::from(one.offset);
+                for &(other, there) in &second.places {
+                    if other + u64::from(two.offset) == at {
+                        common.push((here, there));
+                    }
+                }
+            }
+            let both: Vec<Lit> = common.into_iter().map(|(a, b)| self.gates.and(a, b)).collect();
+            self.gates.any(&both)
+        };
+        self.same_memo.insert(key, lit);
+        lit
+    }
+
+    fn access(&self, event: usize) -> &Access {
+        self.events[event].access.as_ref().expect("only accesses are compared")
+    }
+
+    fn lane(&self, (event, lane): (usize, usize)) -> Lane {
+        self.access(event).lanes[lane]
+    }
+
+    /// The bits of one lane.
+    fn slice(bits: &[Lit], lane: Lane) -> &[Lit] {
+        &bits[8 * usize::from(lane.offset)..8 * usize::from(lane.offset + lane.bytes)]
+    }
+
+    /// The cells a lane may cover, with the condition for each.
+    fn cells_of_lane(&self, (event, lane): (usize, usize)) -> Vec<(CellId, Lit)> {
+        let access = self.access(event);
+        access.places.iter().map(|&(place, lit)| (self.cell_of(place, access.lanes[lane]), lit)).collect()
+    }
+
+    /// Does a lane cover this cell?
+    pub(crate) fn covers(&mut self, lane: (usize, usize), cell: CellId) -> Lit {
+        let here: Vec<Lit> = self
+            .cells_of_lane(lane)
+            .into_iter()
+            .filter(|&(other, _)| other == cell)
+            .map(|(_, lit)| lit)
+            .collect();
+        self.gates.any(&here)
+    }
+
+    /// Is the first before the second whatever happens?
+    fn surely_before(&self, a: usize, b: usize) -> bool {
+        self.order.before(self.events[a].node as usize, self.events[b].node as usize)
+    }
+
+    /// Is the first of the same thread as the second, and earlier in it?
+    fn program_before(&self, a: usize, b: usize) -> bool {
+        let (a, b) = (&self.events[a], &self.events[b]);
+        a.event.thread == b.event.thread && a.position < b.position
+    }
+
+    fn source(&mut self, event: usize, lane: usize) -> SourceId {
+        if let Some(source) = self.events[event].sources[lane] {
+            return source;
+        }
+        let source = self.graph.source();
+        self.events[event].sources[lane] = Some(source);
+        source
+    }
+
+    fn initial_source(&mut self, cell: CellId) -> SourceId {
+        let graph = &mut self.graph;
+        *self.initial_sources.entry(cell).or_insert_with(|| graph.source())
+    }
+
+    /// Does the event put a value into memory, being in the graph?
+    pub(crate) fn writes(&mut self, event: usize) -> Lit {
+        let encoded = &self.events[event];
+        let (live, stores) = (encoded.live, encoded.write.as_ref().expect("a store").1);
+        self.gates.and(live, stores)
+    }
+
+    /// Does the event put a value at least into its thread's buffer?
+    fn issues(&mut self, event: usize) -> Lit {
+        let encoded = &self.events[event];
+        let (guard, stores) = (encoded.guard, encoded.write.as_ref().expect("a store").1);
+        self.gates.and(guard, stores)
+    }
+
+    fn writers(&self) -> Vec<(usize, usize)> {
+        let lanes = |(index, event): (usize, &Encoded)| {
+            let lanes = event.access.as_ref().map_or(0, |access| access.lanes.len());
+            (0..lanes).map(move |lane| (index, lane)).collect::<Vec<_>>()
+        };
+        self.events.iter().enumerate().filter(|(_, event)| event.write.is_some()).flat_map(lanes).collect()
+    }
+}

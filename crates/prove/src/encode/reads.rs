@@ -1,0 +1,256 @@
+//! Reads-from and coherence.
+
+use crashproof_orders::Lit;
+use rustc_hash::FxHashMap;
+
+use super::{CrashEncoding, Encoder, Overwrites, ReadsFrom};
+use crate::memory::CellId;
+
+impl Encoder<'_> {
+    /// For every lane of every load: which store it may read.
+    pub(super) fn reads(&mut self) {
+        let writers = self.writers();
+        let mut by_cell: FxHashMap<CellId, Vec<(usize, usize)>> = FxHashMap::default();
+        for &writer in &writers {
+            for (cell, _) in self.cells_of_lane(writer) {
+                by_cell.entry(cell).or_default().push(writer);
+            }
+        }
+        for reader in 0..self.events.len() {
+            if self.events[reader].read.is_none() {
+                continue;
+            }
+            for lane in 0..self.access(reader).lanes.len() {
+                let mut candidates: Vec<(usize, usize)> = self
+                    .cells_of_lane((reader, lane))
+                    .iter()
+                    .flat_map(|(cell, _)| by_cell.get(cell).into_iter().flatten().copied())
+                    .filter(|&(writer, _)| writer != reader)
+                    .collect();
+                candidates.sort_unstable();
+                candidates.dedup();
+                self.lane_reads(reader, lane, &candidates);
+            }
+        }
+    }
+
+    fn lane_reads(&mut self, reader: usize, lane: usize, candidates: &[(usize, usize)]) {
+        let yes = self.gates.yes();
+        // Own stores before the load, which it sees even if nobody else does yet.
+        let own: Vec<(usize, usize)> =
+            candidates.iter().copied().filter(|&(writer, _)| self.program_before(writer, reader)).collect();
+        // Stores that are surely seen, or overwritten by what is seen.
+        let sure: Vec<(usize, usize)> = candidates
+            .iter()
+            .copied()
+            .filter(|&writer| {
+                (self.program_before(writer.0, reader) || self.surely_before(writer.0, reader))
+                    && self.issues(writer.0) == yes
+                    && self.same(writer, (reader, lane)) == yes
+            })
+            .collect();
+        let hidden = |encoder: &Self, writer: usize| {
+            sure.iter().any(|&(later, _)| {
+                later != writer
+                    && (encoder.surely_before(writer, later) || encoder.program_before(writer, later))
+            })
+        };
+        let live = self.events[reader].live;
+        let mut some = vec![!live];
+        for &writer in candidates {
+            let impossible = self.surely_before(reader, writer.0)
+                || self.program_before(reader, writer.0)
+                || hidden(self, writer.0);
+            if !impossible {
+                some.extend(self.reads_from(reader, lane, writer, &own));
+            }
+        }
+        if sure.is_empty() {
+            some.push(self.reads_initial(reader, lane, &own));
+        }
+        self.gates.clause(&some);
+        for &(writer, _) in &own {
+            if !self.surely_before(writer, reader) {
+                self.graph.apart(self.events[reader].node, self.events[writer].node);
+            }
+        }
+    }
+
+    fn reads_from(
+        &mut self,
+        reader: usize,
+        lane: usize,
+        writer: (usize, usize),
+        own: &[(usize, usize)],
+    ) -> Option<Lit> {
+        let same = self.same(writer, (reader, lane));
+        if same == self.gates.no() {
+            return None;
+        }
+        let lit = self.gates.fresh();
+        let internal = self.program_before(writer.0, reader);
+        let written = if internal { self.issues(writer.0) } else { self.writes(writer.0) };
+        let live = self.events[reader].live;
+        for needed in [same, written, live] {
+            self.gates.implies(&[lit], needed);
+        }
+        let read = Self::slice(self.events[reader].read.as_ref().expect("a load"), self.lane((reader, lane)));
+        let value = Self::slice(&self.events[writer.0].write.as_ref().expect("a store").0, self.lane(writer));
+        let (read, value) = (read.to_vec(), value.to_vec());
+        self.gates.equal_if(lit, &read, &value);
+        let source = self.source(writer.0, writer.1);
+        let (from, to) = (self.events[writer.0].node, self.events[reader].node);
+        self.graph.read(lit, source, to);
+        if !internal {
+            if !self.surely_before(writer.0, reader) {
+                self.graph.edge(lit, from, to);
+            }
+            if self.settings.crash == CrashEncoding::Full {
+                let (reads, wrote) = (self.events[reader].executed, self.events[writer.0].executed);
+                self.gates.implies(&[reads, lit], wrote);
+            }
+        }
+        self.not_past_own(lit, reader, lane, Some(writer.0), own);
+        self.reads_from.push(ReadsFrom { lit, reader, lane, writer: Some(writer) });
+        Some(lit)
+    }
+
+    fn reads_initial(&mut self, reader: usize, lane: usize, own: &[(usize, usize)]) -> Lit {
+        let lit = self.gates.fresh();
+        let live = self.events[reader].live;
+        self.gates.implies(&[lit], live);
+        let node = self.events[reader].node;
+        let at = self.lane((reader, lane));
+        let read = Self::slice(self.events[reader].read.as_ref().expect("a load"), at).to_vec();
+        let cells = self.cells_of_lane((reader, lane));
+        // A load that misses every object reads anything; it is wrong already.
+        for (cell, here) in cells {
+            let reads = self.gates.and(lit, here);
+            if reads == self.gates.no() {
+                continue;
+            }
+            let content = self.initial_bits(cell);
+            self.gates.equal_if(reads, &read, &content);
+            let source = self.initial_source(cell);
+            self.graph.read(reads, source, node);
+        }
+        self.not_past_own(lit, reader, lane, None, own);
+        self.reads_from.push(ReadsFrom { lit, reader, lane, writer: None });
+        lit
+    }
+
+    /// A load does not see past its thread's own stores: those between it and the store it reads, if that is an own
+    /// one too; and if it is not, none may still be on its way.
+    fn not_past_own(
+        &mut self,
+        lit: Lit,
+        reader: usize,
+        lane: usize,
+        writer: Option<usize>,
+        own: &[(usize, usize)],
+    ) {
+        let internal = writer.is_some_and(|writer| self.program_before(writer, reader));
+        for &between in own {
+            if writer == Some(between.0) {
+                continue;
+            }
+            let hides = match writer {
+                Some(writer) if internal => self.program_before(writer, between.0),
+                Some(_) => false,
+                None => true,
+            };
+            let (issued, same) = (self.issues(between.0), self.same(between, (reader, lane)));
+            if same == self.gates.no() {
+                continue;
+            }
+            if hides {
+                let no = self.gates.no();
+                self.gates.implies(&[lit, issued, same], no);
+            } else if !internal && self.settings.crash == CrashEncoding::Partial {
+                let executed = self.events[between.0].executed;
+                self.gates.implies(&[lit, issued, same], executed);
+            }
+        }
+    }
+
+    /// The order of stores to one place, as far as somebody reads one of them.
+    pub(super) fn coherence(&mut self) {
+        let writers = self.writers();
+        let mut by_cell: FxHashMap<CellId, Vec<(usize, usize)>> = FxHashMap::default();
+        for &writer in &writers {
+            for (cell, here) in self.cells_of_lane(writer) {
+                by_cell.entry(cell).or_default().push(writer);
+                // Whatever is written overwrites the initial value.
+                if let Some(&source) = self.initial_sources.get(&cell) {
+                    let writes = self.writes(writer.0);
+                    let lit = self.gates.and(writes, here);
+                    if lit != self.gates.no() {
+                        self.graph.overwrite(lit, source, self.events[writer.0].node);
+                    }
+                }
+            }
+        }
+        let mut pairs: Vec<((usize, usize), (usize, usize))> = Vec::new();
+        for sharers in by_cell.values() {
+            for (at, &a) in sharers.iter().enumerate() {
+                for &b in &sharers[at + 1..] {
+                    if a.0 != b.0 {
+                        pairs.push((a.min(b), a.max(b)));
+                    }
+                }
+            }
+        }
+        pairs.sort_unstable();
+        pairs.dedup();
+        for (a, b) in pairs {
+            self.ordered_pair(a, b);
+        }
+    }
+
+    fn ordered_pair(&mut self, a: (usize, usize), b: (usize, usize)) {
+        let (source_a, source_b) = (self.events[a.0].sources[a.1], self.events[b.0].sources[b.1]);
+        if source_a.is_none() && source_b.is_none() {
+            return;
+        }
+        let (writes_a, writes_b, same) = (self.writes(a.0), self.writes(b.0), self.same(a, b));
+        let both = self.gates.and(writes_a, writes_b);
+        let both = self.gates.and(both, same);
+        if both == self.gates.no() {
+            return;
+        }
+        let first = self.surely_before(a.0, b.0) || self.program_before(a.0, b.0);
+        let second = self.surely_before(b.0, a.0) || self.program_before(b.0, a.0);
+        let (node_a, node_b) = (self.events[a.0].node, self.events[b.0].node);
+        let (a_then_b, b_then_a) = match (first, second) {
+            (true, _) => (both, self.gates.no()),
+            (_, true) => (self.gates.no(), both),
+            _ if both == self.gates.yes() => {
+                let order = self.gates.fresh();
+                (order, !order)
+            }
+            _ => {
+                let (one, other) = (self.gates.fresh(), self.gates.fresh());
+                for lit in [one, other] {
+                    self.gates.implies(&[lit], both);
+                }
+                self.gates.clause(&[!both, one, other]);
+                self.gates.clause(&[!one, !other]);
+                (one, other)
+            }
+        };
+        for (lit, source, from, to, first, second) in
+            [(a_then_b, source_a, node_a, node_b, a.0, b.0), (b_then_a, source_b, node_b, node_a, b.0, a.0)]
+        {
+            if lit == self.gates.no() {
+                continue;
+            }
+            if !self.surely_before(first, second) {
+                self.graph.edge(lit, from, to);
+            }
+            if let Some(source) = source {
+                self.graph.overwrite(lit, source, to);
+            }
+            self.overwrites.push(Overwrites { lit, first, second });
+        }
+    }
+}

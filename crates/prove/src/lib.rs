@@ -1,0 +1,17 @@
+//! `crashproof prove`: bounded proofs about what survives a crash, over all schedules and all crashes.
+//!
+//! A front end makes a [`program::Program`]: loop-free threads of events over [`term::Terms`]. [`values`] finds out
+//! which values can occur where, [`encode`] makes it a formula modulo orders, [`crashproof_orders`] solves it.
+
+pub mod axiomatic;
+pub mod blast;
+pub mod encode;
+pub mod gates;
+pub mod litmus;
+pub mod memory;
+pub mod program;
+pub mod prove;
+pub mod robust;
+pub mod story;
+pub mod term;
+pub mod values;

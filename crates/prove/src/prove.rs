@@ -1,0 +1,205 @@
+//! The prover: does everything a program claims hold, in every schedule, from every crash?
+
+use std::time::{Duration, Instant};
+
+use crashproof_orders::solver::Stop;
+use crashproof_orders::{Limits, Lit, Outcome};
+
+use crate::encode::{Encoder, Settings};
+use crate::program::{Bound, Program, Site};
+use crate::story::{Counterexample, NoExecution};
+use crate::values::Analysis;
+
+/// How to go about it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// What to encode, and how.
+    pub settings: Settings,
+    /// When to give up.
+    pub limits: Limits,
+    /// Will the program be given again, cut off later, if the answer is unknown? Then what is cut off is asked for first,
+    /// and a violation is looked for only as long as that is cheap.
+    pub tentative: bool,
+}
+
+/// What was found out.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The answer.
+    pub verdict: Verdict,
+    /// Within these bounds.
+    pub bounds: Vec<Bound>,
+    /// Figures.
+    pub statistics: Statistics,
+}
+
+/// The answer.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// Everything holds, within the bounds.
+    Holds,
+    /// Something does not, and this shows it.
+    Violated(Box<Counterexample>),
+    /// It cannot be told, and why.
+    Unknown(Vec<Reason>),
+}
+
+/// Why something cannot be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// As a sentence.
+    pub text: String,
+    /// The place, if it is about one.
+    pub site: Option<Site>,
+}
+
+/// Figures about the work done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Statistics {
+    /// Events of the program as given, recovery's included.
+    pub events: u64,
+    /// Events that take part in the order.
+    pub ordered: u64,
+    /// Claims that could be false for all the encoder knew.
+    pub claims: u64,
+    /// Candidates for being not robust that were looked at; 0 unless robustness was asked for.
+    pub candidates: u64,
+    /// What the solver did.
+    pub solver: crashproof_orders::Statistics,
+    /// Time to make the formula.
+    pub encoding: Duration,
+    /// Time to solve it.
+    pub solving: Duration,
+}
+
+/// Something went wrong that is not the program's fault.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub enum Error {
+    /// The solver asked for is not there.
+    #[error("this crashproof was built without the solver {0}")]
+    NoSolver(&'static str),
+    /// A bug.
+    #[error(transparent)]
+    NoExecution(#[from] NoExecution),
+}
+
+/// How many places at which a verdict is unknown are named.
+pub(crate) const MOST_REASONS: usize = 8;
+
+/// Proves or refutes what a program asserts.
+///
+/// # Errors
+///
+/// If the solver asked for is not built in, or something is wrong with crashproof.
+pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
+    let start = Instant::now();
+    let analysis = Analysis::new(program);
+    let mut encoder = Encoder::new(program, &analysis, options.settings)
+        .ok_or(Error::NoSolver(options.settings.solver.name()))?;
+    let wrong: Vec<Lit> = encoder.violations.iter().map(|violation| violation.lit).collect();
+    let wrong = encoder.gates.any(&wrong);
+    let too_far: Vec<Lit> = encoder.limits.iter().map(|limit| limit.lit).collect();
+    let too_far = encoder.gates.any(&too_far);
+    encoder.finish();
+    let encoded = Instant::now();
+    let verdict = decide(&mut encoder, wrong, too_far, options)?;
+    let statistics =
+        Statistics { encoding: encoded - start, solving: encoded.elapsed(), ..statistics(&encoder) };
+    Ok(Report { verdict, bounds: program.bounds.clone(), statistics })
+}
+
+/// What there is to say of an encoded program, times left out.
+pub(crate) fn statistics(encoder: &Encoder) -> Statistics {
+    let program = encoder.program;
+    let events = program.threads.iter().chain(&program.recovery).map(|thread| thread.events.len() as u64);
+    Statistics {
+        events: events.sum(),
+        ordered: encoder.events.len() as u64,
+        claims: encoder.violations.len() as u64,
+        solver: encoder.gates.solver.statistics(),
+        ..Statistics::default()
+    }
+}
+
+/// Conflicts that a tentative look for a violation may cost.
+const TENTATIVE_CONFLICTS: u64 = 2000;
+
+fn decide(encoder: &mut Encoder, wrong: Lit, too_far: Lit, options: &Options) -> Result<Verdict, Error> {
+    let limits = &options.limits;
+    let mut reasons = None;
+    let mut patience = *limits;
+    if options.tentative {
+        let found = reached_limits(encoder, too_far, limits, 1)?;
+        if !found.is_empty() {
+            patience.conflicts = Some(TENTATIVE_CONFLICTS);
+        }
+        reasons = Some(found);
+    }
+    match encoder.gates.solver.solve(&[wrong], &patience) {
+        Outcome::Satisfiable => {
+            // Of several that fail in this execution the first in program order, threads before recovery.
+            let failed = encoder
+                .violations
+                .iter()
+                .find(|violation| encoder.gates.solver.value(violation.lit))
+                .cloned()
+                .ok_or(NoExecution)?;
+            return Ok(Verdict::Violated(Box::new(encoder.counterexample(&failed)?)));
+        }
+        // Only a tentative look stops so, and then there are reasons.
+        Outcome::Unknown(Stop::Conflicts) if reasons.is_some() => {}
+        Outcome::Unknown(stop) => return Ok(Verdict::Unknown(vec![stopped(stop)])),
+        Outcome::Unsatisfiable => {}
+    }
+    let reasons = match reasons {
+        Some(reasons) => reasons,
+        None => reached_limits(encoder, too_far, limits, MOST_REASONS)?,
+    };
+    Ok(if reasons.is_empty() { Verdict::Holds } else { Verdict::Unknown(reasons) })
+}
+
+/// What cannot be told because the program was cut off, or is not understood, at places that can be reached.
+pub(crate) fn reached_limits(
+    encoder: &mut Encoder,
+    too_far: Lit,
+    limits: &Limits,
+    most: usize,
+) -> Result<Vec<Reason>, Error> {
+    let mut reasons: Vec<Reason> = Vec::new();
+    let mut assumptions = vec![too_far];
+    while reasons.len() < most {
+        match encoder.gates.solver.solve(&assumptions, limits) {
+            Outcome::Unsatisfiable => break,
+            Outcome::Unknown(stop) => {
+                reasons.push(stopped(stop));
+                break;
+            }
+            Outcome::Satisfiable => {}
+        }
+        let before = reasons.len();
+        for limit in encoder.limits.clone() {
+            if encoder.gates.solver.value(limit.lit) {
+                let site = encoder.program.sites.get(limit.site.0 as usize).cloned();
+                let reason = Reason { text: limit.reason, site };
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+                assumptions.push(!limit.lit);
+            }
+        }
+        if reasons.len() == before && assumptions.len() == 1 {
+            return Err(NoExecution.into());
+        }
+    }
+    reasons.truncate(most);
+    Ok(reasons)
+}
+
+pub(crate) fn stopped(stop: Stop) -> Reason {
+    let text = match stop {
+        Stop::Time => "out of time (--timeout)",
+        Stop::Memory => "out of memory (--memory)",
+        Stop::Conflicts => "out of conflicts",
+    };
+    Reason { text: text.to_owned(), site: None }
+}

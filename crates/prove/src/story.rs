@@ -1,0 +1,370 @@
+//! A counterexample: one execution, its crash and its recovery, read off a model.
+//!
+//! The model is not taken on trust: the events are put in a row anew, and a model that cannot be is an internal error.
+
+use crashproof_orders::Lit;
+use px86::{Class, Line, Platform};
+
+use crate::encode::{Encoder, EventRef, Violation, Wrong};
+use crate::program::{Action, Site};
+
+/// An execution that goes wrong.
+#[derive(Clone, Debug)]
+pub struct Counterexample {
+    /// What goes wrong, for people.
+    pub message: String,
+    /// Where.
+    pub site: Site,
+    /// Whose code: a thread's name, or none for recovery.
+    pub thread: Option<String>,
+    /// What took effect before the crash, in that order.
+    pub steps: Vec<Step>,
+    /// What was looked at after the crash.
+    pub memory: Vec<Remains>,
+    /// What recovery read, in order.
+    pub recovery: Vec<RecoveryRead>,
+    /// The event graph over `steps`.
+    pub edges: Vec<Edge>,
+}
+
+/// Something that took effect.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The thread, by number.
+    pub thread: usize,
+    /// Its name.
+    pub thread_name: String,
+    /// Where.
+    pub site: Site,
+    /// What it did.
+    pub effect: Effect,
+    /// What was accessed or flushed, by name; empty for fences.
+    pub place: String,
+    /// For stores to lines that are looked at after the crash: did they persist?
+    pub persisted: Option<bool>,
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Read this.
+    Read(u64),
+    /// Wrote this.
+    Wrote(u64),
+    /// Wrote this, past the cache.
+    WroteNonTemporal(u64),
+    /// Read the first, wrote the second, if it wrote.
+    Exchanged(u64, Option<u64>),
+    /// `clflush`.
+    Flushed,
+    /// `clflushopt`, `clwb`.
+    FlushedOpt,
+    /// `sfence`.
+    StoreFence,
+    /// `mfence`.
+    Fence,
+    /// Started a thread.
+    Started,
+    /// Waited for a thread.
+    Joined,
+}
+
+/// A piece of memory after the crash.
+#[derive(Clone, Debug)]
+pub struct Remains {
+    /// Its name.
+    pub place: String,
+    /// Its address.
+    pub address: u64,
+    /// What it holds.
+    pub value: u64,
+    /// The step that wrote it; none: it is as it was at the start.
+    pub from: Option<usize>,
+    /// Steps that wrote it later and were lost.
+    pub lost: Vec<usize>,
+}
+
+/// A load of recovery.
+#[derive(Clone, Debug)]
+pub struct RecoveryRead {
+    /// Where.
+    pub site: Site,
+    /// What was read.
+    pub place: String,
+    /// What it held.
+    pub value: u64,
+}
+
+/// An edge of the event graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Into the steps.
+    pub from: usize,
+    /// Into the steps, or into `memory` for what survives.
+    pub to: usize,
+    /// What kind.
+    pub kind: EdgeKind,
+}
+
+/// Kinds of edges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EdgeKind {
+    /// Program order, from a step to the thread's next.
+    ProgramOrder,
+    /// Reads-from.
+    ReadsFrom,
+    /// Coherence, from a store to the next one over it.
+    Coherence,
+    /// From a flush to a piece of memory (into `memory`) whose line it wrote back.
+    FlushBefore,
+    /// From a store to what it left in memory (into `memory`).
+    Survives,
+}
+
+impl EdgeKind {
+    /// The papers' name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EdgeKind::ProgramOrder => "po",
+            EdgeKind::ReadsFrom => "rf",
+            EdgeKind::Coherence => "co",
+            EdgeKind::FlushBefore => "fb",
+            EdgeKind::Survives => "rrf",
+        }
+    }
+}
+
+/// The model cannot be put in a row: the solver or the encoding is wrong.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the solver's model is no execution")]
+pub struct NoExecution;
+
+impl Encoder<'_> {
+    fn holds(&self, lit: Lit) -> bool {
+        self.gates.solver.value(lit)
+    }
+
+    fn number(&self, bits: &[Lit]) -> u64 {
+        bits.iter().enumerate().fold(0, |value, (bit, &lit)| value | u64::from(self.holds(lit)) << bit)
+    }
+
+    fn site_of(&self, at: EventRef) -> Site {
+        let thread = match at.thread {
+            Some(thread) => self.program.threads.get(thread),
+            None => self.program.recovery.as_ref(),
+        };
+        let event = thread.and_then(|thread| thread.events.get(at.index));
+        event.and_then(|event| self.program.sites.get(event.site.0 as usize)).cloned().unwrap_or_default()
+    }
+
+    /// What is wrong, and how it came about, in the last model.
+    pub fn counterexample(&self, violation: &Violation) -> Result<Counterexample, NoExecution> {
+        let mut story = self.execution_story()?;
+        story.message = match &violation.what {
+            Wrong::Assertion(message) => message.clone(),
+            Wrong::Outside => "an access outside of every object".to_owned(),
+        };
+        story.site = self.program.sites.get(violation.site.0 as usize).cloned().unwrap_or_default();
+        story.thread = violation.event.thread.map(|thread| self.program.threads[thread].name.clone());
+        // What comes after the failure is no part of it.
+        if violation.event.thread.is_none() {
+            story.recovery = self.recovery_story(violation.event.index);
+        } else {
+            story.recovery.clear();
+        }
+        Ok(story)
+    }
+
+    /// The execution, the crash and the memory it leaves, in the last model.
+    pub fn execution_story(&self) -> Result<Counterexample, NoExecution> {
+        let row = self.graph.row(|lit| self.holds(lit)).ok_or(NoExecution)?;
+        let mut at_node = vec![None; row.len()];
+        for (index, event) in self.events.iter().enumerate() {
+            at_node[event.node as usize] = Some(index);
+        }
+        let mut place_in_row = vec![0; row.len()];
+        row.iter().enumerate().for_each(|(place, &node)| place_in_row[node as usize] = place);
+        let moment = |line: Line| {
+            let key = if self.settings.platform == Platform::Eadr { Line(0) } else { line };
+            self.moments.get(&key).map(|&node| place_in_row[node as usize])
+        };
+        let mut steps = Vec::new();
+        let mut step_of = vec![None; self.events.len()];
+        for &node in &row {
+            let Some(index) = at_node[node as usize] else { continue };
+            let event = &self.events[index];
+            if !self.holds(event.executed) || !self.holds(event.guard) {
+                continue;
+            }
+            let thread = event.event.thread.unwrap_or(0);
+            let action = &self.program.threads[thread].events[event.event.index].action;
+            // The write-back of a non-temporal store is told with the store.
+            if matches!(action, Action::Store { .. }) && event.class == Class::FlushOpt {
+                continue;
+            }
+            let address = event
+                .access
+                .as_ref()
+                .and_then(|access| access.places.iter().find(|&&(_, lit)| self.holds(lit)))
+                .map(|&(place, _)| place);
+            let line = event.lines.iter().find(|&&(_, lit)| self.holds(lit)).map(|&(line, _)| line);
+            let wrote = event.write.as_ref().filter(|(_, stores)| self.holds(*stores));
+            let value = wrote.map(|(bits, _)| self.number(bits));
+            let read = event.read.as_ref().map(|bits| self.number(bits));
+            let effect = match action {
+                Action::Load { .. } => Effect::Read(read.unwrap_or(0)),
+                Action::Store { non_temporal: true, .. } => Effect::WroteNonTemporal(value.unwrap_or(0)),
+                Action::Store { .. } => Effect::Wrote(value.unwrap_or(0)),
+                Action::Rmw { .. } => Effect::Exchanged(read.unwrap_or(0), value),
+                Action::Flush { .. } => Effect::Flushed,
+                Action::FlushOpt { .. } => Effect::FlushedOpt,
+                Action::StoreFence => Effect::StoreFence,
+                Action::Create(_) => Effect::Started,
+                Action::Join(_) => Effect::Joined,
+                Action::Fence | Action::Assert { .. } | Action::Unknown { .. } => Effect::Fence,
+            };
+            let place = match (address, line) {
+                (Some(address), _) => self.program.name_of(address),
+                (None, Some(line)) => self.line_name(line),
+                (None, None) => String::new(),
+            };
+            let persisted = match (value, address) {
+                (Some(_), Some(address)) => {
+                    moment(Line::containing(address)).map(|moment| place_in_row[node as usize] < moment)
+                }
+                _ => None,
+            };
+            step_of[index] = Some(steps.len());
+            steps.push(Step {
+                thread,
+                thread_name: self.program.threads[thread].name.clone(),
+                site: self.site_of(event.event),
+                effect,
+                place,
+                persisted,
+            });
+        }
+        let memory = self.remains(&step_of);
+        let edges = self.edges(&step_of, &memory);
+        let recovery = self.recovery_story(usize::MAX);
+        Ok(Counterexample {
+            message: String::new(),
+            site: Site::default(),
+            thread: None,
+            steps,
+            memory,
+            recovery,
+            edges,
+        })
+    }
+
+    /// What lies on a line: the first object's name.
+    fn line_name(&self, line: Line) -> String {
+        let on_line = |object: &&crate::program::Object| {
+            let end = object.address + (object.initial.len() as u64).max(1) - 1;
+            Line::containing(object.address) <= line && line <= Line::containing(end)
+        };
+        match self.program.objects.iter().find(on_line) {
+            Some(object) if object.address <= line.start() => self.program.name_of(line.start()),
+            Some(object) => object.name.clone(),
+            None => format!("{:#x}", line.start()),
+        }
+    }
+
+    fn remains(&self, step_of: &[Option<usize>]) -> Vec<Remains> {
+        self.survivors
+            .iter()
+            .map(|survivor| {
+                let cell = self.memory.cells()[survivor.cell];
+                let from =
+                    survivor.from.iter().find(|&&(_, lit)| self.holds(lit)).and_then(|&(from, _)| from);
+                let after = |event: usize| match from {
+                    None => true,
+                    Some((first, _)) => self
+                        .overwrites
+                        .iter()
+                        .any(|pair| pair.first == first && pair.second == event && self.holds(pair.lit)),
+                };
+                let writers = survivor.from.iter().filter_map(|&(writer, _)| writer).filter(|&writer| {
+                    let (event, _) = writer;
+                    let stores = self.events[event].write.as_ref().is_some_and(|(_, lit)| self.holds(*lit));
+                    let here = self.lane_is_at(writer, cell.address);
+                    stores && here && from.is_none_or(|(first, _)| first != event) && after(event)
+                });
+                Remains {
+                    place: self.program.name_of(cell.address),
+                    address: cell.address,
+                    value: self.number(&survivor.bits),
+                    from: from.and_then(|(event, _)| step_of[event]),
+                    lost: writers.filter_map(|(event, _)| step_of[event]).collect(),
+                }
+            })
+            .collect()
+    }
+
+    fn lane_is_at(&self, (event, lane): (usize, usize), address: u64) -> bool {
+        self.events[event].access.as_ref().is_some_and(|access| {
+            let offset = u64::from(access.lanes[lane].offset);
+            access.places.iter().any(|&(place, lit)| place + offset == address && self.holds(lit))
+        })
+    }
+
+    fn edges(&self, step_of: &[Option<usize>], memory: &[Remains]) -> Vec<Edge> {
+        let mut edges = Vec::new();
+        let mut last: Vec<Option<usize>> = vec![None; self.program.threads.len()];
+        for (index, event) in self.events.iter().enumerate() {
+            if let (Some(step), Some(thread)) = (step_of[index], event.event.thread) {
+                if let Some(before) = last[thread].replace(step) {
+                    edges.push(Edge { from: before, to: step, kind: EdgeKind::ProgramOrder });
+                }
+            }
+        }
+        let both = |a: usize, b: usize| step_of[a].zip(step_of[b]);
+        for reads in self.reads_from.iter().filter(|reads| self.holds(reads.lit)) {
+            if let Some((from, to)) = reads.writer.and_then(|(writer, _)| both(writer, reads.reader)) {
+                edges.push(Edge { from, to, kind: EdgeKind::ReadsFrom });
+            }
+        }
+        // Only from each store to the next over it: the others follow.
+        let pairs: Vec<(usize, usize)> = self
+            .overwrites
+            .iter()
+            .filter(|pair| self.holds(pair.lit))
+            .filter_map(|pair| both(pair.first, pair.second))
+            .collect();
+        for &(from, to) in &pairs {
+            if !pairs.iter().any(|&(a, b)| a == from && b != to && pairs.contains(&(b, to))) {
+                edges.push(Edge { from, to, kind: EdgeKind::Coherence });
+            }
+        }
+        for (to, remains) in memory.iter().enumerate() {
+            if let Some(from) = remains.from {
+                edges.push(Edge { from, to, kind: EdgeKind::Survives });
+            }
+            for &(event, line, lit) in &self.flush_before {
+                if let Some(from) = step_of[event].filter(|_| self.holds(lit))
+                    && line == Line::containing(remains.address)
+                {
+                    edges.push(Edge { from, to, kind: EdgeKind::FlushBefore });
+                }
+            }
+        }
+        edges.dedup();
+        edges
+    }
+
+    fn recovery_story(&self, until: usize) -> Vec<RecoveryRead> {
+        self.recovery_reads
+            .iter()
+            .filter(|(index, guard, ..)| *index < until && self.holds(*guard))
+            .map(|(index, _, bits, places)| {
+                let at = places.iter().find(|&&(_, lit)| self.holds(lit)).map(|&(place, _)| place);
+                RecoveryRead {
+                    site: self.site_of(EventRef { thread: None, index: *index }),
+                    place: at.map_or_else(|| "nothing".to_owned(), |at| self.program.name_of(at)),
+                    value: self.number(bits),
+                }
+            })
+            .collect()
+    }
+}

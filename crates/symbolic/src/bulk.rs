@@ -1,0 +1,82 @@
+//! Copies and fills of memory.
+
+use crashproof_prove::term::Term;
+
+use crate::access::At;
+use crate::machine::{Flow, Machine};
+use crate::state::State;
+
+/// Longer ranges than this are refused.
+const LONGEST: u64 = 1 << 16;
+
+impl Machine<'_> {
+    /// The number of bytes of a bulk operation; it must be known.
+    pub(crate) fn length(&mut self, state: &mut State, length: Term, what: &str, at: At<'_>) -> Flow<u64> {
+        let cases = self.cases(state, length);
+        match cases.as_deref() {
+            Some([(_, bytes)]) if *bytes <= LONGEST => Ok(*bytes),
+            Some([(_, bytes)]) => Err(self.refuse(state, &format!("{what} of {bytes} bytes"), at)),
+            _ => Err(self.refuse(state, &format!("{what} of a length that is not known"), at)),
+        }
+    }
+
+    /// Reads all, then writes all, so that the ranges may overlap.
+    pub(crate) fn copy_bytes(
+        &mut self,
+        state: &mut State,
+        to: Term,
+        from: Term,
+        bytes: u64,
+        at: At<'_>,
+    ) -> Flow<()> {
+        let chunks = self.chunks(to, bytes);
+        let mut values = Vec::new();
+        for (offset, size) in &chunks {
+            let address = self.offset(from, *offset);
+            values.push(self.load_scalar(state, address, *size as u8 * 8, at)?);
+        }
+        for ((offset, _), value) in chunks.iter().zip(values) {
+            let address = self.offset(to, *offset);
+            self.store_scalar(state, address, value, false, at)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn fill_bytes(
+        &mut self,
+        state: &mut State,
+        to: Term,
+        byte: Term,
+        bytes: u64,
+        at: At<'_>,
+    ) -> Flow<()> {
+        let byte = self.terms.extract(byte, 0, 8);
+        for (offset, size) in self.chunks(to, bytes) {
+            let mut value = byte;
+            for _ in 1..size {
+                value = self.terms.concat(byte, value);
+            }
+            let address = self.offset(to, offset);
+            self.store_scalar(state, address, value, false, at)?;
+        }
+        Ok(())
+    }
+
+    /// Aligned words as far as possible. Where the address is not known, it is taken to be aligned: compilers
+    /// and libraries use the widest moves they can.
+    fn chunks(&self, to: Term, bytes: u64) -> Vec<(u64, u64)> {
+        let start = self.terms.constant(to).unwrap_or(0);
+        let mut all = Vec::new();
+        let mut offset: u64 = 0;
+        while offset < bytes {
+            let at = start + offset;
+            let size = [8, 4, 2, 1]
+                .into_iter()
+                .find(|size| at.is_multiple_of(*size) && offset + size <= bytes)
+                .expect("one byte always fits");
+            all.push((offset, size));
+            offset += size;
+        }
+        all
+    }
+}

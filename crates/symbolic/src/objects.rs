@@ -1,0 +1,150 @@
+//! The objects of a program, and which of them need events.
+//!
+//! An object gets its address when it is first met and keeps it while the program is executed again. Most
+//! memory of a C program is nobody else's business: local variables, structures on the heap that one thread
+//! uses. What such memory holds is worked out during execution and costs the prover nothing. An object is
+//! *exposed*, and its accesses become events, if it is persistent, if several threads use it while it is
+//! written, or if its content cannot be followed: its address was put where only events reach, or an access to
+//! it is at an address that is not known.
+//!
+//! Which objects are exposed shows only while executing. So a program is executed again with what was
+//! learnt, until nothing new is: see [`crate::machine`].
+
+use std::collections::BTreeMap;
+
+use crashproof_prove::program::Field;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// An object, by its place in [`Objects`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct ObjectId(pub(crate) u32);
+
+/// What makes an object the same one when the program is executed again.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Origin {
+    /// A global; recovery has its own copies of what does not survive.
+    Global { index: u32, recovery: bool },
+    /// A thread-local variable of a thread.
+    ThreadLocal { index: u32, thread: u32 },
+    /// Made by an instruction in a call, named by hashing the way there, with its size.
+    Made(u64, u64),
+    /// `crashproof_root`.
+    Root,
+    /// An argument string of `main`, or the array of them.
+    Argument(u32, bool),
+    /// Where the argument, the result of a thread is handed over.
+    Handover(u32, bool),
+}
+
+/// An object.
+#[derive(Debug)]
+pub(crate) struct Object {
+    pub(crate) name: String,
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    pub(crate) persistent: bool,
+    /// Initial bytes, apart from zeros at the end.
+    pub(crate) initial: Vec<u8>,
+    /// Whether the bytes are there from the start: a global, or fresh zeroed memory.
+    pub(crate) defined: bool,
+    pub(crate) fields: Vec<Field>,
+}
+
+/// Persistent memory is where the arena of the runtime is: the top bits say so.
+const PERSISTENT_BASE: u64 = 1 << 44;
+const VOLATILE_BASE: u64 = 1 << 32;
+/// Distance kept between objects that the program cannot know to be neighbours, so that running out of one
+/// shows as an access to nothing.
+const GAP: u64 = 64;
+
+/// Everything known about objects, kept from one execution to the next.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    all: Vec<Object>,
+    known: FxHashMap<Origin, ObjectId>,
+    by_address: BTreeMap<u64, ObjectId>,
+    exposed: FxHashSet<ObjectId>,
+    /// Used by several threads, written while there are several.
+    concurrent: FxHashSet<ObjectId>,
+    next_persistent: u64,
+    next_volatile: u64,
+}
+
+impl Objects {
+    pub(crate) fn new() -> Self {
+        Objects {
+            all: Vec::new(),
+            known: FxHashMap::default(),
+            by_address: BTreeMap::new(),
+            exposed: FxHashSet::default(),
+            concurrent: FxHashSet::default(),
+            next_persistent: PERSISTENT_BASE,
+            next_volatile: VOLATILE_BASE,
+        }
+    }
+
+    /// The object of an origin, made on first sight. `packed` puts it right behind the last one.
+    pub(crate) fn place(
+        &mut self,
+        origin: Origin,
+        align: u64,
+        packed: bool,
+        make: impl FnOnce() -> Object,
+    ) -> ObjectId {
+        if let Some(known) = self.known.get(&origin) {
+            return *known;
+        }
+        let mut object = make();
+        let next = if object.persistent { &mut self.next_persistent } else { &mut self.next_volatile };
+        let gap = if packed { 0 } else { GAP };
+        object.address = (*next + gap).next_multiple_of(align.max(if packed { 1 } else { 16 }));
+        *next = object.address + object.size.max(1);
+        let id = ObjectId(self.all.len() as u32);
+        self.by_address.insert(object.address, id);
+        self.all.push(object);
+        self.known.insert(origin, id);
+        id
+    }
+
+    pub(crate) fn find(&self, origin: &Origin) -> Option<ObjectId> {
+        self.known.get(origin).copied()
+    }
+
+    pub(crate) fn get(&self, id: ObjectId) -> &Object {
+        &self.all[id.0 as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ObjectId) -> &mut Object {
+        &mut self.all[id.0 as usize]
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = ObjectId> + use<> {
+        (0..self.all.len() as u32).map(ObjectId)
+    }
+
+    /// The object that holds an address.
+    pub(crate) fn at(&self, address: u64) -> Option<ObjectId> {
+        let (_, id) = self.by_address.range(..=address).next_back()?;
+        let object = self.get(*id);
+        (address - object.address < object.size.max(1)).then_some(*id)
+    }
+
+    /// Its accesses are events, from the start.
+    pub(crate) fn is_exposed(&self, id: ObjectId) -> bool {
+        self.get(id).persistent || self.exposed.contains(&id)
+    }
+
+    /// Its accesses are events once there are several threads.
+    pub(crate) fn is_concurrent(&self, id: ObjectId) -> bool {
+        self.concurrent.contains(&id)
+    }
+
+    /// Tells whether that is new.
+    pub(crate) fn expose(&mut self, id: ObjectId) -> bool {
+        !self.get(id).persistent && self.exposed.insert(id)
+    }
+
+    pub(crate) fn make_concurrent(&mut self, id: ObjectId) -> bool {
+        !self.is_exposed(id) && self.concurrent.insert(id)
+    }
+}

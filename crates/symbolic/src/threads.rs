@@ -1,0 +1,283 @@
+//! pthreads: starting, joining, locks.
+//!
+//! A lock is a word that is 0 when free. Taking it is an RMW after which the thread goes on only if the lock was
+//! free: a thread that finds it taken waits, and the RMW of a thread that has waited is the one that finds it
+//! free. The word is the first of the pthread object, which is where glibc has it too.
+
+use crashproof_bitcode::ir::{FunctionId, Place};
+use crashproof_prove::program::{Action, ThreadId};
+use crashproof_prove::term::{Term, Terms};
+
+use crate::access::At;
+use crate::library::Reply;
+use crate::machine::{Flow, Machine, Stop, Who};
+use crate::memory::Memory;
+use crate::objects::{Object, ObjectId, Origin};
+use crate::state::State;
+use crate::value::Value;
+
+/// A thread that was started and not executed yet.
+pub(crate) struct Spawn {
+    thread: u32,
+    function: FunctionId,
+    argument: Argument,
+    memory: Memory,
+    place: Place,
+}
+
+enum Argument {
+    Known(u64),
+    /// Depends on what the starting thread read: handed over in memory.
+    Handed(u64),
+}
+
+/// More threads than this are refused.
+const MOST_THREADS: usize = 60;
+
+impl Machine<'_> {
+    pub(crate) fn thread_call(
+        &mut self,
+        name: &str,
+        arguments: &[Option<Value>],
+        state: &mut State,
+        at: At<'_>,
+    ) -> Flow<Option<Reply>> {
+        let scalar = |index: usize| match arguments.get(index) {
+            Some(Some(Value::Scalar(term))) => Some(*term),
+            _ => None,
+        };
+        let first = scalar(0);
+        match (name, first) {
+            ("pthread_create", Some(handle)) => {
+                let (Some(start), Some(argument)) = (scalar(2), scalar(3)) else { return Ok(None) };
+                self.create(handle, start, argument, state, at)?;
+            }
+            ("pthread_join", Some(handle)) => self.join(handle, scalar(1), state, at)?,
+            ("pthread_exit", Some(result)) => {
+                self.hand_over_result(state, result, at)?;
+                return Err(Stop::Dead);
+            }
+            ("pthread_self", _) => {
+                let thread = match self.who {
+                    Who::Thread(thread) => u64::from(thread) + 1,
+                    Who::Recovery => 1,
+                };
+                return Ok(Some(Reply::scalar(self.terms.number(thread, 64))));
+            }
+            (
+                "pthread_mutex_lock"
+                | "pthread_spin_lock"
+                | "pthread_rwlock_wrlock"
+                | "pthread_rwlock_rdlock",
+                Some(lock),
+            ) => self.lock(lock, state, at)?,
+            ("pthread_mutex_trylock" | "pthread_spin_trylock", Some(lock)) => {
+                let old = self.take(lock, state, at)?;
+                let zero = self.terms.number(0, 32);
+                let busy = self.terms.number(16, 32);
+                let free = self.terms.equal(old, zero);
+                return Ok(Some(Reply::scalar(self.terms.choose(free, zero, busy))));
+            }
+            ("pthread_mutex_unlock" | "pthread_rwlock_unlock", Some(lock)) => {
+                let zero = self.terms.number(0, 32);
+                let compute = &mut |terms: &mut Terms, _: Term| (zero, terms.truth(true));
+                self.rmw(state, lock, 32, compute, at)?;
+            }
+            (
+                "pthread_spin_unlock" | "pthread_mutex_init" | "pthread_spin_init" | "pthread_rwlock_init",
+                Some(lock),
+            ) => {
+                let zero = self.terms.number(0, 32);
+                self.store_scalar(state, lock, zero, false, at)?;
+            }
+            // Waking up without a signal is allowed, so there is nothing to wait for but the lock.
+            ("pthread_cond_wait" | "pthread_cond_timedwait", _) => {
+                let Some(lock) = scalar(1) else { return Ok(None) };
+                let zero = self.terms.number(0, 32);
+                let compute = &mut |terms: &mut Terms, _: Term| (zero, terms.truth(true));
+                self.rmw(state, lock, 32, compute, at)?;
+                self.lock(lock, state, at)?;
+            }
+            _ => return Ok(None),
+        }
+        Ok(Some(Reply::scalar(self.terms.number(0, 32))))
+    }
+
+    /// The RMW of an attempt to take a lock; gives what it found.
+    fn take(&mut self, lock: Term, state: &mut State, at: At<'_>) -> Flow<Term> {
+        let zero = self.terms.number(0, 32);
+        let one = self.terms.number(1, 32);
+        let compute = &mut |terms: &mut Terms, old: Term| (one, terms.equal(old, zero));
+        self.rmw(state, lock, 32, compute, at)
+    }
+
+    fn lock(&mut self, lock: Term, state: &mut State, at: At<'_>) -> Flow<()> {
+        let old = self.take(lock, state, at)?;
+        let zero = self.terms.number(0, 32);
+        let free = self.terms.equal(old, zero);
+        if state.assume(&mut self.terms, free) { Ok(()) } else { Err(Stop::Dead) }
+    }
+
+    fn create(
+        &mut self,
+        handle: Term,
+        start: Term,
+        argument: Term,
+        state: &mut State,
+        at: At<'_>,
+    ) -> Flow<()> {
+        if self.who == Who::Recovery {
+            return Err(self.refuse(state, "recovery that starts threads is not supported", at));
+        }
+        if self.threads.len() >= MOST_THREADS {
+            return Err(self.refuse(state, &format!("there are more than {MOST_THREADS} threads"), at));
+        }
+        let function = self.terms.constant(start).and_then(|address| self.function_at(address));
+        let Some(function) = function else {
+            return Err(self.refuse(state, "the function of the new thread is not known", at));
+        };
+        let name = self.module.function(function).name.clone();
+        let id = self.add_thread(format!("thread {} ({name})", self.threads.len()));
+        let thread = id.0 as u32;
+        let number = self.terms.number(u64::from(thread) + 1, 64);
+        self.store_scalar(state, handle, number, false, at)?;
+        let argument = match self.terms.constant(argument) {
+            Some(known) => {
+                // Whatever it points to, both threads can reach; uses are noted and tell.
+                Argument::Known(known)
+            }
+            None => {
+                let object = self.handover(thread, false);
+                let address = self.terms.number(self.objects.get(object).address, 64);
+                self.store_scalar(state, address, argument, false, at)?;
+                Argument::Handed(self.objects.get(object).address)
+            }
+        };
+        if !self.several {
+            self.publish(state, at)?;
+            self.several = true;
+        }
+        self.emit(state, Action::Create(id), at.place, at.function)?;
+        let yes = self.terms.truth(true);
+        state.mark_dirty(&mut self.terms, yes);
+        let place = self.module.function(function).place.clone();
+        let memory = state.memory.clone();
+        self.spawned.push_back(Spawn { thread, function, argument, memory, place });
+        Ok(())
+    }
+
+    /// Where a thread's argument or result is handed over.
+    fn handover(&mut self, thread: u32, result: bool) -> ObjectId {
+        let what = if result { "result" } else { "argument" };
+        let object = self.objects.place(Origin::Handover(thread, result), 8, false, || Object {
+            name: format!("{what} of thread {thread}"),
+            address: 0,
+            size: 8,
+            persistent: false,
+            initial: Vec::new(),
+            defined: true,
+            fields: Vec::new(),
+        });
+        self.objects.expose(object);
+        object
+    }
+
+    /// What the first thread did to shared memory while it was alone is what others find.
+    fn publish(&mut self, state: &mut State, at: At<'_>) -> Flow<()> {
+        if !*self.fold {
+            return Ok(());
+        }
+        let shared: Vec<ObjectId> = self
+            .objects
+            .ids()
+            .filter(|id| self.objects.is_concurrent(*id) && state.memory.has(*id))
+            .collect();
+        if !shared.is_empty() && !state.path.is_empty() {
+            // On other paths it may never be alone, or have done something else.
+            *self.fold = false;
+            return Err(Stop::Again);
+        }
+        let mut stores = Vec::new();
+        for object in shared {
+            let values = state.memory.values(&mut self.terms, object);
+            let (base, size) = (self.objects.get(object).address, self.objects.get(object).size);
+            let mut initial = vec![0; size as usize];
+            for (offset, value) in values {
+                match self.terms.constant(value) {
+                    Some(number) => {
+                        let bytes = usize::from(self.terms.width(value) / 8);
+                        let start = offset as usize;
+                        initial[start..start + bytes].copy_from_slice(&number.to_le_bytes()[..bytes]);
+                    }
+                    None => stores.push((base + offset, value)),
+                }
+            }
+            self.objects.get_mut(object).initial = initial;
+        }
+        // From here on these are events.
+        self.several = true;
+        for (address, value) in stores {
+            let address = self.terms.number(address, 64);
+            self.store_scalar(state, address, value, false, at)?;
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, handle: Term, result: Option<Term>, state: &mut State, at: At<'_>) -> Flow<()> {
+        let cases = self.cases(state, handle);
+        let Some([(_, number)]) = cases.as_deref() else {
+            return Err(self.refuse(state, "joins a thread that is not known", at));
+        };
+        let thread = (*number as usize).wrapping_sub(1);
+        if thread == 0 || thread >= self.threads.len() {
+            return Err(self.refuse(state, "joins something that is no thread", at));
+        }
+        self.emit(state, Action::Join(ThreadId(thread)), at.place, at.function)?;
+        let yes = self.terms.truth(true);
+        state.mark_dirty(&mut self.terms, yes);
+        if let Some(result) = result.filter(|result| self.terms.constant(*result) != Some(0)) {
+            let object = self.handover(thread as u32, true);
+            let address = self.terms.number(self.objects.get(object).address, 64);
+            let value = self.load_scalar(state, address, 64, at)?;
+            self.store_scalar(state, result, value, false, at)?;
+        }
+        Ok(())
+    }
+
+    /// Executes a thread that was started.
+    pub(crate) fn run_spawned(&mut self, spawn: Spawn) -> Flow<()> {
+        self.who = Who::Thread(spawn.thread);
+        self.several = true;
+        let memory = self.thread_memory(spawn.memory);
+        let mut state = State { memory, ..State::default() };
+        let at = At { place: &spawn.place, function: spawn.function };
+        let argument = match spawn.argument {
+            Argument::Known(number) => self.terms.number(number, 64),
+            Argument::Handed(address) => {
+                let address = self.terms.number(address, 64);
+                self.load_scalar(&mut state, address, 64, at)?
+            }
+        };
+        match self.call(spawn.function, vec![Value::Scalar(argument)], state, spawn.thread.into()) {
+            Ok((mut state, result)) => {
+                if let Some(Value::Scalar(result)) = result {
+                    match self.hand_over_result(&mut state, result, at) {
+                        Ok(()) | Err(Stop::Dead) => {}
+                        Err(Stop::Again) => return Err(Stop::Again),
+                    }
+                }
+                Ok(())
+            }
+            Err(Stop::Dead) => Ok(()),
+            Err(Stop::Again) => Err(Stop::Again),
+        }
+    }
+
+    /// Leaves a thread's result where a join looks for it, if one does.
+    fn hand_over_result(&mut self, state: &mut State, result: Term, at: At<'_>) -> Flow<()> {
+        let Who::Thread(thread) = self.who else { return Ok(()) };
+        let Some(object) = self.objects.find(&Origin::Handover(thread, true)) else { return Ok(()) };
+        let address = self.terms.number(self.objects.get(object).address, 64);
+        self.store_scalar(state, address, result, false, at)
+    }
+}
