@@ -17,6 +17,8 @@ use crate::check;
 use crate::exit::Exit;
 
 #[derive(Args)]
+// `check` has a group of this name.
+#[group(skip)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     check: check::Arguments,
