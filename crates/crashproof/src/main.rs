@@ -111,7 +111,7 @@ fn main() -> ExitCode {
         }
         Command::Lint(arguments) => with_config(&command_line, |config| lint::run(arguments, config)),
         Command::Litmus(arguments) => litmus::run(arguments),
-        Command::Prove(arguments) => prove::run(arguments),
+        Command::Prove(arguments) => with_config(&command_line, |config| prove::run(arguments, config)),
         Command::Replay(arguments) => replay::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Init => init::run(),

@@ -1,21 +1,24 @@
 //! `crashproof prove`.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use crashproof_findings::Sources;
+use crashproof_findings::config::Config;
 use crashproof_orders::{Limits, SolverKind};
 use crashproof_prove::encode::{CrashEncoding, Settings};
+use crashproof_prove::findings::Question;
 use crashproof_prove::program::Program;
 use crashproof_prove::prove::{self, Options, Report, Verdict};
-use crashproof_report::prove_text::{self, Question};
-use crashproof_report::{litmus_error, prove_json};
+use crashproof_report::litmus_error;
 use crashproof_symbolic::LoopBound;
 use px86::Platform;
 
 use crate::exit::Exit;
+use crate::output::Output;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -71,13 +74,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     dot: Option<PathBuf>,
 
-    /// How to show the answer.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-
-    /// Show figures about the formula and the search.
-    #[arg(short, long)]
-    verbose: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -96,16 +94,14 @@ enum SolverName {
     Cadical,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// One object.
-    Json,
-}
-
-pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
-    let mut out = anstream::stdout().lock();
+pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
+    let output = match arguments.output.prepare(config, false) {
+        Ok(output) => output,
+        Err(message) => {
+            anstream::eprintln!("crashproof: {message}");
+            return Ok(Exit::Usage);
+        }
+    };
     // The clock runs from here: unrolling is part of the work.
     let mut limits = Limits { memory: arguments.memory.map(|mib| mib << 20), ..Limits::default() };
     if let Some(seconds) = arguments.timeout {
@@ -143,26 +139,16 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
             return Ok(Exit::Internal);
         }
     };
-    match arguments.format {
-        Format::Text => {
-            write!(out, "{}", prove_text::report(&name, question, &report, arguments.verbose))?;
-        }
-        Format::Json => writeln!(out, "{}", prove_json::object(&name, question, &report))?,
+    let report = crashproof_prove::findings::report(&name, question, &report);
+    if let Some(file) = &arguments.dot
+        && let Some(graph) = report.findings.iter().find_map(|finding| finding.graph.as_ref())
+        && let Err(error) = std::fs::write(file, crashproof_report::dot::digraph(graph))
+    {
+        anstream::eprintln!("crashproof: cannot write {}: {error}", file.display());
+        return Ok(Exit::Usage);
     }
-    out.flush()?;
-    Ok(match &report.verdict {
-        Verdict::Holds => Exit::Clean,
-        Verdict::Unknown(_) => Exit::Incomplete,
-        Verdict::Violated(counterexample) => {
-            if let Some(file) = &arguments.dot
-                && let Err(error) = std::fs::write(file, prove_text::dot(&name, counterexample))
-            {
-                anstream::eprintln!("crashproof: cannot write {}: {error}", file.display());
-                return Ok(Exit::Usage);
-            }
-            Exit::Findings
-        }
-    })
+    // Sources are read now, as they are.
+    output.finish(report, &Sources::default())
 }
 
 enum Failure {

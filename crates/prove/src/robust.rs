@@ -26,6 +26,7 @@ use crate::program::Program;
 use crate::prove::{
     Error, MOST_REASONS, Options, Reason, Report, Statistics, Verdict, reached_limits, statistics, stopped,
 };
+use crate::story::number;
 use crate::values::Analysis;
 
 /// Is the program robust?
@@ -127,7 +128,7 @@ fn search(
                 story.recovery.clear();
                 let pieces: Vec<String> = needed
                     .iter()
-                    .map(|&at| format!("{} = {}", story.memory[at].place, story.memory[at].value))
+                    .map(|&at| format!("{} = {}", story.memory[at].place, number(story.memory[at].value)))
                     .collect();
                 story.message = format!(
                     "a crash can leave {}; no run without a crash goes through that",
