@@ -96,9 +96,44 @@ CRASHPROOF_NONDET(ulong, unsigned long)
 /* Around loads that a checksum protects, in recovery: what they read counts only if the checksum matched.
        crashproof_checksum_begin();
        int ok = checksum(log, bytes) == log->sum;
-       crashproof_checksum_end(ok); */
+       crashproof_checksum_end(ok);
+   The checker then tries what memory held at any one moment, and every content of every single line; of other
+   torn contents it takes for granted that the checksum does not match and that recovery treats them alike. The
+   report says how many they are. A checksum that is seen to match torn contents is not trusted. */
 void crashproof_checksum_begin(void);
 void crashproof_checksum_end(int matched);
+
+/* Strands, for `crashproof check --model strand`: what is stored between begin and end persists without
+   regard to other strands, until they are joined (or fenced, outside of any strand). Two strands that may run
+   concurrently must not write the same memory, nor one read what the other writes. */
+void crashproof_strand_begin(void);
+void crashproof_strand_end(void);
+void crashproof_strand_join(void);
+
+/* Epochs, for `crashproof check --model epoch`: what one stores may persist in any order, but before what the
+   next one stores, so a fence belongs between two of them. */
+void crashproof_epoch_begin(void);
+void crashproof_epoch_end(void);
+
+/* Around accesses whose order of persistence the algorithm does not depend on, so that robustness does not count
+   them: loads that cope with what is not persistent yet (tagged pointers, link-and-persist), and stores that
+   may be lost at any time (statistics, clearing the tag). For one expression:
+       struct node *next = crashproof_tolerate(node->next);
+       crashproof_tolerate(table->hits++); */
+void crashproof_tolerate_begin(void);
+void crashproof_tolerate_end(void);
+#ifdef __cplusplus
+#define CRASHPROOF_AUTO auto
+#else
+#define CRASHPROOF_AUTO __auto_type
+#endif
+#define crashproof_tolerate(expression)                                                                      \
+  __extension__({                                                                                            \
+    crashproof_tolerate_begin();                                                                             \
+    CRASHPROOF_AUTO crashproof_value_ = (expression);                                                        \
+    crashproof_tolerate_end();                                                                               \
+    crashproof_value_;                                                                                       \
+  })
 
 #ifdef __cplusplus
 }

@@ -1,21 +1,32 @@
 //! A check from start to end: a schedule after the other, each recorded once and crashed everywhere.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crashproof_protocol::{ARENA, HEAP_CLASSES, Record, mode, reason, record};
+use crashproof_protocol::{ARENA, GLOBALS, HEAP_CLASSES, Record, mode, reason, record, untracked};
+use num_bigint::BigUint;
 use px86::{Kind, Platform};
 use rustc_hash::FxHashSet;
 
-use crate::failure::{Failure, Finding, Token, TokenCrash};
-use crate::options::{Options, Report, Statistics};
+use crate::failure::{Failure, Finding, Least, Token, TokenCrash};
+use crate::found::{Key, Met};
+use crate::history::History;
+use crate::hopeless::Hopeless;
+use crate::layout::suggest;
+use crate::options::{Options, Part, Random, Report, Statistics, readable};
+use crate::random::{self, Draws};
+use crate::regions;
 use crate::schedule::Schedule;
 use crate::session::{Error, Session};
-use crate::sites::Sites;
+use crate::sites::{AllSites, Sites, Source};
 use crate::tree::Tree;
+use crate::unseen::unseen;
+use crate::violation::{Rank, Violation};
 use crate::wasted::wasted;
-use crate::worker::Worker;
+use crate::worker::{Plan, Stop, Worker};
 
 const NO_PM_HELP: &str = "persistent memory is: globals marked PERSISTENT and memory from crashproof_alloc (crashproof.h), \
 files mapped under the PM path, and whatever libpmem maps";
@@ -34,7 +45,7 @@ pub(crate) struct Recorded {
 
 /// Runs a program once under a schedule, without any crash: its trace.
 pub fn record(options: &Options, seed: u32) -> Result<Vec<Record>, Error> {
-    let mut session = Session::start(options)?;
+    let mut session = Session::start(options, Part::Recorded)?;
     Ok(record_run(&mut session, options, options.strategy.schedule(seed, 0))?.records)
 }
 
@@ -47,12 +58,12 @@ pub(crate) fn record_run(
     // What runs of other schedules created is on disk, but not there yet.
     let files_created = session.files_created();
     let control = session.control();
-    control.mode = mode::RECORD;
+    control.mode = if options.model.is_some() { mode::RECORD_REGIONS } else { mode::RECORD };
     schedule.apply(control);
     control.crashes = 0;
     control.arena_end = ARENA.base;
     control.max_records = options.max_records;
-    control.max_cpu_seconds = 0;
+    control.max_cpu_seconds = options.max_run_seconds;
     control.files_absent = files_created;
     control.heap_ends = [0; HEAP_CLASSES];
     let ending = session.run(&[])?;
@@ -60,7 +71,7 @@ pub(crate) fn record_run(
     let records = session.records().to_vec();
     if let Some(failure) = Failure::of(ending) {
         let how = format!("it {}", failure.describe());
-        return Err(Error::FailsAlone { how, failure, output: session.output_tail() });
+        return Err(Error::FailsAlone { how, failure, output: session.output_about(ending) });
     }
     let known =
         |record: &Record| record.kind == record::UNKNOWN || record.event_kind().is_some_and(Kind::stores);
@@ -75,9 +86,16 @@ pub(crate) struct Common {
     pub(crate) tree: Tree,
     /// Did any recovery in the tree create threads? What it does then depends on the schedule, too.
     pub(crate) recovery_has_threads: bool,
-    /// By what is wrong (the failure, and the place of the first lost store), with where the run had come.
-    pub(crate) findings: BTreeMap<(String, u32), (Finding, usize)>,
+    pub(crate) findings: BTreeMap<Key, Met>,
+    pub(crate) hopeless: Hopeless,
+    /// Robustness violations by the execution and site after which a flush is missing, with how they were met.
+    pub(crate) violations: BTreeMap<(usize, u32), (Violation, Rank)>,
+    /// The suppressions that suppressed something, by number.
+    pub(crate) suppressions_used: FxHashSet<usize>,
     pub(crate) unknown: Vec<String>,
+    pub(crate) remarks: Vec<String>,
+    /// How many contents each checksum is trusted to refuse, by where its reads begin.
+    pub(crate) checksums: BTreeMap<u32, BigUint>,
     /// Recoveries that were crashed, by behaviour and what they ran on: each once.
     pub(crate) recoveries_crashed: FxHashSet<Vec<u8>>,
     pub(crate) statistics: Statistics,
@@ -88,7 +106,7 @@ pub(crate) struct Common {
 /// One check.
 pub(crate) struct Check<'a> {
     pub(crate) options: &'a Options,
-    pub(crate) sites: Sites,
+    pub(crate) sites: AllSites,
     pub(crate) started: Instant,
     common: Mutex<Common>,
 }
@@ -99,10 +117,26 @@ impl Check<'_> {
         self.common.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn note_unknown(&self, records: &[Record]) {
-        for unknown in records.iter().filter(|record| record.kind == record::UNKNOWN) {
-            let place = self.sites.get(unknown.site);
+    /// Notes what an execution did that is not understood.
+    pub(crate) fn note_unknown(&self, records: &[Record], level: usize) {
+        let sites = self.sites.of(level);
+        for (index, unknown) in records.iter().enumerate() {
+            if unknown.kind != record::UNKNOWN {
+                continue;
+            }
+            let place = sites.get(unknown.site);
             self.note(match reason::text(unknown.value) {
+                Some(text) if matches!(unknown.value, reason::UNSEEN | reason::CHANGED) => {
+                    let (head, sentence) = unseen(text, unknown, &records[index + 1..], sites);
+                    if self.common().unknown.iter().any(|known| known.starts_with(&head)) {
+                        continue;
+                    }
+                    sentence
+                }
+                Some(text) if unknown.value == reason::FUNCTION => {
+                    let name = untracked::NAMES.get(unknown.address as usize).unwrap_or(&"a function");
+                    format!("{}:{}: {name} {text}", place.file, place.line)
+                }
                 Some(text) if unknown.site == 0 => text.to_owned(),
                 Some(text) => format!("{}:{}: {text}", place.file, place.line),
                 None => format!("{}:{}: not understood: {}", place.file, place.line, place.text),
@@ -118,6 +152,33 @@ impl Check<'_> {
         }
     }
 
+    /// Somebody ended the check.
+    pub(crate) fn interrupted(&self) -> Stop {
+        self.note("interrupted: this is what was found until then".into());
+        self.common().stopped = true;
+        Stop::Limit
+    }
+
+    /// Contents were not tried because a checksum, first read at this site of recovery, is trusted to refuse them.
+    pub(crate) fn trust_checksum(&self, site: u32, contents: BigUint) {
+        let mut common = self.common();
+        common.statistics.checksummed += &contents;
+        *common.checksums.entry(site).or_default() += contents;
+    }
+
+    /// The checksum, first read at this site of recovery, accepted what was torn.
+    pub(crate) fn distrust_checksum(&self, site: u32) {
+        let place = self.sites.of_recovery().get(site);
+        let remark = format!(
+            "the checksum over what is read from {}:{} on also matches torn contents: all were followed",
+            place.file, place.line
+        );
+        let remarks = &mut self.common().remarks;
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
+        }
+    }
+
     pub(crate) fn token(&self, schedule: Schedule, crashes: Vec<TokenCrash>) -> Token {
         let program = self.options.built_from.as_ref().unwrap_or(&self.options.program);
         let arguments = self.options.arguments.iter();
@@ -125,6 +186,11 @@ impl Check<'_> {
             v: 1,
             program: program.to_string_lossy().into_owned(),
             arguments: arguments.map(|text| text.to_string_lossy().into_owned()).collect(),
+            recover: self.options.recover.as_ref().map_or(Vec::new(), |recover| {
+                let program = recover.built_from.as_ref().unwrap_or(&recover.program).as_os_str();
+                let words = std::iter::once(program).chain(recover.arguments.iter().map(OsString::as_os_str));
+                words.map(|word| word.to_string_lossy().into_owned()).collect()
+            }),
             seed: schedule.seed,
             strategy: schedule.strategy,
             expected_points: schedule.expected_points,
@@ -132,6 +198,23 @@ impl Check<'_> {
             pm_heap: self.options.pm_heap,
             eadr: self.options.platform == Platform::Eadr,
             crashes,
+        }
+    }
+
+    /// Refuses programs of which one stores where the other does not look: persistent globals have their places by
+    /// the program they belong to. The root object, what is allocated and files are at the same places for all.
+    fn both_know(&self, recorded: &Recorded) -> Result<(), Error> {
+        if self.options.one_program() {
+            return Ok(());
+        }
+        let stores = |record: &&Record| record.event_kind().is_some_and(Kind::stores);
+        let mut stores = recorded.records.iter().filter(stores);
+        match stores.find(|record| GLOBALS.contains(record.address)) {
+            None => Ok(()),
+            Some(record) => {
+                let place = self.sites.recorded.get(record.site);
+                Err(Error::OtherGlobals { file: place.file.clone(), line: place.line })
+            }
         }
     }
 
@@ -145,26 +228,93 @@ impl Check<'_> {
     ) {
         let records = session.records();
         let site = records.iter().rev().map(|record| record.site).find(|&site| site != 0).unwrap_or(0);
-        let at = records.len();
         let token = self.token(schedule, Vec::new());
         let finding = Finding {
-            place: self.sites.get(site).clone(),
+            place: self.sites.recorded.get(site).clone(),
             lost: 0,
+            least: Least::Proven,
             crashes: 0,
             related: Vec::new(),
             output,
             replay: token.encode(),
             count: 1,
             seed: schedule.seed,
+            story: None,
             failure,
+            cause: None,
         };
-        let key = (format!("without crash {:?}", finding.failure), 0);
+        let key = (format!("without crash {:?}", finding.failure), (0, 0));
         let findings = &mut self.common().findings;
-        findings.entry(key).and_modify(|known| known.0.count += 1).or_insert((finding, at));
+        let met = Met { finding, crashes: Vec::new() };
+        findings.entry(key).and_modify(|known| known.finding.count += 1).or_insert(met);
     }
 
-    /// Explores all crashes of a recorded run, with as many workers as it is worth.
+    /// Explores the crashes of a recorded run.
     fn explore(&self, session: Session, recorded: &Recorded, schedule: Schedule) -> Result<Session, Error> {
+        let history = if self.options.robust { History::of(&recorded.records) } else { History::unknown() };
+        let history = &history;
+        let session = match self.options.random {
+            None => self.explore_by(&Plan::Everything, session, recorded, history, schedule),
+            Some(random) => self.explore_randomly(random, session, recorded, history, schedule),
+        }?;
+        Worker::new(self, session, &recorded.records, history, schedule).minimise()
+    }
+
+    /// Tries some crashes of a recorded run at random; if that happens to have shown everything recovery can do,
+    /// the check is complete all the same.
+    fn explore_randomly(
+        &self,
+        random: Random,
+        session: Session,
+        recorded: &Recorded,
+        history: &History,
+        schedule: Schedule,
+    ) -> Result<Session, Error> {
+        let (places, crashes) =
+            random::count(self.options.platform, session.files_created(), &recorded.records);
+        let before = {
+            let common = self.common();
+            (common.findings.clone(), common.violations.clone(), common.statistics.clone())
+        };
+        let plan = Plan::Random(Draws::new(random, schedule, places));
+        let session = self.explore_by(&plan, session, recorded, history, schedule)?;
+        if self.common().stopped {
+            return Ok(session);
+        }
+        let worker = Worker::new(self, session, &recorded.records, history, schedule);
+        let (complete, session) = worker.knows_everything()?;
+        let Random { crashes: tried, seed } = random;
+        if !complete {
+            self.common().statistics.eager_states += &crashes;
+            self.note(format!(
+                "{tried} random crashes (--random, --seed {seed}) of {} that there are",
+                readable(&crashes)
+            ));
+            return Ok(session);
+        }
+        {
+            // Counted anew, as if nothing had been left to chance; no recovery is left to run.
+            let mut common = self.common();
+            common.findings = before.0;
+            common.violations = before.1;
+            common.statistics = Statistics { recoveries: common.statistics.recoveries, ..before.2 };
+            let remark = format!("{tried} random crashes showed all that recovery can do");
+            if !common.remarks.contains(&remark) {
+                common.remarks.push(remark);
+            }
+        }
+        self.explore_by(&Plan::Everything, session, recorded, history, schedule)
+    }
+
+    /// Explores crashes of a recorded run, with as many workers as it is worth.
+    fn explore_by(
+        &self,
+        plan: &Plan,
+        session: Session,
+        recorded: &Recorded,
+        history: &History,
+        schedule: Schedule,
+    ) -> Result<Session, Error> {
         let alone = recorded.records.len() < WORTH_SHARING || session.uses_files();
         let jobs = if alone { 1 } else { self.options.jobs.max(1) };
         std::thread::scope(|scope| {
@@ -172,11 +322,12 @@ impl Check<'_> {
                 .map(|number| {
                     let twin = session.twin(self.options);
                     scope.spawn(move || {
-                        Worker::new(self, twin?, &recorded.records, schedule).run(number, jobs)
+                        Worker::new(self, twin?, &recorded.records, history, schedule).run(number, jobs, plan)
                     })
                 })
                 .collect();
-            let mut result = Worker::new(self, session, &recorded.records, schedule).run(0, jobs);
+            let mut result =
+                Worker::new(self, session, &recorded.records, history, schedule).run(0, jobs, plan);
             for helper in helpers {
                 let theirs = helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 if let (Ok(_), Err(error)) = (&result, theirs) {
@@ -190,19 +341,30 @@ impl Check<'_> {
 
 /// Checks a program.
 pub fn check(options: &Options) -> Result<Report, Error> {
-    let mut session = Session::start(options)?;
-    let sites = Sites::parse(&session.site_table()?);
+    let mut session = Session::start(options, Part::Recorded)?;
+    let mut sites = AllSites { recorded: Sites::parse(&session.site_table()?), recovery: None };
+    // The one that recovers, if it is another.
+    let mut other = options.recover.is_some().then(|| Session::start(options, Part::Recovery)).transpose()?;
+    if let Some(other) = &mut other {
+        sites.recovery = Some(Sites::parse(&other.site_table()?));
+    }
     let common = Common {
         tree: Tree::new(),
         recovery_has_threads: false,
         findings: BTreeMap::new(),
+        hopeless: Hopeless::default(),
+        violations: BTreeMap::new(),
+        suppressions_used: FxHashSet::default(),
         unknown: Vec::new(),
+        remarks: Vec::new(),
+        checksums: BTreeMap::new(),
         recoveries_crashed: FxHashSet::default(),
         statistics: Statistics::default(),
         stopped: false,
     };
     let check = Check { options, sites, started: Instant::now(), common: Mutex::new(common) };
     let mut waste = Vec::new();
+    let mut dependences = Vec::new();
     let mut points = 0;
     for seed in 0..options.schedules.max(1) {
         let schedule = options.strategy.schedule(seed, points);
@@ -221,16 +383,43 @@ pub fn check(options: &Options) -> Result<Report, Error> {
                 check.fails_without_crash(&mut session, schedule, failure, output);
                 continue;
             }
+            Err(Error::Interrupted) if seed > 0 => {
+                check.interrupted();
+                break;
+            }
             Err(error) => return Err(error),
         };
-        check.note_unknown(&recorded.records);
+        options.monitor.recorded(recorded.records.len());
+        check.note_unknown(&recorded.records, 0);
         check.common().statistics.events += recorded.records.len() as u64;
+        if let Some(model) = options.model {
+            regions::merge(
+                &mut dependences,
+                regions::dependences(&recorded.records, model, &check.sites.recorded),
+            );
+            if seed == 0 && !regions::any(&recorded.records, model) {
+                let region = model.region();
+                check.note(format!(
+                    "no {region} is marked (crashproof_{region}_begin, crashproof_{region}_end)"
+                ));
+            }
+        }
         if seed == 0 {
             points = recorded.points;
-            waste = wasted(&recorded.records, &check.sites);
+            waste = wasted(&recorded.records, &check.sites.recorded);
         }
         let started = Instant::now();
-        session = check.explore(session, &recorded, schedule)?;
+        match other.take() {
+            None => session = check.explore(session, &recorded, schedule)?,
+            Some(mut recovering) => {
+                check.both_know(&recorded)?;
+                recovering.adopt_files(&session);
+                recovering = check.explore(recovering, &recorded, schedule)?;
+                recovering.rewind();
+                session.copy_files(&recovering);
+                other = Some(recovering);
+            }
+        }
         check.common().statistics.exploring += started.elapsed();
         // Without threads, before or after the crash, all schedules are the same.
         let single = recorded.threads == 1 && !check.common().recovery_has_threads;
@@ -240,16 +429,68 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         session.rewind();
     }
     let mut common = check.common.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (site, contents) in std::mem::take(&mut common.checksums) {
+        let place = check.sites.of_recovery().get(site);
+        common.remarks.push(format!(
+            "the checksum over what is read from {}:{} on is trusted to refuse {} torn contents that were not tried",
+            place.file,
+            place.line,
+            readable(&contents)
+        ));
+    }
     common.count_behaviours();
-    let mut findings: Vec<Finding> = common.findings.into_values().map(|(finding, _)| finding).collect();
+    common.hopeless.merge(&mut common.findings);
+    let mut findings: Vec<Finding> = common.findings.into_values().map(|met| met.finding).collect();
     findings.sort_by_key(|finding| (finding.crashes, finding.lost));
+    let mut violations = grouped(common.violations.into_values().map(|(violation, _)| violation), &findings);
+    let causes = findings.iter_mut().filter_map(|finding| finding.cause.as_deref_mut());
+    suggest(&options.program, causes.chain(&mut violations));
+    let suppressions = options.suppress.iter().enumerate();
+    let unused_suppressions = suppressions
+        .filter(|(number, _)| !common.suppressions_used.contains(number))
+        .map(|(_, suppression)| suppression.clone())
+        .collect();
     Ok(Report {
         findings,
+        dependences,
+        violations,
+        unused_suppressions,
         waste,
         unknown: common.unknown,
+        remarks: common.remarks,
         crashes: options.crashes,
         statistics: common.statistics,
     })
+}
+
+/// Violations by where the flush is missing, without those that a failure already tells of.
+fn grouped(violations: impl Iterator<Item = Violation>, findings: &[Finding]) -> Vec<Violation> {
+    let place = |source: &Source| (source.file.clone(), source.line, source.column);
+    let mut groups: BTreeMap<_, Violation> = BTreeMap::new();
+    for violation in violations {
+        let causes = findings.iter().filter_map(|finding| finding.cause.as_ref());
+        if causes.into_iter().any(|cause| place(&cause.last) == place(&violation.last)) {
+            continue;
+        }
+        // The same source may be several sites: inlined, or instantiated.
+        match groups.entry(place(&violation.last)) {
+            Entry::Vacant(slot) => {
+                slot.insert(violation);
+            }
+            Entry::Occupied(mut slot) => {
+                let count = slot.get().count + violation.count;
+                if (violation.same_value, violation.crashes, violation.seed)
+                    < (slot.get().same_value, slot.get().crashes, slot.get().seed)
+                {
+                    slot.insert(violation);
+                }
+                slot.get_mut().count = count;
+            }
+        }
+    }
+    let mut violations: Vec<Violation> = groups.into_values().collect();
+    violations.sort_by_key(|violation| (violation.same_value, violation.crashes));
+    violations
 }
 
 impl Common {

@@ -12,9 +12,9 @@ use rustc_hash::FxHashMap;
 use crate::crash::apply;
 use crate::explore::record_run;
 use crate::failure::{Failure, Token};
-use crate::options::Options;
+use crate::options::{Options, Part, Recover};
 use crate::schedule::Schedule;
-use crate::session::{Error, Session};
+use crate::session::{Ending, Error, Session};
 use crate::timeline::Timeline;
 
 /// What came of a replay.
@@ -27,14 +27,23 @@ pub struct Replay {
 }
 
 /// Replays the failure that a token names, under a debugger if one is given. `program` is the token's, built
-/// again if the token names a source.
-pub fn replay(token: &Token, program: PathBuf, debugger: Option<&[OsString]>) -> Result<Replay, Error> {
+/// again if the token names a source; so is `recover`, if the token has another program for that.
+pub fn replay(
+    token: &Token,
+    program: PathBuf,
+    recover: Option<PathBuf>,
+    debugger: Option<&[OsString]>,
+) -> Result<Replay, Error> {
     let arguments: Vec<OsString> = token.arguments.iter().map(OsString::from).collect();
     let mut options = Options::new(program, arguments);
     options.pm_path = token.pm_path.iter().map(PathBuf::from).collect();
     options.pm_heap = token.pm_heap;
     options.platform = if token.eadr { Platform::Eadr } else { Platform::Adr };
-    let mut session = Session::start(&options)?;
+    if let Some((program, arguments)) = recover.zip(token.recover.get(1..)) {
+        let arguments = arguments.iter().map(OsString::from).collect();
+        options.recover = Some(Recover { program, arguments, built_from: None });
+    }
+    let mut session = Session::start(&options, Part::Recorded)?;
     let schedule =
         Schedule { seed: token.seed, strategy: token.strategy, expected_points: token.expected_points };
     let mut records = match record_run(&mut session, &options, schedule) {
@@ -46,9 +55,14 @@ pub fn replay(token: &Token, program: PathBuf, debugger: Option<&[OsString]>) ->
         Err(error) => return Err(error),
     };
     if token.crashes.is_empty() {
-        return Ok(Replay { failure: None, output: session.output_tail() });
+        return Ok(Replay { failure: None, output: session.output_about(Ending::Exit(0)) });
     }
     let files_created = session.files_created();
+    if options.recover.is_some() {
+        let recorded = session;
+        session = Session::start(&options, Part::Recovery)?;
+        session.adopt_files(&recorded);
+    }
     let mut timelines: Vec<(Timeline, FxHashMap<Line, Vec<CachedStore>>)> = Vec::new();
     for (level, crash) in token.crashes.iter().enumerate() {
         if crash.at > records.len() {
@@ -60,16 +74,16 @@ pub fn replay(token: &Token, program: PathBuf, debugger: Option<&[OsString]>) ->
         };
         let mut persisted: FxHashMap<Line, Vec<CachedStore>> = FxHashMap::default();
         for record in &records[..crash.at] {
-            for store in timeline.advance(record) {
-                persisted.entry(Line::containing(store.event.address)).or_default().push(store);
-            }
+            timeline.advance_into(record, &mut persisted);
         }
         timeline.is_crash_point(&records);
         timelines.push((timeline, persisted));
         let last = level + 1 == token.crashes.len();
         if let Some(debugger) = debugger.filter(|_| last) {
             // A process of its own: the debugger follows it into this recovery, not into the runs before.
-            session = Session::start_under(debugger, &options)?;
+            let before = session;
+            session = Session::start_under(debugger, &options, Part::Recovery)?;
+            session.adopt_files(&before);
         }
         let control = session.control();
         control.mode = mode::RECOVER;
@@ -82,7 +96,7 @@ pub fn replay(token: &Token, program: PathBuf, debugger: Option<&[OsString]>) ->
         control.max_cpu_seconds = if debugger.is_some() { 0 } else { options.max_cpu_seconds };
         let ending = session.run(&patches(&session, token, &timelines))?;
         if last {
-            return Ok(Replay { failure: Failure::of(ending), output: session.output_tail() });
+            return Ok(Replay { failure: Failure::of(ending), output: session.output_about(ending) });
         }
         records = session.records().to_vec();
     }

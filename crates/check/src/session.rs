@@ -5,23 +5,27 @@
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crashproof_protocol::{
-    CONTROL_BYTES, Control, ENVIRONMENT, FILES_OFFSET, MAX_FILES, PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE,
-    POOL_BYTES, Patch, PmFile, RUN, Record, TRACE_BYTES, VERSION, fd, flag,
+    CONTROL_BYTES, Control, ENVIRONMENT, FILES, FILES_OFFSET, MAX_FILES, PARKED, PATCHES_OFFSET, PM_PATH,
+    POOL_BASE, POOL_BYTES, Patch, PmFile, RUN, Record, TRACE_BYTES, VERSION, exit, fd, flag,
 };
 use memmap2::{MmapMut, MmapOptions};
-use px86::{LINE_BYTES, Line};
+use px86::{LINE_BYTES, Line, Platform};
 use rustc_hash::FxHashMap;
 
-use crate::options::Options;
+use crate::monitor::Monitor;
+use crate::options::{Options, Part};
+use crate::sanitizer;
 
 /// What can keep a program from being checked.
 #[derive(Debug, thiserror::Error)]
@@ -59,11 +63,25 @@ pub enum Error {
         /// What it printed last.
         output: String,
     },
+    /// Another program is to recover, which cannot know where the first one has its globals.
+    #[error(
+        "{file}:{line} stores to a persistent global, which the program given with --recover does not have\n\
+         keep what both use in files on the PM path, in the root object, or in memory from crashproof_alloc"
+    )]
+    OtherGlobals {
+        /// Where it is stored to.
+        file: String,
+        /// The line.
+        line: u32,
+    },
     /// A replay token is for another build of the program.
     #[error(
         "the replay token does not fit the program: it was built anew, or its inputs changed\nrun the check again"
     )]
     Stale,
+    /// Somebody ended the check before the program was recorded.
+    #[error("interrupted before anything was checked")]
+    Interrupted,
     /// The machine is at its limits.
     #[error("{what}: {source}")]
     System {
@@ -98,6 +116,7 @@ pub(crate) struct Session {
     original: FxHashMap<Line, [u8; LINE_BYTES as usize]>,
     /// Removes the files that came into being when it ends.
     owns_files: bool,
+    monitor: Arc<Monitor>,
 }
 
 /// Bytes a run may print.
@@ -122,15 +141,66 @@ fn map(file: &File, bytes: u64) -> Result<MmapMut, Error> {
         .map_err(system("cannot map shared memory"))
 }
 
+/// Standard input, if it is a file: then every run of the program can read it from the beginning. A pipe or a
+/// terminal can be read but once, so programs find it empty.
+fn regular_input() -> Option<File> {
+    // By way of the link, so that a file that was only opened for reading is opened just so again.
+    File::open("/proc/self/fd/0").ok().filter(|file| file.metadata().is_ok_and(|it| it.is_file()))
+}
+
+/// Waits for the answer to a command.
+///
+/// Work is what bounds a run. But one that waits for something that never comes does none; it is ended when it
+/// has not used the processor for a while, and then gives its answer. None if somebody ended the check meanwhile.
+fn wait_for(
+    child: i32,
+    may_end: bool,
+    command: &mut UnixStream,
+    monitor: &Monitor,
+) -> std::io::Result<Option<i32>> {
+    const LOOK: Duration = Duration::from_millis(100);
+    const IDLE: u32 = 200;
+    let mut answer = [0; 4];
+    let mut used = String::new();
+    let mut idle = 0;
+    let mut interrupted = false;
+    command.set_read_timeout(Some(LOOK))?;
+    loop {
+        match command.read_exact(&mut answer) {
+            Ok(()) => break,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        let now = processor_time(child);
+        idle = if now == used { idle + 1 } else { 0 };
+        used = now;
+        interrupted = monitor.cancelled();
+        if may_end && idle == IDLE || interrupted {
+            // Safety: the child is not waited for before its parent answers, so its number is its own.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+        }
+    }
+    command.set_read_timeout(None)?;
+    Ok((!interrupted).then_some(i32::from_le_bytes(answer)))
+}
+
+/// How much processor time a process and its threads have taken, and what the children it waited for took:
+/// something that changes when they run. The fields of `stat` after the name, which may hold anything.
+fn processor_time(process: i32) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    fields.split_whitespace().skip(11).take(4).collect::<Vec<_>>().join(" ")
+}
+
 impl Session {
-    /// Starts the program and waits until it is parked.
-    pub(crate) fn start(options: &Options) -> Result<Session, Error> {
-        Session::start_under(&[], options)
+    /// Starts a program and waits until it is parked.
+    pub(crate) fn start(options: &Options, part: Part) -> Result<Session, Error> {
+        Session::start_under(&[], options, part)
     }
 
-    /// Starts the program with `wrapper` before it on the command line, such as a debugger.
-    pub(crate) fn start_under(wrapper: &[OsString], options: &Options) -> Result<Session, Error> {
-        let program = options.program.as_path();
+    /// Starts a program with `wrapper` before it on the command line, such as a debugger.
+    pub(crate) fn start_under(wrapper: &[OsString], options: &Options, part: Part) -> Result<Session, Error> {
+        let (program, arguments) = options.command(part);
         let control = shared_file("crashproof-control", CONTROL_BYTES)?;
         let image = shared_file("crashproof-image", POOL_BYTES)?;
         let trace = shared_file("crashproof-trace", TRACE_BYTES)?;
@@ -152,9 +222,12 @@ impl Session {
         ];
         let mut words = wrapper.iter().map(OsString::as_os_str).chain([program.as_os_str()]);
         let mut command = Command::new(words.next().expect("at least the program"));
-        command.args(words).args(&options.arguments).env(ENVIRONMENT, VERSION.to_string());
+        command.args(words).args(arguments).env(ENVIRONMENT, VERSION.to_string());
+        sanitizer::prepare(&mut command);
+        let input = regular_input();
         if wrapper.is_empty() {
-            command.stdin(Stdio::null());
+            // Ctrl-C is for the checker, not for the program.
+            command.stdin(Stdio::null()).process_group(0);
         }
         if !options.pm_path.is_empty() {
             let paths: Vec<_> = options.pm_path.iter().map(|path| path.as_os_str()).collect();
@@ -170,6 +243,10 @@ impl Session {
                     if libc::dup2(from, to) < 0 {
                         return Err(std::io::Error::last_os_error());
                     }
+                }
+                match &input {
+                    Some(file) => drop(libc::dup2(file.as_raw_fd(), fd::INPUT)),
+                    None => drop(libc::close(fd::INPUT)),
                 }
                 Ok(())
             });
@@ -188,6 +265,7 @@ impl Session {
             sites,
             original: FxHashMap::default(),
             owns_files: true,
+            monitor: Arc::clone(&options.monitor),
         };
         let mut hello = [0];
         if session.command.read_exact(&mut hello).is_err()
@@ -196,7 +274,13 @@ impl Session {
         {
             return Err(Error::NotInstrumented { program: program.to_owned() });
         }
-        session.control().flags = if options.pm_heap { flag::PM_HEAP } else { 0 };
+        let switches = [
+            (options.pm_heap, flag::PM_HEAP),
+            (options.strict, flag::STRICT),
+            (options.platform == Platform::Eadr, flag::EADR),
+        ];
+        session.control().flags =
+            switches.iter().filter(|(on, _)| *on).fold(0, |flags, (_, flag)| flags | flag);
         session.control().max_memory = options.max_memory;
         Ok(session)
     }
@@ -207,27 +291,43 @@ impl Session {
         unsafe { &mut *self.control.as_mut_ptr().cast::<Control>() }
     }
 
-    /// Another process of the same program, with the same image; for working at the same time.
+    /// Another process of the recovering program, with the same image; for working at the same time.
     pub(crate) fn twin(&self, options: &Options) -> Result<Session, Error> {
-        let mut twin = Session::start(options)?;
+        let mut twin = Session::start(options, Part::Recovery)?;
         twin.owns_files = false;
-        // The image is huge and nearly empty: copy only what is there.
-        let from = self.image_file.as_raw_fd();
-        let mut at = 0;
-        loop {
+        twin.copy_image(self, POOL_BASE..POOL_BASE + POOL_BYTES);
+        twin.copy_files(self);
+        Ok(twin)
+    }
+
+    /// Takes over the files that another program found or made, and what they held before.
+    pub(crate) fn adopt_files(&mut self, other: &Session) {
+        self.copy_image(other, FILES.base..FILES.end());
+        self.copy_files(other);
+    }
+
+    /// Copies a part of another one's image: it is huge and nearly empty, so only what is there.
+    fn copy_image(&mut self, other: &Session, addresses: Range<u64>) {
+        let from = other.image_file.as_raw_fd();
+        let last = (addresses.end - POOL_BASE) as i64;
+        let mut at = (addresses.start - POOL_BASE) as i64;
+        while at < last {
             // Safety: seeking in a file of our own.
             let start = unsafe { libc::lseek(from, at, libc::SEEK_DATA) };
-            if start < 0 {
+            if start < 0 || start >= last {
                 break;
             }
-            let end = unsafe { libc::lseek(from, start, libc::SEEK_HOLE) };
+            let end = unsafe { libc::lseek(from, start, libc::SEEK_HOLE) }.min(last);
             let range = start as usize..end as usize;
-            twin.image[range.clone()].copy_from_slice(&self.image[range]);
+            self.image[range.clone()].copy_from_slice(&other.image[range]);
             at = end;
         }
-        let tables = size_of::<Control>()..PATCHES_OFFSET as usize;
-        twin.control[tables.clone()].copy_from_slice(&self.control[tables]);
-        Ok(twin)
+    }
+
+    /// Copies the table of files; what another one added to it has kept its place.
+    pub(crate) fn copy_files(&mut self, other: &Session) {
+        let tables = FILES_OFFSET as usize..FILES_OFFSET as usize + MAX_FILES * size_of::<PmFile>();
+        self.control[tables.clone()].copy_from_slice(&other.control[tables]);
     }
 
     /// Does the program use files on the PM path? They are on disk, for all processes to see.
@@ -308,23 +408,10 @@ impl Session {
         let mut answer = [0; 4];
         self.command.read_exact(&mut answer).map_err(talk)?;
         let child = i32::from_le_bytes(answer);
-        // Work is what bounds a run; the clock only ends one that waits for something that never comes.
-        let patience = match self.control().max_cpu_seconds {
-            0 => None,
-            seconds => Some(Duration::from_secs(u64::from(seconds) * 3 + 5)),
-        };
-        self.command.set_read_timeout(patience).map_err(talk)?;
-        let waited = self.command.read_exact(&mut answer);
-        self.command.set_read_timeout(None).map_err(talk)?;
-        if let Err(error) = waited {
-            if error.kind() != std::io::ErrorKind::WouldBlock {
-                return Err(talk(error));
-            }
-            // Safety: the child is not waited for before its parent answers, so its number is its own.
-            unsafe { libc::kill(child, libc::SIGKILL) };
-            self.command.read_exact(&mut answer).map_err(talk)?;
-        }
-        let status = i32::from_le_bytes(answer);
+        // Under a debugger a run may take all the time it wants.
+        let may_end = self.control().max_cpu_seconds > 0;
+        let status = wait_for(child, may_end, &mut self.command, &self.monitor).map_err(talk)?;
+        let status = status.ok_or(Error::Interrupted)?;
         Ok(if libc::WIFSIGNALED(status) {
             Ending::Signal(libc::WTERMSIG(status))
         } else {
@@ -339,11 +426,18 @@ impl Session {
         unsafe { std::slice::from_raw_parts(self.trace.as_ptr().cast::<Record>(), count) }
     }
 
+    /// What the last child printed that tells how it ended: the report of a sanitizer, or the end.
+    pub(crate) fn output_about(&mut self, ending: Ending) -> String {
+        match ending {
+            Ending::Exit(exit::SANITIZER) => sanitizer::report(&self.output_tail(MAX_OUTPUT)),
+            _ => self.output_tail(4096),
+        }
+    }
+
     /// The end of what the last child printed.
-    pub(crate) fn output_tail(&mut self) -> String {
-        const TAIL: u64 = 4096;
+    fn output_tail(&mut self, most: u64) -> String {
         let length = self.output.stream_position().unwrap_or(0);
-        let start = length.saturating_sub(TAIL);
+        let start = length.saturating_sub(most);
         let mut bytes = vec![0; (length - start) as usize];
         let _ = std::os::unix::fs::FileExt::read_exact_at(&self.output, &mut bytes, start);
         String::from_utf8_lossy(&bytes).trim_end().to_owned()

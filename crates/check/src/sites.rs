@@ -25,6 +25,11 @@ pub struct Source {
 }
 
 impl Source {
+    /// Is it the same place, whichever way the program came there?
+    pub(crate) fn same_place(&self, other: &Source) -> bool {
+        (&self.file, self.line, self.column) == (&other.file, other.line, other.column)
+    }
+
     /// The place itself, or, if it is one of `crashproof.h`'s helpers, where that was called.
     pub(crate) fn in_user_code(&self) -> Source {
         let mut source = self.clone();
@@ -53,6 +58,27 @@ pub struct Caller {
     pub column: u32,
     /// The calling function.
     pub function: String,
+}
+
+/// The sites of the program that is recorded, and of the one that recovers if it is another.
+pub(crate) struct AllSites {
+    pub(crate) recorded: Sites,
+    pub(crate) recovery: Option<Sites>,
+}
+
+impl AllSites {
+    /// The sites of an execution: the recorded one, or a recovery from level 1 on.
+    pub(crate) fn of(&self, level: usize) -> &Sites {
+        match &self.recovery {
+            Some(recovery) if level > 0 => recovery,
+            _ => &self.recorded,
+        }
+    }
+
+    /// The sites of recoveries.
+    pub(crate) fn of_recovery(&self) -> &Sites {
+        self.of(1)
+    }
 }
 
 /// All sites of a program, by number.

@@ -7,6 +7,7 @@ use num_bigint::BigUint;
 use px86::order::preserved;
 use px86::storage::{CachedStore, Execution, Seq};
 use px86::{Class, Kind, Line, Platform};
+use rustc_hash::FxHashMap;
 
 /// A run, somewhere in its course.
 pub(crate) struct Timeline {
@@ -31,12 +32,14 @@ pub(crate) struct Timeline {
     last_site: u32,
     next_site: Option<u32>,
     moments: Moments,
+    /// The youngest store that has certainly persisted, by its place in the trace.
+    certain_until: u32,
 }
 
 /// The model's moment for each length of the trace, since there is more than one thread: a `clflushopt` may
 /// have waited in a store buffer, and counts from when it was issued.
 #[derive(Default)]
-struct Moments {
+pub(crate) struct Moments {
     /// Length of the trace when the first thread was created.
     first: usize,
     moments: Vec<Seq>,
@@ -44,8 +47,18 @@ struct Moments {
 
 impl Moments {
     /// The moment when the trace was `length` long; none from before there were threads.
-    fn at(&self, length: u64) -> Option<Seq> {
+    pub(crate) fn at(&self, length: u64) -> Option<Seq> {
         self.moments.get(usize::try_from(length).ok()?.checked_sub(self.first)?).copied()
+    }
+
+    /// A record took effect, with which the trace was `length` long; this was the moment then.
+    pub(crate) fn after(&mut self, length: usize, record: &Record, moment: Seq) {
+        if self.moments.is_empty() && record.kind == record::SPAWN {
+            self.first = length;
+        } else if self.moments.is_empty() {
+            return;
+        }
+        self.moments.push(moment);
     }
 }
 
@@ -67,6 +80,7 @@ impl Timeline {
             last_site: 0,
             next_site: None,
             moments: Moments::default(),
+            certain_until: 0,
         }
     }
 
@@ -99,6 +113,11 @@ impl Timeline {
         let mut stores = self.execution.line(line).map_or(Vec::new(), |history| history.stores().to_vec());
         stores.extend(self.early.get(&line).into_iter().flatten());
         stores
+    }
+
+    /// The youngest store that has certainly persisted, by its place in the trace.
+    pub(crate) fn certain_until(&self) -> u32 {
+        self.certain_until
     }
 
     /// Is this a place to crash: does the next record make something certain, or is it the end, with
@@ -174,13 +193,15 @@ impl Timeline {
     /// Lets the next record take effect; gives out what became certain.
     pub(crate) fn advance(&mut self, next: &Record) -> Persisted {
         let persisted = self.take_effect(next);
-        if next.kind == record::SPAWN && self.moments.moments.is_empty() {
-            self.moments.first = self.at;
-            self.moments.moments.push(self.execution.now());
-        } else if !self.moments.moments.is_empty() {
-            self.moments.moments.push(self.execution.now());
-        }
+        self.moments.after(self.at, next, self.execution.now());
         persisted
+    }
+
+    /// Lets the next record of a recovery take effect; adds what became certain to `persisted`.
+    pub(crate) fn advance_into(&mut self, next: &Record, persisted: &mut FxHashMap<Line, Vec<CachedStore>>) {
+        for store in self.advance(next) {
+            persisted.entry(Line::containing(store.event.address)).or_default().push(store);
+        }
     }
 
     fn take_effect(&mut self, next: &Record) -> Persisted {
@@ -229,6 +250,8 @@ impl Timeline {
         let mut persisted = Persisted::new();
         for line in settled {
             persisted.extend(self.execution.forget_certain(line));
+            let youngest = persisted.last().map_or(0, |store: &CachedStore| store.tag);
+            self.certain_until = self.certain_until.max(youngest);
             if self.execution.line(line).is_none_or(|history| history.stores().is_empty()) {
                 self.open.remove(&line);
             }

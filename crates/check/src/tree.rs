@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crashproof_protocol::Record;
+use crashproof_protocol::{Record, record};
 use px86::Kind;
 
 use crate::session::Ending;
@@ -17,6 +17,10 @@ enum Node {
     Unknown,
     /// Recovery reads these bytes, which it has not touched before.
     Read { address: u64, width: u8, site: u32, edges: Vec<(u64, NodeId)> },
+    /// A checksum is about to be verified over what is read next.
+    Begin { next: NodeId },
+    /// It was verified.
+    End { matched: bool, next: NodeId },
     /// Recovery ended; what came of it.
     Leaf(usize),
 }
@@ -28,8 +32,45 @@ pub(crate) enum Seen {
     Unknown,
     /// Recovery reads these bytes.
     Read { address: u64, width: u8, site: u32 },
+    /// A checksum is about to be verified over what is read next.
+    Begin,
+    /// It was verified.
+    End { matched: bool },
     /// Recovery ended; the number of its outcome.
     Leaf(usize),
+}
+
+/// Beginning and end of the reads that a checksum protects.
+#[derive(Clone, Copy)]
+enum Mark {
+    Begin,
+    End { matched: bool },
+}
+
+/// Finds the brackets of a recovery: those within others do not count, nor do any once there are threads, since
+/// what other threads read meanwhile is not protected.
+#[derive(Default)]
+struct Brackets {
+    depth: u32,
+    threads: bool,
+}
+
+impl Brackets {
+    fn mark(&mut self, record: &Record) -> Option<Mark> {
+        self.threads |= record.kind == record::SPAWN;
+        match record.kind {
+            _ if self.threads => None,
+            record::CHECKSUM_BEGIN => {
+                self.depth += 1;
+                (self.depth == 1).then_some(Mark::Begin)
+            }
+            record::CHECKSUM_END if self.depth > 0 => {
+                self.depth -= 1;
+                (self.depth == 0).then_some(Mark::End { matched: record.address != 0 })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// How a recovery ended.
@@ -40,6 +81,8 @@ pub(crate) struct Outcome {
     pub(crate) output: String,
     /// All it did, if it stored anything and may be crashed itself.
     pub(crate) writes: Option<Arc<Vec<Record>>>,
+    /// The numbers of its reads that do not count for robustness, in order.
+    pub(crate) ignored: Arc<[u32]>,
 }
 
 /// Recovery did something else although it read the same.
@@ -66,6 +109,8 @@ impl Tree {
         match self.nodes[at] {
             Node::Unknown => Seen::Unknown,
             Node::Read { address, width, site, .. } => Seen::Read { address, width, site },
+            Node::Begin { .. } => Seen::Begin,
+            Node::End { matched, .. } => Seen::End { matched },
             Node::Leaf(outcome) => Seen::Leaf(outcome),
         }
     }
@@ -73,8 +118,13 @@ impl Tree {
     /// Adds a recovery that was run: what it read, in order, and how it ended.
     pub(crate) fn add(&mut self, records: &[Record], outcome: Outcome) -> Result<(), Diverged> {
         let mut at = ROOT;
-        for read in records.iter().filter(|record| record.kind == Kind::Load as u8) {
-            at = self.step(at, read)?;
+        let mut brackets = Brackets::default();
+        for record in records {
+            if record.kind == Kind::Load as u8 {
+                at = self.step(at, record)?;
+            } else if let Some(mark) = brackets.mark(record) {
+                at = self.step_mark(at, mark)?;
+            }
         }
         match self.nodes[at] {
             Node::Unknown => {
@@ -91,6 +141,7 @@ impl Tree {
             Node::Read { address, site, .. } => {
                 Err(Diverged { expected: Some((address, site)), found: None })
             }
+            Node::Begin { .. } | Node::End { .. } => Err(Diverged { expected: None, found: None }),
         }
     }
 
@@ -119,7 +170,37 @@ impl Tree {
                 self.nodes.push(Node::Unknown);
                 Ok(fresh)
             }
-            Node::Leaf(_) => Err(Diverged { expected: None, found: Some((read.address, read.site)) }),
+            Node::Leaf(_) | Node::Begin { .. } | Node::End { .. } => {
+                Err(Diverged { expected: None, found: Some((read.address, read.site)) })
+            }
+        }
+    }
+
+    fn step_mark(&mut self, at: NodeId, mark: Mark) -> Result<NodeId, Diverged> {
+        let next = self.nodes.len();
+        match (&mut self.nodes[at], mark) {
+            (unknown @ Node::Unknown, _) => {
+                *unknown = match mark {
+                    Mark::Begin => Node::Begin { next },
+                    Mark::End { matched } => Node::End { matched, next },
+                };
+                self.nodes.push(Node::Unknown);
+                Ok(next)
+            }
+            (Node::Begin { next }, Mark::Begin) => Ok(*next),
+            (Node::End { matched: before, next }, Mark::End { matched }) if *before == matched => Ok(*next),
+            (Node::Read { address, site, .. }, _) => {
+                Err(Diverged { expected: Some((*address, *site)), found: None })
+            }
+            _ => Err(Diverged { expected: None, found: None }),
+        }
+    }
+
+    /// The node after the beginning or the end of a bracket.
+    pub(crate) fn pass(&self, at: NodeId) -> NodeId {
+        match self.nodes[at] {
+            Node::Begin { next } | Node::End { next, .. } => next,
+            _ => unreachable!("only brackets are passed"),
         }
     }
 

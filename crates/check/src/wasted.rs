@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use crashproof_protocol::Record;
-use px86::{Kind, Line};
-use rustc_hash::{FxHashMap, FxHashSet};
+use px86::buffer::Entry;
+use px86::work::{Observer, Work};
+use px86::{Kind, Platform};
+use rustc_hash::FxHashMap;
 
 use crate::sites::{Sites, Source};
+use crate::timeline::Moments;
 
 /// In which way an instruction was wasted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,70 +38,32 @@ pub struct Waste {
 /// A place at which every execution was wasted tells of needless work; one that was useful now and then
 /// may have to be there. Both are listed; the counts tell them apart.
 pub(crate) fn wasted(records: &[Record], sites: &Sites) -> Vec<Waste> {
-    /// What a line's last store and flushes mean for the next flush.
-    #[derive(Clone, Copy, PartialEq)]
-    enum State {
-        Dirty,
-        /// Flushed, not fenced yet.
-        Flushed,
-    }
-    let mut lines: FxHashMap<Line, State> = FxHashMap::default();
-    // Per thread: lines flushed, and whether a non-temporal store waits, since the last fence.
-    let mut pending: FxHashMap<u16, FxHashSet<Line>> = FxHashMap::default();
-    let mut waiting: FxHashSet<u16> = FxHashSet::default();
+    // As on machines whose caches do not survive: code that runs on both must flush.
+    let mut observer = Observer::new(Platform::Adr);
+    let mut moments = Moments::default();
     let mut found: BTreeMap<(u32, WasteKind), u64> = BTreeMap::new();
     let mut totals: FxHashMap<u32, u64> = FxHashMap::default();
-    for record in records {
-        let Some(kind) = record.event_kind() else { continue };
-        if kind == Kind::FlushOpt && record.width != 0 {
-            // Part of an msync or fsync: the program did not choose the lines.
-            if lines.get(&Line::containing(record.address)) == Some(&State::Dirty) {
-                lines.insert(Line::containing(record.address), State::Flushed);
-                pending.entry(record.thread).or_default().insert(Line::containing(record.address));
-                waiting.insert(record.thread);
-            }
-            continue;
-        }
-        let line = Line::containing(record.address);
-        *totals.entry(record.site).or_default() += 1;
-        let mut waste = |kind| *found.entry((record.site, kind)).or_default() += 1;
-        match kind {
-            Kind::Store | Kind::Rmw => {
-                lines.insert(line, State::Dirty);
-            }
-            Kind::NonTemporalStore => {
-                waiting.insert(record.thread);
-                pending.entry(record.thread).or_default().insert(line);
-                lines.insert(line, State::Flushed);
-            }
-            Kind::Flush => match lines.remove(&line) {
-                Some(State::Dirty) => {}
-                Some(State::Flushed) => waste(WasteKind::RepeatedFlush),
-                None => waste(WasteKind::CleanFlush),
-            },
-            Kind::FlushOpt => match lines.insert(line, State::Flushed) {
-                Some(State::Dirty) => {
-                    pending.entry(record.thread).or_default().insert(line);
-                    waiting.insert(record.thread);
-                }
-                Some(State::Flushed) => waste(WasteKind::RepeatedFlush),
-                None => {
-                    lines.remove(&line);
-                    waste(WasteKind::CleanFlush);
-                }
-            },
-            _ => {}
-        }
-        if matches!(kind, Kind::StoreFence | Kind::Fence | Kind::Rmw | Kind::FailedRmw) {
-            if !waiting.remove(&record.thread) && kind == Kind::StoreFence {
-                waste(WasteKind::EmptyFence);
-            }
-            for line in pending.remove(&record.thread).unwrap_or_default() {
-                if lines.get(&line) == Some(&State::Flushed) {
-                    lines.remove(&line);
-                }
+    for (at, record) in records.iter().enumerate() {
+        if let Some(event) = record.event() {
+            let issued = moments.at(event.value).filter(|_| event.kind == Kind::FlushOpt);
+            // Part of an msync or fsync has a width: the program did not choose the lines.
+            let chosen = event.kind != Kind::FlushOpt || event.width == 0;
+            let issued = issued.unwrap_or(observer.now());
+            let work = observer.commit(&Entry { event, issued, tag: 0 });
+            *totals.entry(record.site).or_default() += u64::from(chosen);
+            let waste = match work {
+                _ if !chosen => None,
+                Some(Work::Clean) => Some(WasteKind::CleanFlush),
+                Some(Work::Repeated) => Some(WasteKind::RepeatedFlush),
+                // Other fences may be there for what other threads see.
+                Some(Work::Idle) if event.kind == Kind::StoreFence => Some(WasteKind::EmptyFence),
+                Some(Work::Useful | Work::Idle) | None => None,
+            };
+            if let Some(kind) = waste {
+                *found.entry((record.site, kind)).or_default() += 1;
             }
         }
+        moments.after(at + 1, record, observer.now());
     }
     found
         .into_iter()

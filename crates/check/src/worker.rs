@@ -2,49 +2,70 @@
 
 use std::sync::Arc;
 
-use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, exit, mode};
+use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, mode};
 use num_bigint::BigUint;
 use px86::storage::CachedStore;
 use px86::{Kind, Line};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::crash::{Content, CrashState, Later, Revealed, value};
+use crate::crash::{Chosen, Content, CrashState, Later, Revealed, value};
 use crate::explore::Check;
-use crate::failure::{Failure, Finding};
+use crate::history::History;
+use crate::random::Draws;
+use crate::robustness::ignored;
 use crate::schedule::Schedule;
 use crate::session::{Ending, Error, Session};
 use crate::timeline::Timeline;
-use crate::told::{Reads, Told};
+use crate::told::{Read, Reads};
 use crate::tree::{NodeId, Outcome, ROOT, Seen};
 
 /// Places to crash that a worker takes at once.
 const BLOCK: usize = 64;
 
+/// Which crashes to try.
+pub(crate) enum Plan {
+    /// All that can be told apart.
+    Everything,
+    /// Some, by chance.
+    Random(Draws),
+}
+
 pub(crate) struct Worker<'a> {
-    check: &'a Check<'a>,
-    session: Session,
-    records: &'a [Record],
-    schedule: Schedule,
+    pub(crate) check: &'a Check<'a>,
+    pub(crate) session: Session,
+    pub(crate) records: &'a [Record],
+    pub(crate) history: &'a History<'a>,
+    pub(crate) schedule: Schedule,
     /// Files on the PM path that the recorded run created; a bit each.
     files_created: u64,
     /// Recoveries run for the crash of the recorded run that is being explored.
-    recoveries: u64,
+    pub(crate) recoveries: u64,
+    /// Recoveries that may still be run, where that is limited for this worker alone.
+    pub(crate) runs_left: Option<u64>,
+    /// Set while the worker only looks whether everything is known already, and runs nothing: the recoveries it
+    /// crashed on the way, as in [`crate::explore::Common::recoveries_crashed`].
+    pub(crate) looking: Option<FxHashSet<Vec<u8>>>,
+}
+
+/// The one way recovery goes if lines hold what was chosen.
+pub(crate) struct Followed {
+    pub(crate) outcome: usize,
+    pub(crate) revealed: Revealed,
+    pub(crate) reads: Reads,
+    /// Was it known before?
+    pub(crate) known: bool,
 }
 
 /// Why a walk ended early.
-enum Stop {
+pub(crate) enum Stop {
     /// A limit was hit; the reason is noted.
     Limit,
     /// This crash has too many behaviours; the reason is noted, others go on.
     Crash,
+    /// Something is not known, and the worker only looks.
+    NotKnown,
     /// The machine is at its limits.
     Error(Error),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Error(error)
-    }
 }
 
 impl<'a> Worker<'a> {
@@ -52,34 +73,82 @@ impl<'a> Worker<'a> {
         check: &'a Check<'a>,
         session: Session,
         records: &'a [Record],
+        history: &'a History<'a>,
         schedule: Schedule,
     ) -> Worker<'a> {
         let files_created = session.files_created();
-        Worker { check, session, records, schedule, files_created, recoveries: 0 }
+        Worker {
+            check,
+            session,
+            records,
+            history,
+            schedule,
+            files_created,
+            recoveries: 0,
+            runs_left: None,
+            looking: None,
+        }
     }
 
     /// Crashes the run at this worker's share of the places. Gives the session back.
     ///
     /// Shares are blocks: crashes close to each other make recovery do the same, and one worker should find
     /// that out.
-    pub(crate) fn run(mut self, number: usize, of: usize) -> Result<Session, Error> {
+    pub(crate) fn run(mut self, number: usize, of: usize, plan: &Plan) -> Result<Session, Error> {
+        let result = self.at_every_place(|worker, timeline, place| {
+            if place / BLOCK % of != number {
+                return Ok(());
+            }
+            worker.recoveries = 0;
+            match plan {
+                Plan::Everything => worker.crash(&worker.crashed(timeline)),
+                Plan::Random(draws) => worker.random_crashes(timeline, draws, place),
+            }
+        });
+        match result {
+            Ok(()) | Err(Stop::Limit | Stop::Crash | Stop::NotKnown) => Ok(self.session),
+            Err(Stop::Error(error)) => Err(error),
+        }
+    }
+
+    /// The recorded run crashed where the timeline is.
+    pub(crate) fn crashed<'s>(&self, timeline: &'s Timeline) -> CrashState<'s>
+    where
+        'a: 's,
+    {
+        CrashState { first: timeline, history: self.history, later: Vec::new() }
+    }
+
+    /// Is everything that recovery may do after any crash known already? Runs nothing.
+    pub(crate) fn knows_everything(mut self) -> Result<(bool, Session), Error> {
+        self.looking = Some(FxHashSet::default());
+        self.session.rewind();
+        let result = self.at_every_place(|worker, timeline, _| worker.crash(&worker.crashed(timeline)));
+        self.session.rewind();
+        match result {
+            Ok(()) => Ok((true, self.session)),
+            Err(Stop::Error(error)) => Err(error),
+            Err(Stop::Limit | Stop::Crash | Stop::NotKnown) => Ok((false, self.session)),
+        }
+    }
+
+    /// Goes through the run, and calls `crash` at every place to crash it, with the image as it then is.
+    pub(crate) fn at_every_place(
+        &mut self,
+        mut crash: impl FnMut(&mut Self, &Timeline, usize) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
         let mut timeline = Timeline::first(self.check.options.platform, self.files_created);
         let mut place = 0;
         loop {
             if timeline.is_crash_point(self.records) {
-                if place / BLOCK % of == number {
-                    let state = CrashState { first: &timeline, later: Vec::new() };
-                    self.recoveries = 0;
-                    match self.crash(&state) {
-                        Ok(()) | Err(Stop::Crash) => {}
-                        Err(Stop::Limit) => return Ok(self.session),
-                        Err(Stop::Error(error)) => return Err(error),
-                    }
+                match crash(self, &timeline, place) {
+                    Ok(()) | Err(Stop::Crash) => {}
+                    Err(stop) => return Err(stop),
                 }
                 place += 1;
                 timeline.crashed();
             }
-            let Some(next) = self.records.get(timeline.at) else { return Ok(self.session) };
+            let Some(next) = self.records.get(timeline.at) else { return Ok(()) };
             for store in timeline.advance(next) {
                 self.session.set_image(store.event.address, store.event.width, store.event.value);
             }
@@ -88,14 +157,19 @@ impl<'a> Worker<'a> {
 
     /// The power fails: follows recovery into everything it may do.
     fn crash(&mut self, state: &CrashState) -> Result<(), Stop> {
-        let eager = state.timelines().map(Timeline::eager_states).product::<BigUint>();
-        {
+        self.within_time()?;
+        if self.looking.is_none() {
+            let eager = state.timelines().map(Timeline::eager_states).product::<BigUint>();
             let mut common = self.check.common();
             if common.stopped {
                 return Err(Stop::Limit);
             }
             common.statistics.failure_points += 1;
             common.statistics.eager_states += eager;
+            if state.crashes() == 1 {
+                common.hopeless.crashed(state.first.at);
+            }
+            self.check.options.monitor.crashed(state.first.at, common.findings.len());
         }
         self.walk(state, ROOT, &mut Revealed::default(), &mut Reads::new(), true)
     }
@@ -103,7 +177,7 @@ impl<'a> Worker<'a> {
     /// Follows recovery from a node of the tree into everything it may do after this crash.
     ///
     /// `known` says whether everything on the way here was known before.
-    fn walk(
+    pub(crate) fn walk(
         &mut self,
         state: &CrashState,
         mut at: NodeId,
@@ -116,16 +190,26 @@ impl<'a> Worker<'a> {
             match self.follow_certain(state, &mut at, reads) {
                 Seen::Unknown => {
                     known = false;
-                    self.recover(state, revealed)?;
+                    let patches = self.most_kept(state, revealed);
+                    self.recover(state, &patches)?;
                     if matches!(self.check.common().tree.look(at), Seen::Unknown) {
                         // It went another way although it read the same; that is noted.
                         break;
                     }
                 }
+                Seen::Begin => {
+                    if self.bracket(state, at, revealed, reads, known)? {
+                        break;
+                    }
+                    at = self.check.common().tree.pass(at);
+                }
+                Seen::End { .. } => at = self.check.common().tree.pass(at),
                 Seen::Leaf(outcome) => {
-                    self.check.common().statistics.recoveries_saved += u64::from(known);
-                    self.leaf(state, outcome, revealed, reads);
-                    self.crash_recovery(state, outcome, revealed)?;
+                    if self.looking.is_none() {
+                        self.check.common().statistics.recoveries_saved += u64::from(known);
+                        self.leaf(state, outcome, revealed, reads);
+                    }
+                    self.crash_recovery(state, outcome, revealed, reads)?;
                     break;
                 }
                 Seen::Read { address, width, site } => {
@@ -137,13 +221,13 @@ impl<'a> Worker<'a> {
                     };
                     let groups = group(&all, address, width);
                     if let [(value, _)] = groups[..] {
-                        reads.push((site, address, width, value));
+                        reads.push(Read { site, address, width, value, open: true });
                         at = self.check.common().tree.follow(at, value);
                         continue;
                     }
                     for (value, contents) in groups {
                         revealed.insert(line, contents);
-                        reads.push((site, address, width, value));
+                        reads.push(Read { site, address, width, value, open: true });
                         let next = self.check.common().tree.follow(at, value);
                         self.walk(state, next, revealed, reads, known)?;
                         reads.pop();
@@ -161,7 +245,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Follows recovery as long as it reads what can be but one thing; gives what comes then.
-    fn follow_certain(&self, state: &CrashState, at: &mut NodeId, reads: &mut Reads) -> Seen {
+    pub(crate) fn follow_certain(&self, state: &CrashState, at: &mut NodeId, reads: &mut Reads) -> Seen {
         let mut common = self.check.common();
         loop {
             let seen = common.tree.look(*at);
@@ -173,13 +257,51 @@ impl<'a> Worker<'a> {
             } else {
                 return seen;
             };
-            reads.push((site, address, width, value));
+            reads.push(Read { site, address, width, value, open: false });
             *at = common.tree.follow(*at, value);
         }
     }
 
+    /// Follows recovery down the one way it goes if the open lines hold what was chosen. None if it went
+    /// another way although it read the same, which is noted.
+    pub(crate) fn follow_chosen(
+        &mut self,
+        state: &CrashState,
+        chosen: &Chosen,
+    ) -> Result<Option<Followed>, Stop> {
+        let mut at = ROOT;
+        let (mut revealed, mut reads, mut known) = (Revealed::default(), Reads::new(), true);
+        loop {
+            match self.follow_certain(state, &mut at, &mut reads) {
+                Seen::Unknown => {
+                    known = false;
+                    let patch = |(&line, &bytes): (&Line, _)| Patch { address: line.start(), bytes };
+                    let patches: Vec<Patch> = chosen.iter().map(patch).collect();
+                    self.recover(state, &patches)?;
+                    if matches!(self.check.common().tree.look(at), Seen::Unknown) {
+                        return Ok(None);
+                    }
+                }
+                Seen::Begin | Seen::End { .. } => at = self.check.common().tree.pass(at),
+                Seen::Leaf(outcome) => return Ok(Some(Followed { outcome, revealed, reads, known })),
+                Seen::Read { address, width, site } => {
+                    let line = Line::containing(address);
+                    let seen = value(&chosen[&line], address, width);
+                    let all = self.contents(state, line, &revealed);
+                    let agree = |content: &&Content| value(&content.bytes, address, width) == seen;
+                    let left: Vec<Content> = all.iter().filter(agree).cloned().collect();
+                    if left.len() < all.len() {
+                        revealed.insert(line, left);
+                    }
+                    reads.push(Read { site, address, width, value: seen, open: true });
+                    at = self.check.common().tree.follow(at, seen);
+                }
+            }
+        }
+    }
+
     /// What a line may hold, given what recovery's reads revealed.
-    fn contents(&self, state: &CrashState, line: Line, revealed: &Revealed) -> Vec<Content> {
+    pub(crate) fn contents(&self, state: &CrashState, line: Line, revealed: &Revealed) -> Vec<Content> {
         match revealed.get(&line) {
             Some(contents) => contents.clone(),
             None => state.contents(line, self.session.image_line(line)),
@@ -192,11 +314,12 @@ impl<'a> Worker<'a> {
         state: &CrashState,
         outcome: usize,
         revealed: &Revealed,
+        reads: &Reads,
     ) -> Result<(), Stop> {
         if state.crashes() >= self.check.options.crashes {
             return Ok(());
         }
-        let writes = self.check.common().tree.outcomes[outcome].writes.clone();
+        let Outcome { writes, ignored, .. } = self.check.common().tree.outcomes[outcome].clone();
         let Some(records) = writes else { return Ok(()) };
         let mut key: Vec<u8> = [outcome, state.crashes()].map(usize::to_le_bytes).concat();
         let mut lines: Vec<Line> = state.open_lines().into_iter().collect();
@@ -207,23 +330,57 @@ impl<'a> Worker<'a> {
             key.extend(contents.len().to_le_bytes());
             contents.iter().for_each(|content| key.extend(content.bytes));
         }
-        if !self.check.common().recoveries_crashed.insert(key) {
+        let new = match &mut self.looking {
+            Some(crashed) => crashed.insert(key),
+            None => self.check.common().recoveries_crashed.insert(key),
+        };
+        if !new {
             return Ok(());
         }
+        let robust = self.check.options.robust;
+        let history = if robust { History::of(&records) } else { History::unknown() };
+        // What it has read, as it goes along; the reads are the loads of its records.
+        let mut upcoming = reads.iter().enumerate();
+        let mut had_read = Reads::new();
         let mut timeline = Timeline::after(self.check.options.platform, state.last());
         let mut persisted: FxHashMap<Line, Vec<CachedStore>> = FxHashMap::default();
         loop {
             if timeline.is_crash_point(&records) {
                 let mut again = state.clone();
-                again.later.push(Later { revealed, timeline: &timeline, persisted: &persisted });
+                again.later.push(Later {
+                    revealed,
+                    timeline: &timeline,
+                    persisted: &persisted,
+                    history: &history,
+                    reads: &had_read,
+                    records: &records,
+                });
                 self.crash(&again)?;
                 timeline.crashed();
             }
             let Some(next) = records.get(timeline.at) else { return Ok(()) };
-            for store in timeline.advance(next) {
-                persisted.entry(Line::containing(store.event.address)).or_default().push(store);
+            if next.kind == Kind::Load as u8
+                && let Some((index, read)) = upcoming.next()
+                && ignored.binary_search(&(index as u32)).is_err()
+            {
+                had_read.push(*read);
             }
+            timeline.advance_into(next, &mut persisted);
         }
+    }
+
+    /// Is there still time? If not, everybody stops.
+    pub(crate) fn within_time(&self) -> Result<(), Stop> {
+        let options = self.check.options;
+        if options.monitor.cancelled() {
+            return Err(self.check.interrupted());
+        }
+        if options.max_time.is_none_or(|most| self.check.started.elapsed() < most) {
+            return Ok(());
+        }
+        self.check.note("stopped after the time allowed (--time)".into());
+        self.check.common().stopped = true;
+        Err(Stop::Limit)
     }
 
     /// Is there still room for another recovery? If not, everybody stops.
@@ -238,30 +395,35 @@ impl<'a> Worker<'a> {
             return Err(Stop::Crash);
         }
         let recoveries = self.check.common().statistics.recoveries;
-        let reason = if options.max_recoveries.is_some_and(|most| recoveries >= most) {
-            format!("stopped after {recoveries} recoveries (--max-recoveries)")
-        } else if options.max_time.is_some_and(|most| self.check.started.elapsed() >= most) {
-            "stopped after the time allowed (--time)".into()
-        } else {
-            return Ok(());
-        };
-        self.check.note(reason);
-        self.check.common().stopped = true;
-        Err(Stop::Limit)
+        if options.max_recoveries.is_some_and(|most| recoveries >= most) {
+            self.check.note(format!("stopped after {recoveries} recoveries (--max-recoveries)"));
+            self.check.common().stopped = true;
+            return Err(Stop::Limit);
+        }
+        self.within_time()
     }
 
-    /// Runs recovery with contents that agree with what it is to read; adds what it did to the tree.
-    fn recover(&mut self, state: &CrashState, revealed: &Revealed) -> Result<(), Stop> {
-        self.within_limits()?;
-        self.recoveries += 1;
-        let patches: Vec<Patch> = state
-            .open_lines()
-            .into_iter()
+    /// Contents of all open lines that agree with what recovery read, with as many stores kept as possible.
+    fn most_kept(&self, state: &CrashState, revealed: &Revealed) -> Vec<Patch> {
+        let lines = state.open_lines().into_iter();
+        lines
             .map(|line| {
                 let contents = self.contents(state, line, revealed);
                 Patch { address: line.start(), bytes: Content::most_kept(&contents).bytes }
             })
-            .collect();
+            .collect()
+    }
+
+    /// Runs recovery on the image with these lines changed; adds what it did to the tree.
+    pub(crate) fn recover(&mut self, state: &CrashState, patches: &[Patch]) -> Result<(), Stop> {
+        if self.looking.is_some() {
+            return Err(Stop::NotKnown);
+        }
+        self.within_limits()?;
+        if let Some(left) = &mut self.runs_left {
+            *left = left.checked_sub(1).ok_or(Stop::Limit)?;
+        }
+        self.recoveries += 1;
         let (options, schedule) = (self.check.options, self.schedule);
         // What other recoveries created is on disk but does not exist.
         let files_absent = state.last().files_absent | self.session.files_created() & !self.files_created;
@@ -274,23 +436,31 @@ impl<'a> Worker<'a> {
         control.heap_ends = state.last().heap_ends;
         control.max_records = (self.records.len() as u64 * 20 + 1_000_000).min(options.max_records);
         control.max_cpu_seconds = options.max_cpu_seconds;
-        let ending = self.session.run(&patches)?;
+        let ending = match self.session.run(patches) {
+            Ok(ending) => ending,
+            Err(Error::Interrupted) => return Err(self.check.interrupted()),
+            Err(error) => return Err(Stop::Error(error)),
+        };
         let threads = self.session.control().threads;
-        let output = if ending == Ending::Exit(0) { String::new() } else { self.session.output_tail() };
+        let output =
+            if ending == Ending::Exit(0) { String::new() } else { self.session.output_about(ending) };
         let records = self.session.records().to_vec();
-        self.check.note_unknown(&records);
+        self.check.note_unknown(&records, 1);
         let stores = |record: &Record| record.event_kind().is_some_and(Kind::stores);
         let writes = (options.crashes > 1 && records.iter().any(stores)).then(|| Arc::new(records.clone()));
+        let ignored = ignored(&records).into();
         let added = {
             let mut common = self.check.common();
             common.statistics.recoveries += 1;
             common.recovery_has_threads |= threads > 1;
-            common.tree.add(&records, Outcome { ending, output, writes })
+            let added = common.tree.add(&records, Outcome { ending, output, writes, ignored });
+            options.monitor.recovered(common.tree.behaviours(), common.findings.len());
+            added
         };
         if let Err(diverged) = added {
             let place = |read: Option<(u64, u32)>| match read {
                 Some((address, site)) => {
-                    let place = self.check.sites.get(site);
+                    let place = self.check.sites.of_recovery().get(site);
                     format!("read {address:#x} at {}:{}", place.file, place.line)
                 }
                 None => "ended".into(),
@@ -303,57 +473,10 @@ impl<'a> Worker<'a> {
         }
         Ok(())
     }
-
-    /// Recovery ended; if it failed, that is a finding.
-    fn leaf(&self, state: &CrashState, outcome: usize, revealed: &Revealed, reads: &Reads) {
-        let mut common = self.check.common();
-        let Outcome { ending, output, .. } = &common.tree.outcomes[outcome];
-        let output = output.clone();
-        if *ending == Ending::Exit(exit::UNSUPPORTED) {
-            drop(common);
-            self.check.note(format!("recovery did something that cannot be followed: {output}"));
-            return;
-        }
-        let Some(failure) = Failure::of(*ending) else { return };
-        let mut told = Told::new(&self.check.sites);
-        let mut crash_site = 0;
-        for (level, timeline) in state.timelines().enumerate() {
-            // What the recovery after it read says most about what an execution lost.
-            let revealed = state.later.get(level).map_or(revealed, |later| later.revealed);
-            crash_site = told.execution(level, timeline, revealed);
-        }
-        let first = told.first_lost.unwrap_or(crash_site);
-        let key = (format!("{failure:?}"), first);
-        let at = state.first.at;
-        let mut count = 1;
-        if let Some((known, known_at)) = common.findings.get_mut(&key) {
-            known.count += 1;
-            count = known.count;
-            // Of several ways to the same failure the simplest is told, whoever found it first.
-            if (known.crashes, known.lost, known.seed, *known_at)
-                <= (state.crashes(), told.lost, self.schedule.seed, at)
-            {
-                return;
-            }
-        }
-        told.reads(revealed, reads);
-        let finding = Finding {
-            failure,
-            place: self.check.sites.get(first).clone(),
-            lost: told.lost,
-            crashes: state.crashes(),
-            related: told.places,
-            output,
-            replay: self.check.token(self.schedule, told.crashes).encode(),
-            count,
-            seed: self.schedule.seed,
-        };
-        common.findings.insert(key, (finding, at));
-    }
 }
 
 /// The contents by the value they show at `address`, those with the most stores kept first.
-fn group(all: &[Content], address: u64, width: u8) -> Vec<(u64, Vec<Content>)> {
+pub(crate) fn group(all: &[Content], address: u64, width: u8) -> Vec<(u64, Vec<Content>)> {
     let mut groups: Vec<(u64, Vec<Content>)> = Vec::new();
     for content in all.iter().rev() {
         let seen = value(&content.bytes, address, width);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crashproof_cc::{Language, Toolchain, cargo, driver};
+use tempfile::TempDir;
 
 /// The commands whose arguments all go to the compiler or to cargo, `--help` included.
 pub(crate) fn pass_through(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
@@ -51,21 +52,50 @@ fn run_cargo(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// A program built from one source, gone when dropped.
+/// A program that was given, or built from the source that was given.
 pub(crate) struct Built {
-    directory: PathBuf,
-    pub(crate) program: PathBuf,
+    pub(crate) path: PathBuf,
+    /// The source.
+    pub(crate) source: Option<PathBuf>,
+    /// Where it was built; gone when dropped.
+    _directory: Option<TempDir>,
 }
 
-impl Drop for Built {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
+impl Built {
+    fn new(given: &Path) -> Result<Built, String> {
+        match language(given) {
+            Some(language) => build(given, language),
+            None => Ok(Built { path: given.to_owned(), source: None, _directory: None }),
+        }
     }
 }
 
-/// Builds `path` if it is a source file.
-pub(crate) fn if_source(path: &Path) -> Result<Option<Built>, String> {
-    language(path).map(|language| build(path, language)).transpose()
+/// The program to check, and the one that recovers if it is another.
+pub(crate) struct Programs {
+    pub(crate) program: Built,
+    /// None in it if it is the same one.
+    recover: Option<Option<Built>>,
+}
+
+impl Programs {
+    pub(crate) fn new(program: &Path, recover: Option<&Path>) -> Result<Programs, String> {
+        let other = |given: &Path| if given == program { Ok(None) } else { Built::new(given).map(Some) };
+        Ok(Programs { recover: recover.map(other).transpose()?, program: Built::new(program)? })
+    }
+
+    fn recover(&self) -> Option<&Built> {
+        Some(self.recover.as_ref()?.as_ref().unwrap_or(&self.program))
+    }
+
+    /// The program that recovers, if one was named.
+    pub(crate) fn recovery(&self) -> Option<&Path> {
+        self.recover().map(|built| built.path.as_path())
+    }
+
+    /// Its source, if it was built from one.
+    pub(crate) fn recovery_source(&self) -> Option<&Path> {
+        self.recover()?.source.as_deref()
+    }
 }
 
 /// The language of a source file, by its ending.
@@ -80,18 +110,19 @@ fn language(path: &Path) -> Option<Language> {
 /// Builds a program from one source with debug information and light optimisation.
 fn build(source: &Path, language: Language) -> Result<Built, String> {
     let toolchain = Toolchain::find().map_err(|error| error.to_string())?;
-    let directory = std::env::temp_dir().join(format!("crashproof-{}", std::process::id()));
-    std::fs::create_dir_all(&directory)
-        .map_err(|error| format!("cannot create {}: {error}", directory.display()))?;
-    let program = directory.join(source.file_stem().unwrap_or_default());
-    let built = Built { directory, program };
+    let directory = tempfile::Builder::new()
+        .prefix("crashproof-")
+        .tempdir()
+        .map_err(|error| format!("cannot create a directory for the program: {error}"))?;
+    let path = directory.path().join(source.file_stem().unwrap_or_default());
+    let built = Built { path, source: Some(source.to_owned()), _directory: Some(directory) };
     let arguments: Vec<OsString> = vec![
         "-O1".into(),
         "-g".into(),
         "-pthread".into(),
         source.into(),
         "-o".into(),
-        built.program.clone().into(),
+        built.path.clone().into(),
     ];
     let plan = driver::plan(language, &arguments, &toolchain).map_err(|error| error.to_string())?;
     plan.warnings.iter().for_each(|warning| eprintln!("crashproof: warning: {warning}"));

@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use crashproof_check::Token;
 
+use crate::build::Programs;
 use crate::exit::Exit;
 
 #[derive(Args)]
@@ -43,16 +44,17 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
         return Ok(Exit::Usage);
     };
     let debugger: Vec<OsString> = DEBUGGER.iter().map(OsString::from).collect();
-    let named = PathBuf::from(&token.program);
-    let built = match crate::build::if_source(&named) {
-        Ok(built) => built,
+    let recover = token.recover.first().map(PathBuf::from);
+    let programs = match Programs::new(Path::new(&token.program), recover.as_deref()) {
+        Ok(programs) => programs,
         Err(message) => {
             anstream::eprintln!("crashproof: {message}");
             return Ok(Exit::Usage);
         }
     };
-    let program = built.as_ref().map_or(named, |built| built.program.clone());
-    let replay = match crashproof_check::replay(&token, program, arguments.debug.then_some(&debugger[..])) {
+    let (program, recover) = (programs.program.path.clone(), programs.recovery().map(Path::to_owned));
+    let debugger = arguments.debug.then_some(&debugger[..]);
+    let replay = match crashproof_check::replay(&token, program, recover, debugger) {
         Ok(replay) => replay,
         Err(error) => {
             anstream::eprintln!("crashproof: {error}");

@@ -1,7 +1,7 @@
-//! The command line, as people meet it: every `console` block of `cmd/*.md` and of the README is run and must
-//! print what it says there. `make bless` writes down what it prints now.
+//! The command line, as people meet it: every `console` block of `cmd/*.md`, of the book and of the README is run
+//! and must print what it says there. `make bless` writes down what it prints now.
 //!
-//! `cmd/NAME.in` is the directory that the commands of `cmd/NAME.md` run in; the README's run in the
+//! `cmd/NAME.in` is the directory that the commands of `cmd/NAME.md` run in; the others run in the
 //! repository's own.
 
 use std::path::Path;
@@ -21,10 +21,7 @@ fn the_command_line_says_what_is_written_down() {
         .env("CRASHPROOF_RUNTIME", crashproof_testkit::runtime().to_str().expect("a path in UTF-8"))
         .env("CRASHPROOF_INCLUDE", crashproof_testkit::include().to_str().expect("a path in UTF-8"))
         .case("crates/crashproof/tests/cmd/*.md")
-        .case("crates/crashproof/tests/cmd/*.toml");
-    for document in ["README.md"] {
-        if Path::new(document).exists() {
-            cases.case(document);
-        }
-    }
+        .case("crates/crashproof/tests/cmd/*.toml")
+        .case("docs/src/*.md")
+        .case("README.md");
 }

@@ -4,8 +4,8 @@ use crashproof_abi::{FLAG_ATOMIC, FLAG_VOLATILE, kind, rmw};
 
 use crate::instrument::{Instrumenter, Purpose};
 use crate::provenance;
-use crate::raw::{Opcode, Ordering, RmwOp, Type, Value};
 use crate::sites::What;
+use crashproof_llvm::{Opcode, Ordering, RmwOp, Type, Value};
 
 /// How a store reaches memory.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use crashproof_abi::kind;
 use crashproof_asm::{self as asm, Access, Address, Effect, Flush, Operand, Summary};
 
 use crate::instrument::Instrumenter;
-use crate::raw::{Opcode, Value};
 use crate::sites::What;
+use crashproof_llvm::{Opcode, Value};
 
 impl Instrumenter<'_> {
     pub(crate) fn assembly(&mut self, call: Value) {

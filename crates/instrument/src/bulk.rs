@@ -3,8 +3,8 @@
 use crashproof_abi::kind;
 
 use crate::instrument::Instrumenter;
-use crate::raw::Value;
 use crate::sites::What;
+use crashproof_llvm::Value;
 
 impl Instrumenter<'_> {
     /// `llvm.memcpy`, `llvm.memmove` and their variants.
@@ -50,11 +50,39 @@ impl Instrumenter<'_> {
         Some((pm?, self.sites.of(call, what)))
     }
 
+    /// The code generator has its own idea of some functions: it turns a `memcmp` of a few bytes into loads, long
+    /// after instrumentation. The runtime stands before these functions, so they must be called.
+    pub(crate) fn stays_a_call(&mut self, call: Value) {
+        let name = call.callee().name();
+        let expanded = matches!(
+            name.as_str(),
+            "memcmp" | "bcmp" | "mempcpy" | "memchr" | "strcmp" | "strcpy" | "stpcpy" | "strlen" | "strnlen"
+        ) || name.starts_with("__") && name.ends_with("_chk");
+        let arguments = (0..call.argument_count()).map(|index| call.operand(index));
+        if expanded
+            && arguments.filter(|it| it.ty().is_pointer()).any(|pointer| !self.is_volatile_memory(pointer))
+        {
+            self.module.add_call_attribute(call, "nobuiltin");
+        }
+    }
+
+    /// A call that must be a tail call passes on memory of its caller, where there is no room for a copy.
+    fn by_value_in_tail_call(&mut self, call: Value) {
+        let pointers: Vec<Value> = (0..call.argument_count())
+            .filter(|&index| call.argument_type_attribute(index, "byval").is_some())
+            .map(|index| call.operand(index))
+            .filter(|&pointer| !self.is_volatile_memory(pointer))
+            .collect();
+        if !pointers.is_empty() {
+            self.unknown_if_pm(call, &pointers, "structure passed by value in a tail call", false);
+        }
+    }
+
     /// A structure passed by value is copied by the caller: the code generator reads it from wherever the
     /// pointer points. From PM the runtime copies it first.
     pub(crate) fn by_value_arguments(&mut self, call: Value) {
         if call.is_must_tail() {
-            return;
+            return self.by_value_in_tail_call(call);
         }
         for index in 0..call.argument_count() {
             let Some(ty) = call.argument_type_attribute(index, "byval") else { continue };

@@ -27,8 +27,8 @@
 
 use crashproof_abi::PM_SECTION;
 
-use crate::raw::{Builder, Linkage, Location, Module, Opcode, Type, TypeKind, Value};
 use crate::warn::{self, Warnings};
+use crashproof_llvm::{Builder, Linkage, Location, Module, Opcode, Type, TypeKind, Value};
 
 const PREPARED: &str = "crashproof.prepared";
 

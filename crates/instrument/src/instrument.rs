@@ -7,10 +7,10 @@ use rustc_hash::FxHashMap;
 
 use crate::groups::Unit;
 use crate::provenance;
-use crate::raw::{Builder, CallClass, Linkage, Module, Opcode, Ordering, RmwOp, Type, TypeKind, Value};
 use crate::runtime::Runtime;
 use crate::sites::{Sites, What};
 use crate::warn::{self, Warnings};
+use crashproof_llvm::{Builder, CallClass, Linkage, Module, Opcode, Ordering, RmwOp, Type, TypeKind, Value};
 
 const INSTRUMENTED: &str = "crashproof.instrumented";
 
@@ -124,7 +124,10 @@ impl Instrumenter<'_> {
             Opcode::LLVMCall | Opcode::LLVMInvoke | Opcode::LLVMCallBr => match instruction.call_class() {
                 CallClass::Asm => self.assembly(instruction),
                 CallClass::Intrinsic => self.intrinsic(instruction),
-                CallClass::Function => self.by_value_arguments(instruction),
+                CallClass::Function => {
+                    self.stays_a_call(instruction);
+                    self.by_value_arguments(instruction);
+                }
             },
             _ => {}
         }
@@ -143,7 +146,7 @@ impl Instrumenter<'_> {
         if asm::has_instructions(&self.module.file_scope_assembly()) {
             let text = "assembly at file scope";
             self.sites.of_file(What { kind: kind::UNKNOWN, text: Some(text), ..What::default() });
-            let place = crate::raw::Location { file: self.module.source_file(), ..Default::default() };
+            let place = crashproof_llvm::Location { file: self.module.source_file(), ..Default::default() };
             let message = "assembly at file scope is not instrumented; what it does to PM is not seen";
             self.warnings.add(&place, message);
         }

@@ -6,8 +6,8 @@
 use crashproof_abi::{PM_SHIFT, PM_WINDOW, kind};
 
 use crate::instrument::{Instrumenter, Purpose};
-use crate::raw::{Type, Value};
 use crate::sites::What;
+use crashproof_llvm::{Type, Value};
 
 /// Where the lanes of a vector are in memory.
 #[derive(Clone, Copy)]

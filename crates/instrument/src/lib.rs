@@ -37,7 +37,6 @@ mod library;
 mod order;
 mod plugin;
 mod provenance;
-mod raw;
 mod runtime;
 mod sites;
 mod warn;

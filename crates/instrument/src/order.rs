@@ -4,8 +4,8 @@ use crashproof_abi::kind;
 
 use crate::instrument::Instrumenter;
 use crate::lanes::Lanes;
-use crate::raw::{Ordering, Value};
 use crate::sites::What;
+use crashproof_llvm::{Ordering, Value};
 
 /// Intrinsics that take pointers and touch memory as far as LLVM is concerned, but not the memory of the
 /// program, or only the va_list, exception or frame data that lives on the stack.

@@ -6,8 +6,8 @@ use std::ffi::{c_char, c_void};
 
 use llvm_sys::prelude::LLVMModuleRef;
 
-use crate::raw::Module;
 use crate::{globals, instrument, library};
+use crashproof_llvm::Module;
 
 /// `llvm::PassPluginLibraryInfo` of LLVM 22.
 #[repr(C)]

@@ -4,7 +4,7 @@
 //! of volatile code. It is sound under LLVM's own rule that a pointer derived from an object by
 //! arithmetic points into that object: the optimiser relies on the same rule when it reorders accesses.
 
-use crate::raw::{Module, Opcode, Value};
+use crashproof_llvm::{Module, Opcode, Value};
 
 /// How many steps to look back through selects and phis.
 const DEPTH: u32 = 6;

@@ -3,7 +3,7 @@
 use crashproof_abi::{FUNCTIONS, Type as AbiType};
 use rustc_hash::FxHashMap;
 
-use crate::raw::{Builder, Module, Type, Value};
+use crashproof_llvm::{Builder, Module, Type, Value};
 
 /// Declarations of runtime functions in one module.
 pub(crate) struct Runtime<'m> {

@@ -7,7 +7,7 @@
 use crashproof_abi::{SITE_MAGIC, SITE_SECTION};
 use rustc_hash::FxHashMap;
 
-use crate::raw::{Linkage, Location, Meta, Module, Type, Value};
+use crashproof_llvm::{Linkage, Location, Meta, Module, Type, Value};
 
 /// How far to look for a line.
 const NEIGHBOURS: usize = 32;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::raw::Location;
+use crashproof_llvm::Location;
 
 /// Warnings of a module, printed in the order of the source.
 #[derive(Default)]

@@ -33,6 +33,8 @@ pub mod fd {
     pub const SITES: i32 = 904;
     /// The child's standard output and error.
     pub const OUTPUT: i32 = 905;
+    /// The child's standard input: a file that every child reads from its beginning; closed if there is none.
+    pub const INPUT: i32 = 906;
 }
 
 /// First address of the pool within the PM window. The first 4 GiB are left to AddressSanitizer.
@@ -95,6 +97,12 @@ pub const MAX_FILES: usize = 64;
 /// Longest path of a file, with the zero at its end.
 pub const MAX_PATH: usize = 1000;
 
+/// Reads of PM in a row, nothing new being read, stored, flushed or fenced meanwhile, after which a recovery is
+/// taken to wait for something that never comes. A second's worth: nobody explores recoveries that do so much.
+pub const IDLE_READS_OF_RECOVERY: u64 = 100_000_000;
+/// The same for the recorded run, where everything may be read in earnest, and for long.
+pub const IDLE_READS_OF_RECORDING: u64 = 20_000_000_000;
+
 /// A file on the PM path that was opened. The table only ever grows: a file keeps its place in the pool in
 /// all runs, whichever mapped it first.
 #[repr(C)]
@@ -118,6 +126,8 @@ pub mod mode {
     pub const RECORD: u32 = 1;
     /// Recover: also record what is read from before the crash, when it is first touched.
     pub const RECOVER: u32 = 2;
+    /// Record every PM event, and within strands and epochs also what is read, and where threads synchronise.
+    pub const RECORD_REGIONS: u32 = 3;
 }
 
 /// Kinds of trace records beyond those of [`px86::Kind`], in the same byte.
@@ -141,6 +151,27 @@ pub mod record {
     pub const FILE: u8 = 71;
     /// The end of a size class of the heap moved: `address` is the class, `value` the end. Durable at once.
     pub const HEAP: u8 = 72;
+    /// A call on the way to the unseen access that the record before tells of.
+    pub const FRAME: u8 = 79;
+    /// A strand begins, one ends, and all before are ordered before all later ones.
+    pub const STRAND_BEGIN: u8 = 73;
+    /// See [`STRAND_BEGIN`].
+    pub const STRAND_END: u8 = 74;
+    /// See [`STRAND_BEGIN`].
+    pub const STRAND_JOIN: u8 = 75;
+    /// An epoch begins.
+    pub const EPOCH_BEGIN: u8 = 76;
+    /// It ends.
+    pub const EPOCH_END: u8 = 77;
+    /// A thread took or left a lock, or the like; `address` is the object. Only in
+    /// [`RECORD_REGIONS`](super::mode::RECORD_REGIONS).
+    pub const SYNC: u8 = 78;
+    /// A store was issued and waits in its thread's buffer; it is recorded once more when it takes effect.
+    pub const ISSUE: u8 = 80;
+    /// The loads and stores of the thread that follow may show an order that only caches make.
+    pub const TOLERATE_BEGIN: u8 = 81;
+    /// They end.
+    pub const TOLERATE_END: u8 = 82;
 }
 
 /// Numbers for places without a site: where the program calls a function that the runtime stands in for.
@@ -282,6 +313,10 @@ pub const HEAP_CLASSES: usize = 64;
 pub mod flag {
     /// The heap is persistent memory.
     pub const PM_HEAP: u32 = 1;
+    /// Whatever touches PM unseen is to be named.
+    pub const STRICT: u32 = 2;
+    /// Caches survive a power failure.
+    pub const EADR: u32 = 4;
 }
 
 /// Why a verdict is UNKNOWN: the `value` of [`record::UNKNOWN`] where the site has nothing to say.
@@ -313,6 +348,18 @@ pub mod reason {
     /// The kernel copied from or to a file on the PM path.
     pub const COPIED_BY_KERNEL: u64 = 11;
 
+    /// An instruction touched PM that nobody announced. `address` says where, the site which; records of
+    /// [`super::record::FRAME`] follow with the calls that led to it.
+    pub const UNSEEN: u64 = 12;
+    /// PM holds something else than was stored to it; `address` says where first.
+    pub const CHANGED: u64 = 13;
+
+    /// A function of the C library was given PM that it is not followed on; `address` is its number, see
+    /// [`super::untracked`].
+    pub const FUNCTION: u64 = 14;
+    /// A file on the PM path was opened as a stream.
+    pub const STREAM: u64 = 15;
+
     /// As a sentence; none if the site says it.
     pub fn text(reason: u64) -> Option<&'static str> {
         Some(match reason {
@@ -327,9 +374,82 @@ pub mod reason {
             CANCEL => "pthread_cancel: only threads that wait can be cancelled under the checker",
             FUTEX => "a futex operation other than wait, wake and requeue",
             EARLY_THREADS => "threads were created before main",
+            UNSEEN => "it touches persistent memory without the runtime seeing it",
+            CHANGED => "persistent memory was changed without the runtime seeing it",
+            FUNCTION => "touches persistent memory and is not followed there",
+            STREAM => {
+                "it opened a file on the PM path as a stream (fopen), whose reads and writes are not followed"
+            }
             COPIED_BY_KERNEL => "sendfile, splice or copy_file_range with a file on the PM path",
             _ => "something that is not understood ran",
         })
+    }
+}
+
+/// Functions of the C library that make a verdict UNKNOWN on PM, by number.
+pub mod untracked {
+    /// Their names.
+    pub const NAMES: &[&str] = &[
+        "gmtime_r",
+        "localtime_r",
+        "asctime_r",
+        "ctime_r",
+        "mktime",
+        "timegm",
+        "strftime",
+        "strptime",
+        "getcwd",
+        "readlink",
+        "inet_ntop",
+        "inet_pton",
+        "swab",
+        "strxfrm",
+        "gethostname",
+        "uname",
+        "getrusage",
+        "rand_r",
+        "random_r",
+        "srandom_r",
+        "nrand48",
+        "jrand48",
+        "lrand48_r",
+        "mrand48_r",
+        "srand48_r",
+        "tsearch",
+        "tfind",
+        "tdelete",
+        "lsearch",
+        "lfind",
+        "insque",
+        "remque",
+        "wcstok",
+        "wcsxfrm",
+        "mbstowcs",
+        "wcstombs",
+        "mbsrtowcs",
+        "wcsrtombs",
+        "mbrtowc",
+        "mbtowc",
+        "wcrtomb",
+        "aio_read",
+        "aio_write",
+    ];
+
+    /// The number of one of them.
+    pub const fn number(name: &str) -> u64 {
+        let mut number = 0;
+        while !same(NAMES[number].as_bytes(), name.as_bytes()) {
+            number += 1;
+        }
+        number as u64
+    }
+
+    const fn same(one: &[u8], other: &[u8]) -> bool {
+        let mut index = 0;
+        while index < one.len() && index < other.len() && one[index] == other[index] {
+            index += 1;
+        }
+        index == one.len() && index == other.len()
     }
 }
 
@@ -341,6 +461,8 @@ pub mod exit {
     pub const ASSERT: i32 = 202;
     /// All threads wait for each other.
     pub const DEADLOCK: i32 = 203;
+    /// A sanitizer found something and stopped the program; the output says what.
+    pub const SANITIZER: i32 = 205;
     /// The program did something the checker cannot follow; the output says what.
     pub const UNSUPPORTED: i32 = 204;
 }

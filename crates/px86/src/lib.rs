@@ -42,6 +42,7 @@ pub mod line;
 pub mod order;
 pub mod storage;
 pub mod survive;
+pub mod work;
 
 pub use event::{Event, Kind, Site, Thread};
 pub use line::{LINE_BYTES, Line};

@@ -2,14 +2,17 @@
 //!
 //! Text is made with colours in it; whoever prints it removes them where there is no terminal.
 
-pub mod check_json;
-pub mod check_text;
 mod diagnostic;
+pub mod dot;
 mod grid;
+pub mod html;
+pub mod json;
+pub mod junit;
 pub mod litmus_json;
 pub mod litmus_text;
-pub mod prove_json;
-pub mod prove_text;
+mod printable;
+pub mod sarif;
 mod style;
+pub mod text;
 
 pub use diagnostic::litmus_error;

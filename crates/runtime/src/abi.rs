@@ -346,6 +346,11 @@ static mut SNAPSHOT_USED: usize = 0;
 /// Ranges of the assembly that is running: from the first to the last nobody else runs.
 static mut ASM_RANGES: u32 = 0;
 
+/// Does assembly run that was announced?
+pub(crate) unsafe fn in_announced_assembly() -> bool {
+    ASM_RANGES > 0
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __crashproof_asm_before(
     address: *mut c_void,

@@ -7,9 +7,9 @@ use crashproof_abi::Site;
 use crashproof_protocol::{POOL_BASE, Record, mode};
 use px86::{Kind, LINE_BYTES};
 
-use crate::session::{MODE, SHADOW, append};
+use crate::session::{MODE, SHADOW, append, count_read};
 use crate::threads::{CONCURRENT, CURRENT, memory};
-use crate::{raw, sites};
+use crate::{brackets, raw, regions, sites};
 
 /// Is any record wanted?
 #[inline(always)]
@@ -20,6 +20,12 @@ pub(crate) fn recording() -> bool {
 #[inline(always)]
 pub(crate) unsafe fn recovering() -> bool {
     MODE == mode::RECOVER
+}
+
+/// Does it matter what is read?
+#[inline(always)]
+unsafe fn notes_reads() -> bool {
+    MODE >= mode::RECOVER
 }
 
 /// Does an access of at most eight bytes stay within its line?
@@ -39,7 +45,7 @@ pub(crate) fn bits(address: u64, width: u64) -> u64 {
 }
 
 #[inline(always)]
-unsafe fn record(kind: Kind, address: u64, width: u8, value: u64, site: *const Site) {
+pub(crate) unsafe fn record(kind: Kind, address: u64, width: u8, value: u64, site: *const Site) {
     append(Record { address, value, site: sites::number(site), thread: CURRENT, kind: kind as u8, width });
 }
 
@@ -69,7 +75,10 @@ pub(crate) unsafe fn poke(address: u64, width: u64, value: u64) {
 /// Before reading a piece: what was not touched since the crash is recorded.
 #[inline(always)]
 unsafe fn before_read(address: u64, width: u64, site: *const Site) {
-    if recovering() {
+    if notes_reads() {
+        if !recovering() {
+            return regions::read(address, width, site);
+        }
         let known = *shadow(address);
         let wanted = bits(address, width);
         if known & wanted != wanted {
@@ -83,6 +92,9 @@ unsafe fn before_read(address: u64, width: u64, site: *const Site) {
 pub(crate) unsafe fn first_touch(address: u64, mut missing: u64, site: *const Site) {
     let line = address / LINE_BYTES * LINE_BYTES;
     *shadow(address) |= missing;
+    if brackets::DEPTH > 0 {
+        brackets::loaded(line, missing);
+    }
     while missing != 0 {
         let start = missing.trailing_zeros();
         let run = (missing >> start).trailing_ones().min(8);
@@ -97,6 +109,9 @@ pub(crate) unsafe fn first_touch(address: u64, mut missing: u64, site: *const Si
 pub(crate) unsafe fn touch(address: u64, width: u64) {
     if recovering() {
         *shadow(address) |= bits(address, width);
+        if brackets::DEPTH > 0 {
+            brackets::stored(address / LINE_BYTES * LINE_BYTES, bits(address, width));
+        }
     }
 }
 
@@ -105,6 +120,9 @@ pub(crate) unsafe fn touch(address: u64, width: u64) {
 pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
     if CONCURRENT {
         return memory::load(address, width, site);
+    }
+    if recording() {
+        count_read();
     }
     if within_line(address, width) {
         before_read(address, width, site);
@@ -166,12 +184,18 @@ pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Si
     if CONCURRENT {
         return memory::before_read_range(address, bytes, site);
     }
-    if !recovering() {
+    if !notes_reads() {
         return;
     }
     let mut done = 0;
     while done < bytes {
         let at = address + done;
+        if !recovering() {
+            let width = piece(at, bytes - done);
+            regions::read(at, width, site);
+            done += width;
+            continue;
+        }
         let width = (LINE_BYTES - at % LINE_BYTES).min(bytes - done);
         let wanted = if width == LINE_BYTES { u64::MAX } else { bits(at, width) };
         let missing = wanted & !*shadow(at);

@@ -3,7 +3,6 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null;
 
-use crashproof_abi::Site;
 use crashproof_protocol::{ARENA, CRASHES_ADDRESS, ROOT, exit, record};
 use px86::Kind;
 
@@ -12,6 +11,7 @@ use crate::session::{CONTROL, UNDER_CHECKER};
 
 /// End of what is allocated when the program does not run under the checker.
 static mut OWN_END: u64 = ARENA.base;
+static mut ROOT_BYTES: u64 = 0;
 static mut FREE_CALLS: u64 = 0;
 
 unsafe fn end() -> *mut u64 {
@@ -21,7 +21,16 @@ unsafe fn end() -> *mut u64 {
 /// The root object: one place, zero until first written, always at the same address.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn crashproof_root(bytes: usize) -> *mut c_void {
-    if bytes as u64 > ROOT.bytes { std::ptr::null_mut() } else { ROOT.base as *mut c_void }
+    if bytes as u64 > ROOT.bytes {
+        return std::ptr::null_mut();
+    }
+    ROOT_BYTES = ROOT_BYTES.max(bytes as u64);
+    ROOT.base as *mut c_void
+}
+
+/// How large the program thinks the root object is.
+pub(crate) unsafe fn root_bytes() -> u64 {
+    ROOT_BYTES
 }
 
 /// Allocates zeroed persistent memory, aligned to a cache line. What is allocated stays allocated across
@@ -77,16 +86,4 @@ unsafe extern "C" fn __crashproof_assert_failed(
     libc::write(2, message.as_ptr().cast(), message.len());
     access::note(record::ASSERT, 0, u64::from(line), null());
     if UNDER_CHECKER { libc::_exit(exit::ASSERT) } else { libc::abort() }
-}
-
-/// The loads that follow are to be verified by a checksum.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn crashproof_checksum_begin() {
-    access::note(record::CHECKSUM_BEGIN, 0, 0, null::<Site>());
-}
-
-/// The checksum was compared; did it match?
-#[unsafe(no_mangle)]
-unsafe extern "C" fn crashproof_checksum_end(matched: i32) {
-    access::note(record::CHECKSUM_END, u64::from(matched != 0), 0, null::<Site>());
 }

@@ -41,6 +41,18 @@ pub(crate) unsafe fn site(return_address: usize) -> *const Site {
     std::ptr::null()
 }
 
+/// The same for an instruction itself.
+pub(crate) unsafe fn place(instruction: usize) -> *const Site {
+    site(instruction + 1)
+}
+
+/// Is an instruction one of the runtime's?
+pub(crate) unsafe fn is_runtime(instruction: usize) -> bool {
+    let contains = |module: &Module, place: usize| (module.begin..module.end).contains(&place);
+    let here = is_runtime as *const () as usize;
+    MODULES[..COUNT].iter().any(|module| contains(module, instruction) && contains(module, here))
+}
+
 /// Is what calls from there instrumented?
 pub(crate) unsafe fn is_instrumented(return_address: usize) -> bool {
     let here = |module: &&Module| (module.begin..module.end).contains(&return_address);

@@ -75,6 +75,11 @@ impl File {
     }
 }
 
+/// The places of all files, as ranges.
+pub(crate) unsafe fn places() -> Vec<(u64, u64)> {
+    all().map(|file| entry(file)).map(|file| (file.place, file.place + file.room)).collect()
+}
+
 /// The file with this path; a new entry of the table if `add`. None if the table is full.
 unsafe fn find(path: &[u8], add: bool) -> Option<File> {
     for file in all() {
@@ -211,6 +216,18 @@ pub(crate) unsafe fn open_with(
     }
     follow(descriptor, Some(file));
     descriptor
+}
+
+/// A file is opened as a stream. The C library reads and writes it by itself, so what is in the pool of it would
+/// not be seen, and what is written would outlast every crash.
+pub(crate) unsafe fn note_stream(name: *const c_char, mode: *const c_char, site: *const Site) {
+    let Some(path) = path_at(libc::AT_FDCWD, name).filter(|path| on_pm_path(path)) else { return };
+    let only_reads = CStr::from_ptr(mode).to_bytes().first() == Some(&b'r')
+        && !CStr::from_ptr(mode).to_bytes().contains(&b'+');
+    let in_pool = find(&path, false).is_some_and(|file| entry(file).place != 0);
+    if !only_reads || in_pool {
+        unknown(reason::STREAM, site);
+    }
 }
 
 /// Whether a file is on disk, even if the program is not to see it.

@@ -61,6 +61,11 @@ unsafe fn place(global: *mut PmGlobal) -> u64 {
     address
 }
 
+/// Where they end.
+pub(crate) fn end() -> u64 {
+    unsafe { NEXT }
+}
+
 /// Are there any?
 pub(crate) fn any() -> bool {
     unsafe { NEXT > GLOBALS.base }

@@ -13,18 +13,24 @@
 //! | `sites` | numbers for places in the source |
 //! | `globals` | places for persistent globals |
 //! | `arena` | the functions of `crashproof.h` |
+//! | `brackets` | loads that may not count |
 //! | `parallel` | locked instructions when nobody schedules |
 //! | `threads` | one thread at a time, by a seed; pthreads, store buffers |
 //! | `pmem`, `pmem2` | libpmem and libpmem2 |
+//! | `regions` | strands and epochs that the program marks |
 //! | `process` | `fork`, `exec`, and how a process ends |
 //! | `real` | the C library's functions, and how others stand before them |
 //! | `raw` | memory operations that are surely nobody else's |
+//! | `strict` | names what touches PM unseen |
+//! | `unseen` | whether PM holds what was stored to it |
 //! | `callers` | places in the program that have no site |
 //! | `determinism` | process numbers and random bytes, the same in every run |
 //! | `files` | files that are persistent memory |
 //! | `heap` | `malloc` and its kin |
 //! | `libc_format` | `printf` and its kin on PM |
 //! | `libc_io` | input into PM and output from PM |
+//! | `libc_untracked` | functions that make a verdict UNKNOWN on PM |
+//! | `libc_wide` | wide strings on PM |
 //! | `libc_memory` | `memcpy`, `strcpy`, `qsort` and their kin on PM |
 //!
 //! The code runs inside somebody else's process, before `main`, in signal handlers and after `fork`. It
@@ -35,6 +41,7 @@
 mod abi;
 mod access;
 mod arena;
+mod brackets;
 mod callers;
 mod determinism;
 mod files;
@@ -43,13 +50,18 @@ mod heap;
 mod libc_format;
 mod libc_io;
 mod libc_memory;
+mod libc_untracked;
+mod libc_wide;
 mod parallel;
 mod pmem;
 mod pmem2;
 mod process;
 mod raw;
 mod real;
+mod regions;
 mod server;
 mod session;
 mod sites;
+mod strict;
 mod threads;
+mod unseen;

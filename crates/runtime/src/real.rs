@@ -79,6 +79,8 @@ macro_rules! interpose {
             #[allow(dead_code, reason = "some bodies do without")]
             unsafe fn real($($arg: $ty),*) $(-> $ret)? {
                 let function: unsafe extern "C" fn($($ty),*) $(-> $ret)? = std::mem::transmute(REAL.get());
+                // What the C library does to PM now, it does in the runtime's name.
+                let _open = $crate::strict::Opened::new();
                 function($($arg),*)
             }
 
@@ -127,6 +129,8 @@ macro_rules! replace {
             #[allow(dead_code, reason = "some bodies do without")]
             unsafe fn real($($arg: $ty),*) $(-> $ret)? {
                 let function: unsafe extern "C" fn($($ty),*) $(-> $ret)? = std::mem::transmute(REAL.get());
+                // What the C library does to PM now, it does in the runtime's name.
+                let _open = $crate::strict::Opened::new();
                 function($($arg),*)
             }
 

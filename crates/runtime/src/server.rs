@@ -13,6 +13,10 @@ use crate::{globals, process, session, sites};
 const ENVIRONMENT_NAME: &CStr = c"CRASHPROOF_SESSION";
 const _: () = assert!(ENVIRONMENT_NAME.count_bytes() == crashproof_protocol::ENVIRONMENT.len());
 
+/// [`fd::INPUT`] as a path.
+const INPUT_PATH: &CStr = c"/proc/self/fd/906";
+const _: () = assert!(fd::INPUT == 906);
+
 type Main = unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
 type StartMain = unsafe extern "C" fn(
     Main,
@@ -108,9 +112,13 @@ unsafe fn send(bytes: &[u8]) {
 unsafe fn prepare_child() {
     libc::setpgid(0, 0);
     libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-    let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
-    libc::dup2(nothing, 0);
-    libc::close(nothing);
+    // Opened anew, since all descriptors that come from one `open` share a position.
+    let mut input = libc::open(INPUT_PATH.as_ptr(), libc::O_RDONLY);
+    if input < 0 {
+        input = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
+    }
+    libc::dup2(input, 0);
+    libc::close(input);
     libc::dup2(fd::OUTPUT, 1);
     libc::dup2(fd::OUTPUT, 2);
     let seconds = u64::from((*session::CONTROL).max_cpu_seconds);
@@ -121,10 +129,11 @@ unsafe fn prepare_child() {
     let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     libc::setrlimit(libc::RLIMIT_CORE, &raw const no_core);
     process::limit_memory();
+    process::limit_files();
     // A program that this one starts is none of the checker's business.
     libc::unsetenv(ENVIRONMENT_NAME.as_ptr());
     // The mappings stay; the descriptors would only be in the program's way.
-    for descriptor in [fd::CONTROL, fd::IMAGE, fd::TRACE, fd::COMMAND, fd::SITES, fd::OUTPUT] {
+    for descriptor in [fd::CONTROL, fd::IMAGE, fd::TRACE, fd::COMMAND, fd::SITES, fd::OUTPUT, fd::INPUT] {
         libc::close(descriptor);
     }
     session::become_child();

@@ -4,12 +4,12 @@ use std::ffi::CStr;
 use std::ptr::null_mut;
 
 use crashproof_protocol::{
-    CONTROL_BYTES, Control, ENVIRONMENT, PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, Record, TRACE_BYTES,
-    VERSION, exit, fd, mode,
+    CONTROL_BYTES, Control, ENVIRONMENT, IDLE_READS_OF_RECORDING, IDLE_READS_OF_RECOVERY, PATCHES_OFFSET,
+    POOL_BASE, POOL_BYTES, Patch, Record, TRACE_BYTES, VERSION, exit, fd, flag, mode,
 };
 use px86::LINE_BYTES;
 
-use crate::{heap, process, raw};
+use crate::{heap, process, raw, strict};
 
 /// See [`mode`]. Written before `main` only.
 pub(crate) static mut MODE: u32 = mode::PASS;
@@ -84,6 +84,21 @@ pub(crate) unsafe fn set_durable(address: u64, bytes: &[u8]) {
     }
 }
 
+/// What the image holds in a range: what this process began with.
+pub(crate) unsafe fn image_bytes(address: u64, bytes: u64) -> &'static [u8] {
+    std::slice::from_raw_parts(IMAGE.add((address - POOL_BASE) as usize), bytes as usize)
+}
+
+/// What was recorded so far.
+pub(crate) unsafe fn trace() -> &'static [Record] {
+    std::slice::from_raw_parts(TRACE, (*CONTROL).records as usize)
+}
+
+/// Does the checker assume that caches survive?
+pub(crate) unsafe fn has_persistent_caches() -> bool {
+    UNDER_CHECKER && (*CONTROL).flags & flag::EADR != 0
+}
+
 /// Does the image hold anything but zeros in a range of whole words?
 pub(crate) unsafe fn image_holds(address: u64, bytes: u64) -> bool {
     let start = IMAGE.add((address - POOL_BASE) as usize).cast::<u64>();
@@ -98,6 +113,8 @@ pub(crate) unsafe fn become_child() {
     control.points = 0;
     READY = 0;
     MODE = control.mode;
+    PATIENCE = if MODE == mode::RECOVER { IDLE_READS_OF_RECOVERY } else { IDLE_READS_OF_RECORDING };
+    READS_LEFT = PATIENCE;
     heap::start();
     process::start();
     crate::threads::begin();
@@ -106,10 +123,25 @@ pub(crate) unsafe fn become_child() {
         let patch = &*patches.add(index);
         raw::copy(patch.address as *mut u8, patch.bytes.as_ptr(), patch.bytes.len());
     }
+    strict::start();
 }
 
 /// Records that fit into the part of the trace whose memory is there.
 static mut READY: u64 = 0;
+
+/// How many reads in a row may bring nothing new.
+static mut PATIENCE: u64 = u64::MAX;
+/// How many of them are left.
+static mut READS_LEFT: u64 = u64::MAX;
+
+/// PM is read. A loop that reads the same again and again leaves no records, and would never end.
+#[inline(always)]
+pub(crate) unsafe fn count_read() {
+    READS_LEFT = READS_LEFT.wrapping_sub(1);
+    if READS_LEFT == 0 {
+        too_much_work();
+    }
+}
 
 /// Appends a record to the trace.
 #[inline(always)]
@@ -120,6 +152,7 @@ pub(crate) unsafe fn append(record: Record) {
         more_trace(index);
     }
     TRACE.add(index as usize).write(record);
+    READS_LEFT = PATIENCE;
     control.records = index + 1;
 }
 
@@ -161,6 +194,7 @@ unsafe fn more_trace(index: u64) {
 pub(crate) fn too_much_work() -> ! {
     // Not through the C library's function, which would let store buffers run out into a full trace.
     unsafe {
+        (*CONTROL).ended = 1;
         std::arch::asm!("syscall", in("rax") libc::SYS_exit_group, in("rdi") exit::TOO_MUCH_WORK, options(noreturn))
     }
 }

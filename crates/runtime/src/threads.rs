@@ -37,6 +37,11 @@ mod waits;
 
 pub(crate) use scheduler::{CONCURRENT, CURRENT, begin, locked, sync};
 
+/// The process ends: what waits in store buffers takes effect.
+pub(crate) unsafe fn settle() {
+    memory::drain_all();
+}
+
 /// Does the scheduler decide, or does the program run on its own?
 #[inline(always)]
 fn managed() -> bool {

@@ -12,6 +12,7 @@ use super::scheduler::{
     Class, Key, Woken, block_cancellable, give_way, others_may_run, settle, synchronise, wake_one,
 };
 use super::{create, time};
+use crate::regions;
 
 type Object = *mut c_void;
 
@@ -42,6 +43,7 @@ fn failed(error: c_int) -> c_int {
 unsafe fn try_take(semaphore: Object) -> Option<()> {
     let value = value(semaphore);
     *value = value.checked_sub(1)?;
+    regions::synchronised(semaphore as u64);
     Some(())
 }
 
@@ -106,6 +108,7 @@ interpose! {
             return failed(libc::EOVERFLOW);
         }
         *value += 1;
+        regions::synchronised(semaphore as u64);
         wake_one(Key { class: Class::Semaphore, address: semaphore as u64 });
         others_may_run();
         0

@@ -1,0 +1,116 @@
+//! `crashproof lint`.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use crashproof_findings::Sources;
+use crashproof_findings::config::Config;
+use crashproof_lint::{Bounds, Model, Options};
+
+use crate::exit::Exit;
+use crate::output::Output;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// C, C++ or Rust sources, bitcode (.bc, .ll) of LLVM 22, or a compile_commands.json. Several are one program.
+    #[arg(value_name = "FILE", required_unless_present = "explain_api")]
+    inputs: Vec<PathBuf>,
+
+    /// For the compiler: -I, -D and the like.
+    #[arg(last = true, value_name = "ARGS")]
+    arguments: Vec<OsString>,
+
+    /// The persistency model the program is meant for.
+    #[arg(long, value_enum, default_value_t = PersistencyModel::Epoch)]
+    model: PersistencyModel,
+
+    /// Report by the letter: fields instead of cache lines, also where a protocol explains the order.
+    #[arg(long)]
+    pedantic: bool,
+
+    /// What functions of a library mean, beside the libraries that are known; may be given more than once.
+    #[arg(long, value_name = "FILE")]
+    api: Vec<PathBuf>,
+
+    /// Print what is known of libraries, and nothing else.
+    #[arg(long)]
+    explain_api: bool,
+
+    /// Walk so many rounds of a loop.
+    #[arg(long, value_name = "N", default_value_t = Bounds::default().loops, value_parser = clap::value_parser!(u32).range(1..))]
+    loops: u32,
+
+    /// Walk so many rounds of recursion.
+    #[arg(long, value_name = "N", default_value_t = Bounds::default().recursion, value_parser = clap::value_parser!(u32).range(1..))]
+    recursion: u32,
+
+    /// Give up on a function that has more paths open at one place.
+    #[arg(long, value_name = "N", default_value_t = Bounds::default().paths)]
+    paths: usize,
+
+    /// Run so many compilers at the same time; all cores if not given.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PersistencyModel {
+    /// Every store is made durable before the next.
+    Strict,
+    /// What is stored between two barriers is durable in any order. What x86 does.
+    Epoch,
+    /// Like epochs, in strands that run at the same time.
+    Strand,
+}
+
+pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
+    if arguments.explain_api {
+        return match crashproof_lint::apis(&arguments.api) {
+            Ok(apis) => {
+                write!(anstream::stdout().lock(), "{}", apis.explain())?;
+                Ok(Exit::Clean)
+            }
+            Err(error) => Ok(usage(&error)),
+        };
+    }
+    let mut options = Options {
+        inputs: arguments.inputs.clone(),
+        arguments: arguments.arguments.clone(),
+        apis: arguments.api.clone(),
+        model: match arguments.model {
+            PersistencyModel::Strict => Model::Strict,
+            PersistencyModel::Epoch => Model::Epoch,
+            PersistencyModel::Strand => Model::Strand,
+        },
+        pedantic: arguments.pedantic,
+        ..Options::default()
+    };
+    options.bounds.loops = arguments.loops;
+    options.bounds.recursion = arguments.recursion;
+    options.bounds.paths = arguments.paths;
+    options.jobs = arguments
+        .jobs
+        .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
+    let output = match arguments.output.prepare(config, config.lint.deny_warnings.unwrap_or(false)) {
+        Ok(output) => output,
+        Err(message) => {
+            anstream::eprintln!("crashproof: {message}");
+            return Ok(Exit::Usage);
+        }
+    };
+    match crashproof_lint::lint(&options) {
+        // Sources are read now, as they are.
+        Ok(report) => output.finish(report, &Sources::default()),
+        Err(error) => Ok(usage(&error)),
+    }
+}
+
+fn usage(error: &dyn std::error::Error) -> Exit {
+    anstream::eprintln!("crashproof: {error}");
+    Exit::Usage
+}

@@ -1,0 +1,144 @@
+//! Tells on standard error how a check is coming along, if it takes longer than a second; and lets Ctrl-C end it.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crashproof_check::{Monitor, Progress};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+/// Nobody wonders about less.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Between looks at the check, and at the signals.
+const TICK: Duration = Duration::from_millis(100);
+/// Between lines where there is no terminal.
+const LINES: Duration = Duration::from_secs(10);
+
+/// What an interrupted shell command ends with.
+const INTERRUPTED: i32 = 130;
+
+/// Watches a check until it is dropped.
+pub(crate) struct Watch {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    pub(crate) fn start(monitor: Arc<Monitor>) -> std::io::Result<Watch> {
+        // The first signal ends the check, with what it has found; the second ends everything at once.
+        let signalled = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&signalled))?;
+            flag::register(signal, Arc::clone(&signalled))?;
+        }
+        let (end, ended) = channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let started = Instant::now();
+            let mut teller = Teller::new();
+            while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                if signalled.load(Ordering::Relaxed) {
+                    monitor.cancel();
+                }
+                if started.elapsed() >= PATIENCE {
+                    teller.tell(&monitor.progress(), started.elapsed(), monitor.cancelled());
+                }
+            }
+            teller.end();
+        });
+        Ok(Watch { end: Some(end), thread: Some(thread) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Where it is told.
+enum Teller {
+    /// On a terminal, in place.
+    Bar(ProgressBar),
+    /// Elsewhere, in lines, the last one at this time.
+    Lines(Duration),
+}
+
+impl Teller {
+    fn new() -> Teller {
+        if !std::io::stderr().is_terminal() {
+            return Teller::Lines(Duration::ZERO);
+        }
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+        let style =
+            ProgressStyle::with_template("{spinner} {bar:20} {msg}").expect("a template that is tested");
+        bar.set_style(style);
+        Teller::Bar(bar)
+    }
+
+    fn tell(&mut self, progress: &Progress, elapsed: Duration, cancelled: bool) {
+        let text =
+            || if cancelled { "ending, with what was found so far".into() } else { text(progress, elapsed) };
+        match self {
+            Teller::Bar(bar) => {
+                bar.set_length(progress.events);
+                bar.set_position(progress.at);
+                bar.set_message(text());
+                bar.tick();
+            }
+            Teller::Lines(last) if elapsed - *last >= LINES => {
+                *last = elapsed;
+                eprintln!("crashproof: {}", text());
+            }
+            Teller::Lines(_) => {}
+        }
+    }
+
+    fn end(&self) {
+        if let Teller::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn text(progress: &Progress, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs_f64();
+    if progress.events == 0 {
+        return format!("recording the run for {seconds:.0} s");
+    }
+    let mut text = format!(
+        "{} places crashed, {} recoveries ({:.0} a second), {} behaviours, {} errors so far",
+        progress.places,
+        progress.recoveries,
+        progress.recoveries as f64 / seconds,
+        progress.behaviours,
+        progress.findings,
+    );
+    // What is to come is like what was.
+    if progress.at > 0 {
+        let left = seconds * (progress.events as f64 / progress.at as f64 - 1.0);
+        text += &format!(", about {left:.0} s left");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_can_be_made_and_says_how_it_goes() {
+        assert!(ProgressStyle::with_template("{spinner} {bar:20} {msg}").is_ok());
+        let progress =
+            Progress { events: 100, at: 25, places: 5, recoveries: 20, behaviours: 7, findings: 1 };
+        let told = text(&progress, Duration::from_secs(2));
+        assert!(told.contains("20 recoveries (10 a second)") && told.ends_with("about 6 s left"), "{told}");
+    }
+}

@@ -1,0 +1,63 @@
+//! Ctrl-C during a check: what was found so far is reported, and nothing is left behind.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A check that would not end in a lifetime, in its own temporary directory.
+fn check(directory: &Path, flags: &[&str]) -> Child {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../check/tests/explore/many_lines.c");
+    let program = directory.join("program");
+    crashproof_testkit::compile(&source, &program, flags);
+    let temporary = directory.join("tmp");
+    std::fs::create_dir(&temporary).expect("a directory");
+    Command::new(env!("CARGO_BIN_EXE_crashproof"))
+        .arg("check")
+        .arg(program)
+        .args(["--max-per-crash", "0", "--format", "json", "-j", "1"])
+        .env("TMPDIR", temporary)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("crashproof runs")
+}
+
+fn interrupt(child: &Child) {
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(status.expect("kill runs").success());
+}
+
+/// Processes whose program is in the directory.
+fn running_in(directory: &Path) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
+    processes
+        .filter_map(|process| std::fs::read_link(process.path().join("exe")).ok())
+        .filter(|program| program.starts_with(directory))
+        .map(|program| program.display().to_string())
+        .collect()
+}
+
+#[test]
+fn an_interrupted_check_reports_what_it_found_and_leaves_nothing_behind() {
+    for (flags, code, verdict) in [(&[][..], 1, "findings"), (&["-DSILENT"], 3, "unknown")] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut child = check(directory.path(), flags);
+        // It tells how it is going once it has been going for a while.
+        let mut told = String::new();
+        let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
+        errors.read_line(&mut told).expect("a line");
+        assert!(told.contains("recoveries (") && told.contains("places crashed"), "{told}");
+        interrupt(&child);
+        let mut report = String::new();
+        child.stdout.take().expect("a pipe").read_to_string(&mut report).expect("a report");
+        assert_eq!(child.wait().expect("an end").code(), Some(code), "{report}");
+        let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+        assert_eq!(report["verdict"], verdict);
+        let reasons = report["bounds"]["incomplete"].to_string();
+        assert!(reasons.contains("interrupted"), "{reasons}");
+        assert_eq!(running_in(directory.path()), Vec::<String>::new());
+        let left = std::fs::read_dir(directory.path().join("tmp")).expect("a directory").count();
+        assert_eq!(left, 0, "files left behind");
+    }
+}

@@ -1,0 +1,21 @@
+#include <crashproof.h>
+#include <pthread.h>
+
+static PERSISTENT long counter;
+
+static void *count(void *unused) {
+  crashproof_epoch_begin();
+  counter = counter + 1;
+  crashproof_flush(&counter, sizeof counter);
+  crashproof_epoch_end();
+  crashproof_drain();
+  return unused;
+}
+
+int main(void) {
+  pthread_t other;
+  pthread_create(&other, NULL, count, NULL);
+  count(NULL);
+  pthread_join(other, NULL);
+  return 0;
+}

@@ -1,0 +1,15 @@
+#include <crashproof.h>
+
+PERSISTENT __attribute__((aligned(64))) long data;
+PERSISTENT __attribute__((aligned(64))) long valid;
+
+int main(void) {
+  if (valid) {
+    crashproof_assert(data == 42);
+    return 0;
+  }
+  data = 42;
+  valid = 1; /* may be written back before data is */
+  crashproof_persist(&valid, sizeof valid);
+  return 0;
+}

@@ -1,0 +1,243 @@
+//! Something that is wrong.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::graph::EventGraph;
+use crate::rules::Rule;
+use crate::story::Story;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Data can be lost: exit code 1.
+    Error,
+    /// Work is wasted, or something is doubtful; counts only with `--deny warnings`.
+    Warning,
+    /// Worth knowing.
+    Note,
+}
+
+impl Level {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warning => "warning",
+            Level::Note => "note",
+        }
+    }
+}
+
+/// A place in the source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct Place {
+    /// As the compiler was given it, relative to the directory of the run where possible. Bytes that are not
+    /// UTF-8 are replaced; [`crate::Sources`] finds the file nevertheless.
+    pub file: String,
+    /// From 1; 0 if not known.
+    pub line: u32,
+    /// From 1, in bytes; 0 if not known.
+    pub column: u32,
+    /// The function, empty if not known.
+    pub function: String,
+    /// How one gets there: calls that were inlined around it first, then the call stack; innermost first.
+    pub frames: Vec<Frame>,
+}
+
+impl Place {
+    /// A place of which only file, line and column are known.
+    pub fn new(file: impl Into<String>, line: u32, column: u32) -> Place {
+        Place { file: file.into(), line, column, ..Place::default() }
+    }
+
+    /// Is there anything to point at?
+    pub fn is_known(&self) -> bool {
+        self.line > 0
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        write!(out, "{}", self.file)?;
+        match (self.line, self.column) {
+            (0, _) => Ok(()),
+            (line, 0) => write!(out, ":{line}"),
+            (line, column) => write!(out, ":{line}:{column}"),
+        }
+    }
+}
+
+/// A call on the way to a place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Frame {
+    /// File of the call.
+    pub file: String,
+    /// Line of the call.
+    pub line: u32,
+    /// Column of the call.
+    pub column: u32,
+    /// The calling function.
+    pub function: String,
+    /// Was the call inlined? Otherwise it is a frame of the stack.
+    pub inlined: bool,
+}
+
+/// What a related place has to do with a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// A store that was lost.
+    Lost,
+    /// A store that survived.
+    Survived,
+    /// A load of recovery that met one of them.
+    Read,
+    /// A store that the load told of before might have read from.
+    Candidate,
+    /// Where the crash came.
+    Crash,
+    /// Where something has to be changed.
+    Fix,
+    /// Something else; the message says what.
+    Note,
+}
+
+impl Role {
+    /// The word for it, as in the JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Role::Lost => "lost",
+            Role::Survived => "survived",
+            Role::Read => "read",
+            Role::Candidate => "candidate",
+            Role::Crash => "crash",
+            Role::Fix => "fix",
+            Role::Note => "note",
+        }
+    }
+}
+
+/// A place that helps to understand a finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Related {
+    /// What it has to do with it.
+    pub role: Role,
+    /// Where it is.
+    pub place: Place,
+    /// What happened there.
+    pub message: String,
+}
+
+/// A change of the source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fix {
+    /// What the change does, as a command: "flush `child->data` before the commit".
+    pub message: String,
+    /// What to change; none if only the words are known.
+    pub edits: Vec<Edit>,
+    /// What else is known of it, for programs that read the JSON: its kind, where it may go.
+    #[serde(flatten)]
+    pub details: Map<String, Value>,
+}
+
+impl Fix {
+    /// What to do, in words only.
+    pub fn advice(message: impl Into<String>) -> Fix {
+        Fix { message: message.into(), edits: Vec::new(), details: Map::new() }
+    }
+}
+
+/// Text that replaces a part of a file. Lines and columns from 1; the end is exclusive, and equal to the start
+/// if text is only inserted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Edit {
+    /// The file.
+    pub file: String,
+    /// First line.
+    pub line: u32,
+    /// First column, in bytes.
+    pub column: u32,
+    /// Line of the end.
+    pub end_line: u32,
+    /// Column of the end.
+    pub end_column: u32,
+    /// What stands there afterwards.
+    pub text: String,
+}
+
+/// Another way in which the same cause shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Also {
+    /// What goes wrong.
+    pub message: String,
+    /// How to see it again; empty if it cannot be.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub replay: String,
+    /// How often it was met.
+    pub count: u64,
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The rule it breaks.
+    pub rule: &'static Rule,
+    /// How bad it is; the rule's, unless somebody decided otherwise.
+    pub level: Level,
+    /// What is wrong, in one sentence without a full stop.
+    pub message: String,
+    /// Where; for a missing flush, the store that can be lost.
+    pub place: Place,
+    /// A few words to write at the place.
+    pub label: String,
+    /// Other places that are part of it, in the order things happened.
+    pub related: Vec<Related>,
+    /// What shows that it is so, a sentence each.
+    pub evidence: Vec<String>,
+    /// The end of what the failing run printed.
+    pub output: String,
+    /// What to do about it.
+    pub fix: Option<Fix>,
+    /// For `crashproof replay`; empty if there is nothing to replay.
+    pub replay: String,
+    /// Tells findings apart, also after unrelated edits; set by [`crate::Report::finish`].
+    pub fingerprint: String,
+    /// How often it was met.
+    pub count: u64,
+    /// Other things the same cause leads to.
+    pub also: Vec<Also>,
+    /// What else the engine says about it; further fields of the JSON.
+    pub extra: Map<String, Value>,
+    /// The events around the crash, for drawing.
+    pub story: Option<Story>,
+    /// The counterexample, for drawing.
+    pub graph: Option<EventGraph>,
+}
+
+impl Finding {
+    /// A finding of which nothing is known but the rule, the place and what is wrong.
+    pub fn new(rule: &'static Rule, place: Place, message: impl Into<String>) -> Finding {
+        Finding {
+            rule,
+            level: rule.level,
+            message: message.into(),
+            place,
+            label: String::new(),
+            related: Vec::new(),
+            evidence: Vec::new(),
+            output: String::new(),
+            fix: None,
+            replay: String::new(),
+            fingerprint: String::new(),
+            count: 1,
+            also: Vec::new(),
+            extra: Map::new(),
+            story: None,
+            graph: None,
+        }
+    }
+}

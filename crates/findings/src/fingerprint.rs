@@ -1,0 +1,102 @@
+//! Tells findings apart in a way that outlives unrelated edits.
+//!
+//! A fingerprint is made of the rule, the file's name, the function, and the text of the line with its white space
+//! taken out; not of line numbers, addresses or how often it was met. If the source cannot be read, what was
+//! found stands for the text. Findings that are alike in all of this are numbered in the order of their lines.
+
+use std::collections::HashMap;
+use std::hash::Hasher;
+use std::path::Path;
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+use crate::finding::Finding;
+use crate::sources::Sources;
+
+/// Version of the recipe; part of every fingerprint, so that another recipe makes other ones.
+const RECIPE: u8 = 1;
+
+/// Gives every finding its fingerprint.
+pub(crate) fn set(findings: &mut [Finding], sources: &Sources) {
+    let mut order: Vec<usize> = (0..findings.len()).collect();
+    order.sort_by_key(|&index| (findings[index].place.line, findings[index].place.column));
+    let mut met: HashMap<u128, u32> = HashMap::new();
+    for index in order {
+        let hash = of(&findings[index], sources);
+        let times = met.entry(hash).or_default();
+        *times += 1;
+        let ordinal = if *times == 1 { String::new() } else { format!("-{times}") };
+        findings[index].fingerprint = format!("{:016x}{ordinal}", (hash >> 64) as u64);
+    }
+}
+
+fn of(finding: &Finding, sources: &Sources) -> u128 {
+    let place = &finding.place;
+    let mut hasher = SipHasher13::new();
+    let mut add = |text: &str| {
+        hasher.write(text.as_bytes());
+        hasher.write_u8(0xff);
+    };
+    add(finding.rule.id);
+    add(Path::new(&place.file).file_name().and_then(|name| name.to_str()).unwrap_or(&place.file));
+    add(&place.function);
+    match sources.get(&place.file).as_ref().and_then(|source| source.line(place.line)) {
+        Some(line) => add(&without(line, char::is_whitespace)),
+        // Numbers are addresses and counts: not what it is about.
+        None => add(&without(&finding.message, |it| it.is_ascii_digit())),
+    }
+    hasher.write_u8(RECIPE);
+    hasher.finish128().as_u128()
+}
+
+fn without(text: &str, unwanted: impl Fn(char) -> bool) -> String {
+    text.chars().filter(|it| !unwanted(*it)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::Place;
+    use crate::rules;
+
+    fn finding(line: u32) -> Finding {
+        let place = Place { function: "insert".into(), ..Place::new("src/list.c", line, 3) };
+        Finding::new(&rules::check::RECOVERY_FAILS, place, "recovery fails if this store is lost")
+    }
+
+    fn fingerprints(source: &str, lines: &[u32]) -> Vec<String> {
+        let sources = Sources::default();
+        sources.insert("src/list.c", source);
+        let mut findings: Vec<Finding> = lines.iter().map(|&line| finding(line)).collect();
+        set(&mut findings, &sources);
+        findings.into_iter().map(|finding| finding.fingerprint).collect()
+    }
+
+    #[test]
+    fn unrelated_edits_do_not_matter() {
+        let before = fingerprints("void insert() {\n  a->next = b;\n}\n", &[2]);
+        let after = fingerprints("// new\n\nvoid insert() {\n\t\ta->next  = b;\n}\n", &[4]);
+        assert_eq!(before, after);
+        assert_ne!(before, fingerprints("void insert() {\n  a->next = c;\n}\n", &[2]));
+    }
+
+    #[test]
+    fn equal_lines_are_told_apart() {
+        let two = fingerprints("x = 1;\nx = 1;\n", &[2, 1]);
+        assert_eq!(two[0], format!("{}-2", two[1]));
+    }
+
+    #[test]
+    fn without_a_source_the_message_stands_for_it() {
+        let mut findings = [finding(1), finding(7)];
+        findings[1].message.push_str("17");
+        set(&mut findings, &Sources::default());
+        assert_eq!(findings[1].fingerprint, format!("{}-2", findings[0].fingerprint));
+    }
+
+    /// Baselines hold fingerprints: another recipe makes all of them worthless.
+    #[test]
+    fn the_recipe_stays() {
+        assert_eq!(fingerprints("x = 1;\n", &[1]), ["0a6fa0cdfd5b3b98"]);
+    }
+}

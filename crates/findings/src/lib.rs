@@ -1,0 +1,33 @@
+//! What the engines find, in one form for all of them.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `finding` | a [`Finding`]: what is wrong, where, why, and what to do |
+//! | `report` | a [`Report`]: the findings of one command, its verdict, bounds and figures |
+//! | [`rules`] | every rule that a finding can break, explained, with an example of each kind |
+//! | `fingerprint` | tells findings apart in a way that outlives unrelated edits |
+//! | `sources` | the text of source files, as far as it can be read |
+//! | [`story`] | the events around a crash, for drawing |
+//! | [`graph`] | the events of a counterexample and how they are ordered, for drawing |
+//! | [`suppress`] | findings that somebody decided to live with |
+//! | [`baseline`] | findings that were there before |
+//! | [`config`] | `crashproof.toml` |
+//!
+//! An engine fills a [`Report`] and calls nothing else here; the command line calls [`Report::finish`], sets aside
+//! what is suppressed or known, and hands the rest to the formats.
+
+pub mod baseline;
+pub mod config;
+mod finding;
+mod fingerprint;
+pub mod graph;
+mod report;
+pub mod rules;
+mod sources;
+pub mod story;
+pub mod suppress;
+
+pub use finding::{Also, Edit, Finding, Fix, Frame, Level, Place, Related, Role};
+pub use report::{Report, SetAside, Verdict, Why};
+pub use rules::{Engine, Example, Rule};
+pub use sources::{Source, Sources};

@@ -1,0 +1,177 @@
+//! What came of one command.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use crate::finding::{Also, Finding, Level};
+use crate::fingerprint;
+use crate::sources::Sources;
+
+/// The verdict of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing at level error, and everything within the bounds was looked at.
+    Clean,
+    /// At least one error.
+    Findings,
+    /// No error was found, and something was not looked at.
+    Unknown,
+}
+
+impl Verdict {
+    /// The word for it, as in the JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Clean => "clean",
+            Verdict::Findings => "findings",
+            Verdict::Unknown => "unknown",
+        }
+    }
+}
+
+/// A finding that does not count.
+#[derive(Clone, Debug)]
+pub struct SetAside {
+    /// The finding.
+    pub finding: Finding,
+    /// Why it does not count.
+    pub why: Why,
+}
+
+/// Why a finding does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Somebody decided to live with it, for this reason.
+    Suppressed(String),
+    /// It was there before, according to the baseline.
+    Known,
+}
+
+/// What came of one command.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The command: `check`, `lint`, `prove`.
+    pub command: &'static str,
+    /// What was looked at: the program.
+    pub subject: String,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// What would be wrong, but is suppressed or known.
+    pub set_aside: Vec<SetAside>,
+    /// Why the verdict does not cover everything; empty if it does, within the bounds.
+    pub incomplete: Vec<String>,
+    /// What else the reader should know: suppressions nobody needs, sources that changed.
+    pub notes: Vec<String>,
+    /// Within which bounds the verdict holds.
+    pub bounds: Map<String, Value>,
+    /// Figures.
+    pub stats: Map<String, Value>,
+    /// Bounds in words, for the line that begins with the verdict.
+    pub summary: String,
+    /// Figures in words.
+    pub figures: String,
+}
+
+impl Report {
+    /// A report of a command without any findings.
+    pub fn new(command: &'static str, subject: impl Into<String>) -> Report {
+        Report { command, subject: subject.into(), ..Report::default() }
+    }
+
+    /// What it all comes to.
+    pub fn verdict(&self) -> Verdict {
+        if self.count(Level::Error) > 0 {
+            Verdict::Findings
+        } else if self.incomplete.is_empty() {
+            Verdict::Clean
+        } else {
+            Verdict::Unknown
+        }
+    }
+
+    /// Findings of a level.
+    pub fn count(&self, level: Level) -> usize {
+        self.findings.iter().filter(|finding| finding.level == level).count()
+    }
+
+    /// Lets warnings count as errors.
+    pub fn deny_warnings(&mut self) {
+        for finding in self.findings.iter_mut().filter(|finding| finding.level == Level::Warning) {
+            finding.level = Level::Error;
+        }
+    }
+
+    /// Makes one finding of those that have one cause, gives each its fingerprint, and notes which sources are
+    /// not what was built.
+    pub fn finish(&mut self, sources: &Sources) {
+        self.merge_duplicates();
+        fingerprint::set(&mut self.findings, sources);
+        let places = self.findings.iter().flat_map(|finding| {
+            std::iter::once(&finding.place).chain(finding.related.iter().map(|related| &related.place))
+        });
+        let mut stale: Vec<&str> =
+            places.map(|place| place.file.as_str()).filter(|file| sources.is_stale(file)).collect();
+        stale.sort_unstable();
+        stale.dedup();
+        self.notes.extend(stale.into_iter().map(|file| {
+            format!("{file} was changed after the program was built; lines shown may not be those that ran")
+        }));
+    }
+
+    /// The same rule broken at the same place has one cause, whatever it leads to. The one that comes first
+    /// is told, the others are listed in it.
+    fn merge_duplicates(&mut self) {
+        let mut known: HashMap<(&str, String, u32, u32), usize> = HashMap::new();
+        let mut merged: Vec<Finding> = Vec::new();
+        for finding in std::mem::take(&mut self.findings) {
+            let place = &finding.place;
+            let key = (finding.rule.id, place.file.clone(), place.line, place.column);
+            // What has no place has nothing by which to tell that it is the same.
+            let Some(&at) = known.get(&key).filter(|_| place.is_known()) else {
+                known.insert(key, merged.len());
+                merged.push(finding);
+                continue;
+            };
+            let first = &mut merged[at];
+            first.count += finding.count;
+            if finding.message != first.message {
+                let Finding { message, replay, count, .. } = finding;
+                first.also.push(Also { message, replay, count });
+            }
+        }
+        self.findings = merged;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::Place;
+    use crate::rules::check::{FLUSH_CLEAN_LINE, RECOVERY_FAILS};
+
+    #[test]
+    fn one_cause_is_one_finding() {
+        let mut report = Report::new("check", "program");
+        for (line, message) in [(3, "aborts"), (4, "aborts"), (3, "aborts"), (3, "crashes")] {
+            report.findings.push(Finding::new(&RECOVERY_FAILS, Place::new("a.c", line, 1), message));
+        }
+        report.findings.push(Finding::new(&FLUSH_CLEAN_LINE, Place::new("a.c", 3, 1), "aborts"));
+        report.finish(&Sources::default());
+        let shown: Vec<_> =
+            report.findings.iter().map(|it| (it.place.line, it.count, it.also.len())).collect();
+        assert_eq!(shown, [(3, 3, 1), (4, 1, 0), (3, 1, 0)]);
+    }
+
+    #[test]
+    fn the_verdict_is_the_worst_there_is() {
+        let mut report = Report::new("check", "program");
+        assert_eq!(report.verdict(), Verdict::Clean);
+        report.incomplete.push("a limit".into());
+        assert_eq!(report.verdict(), Verdict::Unknown);
+        report.findings.push(Finding::new(&FLUSH_CLEAN_LINE, Place::default(), "wasted"));
+        assert_eq!(report.verdict(), Verdict::Unknown);
+        report.deny_warnings();
+        assert_eq!(report.verdict(), Verdict::Findings);
+    }
+}

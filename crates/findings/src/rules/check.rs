@@ -1,0 +1,100 @@
+//! Rules of `crashproof check`.
+
+use crate::rules::{Rule, rule};
+
+/// All of them.
+pub static RULES: &[&Rule] = &[
+    &RECOVERY_FAILS,
+    &RECOVERY_FAILS_NOTHING_LOST,
+    &FAILS_UNDER_SCHEDULE,
+    &MISSING_FLUSH,
+    &FLUSH_CLEAN_LINE,
+    &FLUSH_REPEATED,
+    &FENCE_NOTHING_PENDING,
+    &DEPENDENT_STRANDS,
+    &DEPENDENT_EPOCHS,
+    &MISSING_BARRIER_BETWEEN_EPOCHS,
+];
+
+/// Recovery fails if a store is lost.
+pub static RECOVERY_FAILS: Rule =
+    rule!("recovery-fails", Check, Error, "recovery fails if a store is lost in a crash", "c");
+
+/// Recovery fails although nothing is lost.
+pub static RECOVERY_FAILS_NOTHING_LOST: Rule = rule!(
+    "recovery-fails-nothing-lost",
+    Check,
+    Error,
+    "recovery fails after a crash, although nothing stored so far is lost",
+    "c"
+);
+
+/// The program fails without any crash, under some schedule.
+pub static FAILS_UNDER_SCHEDULE: Rule = rule!(
+    "fails-under-schedule",
+    Check,
+    Error,
+    "the program fails without any crash if its threads run in another order",
+    "c",
+    "--schedules",
+    "20"
+);
+
+/// A store that can be lost while a later one survives.
+pub static MISSING_FLUSH: Rule =
+    rule!("missing-flush", Check, Error, "a store can be lost in a crash that a later store survives", "c");
+
+/// A flush of a clean line.
+pub static FLUSH_CLEAN_LINE: Rule = rule!(
+    "flush-clean-line",
+    Check,
+    Warning,
+    "flushes a cache line that was not stored to since it was last written back",
+    "c"
+);
+
+/// A second flush of a line.
+pub static FLUSH_REPEATED: Rule = rule!(
+    "flush-repeated",
+    Check,
+    Warning,
+    "flushes a cache line again before anything new was stored to it",
+    "c"
+);
+
+/// A fence with nothing to wait for.
+pub static FENCE_NOTHING_PENDING: Rule =
+    rule!("fence-nothing-pending", Check, Warning, "fences with nothing to wait for", "c");
+
+/// Concurrent strands on the same memory.
+pub static DEPENDENT_STRANDS: Rule = rule!(
+    "dependent-strands",
+    Check,
+    Error,
+    "two strands that may persist at the same time use the same memory",
+    "c",
+    "--model",
+    "strand"
+);
+
+/// Concurrent epochs on the same memory.
+pub static DEPENDENT_EPOCHS: Rule = rule!(
+    "dependent-epochs",
+    Check,
+    Error,
+    "two epochs that may persist at the same time use the same memory",
+    "c",
+    "--model",
+    "epoch"
+);
+
+/// Two epochs without a barrier.
+pub static MISSING_BARRIER_BETWEEN_EPOCHS: Rule = rule!(
+    "missing-barrier-between-epochs",
+    Check,
+    Error,
+    "an epoch begins before what the last one stored is persistent",
+    "c",
+    "--model",
+    "epoch"
+);

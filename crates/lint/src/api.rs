@@ -1,0 +1,528 @@
+//! What library functions mean, as data.
+//!
+//! Each framework is one TOML file: the built-in ones live in `apis/`, users add their own. A function that
+//! is described is not looked into, even if its code is there: the description is what it promises.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+
+/// The built-in descriptions.
+const BUILT_IN: [(&str, &str); 8] = [
+    ("raw", include_str!("../apis/raw.toml")),
+    ("libpmem", include_str!("../apis/libpmem.toml")),
+    ("libpmem2", include_str!("../apis/libpmem2.toml")),
+    ("libpmemobj", include_str!("../apis/libpmemobj.toml")),
+    ("nvm-direct", include_str!("../apis/nvm-direct.toml")),
+    ("pmfs", include_str!("../apis/pmfs.toml")),
+    ("mnemosyne", include_str!("../apis/mnemosyne.toml")),
+    ("strands", include_str!("../apis/strands.toml")),
+];
+
+/// One file.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct File {
+    framework: String,
+    about: String,
+    #[serde(default)]
+    transaction: Option<Commit>,
+    #[serde(default)]
+    sections: Vec<String>,
+    #[serde(default, rename = "type")]
+    types: Vec<PersistentType>,
+    #[serde(default, rename = "function")]
+    functions: Vec<Entry>,
+}
+
+/// What the end of a transaction does.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Commit {
+    /// What was logged is written back.
+    pub flushes_logged: bool,
+    /// What was allocated in the transaction is written back.
+    pub flushes_allocated: bool,
+    /// Every store inside is logged, without being asked.
+    pub logs_every_store: bool,
+    /// Whatever was queued or flushed is waited for.
+    pub drains: bool,
+}
+
+/// A type whose objects are always persistent.
+#[derive(Deserialize, Debug, Clone)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PersistentType {
+    /// Its tag.
+    pub name: String,
+    /// From this member on the content is only for the running program.
+    #[serde(default)]
+    pub volatile_from: Option<String>,
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Entry {
+    /// A trailing star stands for anything.
+    names: Vec<String>,
+    #[serde(default)]
+    effects: Vec<Effect>,
+    #[serde(default)]
+    returns: Option<String>,
+    #[serde(default)]
+    constructor: Option<Constructor>,
+    #[serde(default)]
+    note: Option<String>,
+}
+
+/// A function of the program that the library calls with a fresh object.
+#[derive(Deserialize, Debug, Clone, Copy)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Constructor {
+    /// The argument that is the function.
+    pub argument: u32,
+    /// The parameter of it that is the object.
+    pub object: u32,
+}
+
+/// What a call does, one thing at a time.
+#[derive(Deserialize, Debug, Clone, Default)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Effect {
+    /// The thing.
+    #[serde(rename = "do")]
+    pub what: What,
+    /// The argument that is an address.
+    #[serde(default)]
+    pub address: Option<u32>,
+    /// The first of two arguments that are an object identifier of PMDK.
+    #[serde(default)]
+    pub oid: Option<u32>,
+    /// The argument that is an offset from there.
+    #[serde(default)]
+    pub offset: Option<u32>,
+    /// The argument that is the number of bytes.
+    #[serde(default)]
+    pub length: Option<u32>,
+    /// The number of bytes. Without it and without `length`: the whole object.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    /// The whole cache line of the address.
+    #[serde(default)]
+    pub line: bool,
+    /// The argument that is copied from.
+    #[serde(default)]
+    pub source: Option<u32>,
+    /// The argument that is stored.
+    #[serde(default)]
+    pub value: Option<u32>,
+    /// Only if this argument is not zero.
+    #[serde(default, rename = "if")]
+    pub only_if: Option<u32>,
+}
+
+/// Things calls do.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// Nothing to do with persistence.
+    #[default]
+    Nothing,
+    /// Stores through the cache.
+    Store,
+    /// Stores past the cache.
+    StoreNonTemporal,
+    /// Starts writing back; waits for nothing.
+    Flush,
+    /// Writes back each line before the next store, as `clflush` does.
+    FlushOrdered,
+    /// Only remembers to write back: `drain` does it.
+    Queue,
+    /// Waits for flushes, not for what is queued.
+    Fence,
+    /// Writes back what is queued and waits for all.
+    Drain,
+    /// Makes a copy for undoing.
+    Log,
+    /// Makes a copy, then the transaction stores.
+    LogAndStore,
+    /// A transaction begins.
+    Begin,
+    /// Commits the innermost transaction; it is over.
+    Commit,
+    /// Gives up the innermost transaction; it is over.
+    Abort,
+    /// A step of a transaction that runs in stages, as PMDK's do: work, on-commit, finally.
+    Process,
+    /// Commits, but the stages go on.
+    CommitStage,
+    /// The end of a transaction that runs in stages.
+    End,
+    /// Changes persistent memory by the library's own means, durably.
+    Change,
+    /// Writes to the given memory; what it held is not known any more.
+    Clobber,
+    /// An epoch begins.
+    EpochBegin,
+    /// An epoch ends; a barrier must have come before.
+    EpochEnd,
+    /// A strand begins.
+    StrandBegin,
+    /// A strand ends.
+    StrandEnd,
+    /// All strands so far are waited for.
+    StrandJoin,
+    /// Control does not come back.
+    Leave,
+}
+
+/// What a call returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Returns {
+    /// Nothing special.
+    Anything,
+    /// A pointer to persistent memory.
+    Persistent,
+    /// A pointer to a fresh object that nothing points to yet.
+    Fresh,
+    /// The identifier of a fresh object, as two integers.
+    FreshOid,
+    /// The object whose identifier is in two arguments.
+    Direct(u32),
+    /// An argument.
+    Argument(u32),
+    /// Fresh memory that is not persistent.
+    Volatile,
+    /// A constant.
+    Constant(i64),
+    /// The stage of the innermost transaction.
+    Stage,
+}
+
+/// All that is known of a function.
+#[derive(Debug, Clone)]
+pub struct Meaning {
+    /// Index into the list of frameworks.
+    pub framework: usize,
+    /// In order.
+    pub effects: Vec<Effect>,
+    /// The result.
+    pub returns: Returns,
+    /// A callback.
+    pub constructor: Option<Constructor>,
+    note: Option<String>,
+}
+
+/// A framework.
+#[derive(Debug, Clone)]
+pub struct Framework {
+    /// Its name.
+    pub name: String,
+    /// A sentence about it.
+    pub about: String,
+    /// What the end of its transactions does.
+    pub commit: Commit,
+}
+
+/// Everything that was read.
+#[derive(Debug, Default)]
+pub struct Apis {
+    /// In the order they were read.
+    pub frameworks: Vec<Framework>,
+    /// Sections whose variables are persistent.
+    pub sections: Vec<String>,
+    /// Types whose objects are persistent.
+    pub types: Vec<PersistentType>,
+    exact: FxHashMap<String, Meaning>,
+    prefixes: Vec<(String, Meaning)>,
+}
+
+/// A description that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("cannot read {file}: {cause}")]
+    Read {
+        /// The file.
+        file: String,
+        /// Why not.
+        cause: std::io::Error,
+    },
+    /// It is not what it should be.
+    #[error("{file}:{line}: {reason}")]
+    Broken {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl Apis {
+    /// The built-in descriptions.
+    #[must_use]
+    pub fn built_in() -> Self {
+        let mut apis = Apis::default();
+        for (name, text) in BUILT_IN {
+            // A test reads each of them.
+            apis.add_text(&format!("{name}.toml"), text).expect("built-in descriptions are read by a test");
+        }
+        apis
+    }
+
+    /// Adds a file; what it says of a function replaces what was known.
+    ///
+    /// # Errors
+    ///
+    /// With the line and the reason.
+    pub fn add_file(&mut self, path: &Path) -> Result<(), Error> {
+        let file = path.display().to_string();
+        let text =
+            std::fs::read_to_string(path).map_err(|cause| Error::Read { file: file.clone(), cause })?;
+        self.add_text(&file, &text)
+    }
+
+    /// Adds the text of a file.
+    ///
+    /// # Errors
+    ///
+    /// With the line and the reason.
+    pub fn add_text(&mut self, file: &str, text: &str) -> Result<(), Error> {
+        let line_of = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
+        let broken = |line, reason: String| Error::Broken { file: file.to_owned(), line, reason };
+        let read: File = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| line_of(span.start));
+            broken(line, error.message().to_owned())
+        })?;
+        let framework = self.frameworks.len();
+        for (number, entry) in read.functions.into_iter().enumerate() {
+            let line = text.match_indices("[[function]]").nth(number).map_or(1, |(at, _)| line_of(at));
+            let returns = returns(entry.returns.as_deref()).map_err(|reason| broken(line, reason))?;
+            for effect in &entry.effects {
+                check(effect).map_err(|reason| broken(line, reason))?;
+            }
+            let meaning = Meaning {
+                framework,
+                effects: entry.effects,
+                returns,
+                constructor: entry.constructor,
+                note: entry.note,
+            };
+            if entry.names.is_empty() {
+                return Err(broken(line, "a function needs a name".into()));
+            }
+            for name in entry.names {
+                match name.strip_suffix('*') {
+                    Some(prefix) => self.prefixes.push((prefix.to_owned(), meaning.clone())),
+                    None => {
+                        self.exact.insert(name, meaning.clone());
+                    }
+                }
+            }
+        }
+        self.sections.extend(read.sections);
+        self.types.extend(read.types);
+        self.frameworks.push(Framework {
+            name: read.framework,
+            about: read.about,
+            commit: read.transaction.unwrap_or_default(),
+        });
+        Ok(())
+    }
+
+    /// What a function means, if it is described.
+    #[must_use]
+    pub fn meaning(&self, name: &str) -> Option<&Meaning> {
+        self.exact.get(name).or_else(|| {
+            self.prefixes.iter().rev().find(|(prefix, _)| name.starts_with(prefix.as_str())).map(|(_, m)| m)
+        })
+    }
+
+    /// All that is known, for people.
+    #[must_use]
+    pub fn explain(&self) -> String {
+        let mut text = String::new();
+        for (number, framework) in self.frameworks.iter().enumerate() {
+            let _ = writeln!(text, "{}: {}", framework.name, framework.about);
+            let commit = framework.commit;
+            for (set, what) in [
+                (commit.flushes_logged, "commit writes back what was logged"),
+                (commit.flushes_allocated, "commit writes back what was allocated"),
+                (commit.logs_every_store, "every store in a transaction is logged"),
+                (commit.drains, "commit waits for what is pending"),
+            ] {
+                if set {
+                    let _ = writeln!(text, "  {what}");
+                }
+            }
+            let stars = self.prefixes.iter().map(|(name, meaning)| (format!("{name}*"), meaning));
+            let mut all: Vec<(String, &Meaning)> =
+                self.exact.iter().map(|(name, meaning)| (name.clone(), meaning)).chain(stars).collect();
+            all.retain(|(_, meaning)| meaning.framework == number);
+            all.sort_by(|a, b| a.0.cmp(&b.0));
+            for (name, meaning) in all {
+                let _ = writeln!(text, "  {name}: {}", meaning.describe());
+            }
+        }
+        let _ = writeln!(text, "persistent sections: {}", self.sections.join(", "));
+        let types: Vec<&str> = self.types.iter().map(|ty| ty.name.as_str()).collect();
+        if !types.is_empty() {
+            let _ = writeln!(text, "persistent types: {}", types.join(", "));
+        }
+        text
+    }
+}
+
+impl Meaning {
+    fn describe(&self) -> String {
+        let mut parts: Vec<String> = self.effects.iter().map(describe).collect();
+        match self.returns {
+            Returns::Anything => {}
+            Returns::Persistent => parts.push("returns persistent memory".into()),
+            Returns::Fresh => parts.push("returns a fresh persistent object".into()),
+            Returns::FreshOid => parts.push("returns the identifier of a fresh persistent object".into()),
+            Returns::Direct(first) => {
+                parts.push(format!(
+                    "returns the object of the identifier in arguments {first} and {}",
+                    first + 1
+                ));
+            }
+            Returns::Argument(number) => parts.push(format!("returns argument {number}")),
+            Returns::Volatile => parts.push("returns volatile memory".into()),
+            Returns::Constant(number) => parts.push(format!("returns {number}")),
+            Returns::Stage => parts.push("returns the stage of the transaction".into()),
+        }
+        if let Some(constructor) = self.constructor {
+            parts.push(format!(
+                "calls argument {} with a fresh object as its parameter {}",
+                constructor.argument, constructor.object
+            ));
+        }
+        parts.extend(self.note.clone());
+        if parts.is_empty() { "nothing to do with persistence".into() } else { parts.join("; ") }
+    }
+}
+
+fn describe(effect: &Effect) -> String {
+    let verb = match effect.what {
+        What::Nothing => "nothing",
+        What::Store => "stores",
+        What::StoreNonTemporal => "stores past the cache",
+        What::Flush => "flushes",
+        What::FlushOrdered => "flushes, in order with later stores",
+        What::Queue => "queues for flushing",
+        What::Fence => "waits for flushes",
+        What::Drain => "flushes what is queued and waits",
+        What::Log => "logs",
+        What::LogAndStore => "logs and stores",
+        What::Begin => "begins a transaction",
+        What::Commit => "commits the transaction",
+        What::Abort => "aborts the transaction",
+        What::Process => "goes to the next stage of the transaction",
+        What::CommitStage => "commits",
+        What::End => "ends the transaction",
+        What::Change => "changes persistent memory durably",
+        What::Clobber => "writes",
+        What::EpochBegin => "begins an epoch",
+        What::EpochEnd => "ends an epoch",
+        What::StrandBegin => "begins a strand",
+        What::StrandEnd => "ends a strand",
+        What::StrandJoin => "waits for all strands",
+        What::Leave => "does not return",
+    };
+    let mut text = verb.to_owned();
+    if let Some(oid) = effect.oid {
+        let _ = write!(text, " the object of arguments {oid} and {}", oid + 1);
+    }
+    if let Some(address) = effect.address {
+        let what = if effect.line { "the cache line of argument" } else { "at argument" };
+        let _ = write!(text, " {what} {address}");
+    }
+    if let Some(offset) = effect.offset {
+        let _ = write!(text, " plus argument {offset}");
+    }
+    match (effect.length, effect.bytes) {
+        (Some(length), _) => {
+            let _ = write!(text, ", length in argument {length}");
+        }
+        (None, Some(bytes)) => {
+            let _ = write!(text, ", {bytes} bytes");
+        }
+        _ => {}
+    }
+    if let Some(condition) = effect.only_if {
+        let _ = write!(text, " if argument {condition} is not zero");
+    }
+    text
+}
+
+fn returns(text: Option<&str>) -> Result<Returns, String> {
+    let Some(text) = text else { return Ok(Returns::Anything) };
+    let number = |rest: &str| rest.trim().parse().map_err(|_| format!("returns: `{text}` needs a number"));
+    Ok(match text {
+        "persistent" => Returns::Persistent,
+        "fresh" => Returns::Fresh,
+        "fresh-oid" => Returns::FreshOid,
+        "volatile" => Returns::Volatile,
+        "stage" => Returns::Stage,
+        _ if text.starts_with("direct ") => Returns::Direct(number(&text[7..])?),
+        _ if text.starts_with("argument ") => Returns::Argument(number(&text[9..])?),
+        _ => match text.parse() {
+            Ok(constant) => Returns::Constant(constant),
+            Err(_) => {
+                return Err(format!(
+                    "returns: `{text}` is none of persistent, fresh, fresh-oid, volatile, stage, direct N, \
+                     argument N, or a number"
+                ));
+            }
+        },
+    })
+}
+
+fn check(effect: &Effect) -> Result<(), String> {
+    let needs_address = matches!(
+        effect.what,
+        What::Store
+            | What::StoreNonTemporal
+            | What::Flush
+            | What::FlushOrdered
+            | What::Queue
+            | What::Log
+            | What::LogAndStore
+            | What::Clobber
+    );
+    if needs_address && effect.address.is_none() && effect.oid.is_none() {
+        return Err(format!("an effect that {} needs `address` or `oid`", describe(effect)));
+    }
+    if !needs_address && (effect.address.is_some() || effect.oid.is_some()) {
+        return Err(format!("an effect that {} takes no address", describe(effect)));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_descriptions_are_sound() {
+        let apis = Apis::built_in();
+        assert!(apis.meaning("pmem_persist").is_some());
+        assert!(apis.explain().contains("nvm_flush: queues"));
+    }
+
+    #[test]
+    fn mistakes_have_a_line() {
+        let mut apis = Apis::default();
+        let text = "framework = \"x\"\nabout = \"y\"\n[[function]]\nnames = [\"f\"]\neffects = [{ do = \"flash\" }]\n";
+        let error = apis.add_text("x.toml", text).unwrap_err().to_string();
+        assert!(error.starts_with("x.toml:5: "), "{error}");
+        let text = "framework = \"x\"\nabout = \"y\"\n\n[[function]]\nnames = [\"f\"]\neffects = [{ do = \"flush\" }]\n";
+        let error = apis.add_text("x.toml", text).unwrap_err().to_string();
+        assert!(error.starts_with("x.toml:4: ") && error.contains("address"), "{error}");
+    }
+}

@@ -1,0 +1,285 @@
+//! The graph of a function alone, and where function pointers may come from.
+
+use rustc_hash::FxHashMap;
+
+use super::{Cell, Flags, FunctionGraph};
+use crate::api::{Apis, Returns, What};
+use crate::ir::{Callee, Function, FunctionId, Op, Operand, Program};
+
+const PERSISTENT: Flags = Flags { persistent: true, stack: false, heap: false, global: false };
+const HEAP: Flags = Flags { persistent: false, stack: false, heap: true, global: false };
+const STACK: Flags = Flags { persistent: false, stack: true, heap: false, global: false };
+const GLOBAL: Flags = Flags { persistent: false, stack: false, heap: false, global: true };
+
+/// Builds the graph of a function.
+pub(super) fn build(program: &Program, apis: &Apis, id: FunctionId) -> FunctionGraph {
+    let function = program.function(id);
+    let mut graph = FunctionGraph::default();
+    declared_types(program, apis, function, &mut graph);
+    for (number, instruction) in (0..).zip(&function.instructions) {
+        one(program, apis, &mut graph, number, &instruction.op);
+    }
+    for operand in operands_that_are_globals(function) {
+        content_of_global(program, apis, &mut graph, operand);
+    }
+    graph
+}
+
+/// Variables whose type a description calls persistent.
+fn declared_types(program: &Program, apis: &Apis, function: &Function, graph: &mut FunctionGraph) {
+    if apis.types.is_empty() {
+        return;
+    }
+    for (operand, variable) in &function.variables {
+        let Some(ty) = variable.ty.filter(|_| !variable.is_address) else { continue };
+        let ty = &program.types[ty.0 as usize];
+        let Some(base) = ty.base.filter(|_| ty.is_pointer) else { continue };
+        let base = &program.types[base.0 as usize];
+        let Some(declared) = apis.types.iter().find(|declared| declared.name == base.name) else { continue };
+        let cell = graph.value(*operand);
+        graph.graph.add_flags(cell, PERSISTENT);
+        let from = declared.volatile_from.as_ref().and_then(|name| {
+            base.members.iter().find(|member| member.1 == *name).map(|member| member.0 as i64)
+        });
+        if let Some(from) = from {
+            graph.graph.set_volatile_from(cell, from);
+        }
+    }
+}
+
+fn operands_that_are_globals(function: &Function) -> Vec<Operand> {
+    let mut all = Vec::new();
+    let mut add = |operand: &Operand| {
+        if matches!(operand, Operand::Global(..)) && !all.contains(operand) {
+            all.push(*operand);
+        }
+    };
+    for instruction in &function.instructions {
+        match &instruction.op {
+            Op::Load { address, .. } | Op::Locked { address, .. } | Op::Flush { address, .. } => add(address),
+            Op::Store { address, value, .. } => {
+                add(address);
+                add(value);
+            }
+            Op::Offset { base, .. } => add(base),
+            Op::Copy { value } => add(value),
+            Op::Call { arguments, .. } => arguments.iter().for_each(&mut add),
+            Op::Bulk { target, source, .. } => {
+                add(target);
+                source.iter().for_each(&mut add);
+            }
+            Op::Phi { incoming } => incoming.iter().for_each(|(_, operand)| add(operand)),
+            Op::Select { yes, no, .. } => {
+                add(yes);
+                add(no);
+            }
+            Op::Return { value } => value.iter().for_each(&mut add),
+            _ => {}
+        }
+    }
+    all
+}
+
+fn content_of_global(program: &Program, apis: &Apis, graph: &mut FunctionGraph, operand: Operand) {
+    let Operand::Global(id, _) = operand else { return };
+    let global = &program.globals[id.0 as usize];
+    let persistent = apis.sections.iter().any(|section| *section == global.section);
+    let flags = if persistent { PERSISTENT } else { GLOBAL };
+    let cell = graph.graph.global(id, flags);
+    graph.graph.add_flags(cell, flags);
+    for (offset, content) in &global.pointers {
+        if let Operand::Function(function) = content {
+            let target = graph.graph.pointee(Cell { node: cell.node, offset: *offset as i64 + cell.offset });
+            graph.graph.add_function(target, *function);
+        }
+    }
+}
+
+fn is_value(operand: Operand) -> bool {
+    !matches!(operand, Operand::Int(_) | Operand::Undefined)
+}
+
+fn one(program: &Program, apis: &Apis, graph: &mut FunctionGraph, number: u32, op: &Op) {
+    let this = Operand::Instruction(number);
+    let join = |graph: &mut FunctionGraph, left: Operand, right: Operand| {
+        if is_value(left) && is_value(right) {
+            let (left, right) = (graph.value(left), graph.value(right));
+            graph.graph.unify(left, right);
+        }
+    };
+    match op {
+        Op::Alloca { .. } => {
+            let cell = graph.value(this);
+            graph.graph.add_flags(cell, STACK);
+        }
+        Op::Load { address, .. } if is_value(*address) => {
+            let address = graph.value(*address);
+            let pointee = graph.graph.pointee(address);
+            match graph.values.get(&this) {
+                Some(known) => graph.graph.unify(*known, pointee),
+                None => {
+                    graph.values.insert(this, pointee);
+                }
+            }
+        }
+        Op::Store { address, value, bytes: 8, .. } | Op::Locked { address, value, bytes: 8 }
+            if is_value(*address) && is_value(*value) =>
+        {
+            let address = graph.value(*address);
+            let pointee = graph.graph.pointee(address);
+            let value = graph.value(*value);
+            graph.graph.unify(pointee, value);
+        }
+        Op::Offset { base, offset, .. } if is_value(*base) => {
+            let base = graph.value(*base);
+            let cell = Cell { node: base.node, offset: base.offset + offset };
+            match graph.values.get(&this) {
+                Some(known) => graph.graph.unify(*known, cell),
+                None => {
+                    graph.values.insert(this, cell);
+                }
+            }
+        }
+        // Pointers that are computed with: the side that is one stays the same object.
+        Op::Arithmetic { left, right, .. } => match (is_value(*left), is_value(*right)) {
+            (true, false) => join(graph, this, *left),
+            (false, true) => join(graph, this, *right),
+            _ => {}
+        },
+        Op::Copy { value } => join(graph, this, *value),
+        Op::Phi { incoming } => {
+            for (_, value) in incoming {
+                join(graph, this, *value);
+            }
+        }
+        Op::Select { yes, no, .. } => {
+            join(graph, this, *yes);
+            join(graph, this, *no);
+        }
+        Op::Flush { address, .. } if is_value(*address) => {
+            let cell = graph.value(*address);
+            graph.graph.add_flags(cell, PERSISTENT);
+        }
+        Op::Bulk { target, source: Some(source), .. } => {
+            // A structure is copied: its pointers now are in both.
+            if is_value(*target) && is_value(*source) {
+                let (target, source) = (graph.value(*target), graph.value(*source));
+                for offset in (0..128).step_by(8) {
+                    let from = Cell { node: source.node, offset: source.offset + offset };
+                    if let Some(pointee) = graph.graph.edge(from) {
+                        let to = Cell { node: target.node, offset: target.offset + offset };
+                        let own = graph.graph.pointee(to);
+                        graph.graph.unify(own, pointee);
+                    }
+                }
+            }
+        }
+        Op::Return { value: Some(value) } if is_value(*value) => {
+            let cell = graph.value(*value);
+            match graph.result {
+                Some(known) => graph.graph.unify(known, cell),
+                None => graph.result = Some(cell),
+            }
+        }
+        Op::Call { callee: Callee::Direct(called), arguments } => {
+            let Some(meaning) = apis.meaning(&program.function(*called).name) else { return };
+            for effect in &meaning.effects {
+                let marks = matches!(
+                    effect.what,
+                    What::Store
+                        | What::StoreNonTemporal
+                        | What::Flush
+                        | What::FlushOrdered
+                        | What::Queue
+                        | What::Log
+                        | What::LogAndStore
+                );
+                let argument = effect.address.and_then(|address| arguments.get(address as usize));
+                if let Some(argument) = argument.filter(|argument| marks && is_value(**argument)) {
+                    let cell = graph.value(*argument);
+                    graph.graph.add_flags(cell, PERSISTENT);
+                }
+            }
+            let cell = graph.value(this);
+            match meaning.returns {
+                Returns::Persistent | Returns::Fresh | Returns::Direct(_) => {
+                    graph.graph.add_flags(cell, PERSISTENT);
+                }
+                Returns::Volatile => {
+                    graph.graph.add_flags(cell, HEAP);
+                }
+                Returns::Argument(number) => {
+                    if let Some(argument) = arguments.get(number as usize) {
+                        join(graph, this, *argument);
+                    }
+                }
+                _ => {}
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Functions whose address is stored at an offset from something, in code or in initial contents.
+pub(super) fn stored_functions(program: &Program) -> FxHashMap<i64, Vec<FunctionId>> {
+    let mut all: FxHashMap<i64, Vec<FunctionId>> = FxHashMap::default();
+    let mut add = |offset: i64, function: FunctionId| {
+        let known = all.entry(offset).or_default();
+        if !known.contains(&function) {
+            known.push(function);
+        }
+    };
+    for global in &program.globals {
+        for (offset, content) in &global.pointers {
+            if let Operand::Function(id) = content {
+                add(*offset as i64, *id);
+            }
+        }
+    }
+    for id in program.defined() {
+        let function = program.function(id);
+        for instruction in &function.instructions {
+            if let Op::Store { address, value: Operand::Function(stored), .. } = &instruction.op {
+                add(field_offset(function, *address), *stored);
+            }
+        }
+    }
+    all
+}
+
+fn field_offset(function: &Function, address: Operand) -> i64 {
+    match address {
+        Operand::Instruction(number) => match &function.instructions[number as usize].op {
+            Op::Offset { offset, .. } => *offset,
+            _ => 0,
+        },
+        Operand::Global(_, offset) => offset,
+        _ => 0,
+    }
+}
+
+/// Whom a call through a pointer may call: what the graph knows or, failing that, every function stored at
+/// the same offset of something with the same number of parameters.
+pub(super) fn targets(
+    program: &Program,
+    graph: &FunctionGraph,
+    id: FunctionId,
+    pointer: Operand,
+    arguments: usize,
+    stored: &FxHashMap<i64, Vec<FunctionId>>,
+) -> Vec<FunctionId> {
+    let fits = |target: &FunctionId| {
+        let function = program.function(*target);
+        function.parameters as usize == arguments
+    };
+    let mut known = graph.lookup(pointer).map(|cell| graph.graph.functions(cell)).unwrap_or_default();
+    known.retain(fits);
+    if !known.is_empty() {
+        return known;
+    }
+    let function = program.function(id);
+    let Operand::Instruction(number) = pointer else { return Vec::new() };
+    let Op::Load { address, .. } = &function.instructions[number as usize].op else { return Vec::new() };
+    let offset = field_offset(function, *address);
+    stored.get(&offset).map(|all| all.iter().copied().filter(fits).collect()).unwrap_or_default()
+}

@@ -1,0 +1,329 @@
+//! Data-structure analysis: which memory is persistent, which pointers may be the same, and what function
+//! pointers point to.
+//!
+//! Three phases, as in Lattner, Lenharth and Adve (PLDI 2007) and section 4.2 of the DeepMC paper: a graph
+//! for each function alone (`local`); callees' graphs copied into their callers, bottom up over the strongly
+//! connected components of the call graph; and what callers know pushed down into callees. Context is kept
+//! by copying, fields by byte offsets, allocation sites by a node each.
+//!
+//! Persistence starts at what the descriptions of libraries say (`crate::api`), at persistent sections, and at
+//! whatever is flushed or logged: nobody does that to volatile memory. It spreads along pointers.
+//!
+//! Deliberately coarse: array elements share the fields of the first one, and copies stop at a depth of
+//! eight pointers. Both can only lose a reason to call memory persistent.
+
+mod graph;
+mod local;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::api::Apis;
+use crate::ir::{Callee, FunctionId, GlobalId, Op, Operand, Program};
+
+pub(crate) use graph::{Cell, Flags, Graph};
+
+/// The graph of one function.
+#[derive(Default, Debug)]
+pub(crate) struct FunctionGraph {
+    pub(crate) graph: Graph,
+    /// What each value points to, if it was used as a pointer.
+    pub(crate) values: FxHashMap<Operand, Cell>,
+    /// What a returned pointer points to.
+    pub(crate) result: Option<Cell>,
+}
+
+/// All graphs, and the call graph that came out.
+#[derive(Debug)]
+pub(crate) struct Analysis {
+    pub(crate) graphs: FxHashMap<FunctionId, FunctionGraph>,
+    /// Targets of calls through pointers, by function and instruction.
+    pub(crate) targets: FxHashMap<(FunctionId, u32), Vec<FunctionId>>,
+    /// Callees before callers; each entry is a strongly connected component.
+    pub(crate) order: Vec<Vec<FunctionId>>,
+    /// Functions that some code of the program calls.
+    pub(crate) called: FxHashSet<FunctionId>,
+    /// Functions that the library calls with a fresh object, and which parameter that is.
+    pub(crate) constructors: FxHashMap<FunctionId, u32>,
+    pub(crate) calls_itself: FxHashSet<FunctionId>,
+}
+
+/// More targets than this say nothing.
+const MAX_TARGETS: usize = 8;
+
+impl Analysis {
+    /// Runs all phases.
+    pub(crate) fn run(program: &Program, apis: &Apis) -> Analysis {
+        let stored = local::stored_functions(program);
+        let mut graphs: FxHashMap<FunctionId, FunctionGraph> =
+            program.defined().map(|id| (id, local::build(program, apis, id))).collect();
+        let mut targets = FxHashMap::default();
+        let mut constructors = FxHashMap::default();
+        for id in program.defined() {
+            for (number, instruction) in (0..).zip(&program.function(id).instructions) {
+                let Op::Call { callee, arguments } = &instruction.op else { continue };
+                match callee {
+                    Callee::Indirect(pointer) => {
+                        let found =
+                            local::targets(program, &graphs[&id], id, *pointer, arguments.len(), &stored);
+                        if !found.is_empty() && found.len() <= MAX_TARGETS {
+                            targets.insert((id, number), found);
+                        }
+                    }
+                    Callee::Direct(called) => {
+                        let meaning = apis.meaning(&program.function(*called).name);
+                        if let Some(constructor) = meaning.and_then(|meaning| meaning.constructor)
+                            && let Some(Operand::Function(target)) =
+                                arguments.get(constructor.argument as usize)
+                        {
+                            constructors.insert(*target, constructor.object);
+                        }
+                    }
+                }
+            }
+        }
+        for (id, parameter) in &constructors {
+            if let Some(graph) = graphs.get_mut(id) {
+                let cell = graph.value(Operand::Parameter(*parameter));
+                graph.graph.add_flags(cell, Flags { persistent: true, ..Flags::default() });
+            }
+        }
+        let calls = call_graph(program, apis, &targets);
+        let order = components(program, &calls);
+        let component: FxHashMap<FunctionId, usize> =
+            order.iter().enumerate().flat_map(|(at, all)| all.iter().map(move |id| (*id, at))).collect();
+        let (mut called, mut calls_itself) = (FxHashSet::default(), FxHashSet::default());
+        for (from, own) in &calls {
+            for (_, to) in own {
+                if from == to {
+                    calls_itself.insert(*to);
+                } else if component[from] != component[to] {
+                    called.insert(*to);
+                }
+            }
+        }
+        let mut analysis = Analysis { graphs, targets, order, called, constructors, calls_itself };
+        analysis.bottom_up(program, &calls);
+        analysis.top_down(program, &calls);
+        for graph in analysis.graphs.values_mut() {
+            graph.graph.spread();
+        }
+        analysis
+    }
+
+    fn bottom_up(&mut self, program: &Program, calls: &Calls) {
+        for component in self.order.clone() {
+            // Inside a component the graphs as they are now stand for each other: a second round would only add
+            // what the first already joined.
+            for id in component {
+                let Some(mut graph) = self.graphs.remove(&id) else { continue };
+                for (number, target) in calls.get(&id).into_iter().flatten() {
+                    if *target == id {
+                        continue;
+                    }
+                    let Some(callee) = self.graphs.get(target) else { continue };
+                    let Op::Call { arguments, .. } = &program.function(id).instructions[*number as usize].op
+                    else {
+                        continue;
+                    };
+                    let pairs = graph.pairs(callee, *number, arguments);
+                    graph.graph.join_copy(&callee.graph, &pairs);
+                    // A graph this large is mostly copies of copies.
+                    if graph.graph.len() > 200_000 {
+                        break;
+                    }
+                }
+                self.graphs.insert(id, graph);
+            }
+        }
+    }
+
+    fn top_down(&mut self, program: &Program, calls: &Calls) {
+        // What globals hold is known to all.
+        let mut shared: FxHashMap<GlobalId, Flags> = FxHashMap::default();
+        for _ in 0..2 {
+            for graph in self.graphs.values_mut() {
+                graph.graph.spread();
+                for (id, cell) in graph.graph.globals() {
+                    if let Some(pointee) = graph.graph.edge(cell) {
+                        let flags = graph.graph.flags(pointee);
+                        shared.entry(id).or_default().add(flags);
+                    }
+                }
+            }
+            for graph in self.graphs.values_mut() {
+                for (id, cell) in graph.graph.globals() {
+                    if let Some(flags) = shared.get(&id)
+                        && let Some(pointee) = graph.graph.edge(cell)
+                    {
+                        graph.graph.add_flags(pointee, *flags);
+                    }
+                }
+            }
+            for component in self.order.clone().into_iter().rev() {
+                for id in component {
+                    let Some(mut graph) = self.graphs.remove(&id) else { continue };
+                    graph.graph.spread();
+                    for (number, target) in calls.get(&id).into_iter().flatten() {
+                        let Some(callee) = self.graphs.get_mut(target) else { continue };
+                        let Op::Call { arguments, .. } =
+                            &program.function(id).instructions[*number as usize].op
+                        else {
+                            continue;
+                        };
+                        let pairs: Vec<(Cell, Cell)> = (0..)
+                            .zip(arguments)
+                            .filter_map(|(parameter, argument)| {
+                                let own = *callee.values.get(&Operand::Parameter(parameter))?;
+                                Some((own, graph.lookup(*argument)?))
+                            })
+                            .collect();
+                        callee.graph.take_flags(&graph.graph, &pairs);
+                    }
+                    self.graphs.insert(id, graph);
+                }
+            }
+        }
+    }
+}
+
+impl FunctionGraph {
+    /// What a value points to, made if need be.
+    pub(crate) fn value(&mut self, operand: Operand) -> Cell {
+        if let Some(known) = self.lookup(operand) {
+            return known;
+        }
+        let cell = match operand {
+            Operand::Global(id, offset) => {
+                let cell = self.graph.global(id, Flags::default());
+                return Cell { node: cell.node, offset: cell.offset + offset };
+            }
+            _ => self.graph.node(Flags::default()),
+        };
+        if let Operand::Function(id) = operand {
+            self.graph.add_function(cell, id);
+        }
+        self.values.insert(operand, cell);
+        cell
+    }
+
+    /// What a value points to, if it is known.
+    pub(crate) fn lookup(&self, operand: Operand) -> Option<Cell> {
+        match operand {
+            Operand::Global(id, offset) => {
+                let cell = self.graph.global_cell(id)?;
+                Some(Cell { node: cell.node, offset: cell.offset + offset })
+            }
+            _ => self.values.get(&operand).copied(),
+        }
+    }
+
+    /// Arguments and result of a call beside parameters and result of the callee.
+    fn pairs(&mut self, callee: &FunctionGraph, call: u32, arguments: &[Operand]) -> Vec<(Cell, Cell)> {
+        let mut pairs = Vec::new();
+        for (parameter, argument) in (0..).zip(arguments) {
+            if matches!(argument, Operand::Int(_) | Operand::Undefined) {
+                continue;
+            }
+            if let Some(theirs) = callee.values.get(&Operand::Parameter(parameter)) {
+                pairs.push((self.value(*argument), *theirs));
+            }
+        }
+        if let Some(theirs) = callee.result {
+            pairs.push((self.value(Operand::Instruction(call)), theirs));
+        }
+        for (id, theirs) in callee.graph.globals() {
+            let flags = callee.graph.flags(theirs);
+            pairs.push((self.graph.global(id, flags), theirs));
+        }
+        pairs
+    }
+}
+
+type Calls = FxHashMap<FunctionId, Vec<(u32, FunctionId)>>;
+
+/// Who calls whom. What a description covers is not looked into.
+fn call_graph(
+    program: &Program,
+    apis: &Apis,
+    targets: &FxHashMap<(FunctionId, u32), Vec<FunctionId>>,
+) -> Calls {
+    let mut calls = Calls::default();
+    for id in program.defined() {
+        let mut own = Vec::new();
+        for (number, instruction) in (0..).zip(&program.function(id).instructions) {
+            let Op::Call { callee, .. } = &instruction.op else { continue };
+            let called: &[FunctionId] = match callee {
+                Callee::Direct(called) => &[*called],
+                Callee::Indirect(_) => targets.get(&(id, number)).map_or(&[], |all| all),
+            };
+            for target in called {
+                let function = program.function(*target);
+                if function.is_defined() && apis.meaning(&function.name).is_none() {
+                    own.push((number, *target));
+                }
+            }
+        }
+        calls.insert(id, own);
+    }
+    calls
+}
+
+/// Tarjan's strongly connected components, callees first; without recursion, for deep call graphs.
+fn components(program: &Program, calls: &Calls) -> Vec<Vec<FunctionId>> {
+    struct Mark {
+        index: u32,
+        low: u32,
+        on_stack: bool,
+    }
+    let mut marks: FxHashMap<FunctionId, Mark> = FxHashMap::default();
+    let (mut stack, mut order) = (Vec::new(), Vec::new());
+    for root in program.defined() {
+        if marks.contains_key(&root) {
+            continue;
+        }
+        // Functions on the way down, each with the next call to look at.
+        let mut way: Vec<(FunctionId, usize)> = Vec::new();
+        let mut enter = Some(root);
+        loop {
+            if let Some(id) = enter.take() {
+                let index = marks.len() as u32;
+                marks.insert(id, Mark { index, low: index, on_stack: true });
+                stack.push(id);
+                way.push((id, 0));
+            }
+            let Some((id, next)) = way.last_mut() else { break };
+            let id = *id;
+            if let Some((_, target)) = calls[&id].get(*next) {
+                *next += 1;
+                match marks.get(target) {
+                    None => enter = Some(*target),
+                    Some(mark) if mark.on_stack => {
+                        let index = mark.index;
+                        let own = marks.get_mut(&id).expect("entered");
+                        own.low = own.low.min(index);
+                    }
+                    Some(_) => {}
+                }
+                continue;
+            }
+            way.pop();
+            let (index, low) = (marks[&id].index, marks[&id].low);
+            if let Some((above, _)) = way.last() {
+                let above = marks.get_mut(above).expect("entered");
+                above.low = above.low.min(low);
+            }
+            if low == index {
+                let mut component = Vec::new();
+                while let Some(member) = stack.pop() {
+                    marks.get_mut(&member).expect("entered").on_stack = false;
+                    component.push(member);
+                    if member == id {
+                        break;
+                    }
+                }
+                order.push(component);
+            }
+        }
+    }
+    order
+}

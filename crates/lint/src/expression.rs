@@ -1,0 +1,347 @@
+//! Symbolic values: what a path knows of an address or a length.
+//!
+//! Expressions are kept once each and compared by number, so that two addresses computed in the same way
+//! are the same address. They are written in terms of the parameters of a function and of what memory held
+//! when it was entered; a caller puts its own values in their place.
+
+use rustc_hash::FxHashMap;
+
+use crate::ir::{Arithmetic, Compare, FunctionId, GlobalId};
+
+/// A number of an expression.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct Expression(u32);
+
+/// The value that is not there.
+pub(crate) const NOTHING: Expression = Expression(0);
+
+/// What an expression is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Form {
+    Nothing,
+    Int(i64),
+    Parameter(u32),
+    Global(GlobalId),
+    Function(FunctionId),
+    /// A local variable that stayed in memory.
+    Local(FunctionId, u32),
+    /// Volatile memory from an allocator.
+    Volatile(u32),
+    /// A persistent object that was just allocated.
+    Fresh(u32),
+    /// The identifier of such an object.
+    FreshId(u32),
+    /// The object of an identifier.
+    Direct(Expression),
+    Plus(Expression, i64),
+    /// `base + index * scale`.
+    Element(Expression, Expression, i64),
+    /// What memory held when the function was entered.
+    Content(Expression),
+    /// Something nothing is known of but where it came from, and whether it points to persistent memory.
+    Opaque(u32, bool),
+    Pair(Expression, Expression),
+    Operation(Arithmetic, Expression, Expression),
+    Comparison(Compare, Expression, Expression),
+}
+
+/// Where something unique came from: an instruction on its n-th visit, or something of a callee seen through
+/// a call.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Origin {
+    Instruction(FunctionId, u32, u32),
+    /// Where paths with different values met.
+    Meeting(FunctionId, u32, u32),
+    Through(u32, FunctionId, u32, u32),
+}
+
+/// All expressions of an analysis.
+pub(crate) struct Expressions {
+    forms: Vec<Form>,
+    numbers: FxHashMap<Form, Expression>,
+    origins: FxHashMap<Origin, u32>,
+}
+
+/// An address taken apart: the object, the element if an index that is not a constant chooses one, and the
+/// constant rest.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct Address {
+    pub(crate) object: Expression,
+    pub(crate) element: Option<Expression>,
+    pub(crate) offset: i64,
+}
+
+impl Expressions {
+    pub(crate) fn new() -> Self {
+        let mut all =
+            Expressions { forms: Vec::new(), numbers: FxHashMap::default(), origins: FxHashMap::default() };
+        let nothing = all.add(Form::Nothing);
+        debug_assert_eq!(nothing, NOTHING);
+        all
+    }
+
+    pub(crate) fn form(&self, expression: Expression) -> Form {
+        self.forms[expression.0 as usize]
+    }
+
+    pub(crate) fn add(&mut self, form: Form) -> Expression {
+        if let Some(known) = self.numbers.get(&form) {
+            return *known;
+        }
+        let number = Expression(self.forms.len() as u32);
+        self.forms.push(form);
+        self.numbers.insert(form, number);
+        number
+    }
+
+    pub(crate) fn origin(&mut self, origin: Origin) -> u32 {
+        let next = self.origins.len() as u32;
+        *self.origins.entry(origin).or_insert(next)
+    }
+
+    pub(crate) fn int(&mut self, value: i64) -> Expression {
+        self.add(Form::Int(value))
+    }
+
+    pub(crate) fn as_int(&self, expression: Expression) -> Option<i64> {
+        match self.form(expression) {
+            Form::Int(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn plus(&mut self, base: Expression, offset: i64) -> Expression {
+        if offset == 0 {
+            return base;
+        }
+        match self.form(base) {
+            Form::Nothing => NOTHING,
+            Form::Int(value) => self.int(value.wrapping_add(offset)),
+            Form::Plus(inner, first) => self.plus(inner, first.wrapping_add(offset)),
+            _ => self.add(Form::Plus(base, offset)),
+        }
+    }
+
+    pub(crate) fn element(&mut self, base: Expression, index: Expression, scale: i64) -> Expression {
+        match self.form(index) {
+            Form::Int(value) => self.plus(base, value.wrapping_mul(scale)),
+            // The constant part of an index comes out: a[i - 1] and a[i] share their element.
+            Form::Plus(inner, offset) => {
+                let element = self.element(base, inner, scale);
+                self.plus(element, offset.wrapping_mul(scale))
+            }
+            _ => match self.form(base) {
+                Form::Plus(inner, offset) => {
+                    let element = self.element(inner, index, scale);
+                    self.plus(element, offset)
+                }
+                _ => self.add(Form::Element(base, index, scale)),
+            },
+        }
+    }
+
+    pub(crate) fn arithmetic(&mut self, what: Arithmetic, left: Expression, right: Expression) -> Expression {
+        if left == NOTHING || right == NOTHING {
+            return NOTHING;
+        }
+        let (a, b) = (self.as_int(left), self.as_int(right));
+        if let (Some(a), Some(b)) = (a, b)
+            && let Some(value) = fold(what, a, b)
+        {
+            return self.int(value);
+        }
+        match (what, a, b) {
+            (Arithmetic::Add, _, Some(b)) => self.plus(left, b),
+            (Arithmetic::Add, Some(a), _) => self.plus(right, a),
+            (Arithmetic::Sub, _, Some(b)) => self.plus(left, b.wrapping_neg()),
+            (Arithmetic::Mul, _, Some(1))
+            | (Arithmetic::Or | Arithmetic::Shl | Arithmetic::Shr, _, Some(0)) => left,
+            // Rounding down to a line or page: it is still the same object, and lines decide anyway.
+            (Arithmetic::And, _, Some(mask)) if mask < 0 && (-mask & (-mask - 1)) == 0 && mask >= -4096 => {
+                left
+            }
+            (Arithmetic::Add, None, None) => {
+                // An address plus a number of bytes.
+                if self.is_pointer(left) {
+                    self.element(left, right, 1)
+                } else if self.is_pointer(right) {
+                    self.element(right, left, 1)
+                } else {
+                    let (left, right) = if left <= right { (left, right) } else { (right, left) };
+                    self.add(Form::Operation(what, left, right))
+                }
+            }
+            (Arithmetic::Sub, None, None) => self.difference(left, right),
+            _ => self.add(Form::Operation(what, left, right)),
+        }
+    }
+
+    /// `left - right`, with what they share taken away.
+    pub(crate) fn difference(&mut self, left: Expression, right: Expression) -> Expression {
+        if left == right {
+            return self.int(0);
+        }
+        let strip = |this: &Self, e: Expression| match this.form(e) {
+            Form::Plus(inner, offset) => (inner, offset),
+            _ => (e, 0),
+        };
+        let ((a, m), (b, n)) = (strip(self, left), strip(self, right));
+        if a == b {
+            return self.int(m.wrapping_sub(n));
+        }
+        match self.form(a) {
+            Form::Element(base, index, 1) if base == b => self.plus(index, m.wrapping_sub(n)),
+            Form::Operation(Arithmetic::Add, x, y) if x == b => self.plus(y, m.wrapping_sub(n)),
+            Form::Operation(Arithmetic::Add, x, y) if y == b => self.plus(x, m.wrapping_sub(n)),
+            _ => self.add(Form::Operation(Arithmetic::Sub, left, right)),
+        }
+    }
+
+    /// Whether an expression surely is an address.
+    fn is_pointer(&self, expression: Expression) -> bool {
+        match self.form(expression) {
+            Form::Plus(inner, _) => self.is_pointer(inner),
+            Form::Parameter(_)
+            | Form::Global(_)
+            | Form::Local(..)
+            | Form::Volatile(_)
+            | Form::Fresh(_)
+            | Form::Direct(_)
+            | Form::Element(..) => true,
+            Form::Opaque(_, persistent) => persistent,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn comparison(&mut self, what: Compare, left: Expression, right: Expression) -> Expression {
+        if left == NOTHING || right == NOTHING {
+            return NOTHING;
+        }
+        if let (Some(a), Some(b)) = (self.as_int(left), self.as_int(right)) {
+            let holds = match what {
+                Compare::Eq => a == b,
+                Compare::Ne => a != b,
+                Compare::Lt => a < b,
+                Compare::Le => a <= b,
+                Compare::Gt => a > b,
+                Compare::Ge => a >= b,
+            };
+            return self.int(holds.into());
+        }
+        if left == right {
+            return self.int(matches!(what, Compare::Eq | Compare::Le | Compare::Ge).into());
+        }
+        // Objects are somewhere.
+        if matches!(what, Compare::Eq | Compare::Ne)
+            && (self.as_int(right) == Some(0) && self.is_object(left)
+                || self.as_int(left) == Some(0) && self.is_object(right))
+        {
+            return self.int((what == Compare::Ne).into());
+        }
+        self.add(Form::Comparison(what, left, right))
+    }
+
+    fn is_object(&self, expression: Expression) -> bool {
+        matches!(
+            self.form(expression),
+            Form::Global(_) | Form::Local(..) | Form::Fresh(_) | Form::FreshId(_) | Form::Function(_)
+        )
+    }
+
+    /// A condition and the truth it must have, in the form facts are kept in: without negations.
+    pub(crate) fn fact(&mut self, condition: Expression, holds: bool) -> (Expression, bool) {
+        match self.form(condition) {
+            Form::Comparison(Compare::Ne, left, right) => {
+                // A test of a test.
+                if self.as_int(right) == Some(0) && matches!(self.form(left), Form::Comparison(..)) {
+                    return self.fact(left, holds);
+                }
+                (self.comparison(Compare::Eq, left, right), !holds)
+            }
+            Form::Comparison(Compare::Eq, left, right)
+                if self.as_int(right) == Some(0) && matches!(self.form(left), Form::Comparison(..)) =>
+            {
+                self.fact(left, !holds)
+            }
+            Form::Comparison(Compare::Ge, left, right) => (self.comparison(Compare::Lt, left, right), !holds),
+            Form::Comparison(Compare::Le, left, right) => (self.comparison(Compare::Gt, left, right), !holds),
+            Form::Operation(Arithmetic::Xor, inner, one) if self.as_int(one).is_some_and(|n| n & 1 == 1) => {
+                self.fact(inner, !holds)
+            }
+            _ => (condition, holds),
+        }
+    }
+
+    /// Takes an address apart.
+    pub(crate) fn address(&self, expression: Expression) -> Address {
+        let (mut at, mut offset) = (expression, 0_i64);
+        if let Form::Plus(inner, constant) = self.form(at) {
+            (at, offset) = (inner, constant);
+        }
+        let element = matches!(self.form(at), Form::Element(..)).then_some(at);
+        while let Form::Element(base, ..) | Form::Plus(base, _) = self.form(at) {
+            at = base;
+        }
+        Address { object: at, element, offset }
+    }
+
+    /// Whether something in it could be anything.
+    pub(crate) fn has_opaque(&self, expression: Expression) -> bool {
+        match self.form(expression) {
+            Form::Opaque(..) | Form::Nothing => true,
+            Form::Direct(inner) | Form::Plus(inner, _) | Form::Content(inner) | Form::Element(inner, ..) => {
+                self.has_opaque(inner)
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.forms.len()
+    }
+}
+
+fn fold(what: Arithmetic, a: i64, b: i64) -> Option<i64> {
+    Some(match what {
+        Arithmetic::Add => a.wrapping_add(b),
+        Arithmetic::Sub => a.wrapping_sub(b),
+        Arithmetic::Mul => a.wrapping_mul(b),
+        Arithmetic::And => a & b,
+        Arithmetic::Or => a | b,
+        Arithmetic::Xor => a ^ b,
+        Arithmetic::Shl => a.checked_shl(u32::try_from(b).ok()?)?,
+        Arithmetic::Shr => a.checked_shr(u32::try_from(b).ok()?)?,
+        Arithmetic::Div => a.checked_div(b)?,
+        Arithmetic::Rem => a.checked_rem(b)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_taken_apart() {
+        let mut all = Expressions::new();
+        let p = all.add(Form::Parameter(0));
+        let i = all.add(Form::Parameter(1));
+        let field = all.plus(p, 16);
+        let element = all.element(field, i, 8);
+        let last = all.plus(element, -8);
+        let apart = all.address(last);
+        assert_eq!((apart.object, apart.offset), (p, 8));
+        // The same from an index that is one less.
+        let less = all.plus(i, -1);
+        assert_eq!(all.element(field, less, 8), last);
+    }
+
+    #[test]
+    fn a_length_is_found_again() {
+        let mut all = Expressions::new();
+        let (p, n) = (all.add(Form::Parameter(0)), all.add(Form::Parameter(1)));
+        let end = all.arithmetic(Arithmetic::Add, p, n);
+        let mask = all.int(-64);
+        let start = all.arithmetic(Arithmetic::And, p, mask);
+        assert_eq!(all.difference(end, start), n);
+    }
+}

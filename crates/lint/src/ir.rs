@@ -1,0 +1,387 @@
+//! The program as the analysis sees it: functions of blocks of instructions that matter, without a trace
+//! of LLVM.
+//!
+//! Modules are linked here, by symbol: a function that one module declares and another defines is one
+//! [`Function`]. Everything is an index into a table of [`Program`], so nothing borrows.
+
+use rustc_hash::FxHashMap;
+
+/// Index into [`Program::functions`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct FunctionId(pub u32);
+
+/// Index into [`Program::globals`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct GlobalId(pub u32);
+
+/// Index into [`Program::places`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct PlaceId(pub u32);
+
+/// Index into [`Program::types`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct TypeId(pub u32);
+
+/// A place in a source.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Place {
+    /// As the compiler was given it, relative to the directory of the run where possible; empty if unknown.
+    pub file: String,
+    /// From 1; 0 if unknown.
+    pub line: u32,
+    /// From 1; 0 if unknown.
+    pub column: u32,
+    /// The function as its source has it; an inlined one keeps its name.
+    pub function: String,
+    /// Where the code was inlined.
+    pub inlined_at: Option<PlaceId>,
+}
+
+/// A whole program.
+#[derive(Default, Debug)]
+pub struct Program {
+    /// Defined and declared functions.
+    pub functions: Vec<Function>,
+    /// Global variables.
+    pub globals: Vec<Global>,
+    /// Places of the sources. The first is the unknown one.
+    pub places: Vec<Place>,
+    /// Types of the sources.
+    pub types: Vec<SourceType>,
+    /// Functions visible to all modules.
+    pub symbols: FxHashMap<String, FunctionId>,
+    /// Globals visible to all modules.
+    pub global_symbols: FxHashMap<String, GlobalId>,
+    /// Inline assembly and intrinsics that are not understood, with where they are.
+    pub not_understood: Vec<(PlaceId, String)>,
+    /// Modules without debug information.
+    pub without_debug_info: Vec<String>,
+}
+
+/// A function.
+#[derive(Debug, Default)]
+pub struct Function {
+    /// Its symbol.
+    pub name: String,
+    /// For messages.
+    pub readable: String,
+    /// Empty for a declaration.
+    pub blocks: Vec<Block>,
+    /// All instructions; blocks hold ranges of it.
+    pub instructions: Vec<Instruction>,
+    /// Number of parameters.
+    pub parameters: u32,
+    /// What it returns is a pointer.
+    pub returns_pointer: bool,
+    /// Other modules can call it.
+    pub external: bool,
+    /// Its address is used for something else than calling it.
+    pub address_taken: bool,
+    /// Where it is defined.
+    pub place: Option<PlaceId>,
+    /// Source variables that parameters and instructions hold.
+    pub variables: FxHashMap<Operand, Variable>,
+}
+
+/// What a source calls a value.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its type, if known.
+    pub ty: Option<TypeId>,
+    /// The value is where the variable lies, not what it holds.
+    pub is_address: bool,
+}
+
+/// A type of a source, behind typedefs and qualifiers.
+#[derive(Clone, Debug, Default)]
+pub struct SourceType {
+    /// The tag or, without one, the typedef.
+    pub name: String,
+    /// Size.
+    pub bytes: u64,
+    /// What a pointer points to, or the element of an array.
+    pub base: Option<TypeId>,
+    /// Whether it is a pointer.
+    pub is_pointer: bool,
+    /// Whether it is an array.
+    pub is_array: bool,
+    /// Members in the order of their offsets.
+    pub members: Vec<(u64, String, Option<TypeId>)>,
+}
+
+/// A global variable.
+#[derive(Debug, Default)]
+pub struct Global {
+    /// Its symbol.
+    pub name: String,
+    /// Its section, if it has one.
+    pub section: String,
+    /// Size, 0 if unknown.
+    pub bytes: u64,
+    /// Promised alignment.
+    pub alignment: u64,
+    /// Pointers in its initial content.
+    pub pointers: Vec<(u64, Operand)>,
+    /// Its type, if known.
+    pub ty: Option<TypeId>,
+}
+
+/// A basic block: a range of the function's instructions, the last one a terminator.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    /// First instruction.
+    pub start: u32,
+    /// One past the last instruction.
+    pub end: u32,
+}
+
+/// An instruction and where it comes from.
+#[derive(Clone, Debug)]
+pub struct Instruction {
+    /// What it does.
+    pub op: Op,
+    /// Where.
+    pub place: PlaceId,
+}
+
+/// What an instruction works on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Operand {
+    /// The result of an instruction of the same function.
+    Instruction(u32),
+    /// A parameter of the function.
+    Parameter(u32),
+    /// A constant; null is 0.
+    Int(i64),
+    /// An address in a global.
+    Global(GlobalId, i64),
+    /// The address of a function.
+    Function(FunctionId),
+    /// Something that says nothing.
+    Undefined,
+}
+
+/// Arithmetic that addresses and lengths are made with.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs, reason = "the names are what they do")]
+pub enum Arithmetic {
+    Add,
+    Sub,
+    Mul,
+    And,
+    Or,
+    Xor,
+    Shl,
+    Shr,
+    Div,
+    Rem,
+}
+
+/// Comparison.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[allow(missing_docs, reason = "the names are what they do")]
+pub enum Compare {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// Who is called.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Callee {
+    /// A function known by name.
+    Direct(FunctionId),
+    /// Whatever the pointer points to.
+    Indirect(Operand),
+}
+
+/// An instruction.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "fields are named after what LLVM calls them")]
+pub enum Op {
+    Alloca {
+        bytes: u64,
+    },
+    Load {
+        address: Operand,
+        bytes: u64,
+    },
+    Store {
+        address: Operand,
+        value: Operand,
+        bytes: u64,
+        nontemporal: bool,
+    },
+    /// Locked read-modify-write or compare-exchange: stores, and fences.
+    Locked {
+        address: Operand,
+        value: Operand,
+        bytes: u64,
+    },
+    /// `base + offset + sum of index * scale`.
+    Offset {
+        base: Operand,
+        offset: i64,
+        index: Vec<(Operand, i64)>,
+    },
+    Arithmetic {
+        what: Arithmetic,
+        left: Operand,
+        right: Operand,
+    },
+    Compare {
+        what: Compare,
+        left: Operand,
+        right: Operand,
+    },
+    Select {
+        condition: Operand,
+        yes: Operand,
+        no: Operand,
+    },
+    Phi {
+        incoming: Vec<(u32, Operand)>,
+    },
+    /// The same value in another type.
+    Copy {
+        value: Operand,
+    },
+    Extract {
+        aggregate: Operand,
+        index: u32,
+    },
+    Insert {
+        aggregate: Operand,
+        value: Operand,
+        index: u32,
+    },
+    Call {
+        callee: Callee,
+        arguments: Vec<Operand>,
+    },
+    Flush {
+        address: Operand,
+        class: px86::order::Class,
+    },
+    Fence {
+        class: px86::order::Class,
+    },
+    /// memset, memcpy, memmove; `source` is none for memset.
+    Bulk {
+        target: Operand,
+        source: Option<Operand>,
+        value: Operand,
+        length: Operand,
+    },
+    /// Computes something of no interest.
+    Other,
+    Jump {
+        to: u32,
+    },
+    Branch {
+        condition: Operand,
+        yes: u32,
+        no: u32,
+    },
+    Switch {
+        value: Operand,
+        cases: Vec<(i64, u32)>,
+        default: u32,
+    },
+    Return {
+        value: Option<Operand>,
+    },
+    Unreachable,
+}
+
+impl Op {
+    /// Where a terminator may go.
+    #[must_use]
+    pub fn successors(&self) -> Vec<u32> {
+        match self {
+            Op::Jump { to } => vec![*to],
+            Op::Branch { yes, no, .. } => vec![*yes, *no],
+            Op::Switch { cases, default, .. } => {
+                let mut all: Vec<u32> = cases.iter().map(|case| case.1).collect();
+                all.push(*default);
+                all.sort_unstable();
+                all.dedup();
+                all
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Function {
+    /// Whether there is code.
+    #[must_use]
+    pub fn is_defined(&self) -> bool {
+        !self.blocks.is_empty()
+    }
+
+    /// The instructions of a block with their numbers.
+    pub fn block(&self, block: u32) -> impl Iterator<Item = (u32, &Instruction)> {
+        let Block { start, end } = self.blocks[block as usize];
+        (start..end).map(|number| (number, &self.instructions[number as usize]))
+    }
+
+    /// The last instruction of a block.
+    #[must_use]
+    pub fn terminator(&self, block: u32) -> &Instruction {
+        &self.instructions[self.blocks[block as usize].end as usize - 1]
+    }
+}
+
+impl Program {
+    /// An empty program.
+    #[must_use]
+    pub fn new() -> Self {
+        Program { places: vec![Place::default()], ..Program::default() }
+    }
+
+    /// A function by its number.
+    #[must_use]
+    pub fn function(&self, id: FunctionId) -> &Function {
+        &self.functions[id.0 as usize]
+    }
+
+    /// A place by its number.
+    #[must_use]
+    pub fn place(&self, id: PlaceId) -> &Place {
+        &self.places[id.0 as usize]
+    }
+
+    /// All functions with code.
+    pub fn defined(&self) -> impl Iterator<Item = FunctionId> + '_ {
+        (0..self.functions.len() as u32).map(FunctionId).filter(|id| self.function(*id).is_defined())
+    }
+
+    /// The member of a type at an offset, written as the source would.
+    #[must_use]
+    pub fn field(&self, ty: TypeId, offset: u64) -> Option<String> {
+        let ty = &self.types[ty.0 as usize];
+        if ty.is_array {
+            let element = &self.types[ty.base?.0 as usize];
+            let bytes = element.bytes.max(1);
+            let rest = self.field(ty.base?, offset % bytes);
+            return Some(format!("[{}]{}", offset / bytes, dotted(rest)));
+        }
+        let member = ty.members.iter().rev().find(|member| member.0 <= offset)?;
+        let inner = member.2.and_then(|inner| self.field(inner, offset - member.0));
+        Some(if member.1.is_empty() { inner? } else { format!("{}{}", member.1, dotted(inner)) })
+    }
+}
+
+fn dotted(rest: Option<String>) -> String {
+    match rest {
+        Some(rest) if rest.starts_with('[') => rest,
+        Some(rest) => format!(".{rest}"),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,206 @@
+//! Ranges of memory, and how they lie to each other: by bytes, by words and by cache lines.
+//!
+//! Where an object lies in memory is not known, only that it is aligned. Something holds of two ranges if
+//! it holds wherever the object may lie.
+
+use px86::LINE_BYTES;
+
+use crate::expression::{Address, Expression};
+
+/// How long a range is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Length {
+    Known(u64),
+    /// Not known, but two of the same are equally long.
+    Symbol(Expression),
+    /// To the end of the object.
+    Unknown,
+}
+
+/// A range of memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Span {
+    pub(crate) at: Address,
+    pub(crate) length: Length,
+}
+
+/// How a range lies to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Meets {
+    /// It surely contains all of the other, or all lines of it.
+    Covers,
+    /// They share something, or may.
+    Maybe,
+    /// They share nothing.
+    Never,
+}
+
+impl Span {
+    /// First byte and one past the last, if both are known.
+    pub(crate) fn bytes(&self) -> Option<(i64, i64)> {
+        match self.length {
+            Length::Known(length) => Some((self.at.offset, self.at.offset + length as i64)),
+            _ => None,
+        }
+    }
+
+    /// Whether ranges of the same object can be compared by their offsets.
+    fn comparable(&self, other: &Span) -> bool {
+        self.at.object == other.at.object && self.at.element == other.at.element
+    }
+
+    /// Whether this range, taken as bytes, contains the other.
+    pub(crate) fn contains(&self, other: &Span) -> Meets {
+        if self.at.object != other.at.object {
+            return Meets::Never;
+        }
+        // The whole object contains its elements.
+        if self.at.element.is_none() && self.length == Length::Unknown && self.at.offset == 0 {
+            return Meets::Covers;
+        }
+        if !self.comparable(other) {
+            return Meets::Maybe;
+        }
+        match (self.bytes(), other.bytes()) {
+            (Some((start, end)), Some((from, to))) => {
+                if start <= from && to <= end {
+                    Meets::Covers
+                } else if to <= start || end <= from {
+                    Meets::Never
+                } else {
+                    Meets::Maybe
+                }
+            }
+            (Some((_, end)), None) if other.at.offset >= end => Meets::Never,
+            (None, Some((_, to))) if to <= self.at.offset => Meets::Never,
+            _ if self.at.offset == other.at.offset && self.length == other.length => Meets::Covers,
+            (None, _) if self.length == Length::Unknown && self.at.offset <= other.at.offset => Meets::Covers,
+            _ => Meets::Maybe,
+        }
+    }
+
+    /// Whether writing back this range writes back the lines of the other. A range of unknown length is trusted
+    /// to be as long as it must be.
+    pub(crate) fn covers_lines(&self, other: &Span, alignment: u64) -> Meets {
+        let by_bytes = self.contains(other);
+        let open = matches!(self.length, Length::Symbol(_) | Length::Unknown);
+        if open && by_bytes == Meets::Maybe && self.at.element.is_none_or(|own| other.at.element == Some(own))
+        {
+            let behind = self.at.element != other.at.element || self.at.offset <= other.at.offset;
+            return if behind { Meets::Covers } else { Meets::Maybe };
+        }
+        if by_bytes == Meets::Covers || !self.comparable(other) {
+            return by_bytes;
+        }
+        let (Some((start, end)), Some((from, to))) = (self.bytes(), other.bytes()) else { return by_bytes };
+        let (mut all, mut any) = (true, false);
+        for shift in placements(alignment) {
+            let (first, last) = lines(start, end, shift);
+            let (wanted_first, wanted_last) = lines(from, to, shift);
+            all &= first <= wanted_first && wanted_last <= last;
+            any |= first <= wanted_last && wanted_first <= last;
+        }
+        if all {
+            Meets::Covers
+        } else if any {
+            // A store reaching over two lines of which one is written back is not safe, and neither is one that
+            // happens to share a line only if the allocator is kind.
+            if by_bytes == Meets::Never { Meets::Never } else { Meets::Maybe }
+        } else {
+            Meets::Never
+        }
+    }
+
+    /// Whether they may lie on a common line.
+    pub(crate) fn may_share_line(&self, other: &Span, alignment: u64) -> bool {
+        if self.at.object != other.at.object {
+            return false;
+        }
+        if !self.comparable(other) {
+            return true;
+        }
+        let (Some((start, end)), Some((from, to))) = (self.bytes(), other.bytes()) else {
+            return self.contains(other) != Meets::Never || other.contains(self) != Meets::Never;
+        };
+        placements(alignment).any(|shift| {
+            let (first, last) = lines(start, end, shift);
+            let (other_first, other_last) = lines(from, to, shift);
+            first <= other_last && other_first <= last
+        })
+    }
+
+    /// Whether both surely lie on one line.
+    pub(crate) fn same_line(&self, other: &Span, alignment: u64) -> bool {
+        let (Some((start, end)), Some((from, to))) = (self.bytes(), other.bytes()) else { return false };
+        self.comparable(other)
+            && placements(alignment).all(|shift| {
+                let (first, last) = lines(start, end, shift);
+                first == last && (first, last) == lines(from, to, shift)
+            })
+    }
+
+    /// How many whole lines of this range hold nothing of the others, wherever the object lies; none if
+    /// that cannot be said.
+    pub(crate) fn lines_without(&self, others: &[Span], alignment: u64) -> Option<u64> {
+        let (start, end) = self.bytes()?;
+        let mut ranges = Vec::new();
+        for other in others {
+            if !self.comparable(other) {
+                return None;
+            }
+            ranges.push(other.bytes()?);
+        }
+        // Large ranges are counted, not walked line by line for each placement.
+        if end - start > 1 << 20 {
+            return None;
+        }
+        placements(alignment)
+            .map(|shift| {
+                let (first, last) = lines(start, end, shift);
+                (first..=last)
+                    .filter(|line| {
+                        !ranges.iter().any(|(from, to)| {
+                            let (a, b) = lines(*from, *to, shift);
+                            a <= *line && *line <= b
+                        })
+                    })
+                    .count() as u64
+            })
+            .min()
+    }
+}
+
+fn placements(alignment: u64) -> impl Iterator<Item = i64> {
+    (0..LINE_BYTES).step_by(alignment.clamp(1, LINE_BYTES) as usize).map(|shift| shift as i64)
+}
+
+/// First and last line of a range of an object that lies `shift` bytes behind the start of a line.
+fn lines(start: i64, end: i64, shift: i64) -> (i64, i64) {
+    let line = |at: i64| (at + shift).div_euclid(LINE_BYTES as i64);
+    (line(start), line((end - 1).max(start)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expression::{Expressions, Form};
+
+    fn span(object: Expression, offset: i64, length: u64) -> Span {
+        Span { at: Address { object, element: None, offset }, length: Length::Known(length) }
+    }
+
+    #[test]
+    fn words_and_lines() {
+        let mut all = Expressions::new();
+        let p = all.add(Form::Parameter(0));
+        // The same word is on the same line wherever an aligned object lies.
+        assert_eq!(span(p, 0, 4).covers_lines(&span(p, 4, 4), 8), Meets::Covers);
+        // Another word may be on another line, unless the object begins one.
+        assert_eq!(span(p, 0, 8).covers_lines(&span(p, 8, 8), 8), Meets::Never);
+        assert_eq!(span(p, 0, 8).covers_lines(&span(p, 8, 8), 64), Meets::Covers);
+        assert_eq!(span(p, 0, 8).covers_lines(&span(p, 64, 8), 64), Meets::Never);
+        // A flush of 80 bytes of which the first 8 were written wastes a line only at some places.
+        assert_eq!(span(p, 0, 64).lines_without(&[span(p, 0, 8)], 8), Some(0));
+        assert_eq!(span(p, 0, 160).lines_without(&[span(p, 0, 8)], 8), Some(1));
+    }
+}

@@ -1,0 +1,221 @@
+//! The module being instrumented.
+
+#![allow(unsafe_code, reason = "see the documentation of the parent module")]
+
+use std::ffi::CStr;
+use std::ptr;
+
+use llvm_sys::core::*;
+use llvm_sys::target::{
+    LLVMABIAlignmentOfType, LLVMGetModuleDataLayout, LLVMStoreSizeOfType, LLVMTargetDataRef,
+};
+
+use super::*;
+
+/// The module being instrumented, with the types used all the time.
+pub struct Module {
+    pub(super) raw: LLVMModuleRef,
+    context: LLVMContextRef,
+    layout: LLVMTargetDataRef,
+    pub void: Type,
+    pub i1: Type,
+    pub i8: Type,
+    pub i32: Type,
+    pub i64: Type,
+    pub ptr: Type,
+}
+
+impl Module {
+    /// # Safety
+    ///
+    /// `raw` must be a module that lives as long as the result and everything obtained from it.
+    pub unsafe fn new(raw: LLVMModuleRef) -> Self {
+        unsafe {
+            let context = LLVMGetModuleContext(raw);
+            Module {
+                raw,
+                context,
+                layout: LLVMGetModuleDataLayout(raw),
+                void: Type(LLVMVoidTypeInContext(context)),
+                i1: Type(LLVMInt1TypeInContext(context)),
+                i8: Type(LLVMInt8TypeInContext(context)),
+                i32: Type(LLVMInt32TypeInContext(context)),
+                i64: Type(LLVMInt64TypeInContext(context)),
+                ptr: Type(LLVMPointerTypeInContext(context, 0)),
+            }
+        }
+    }
+
+    /// An integer type.
+    pub fn int(&self, bits: u32) -> Type {
+        Type(unsafe { LLVMIntTypeInContext(self.context, bits) })
+    }
+
+    pub fn structure(&self, fields: &[Type]) -> Type {
+        let mut raw: Vec<_> = fields.iter().map(|t| t.0).collect();
+        Type(unsafe { LLVMStructTypeInContext(self.context, raw.as_mut_ptr(), raw.len() as u32, 0) })
+    }
+
+    /// Bytes a store of this type writes.
+    pub fn store_size(&self, ty: Type) -> u64 {
+        unsafe { LLVMStoreSizeOfType(self.layout, ty.0) }
+    }
+
+    /// Distance between array elements of this type.
+    pub fn alloc_size(&self, ty: Type) -> u64 {
+        unsafe { llvm_sys::target::LLVMABISizeOfType(self.layout, ty.0) }
+    }
+
+    /// Bits of a sized type.
+    pub fn bits(&self, ty: Type) -> u64 {
+        unsafe { llvm_sys::target::LLVMSizeOfTypeInBits(self.layout, ty.0) }
+    }
+
+    pub fn abi_alignment(&self, ty: Type) -> u32 {
+        unsafe { LLVMABIAlignmentOfType(self.layout, ty.0) }
+    }
+
+    /// Offset of a member of a structure type.
+    pub fn member_offset(&self, ty: Type, member: u32) -> u64 {
+        unsafe { llvm_sys::target::LLVMOffsetOfElement(self.layout, ty.0, member) }
+    }
+
+    /// A global and the constant offset from it that a constant pointer (or its integer) stands for.
+    pub fn constant_base(&self, pointer: Value) -> Option<(Value, i64)> {
+        let mut offset = 0;
+        let base = optional(unsafe { cp_constant_base(pointer.0, self.raw, &mut offset) })?;
+        Some((base, offset))
+    }
+
+    pub fn functions(&self) -> Vec<Value> {
+        let mut all = Vec::new();
+        let mut next = optional(unsafe { LLVMGetFirstFunction(self.raw) });
+        while let Some(function) = next {
+            all.push(function);
+            next = optional(unsafe { LLVMGetNextFunction(function.0) });
+        }
+        all
+    }
+
+    pub fn globals(&self) -> Vec<Value> {
+        let mut all = Vec::new();
+        let mut next = optional(unsafe { LLVMGetFirstGlobal(self.raw) });
+        while let Some(global) = next {
+            all.push(global);
+            next = optional(unsafe { LLVMGetNextGlobal(global.0) });
+        }
+        all
+    }
+
+    pub fn source_file(&self) -> String {
+        let mut length = 0;
+        let start = unsafe { LLVMGetSourceFileName(self.raw, &mut length) };
+        text(start, length)
+    }
+
+    /// Assembly outside any function.
+    pub fn file_scope_assembly(&self) -> String {
+        let mut length = 0;
+        let start = unsafe { LLVMGetModuleInlineAsm(self.raw, &mut length) };
+        text(start, length)
+    }
+
+    pub fn target(&self) -> String {
+        unsafe { CStr::from_ptr(LLVMGetTarget(self.raw)) }.to_string_lossy().into_owned()
+    }
+
+    /// Whether named metadata of this name exists; used to mark what was done to a module.
+    pub fn has_mark(&self, name: &str) -> bool {
+        !unsafe { LLVMGetNamedMetadata(self.raw, name.as_ptr().cast(), name.len()) }.is_null()
+    }
+
+    pub fn mark(&self, name: &str) {
+        unsafe { LLVMGetOrInsertNamedMetadata(self.raw, name.as_ptr().cast(), name.len()) };
+    }
+
+    pub fn function_named(&self, name: &str) -> Option<Value> {
+        optional(unsafe { LLVMGetNamedFunction(self.raw, c_string(name).as_ptr()) })
+    }
+
+    pub fn function_type(&self, result: Type, params: &[Type]) -> Type {
+        let mut raw: Vec<_> = params.iter().map(|t| t.0).collect();
+        Type(unsafe { LLVMFunctionType(result.0, raw.as_mut_ptr(), raw.len() as u32, 0) })
+    }
+
+    pub fn add_function(&self, name: &str, ty: Type) -> Value {
+        Value(unsafe { LLVMAddFunction(self.raw, c_string(name).as_ptr(), ty.0) })
+    }
+
+    pub fn add_function_attribute(&self, function: Value, name: &str) {
+        let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
+        let attribute = unsafe { LLVMCreateEnumAttribute(self.context, kind, 0) };
+        unsafe { LLVMAddAttributeAtIndex(function.0, llvm_sys::LLVMAttributeFunctionIndex, attribute) };
+    }
+
+    /// Adds an attribute to what is called, for this call alone.
+    pub fn add_call_attribute(&self, call: Value, name: &str) {
+        let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
+        let attribute = unsafe { LLVMCreateEnumAttribute(self.context, kind, 0) };
+        unsafe { LLVMAddCallSiteAttribute(call.0, llvm_sys::LLVMAttributeFunctionIndex, attribute) };
+    }
+
+    pub fn add_global(&self, name: &str, ty: Type) -> Value {
+        Value(unsafe { LLVMAddGlobal(self.raw, ty.0, c_string(name).as_ptr()) })
+    }
+
+    /// A private constant zero-terminated string.
+    pub fn string(&self, content: &str) -> Value {
+        let bytes = c_string(content).into_bytes();
+        let data =
+            Value(unsafe { LLVMConstStringInContext2(self.context, bytes.as_ptr().cast(), bytes.len(), 0) });
+        let global = self.add_global("__crashproof.text", data.ty());
+        global.set_initializer(data);
+        global.set_linkage(Linkage::LLVMPrivateLinkage);
+        global.set_global_constant(true);
+        global.set_unnamed_address();
+        global.set_alignment(1);
+        global
+    }
+
+    /// The address of an element of a global array, as a constant.
+    pub fn element_address(&self, array: Value, element: Type, index: u64) -> Value {
+        let mut index = self.i64.number(index).0;
+        Value(unsafe { LLVMConstInBoundsGEP2(element.0, array.0, &mut index, 1) })
+    }
+
+    /// `pointer` as a constant integer.
+    pub fn constant_address(&self, pointer: Value) -> Value {
+        Value(unsafe { LLVMConstPtrToInt(pointer.0, self.i64.0) })
+    }
+
+    pub fn append_block(&self, function: Value) -> Block {
+        Block(unsafe { LLVMAppendBasicBlockInContext(self.context, function.0, c"".as_ptr()) })
+    }
+
+    pub fn append_constructor(&self, function: Value, priority: i32) {
+        unsafe { cp_append_constructor(self.raw, function.0, priority) }
+    }
+
+    pub fn forget_memory_attributes(&self) {
+        unsafe { cp_forget_memory_attributes(self.raw) }
+    }
+
+    /// Says that a load gives the same pointer, not null, wherever it stands.
+    pub fn mark_invariant(&self, load: Value) {
+        for kind in ["invariant.load", "nonnull"] {
+            let id =
+                unsafe { LLVMGetMDKindIDInContext(self.context, kind.as_ptr().cast(), kind.len() as u32) };
+            let empty = unsafe { LLVMMDNodeInContext2(self.context, ptr::null_mut(), 0) };
+            unsafe { LLVMSetMetadata(load.0, id, LLVMMetadataAsValue(self.context, empty)) };
+        }
+    }
+
+    pub fn builder(&self) -> Builder {
+        Builder(unsafe { LLVMCreateBuilderInContext(self.context) })
+    }
+
+    /// Names longer than LLVM's own prefix: the intrinsic a call calls, such as `llvm.memcpy.p0.p0.i64`.
+    pub fn intrinsic_name(&self, call: Value) -> String {
+        call.callee().name()
+    }
+}

@@ -1,0 +1,115 @@
+//! Types and blocks.
+
+#![allow(unsafe_code, reason = "see the documentation of the parent module")]
+
+use llvm_sys::core::*;
+
+use super::{Block, Type, TypeKind, Value, optional};
+
+impl Type {
+    pub fn kind(self) -> TypeKind {
+        unsafe { LLVMGetTypeKind(self.0) }
+    }
+
+    pub fn is_pointer(self) -> bool {
+        self.kind() == TypeKind::LLVMPointerTypeKind
+    }
+
+    pub fn is_integer(self) -> bool {
+        self.kind() == TypeKind::LLVMIntegerTypeKind
+    }
+
+    pub fn is_void(self) -> bool {
+        self.kind() == TypeKind::LLVMVoidTypeKind
+    }
+
+    pub fn is_fixed_vector(self) -> bool {
+        self.kind() == TypeKind::LLVMVectorTypeKind
+    }
+
+    /// Of an integer type.
+    pub fn int_bits(self) -> u32 {
+        unsafe { LLVMGetIntTypeWidth(self.0) }
+    }
+
+    /// Of a fixed vector type.
+    pub fn lanes(self) -> u32 {
+        unsafe { LLVMGetVectorSize(self.0) }
+    }
+
+    /// Of a vector or array type.
+    pub fn element(self) -> Type {
+        Type(unsafe { LLVMGetElementType(self.0) })
+    }
+
+    pub fn is_sized(self) -> bool {
+        unsafe { LLVMTypeIsSized(self.0) != 0 }
+    }
+
+    pub fn null(self) -> Value {
+        Value(unsafe { LLVMConstNull(self.0) })
+    }
+
+    /// Of an integer type.
+    pub fn number(self, value: u64) -> Value {
+        Value(unsafe { LLVMConstInt(self.0, value, 0) })
+    }
+
+    /// Of a pointer type, and only for pointers.
+    pub fn address_space(self) -> u32 {
+        unsafe { LLVMGetPointerAddressSpace(self.0) }
+    }
+
+    pub fn vector_of(self, lanes: u32) -> Type {
+        Type(unsafe { LLVMVectorType(self.0, lanes) })
+    }
+
+    pub fn array_of(self, length: u64) -> Type {
+        Type(unsafe { LLVMArrayType2(self.0, length) })
+    }
+
+    /// A constant array of this element type.
+    pub fn const_array(self, elements: &[Value]) -> Value {
+        let mut raw: Vec<_> = elements.iter().map(|v| v.0).collect();
+        Value(unsafe { LLVMConstArray2(self.0, raw.as_mut_ptr(), raw.len() as u64) })
+    }
+
+    /// A constant of this named or literal structure type.
+    pub fn const_struct(self, fields: &[Value]) -> Value {
+        let mut raw: Vec<_> = fields.iter().map(|v| v.0).collect();
+        Value(unsafe { LLVMConstNamedStruct(self.0, raw.as_mut_ptr(), raw.len() as u32) })
+    }
+
+    /// Number of elements of an array type.
+    pub fn array_length(self) -> u64 {
+        unsafe { LLVMGetArrayLength2(self.0) }
+    }
+
+    /// A member of a structure type.
+    pub fn member(self, index: u32) -> Type {
+        Type(unsafe { LLVMStructGetTypeAtIndex(self.0, index) })
+    }
+
+    /// Number of members of a structure type.
+    pub fn members(self) -> u32 {
+        unsafe { LLVMCountStructElementTypes(self.0) }
+    }
+}
+
+impl Block {
+    /// Its first instruction; every block of a complete function has one.
+    pub fn first(self) -> Value {
+        Value(unsafe { LLVMGetFirstInstruction(self.0) })
+    }
+
+    /// Its instructions, as they are now.
+    pub fn instructions(self) -> Vec<Value> {
+        let mut all = Vec::new();
+        let mut next = optional(unsafe { LLVMGetFirstInstruction(self.0) });
+        while let Some(instruction) = next {
+            all.push(instruction);
+            next = optional(unsafe { LLVMGetNextInstruction(instruction.0) });
+        }
+        all
+    }
+}

@@ -1,0 +1,500 @@
+//! Values: instructions, arguments, constants and globals.
+
+#![allow(unsafe_code, reason = "see the documentation of the parent module")]
+
+use std::ffi::CStr;
+use std::ptr;
+
+use llvm_sys::core::*;
+use llvm_sys::debuginfo::LLVMGetSubprogram;
+
+use super::*;
+
+impl Value {
+    pub fn ty(self) -> Type {
+        Type(unsafe { LLVMTypeOf(self.0) })
+    }
+
+    /// Of an instruction.
+    pub fn opcode(self) -> Opcode {
+        unsafe { LLVMGetInstructionOpcode(self.0) }
+    }
+
+    pub fn is_instruction(self) -> bool {
+        !unsafe { LLVMIsAInstruction(self.0) }.is_null()
+    }
+
+    pub fn is_argument(self) -> bool {
+        !unsafe { LLVMIsAArgument(self.0) }.is_null()
+    }
+
+    pub fn is_global(self) -> bool {
+        !unsafe { LLVMIsAGlobalValue(self.0) }.is_null()
+    }
+
+    pub fn is_constant(self) -> bool {
+        !unsafe { LLVMIsAConstant(self.0) }.is_null()
+    }
+
+    pub fn is_null_constant(self) -> bool {
+        unsafe { LLVMIsNull(self.0) != 0 }
+    }
+
+    pub fn is_undefined(self) -> bool {
+        !unsafe { LLVMIsAUndefValue(self.0) }.is_null()
+    }
+
+    pub fn is_constant_expression(self) -> bool {
+        !unsafe { LLVMIsAConstantExpr(self.0) }.is_null()
+    }
+
+    /// The opcode of a constant expression.
+    pub fn constant_opcode(self) -> Opcode {
+        unsafe { LLVMGetConstOpcode(self.0) }
+    }
+
+    /// The value of a constant integer of at most 64 bits.
+    pub fn as_number(self) -> Option<u64> {
+        if unsafe { LLVMIsAConstantInt(self.0) }.is_null() || self.ty().int_bits() > 64 {
+            return None;
+        }
+        Some(unsafe { LLVMConstIntGetZExtValue(self.0) })
+    }
+
+    /// Number of operands of an instruction or constant.
+    pub fn operand_count(self) -> u32 {
+        unsafe { LLVMGetNumOperands(self.0) as u32 }
+    }
+
+    pub fn operand(self, index: u32) -> Value {
+        Value(unsafe { LLVMGetOperand(self.0, index) })
+    }
+
+    pub fn set_operand(self, index: u32, value: Value) {
+        unsafe { LLVMSetOperand(self.0, index, value.0) }
+    }
+
+    /// All users of a value, and all operand positions where an instruction uses it are left to the caller.
+    pub fn users(self) -> Vec<Value> {
+        let mut all = Vec::new();
+        let mut next = unsafe { LLVMGetFirstUse(self.0) };
+        while !next.is_null() {
+            all.push(Value(unsafe { LLVMGetUser(next) }));
+            next = unsafe { LLVMGetNextUse(next) };
+        }
+        all
+    }
+
+    pub fn has_uses(self) -> bool {
+        !unsafe { LLVMGetFirstUse(self.0) }.is_null()
+    }
+
+    pub fn replace_uses_with(self, other: Value) {
+        unsafe { LLVMReplaceAllUsesWith(self.0, other.0) }
+    }
+
+    /// Erases an instruction that has no uses left. The handle is dead afterwards.
+    pub fn erase(self) {
+        unsafe { LLVMInstructionEraseFromParent(self.0) }
+    }
+
+    /// The block of an instruction.
+    pub fn block(self) -> Block {
+        Block(unsafe { LLVMGetInstructionParent(self.0) })
+    }
+
+    /// The function of an instruction.
+    pub fn function(self) -> Value {
+        Value(unsafe { LLVMGetBasicBlockParent(self.block().0) })
+    }
+
+    pub fn next(self) -> Option<Value> {
+        optional(unsafe { LLVMGetNextInstruction(self.0) })
+    }
+
+    pub fn previous(self) -> Option<Value> {
+        optional(unsafe { LLVMGetPreviousInstruction(self.0) })
+    }
+
+    /// The function of an argument.
+    pub fn argument_function(self) -> Value {
+        Value(unsafe { LLVMGetParamParent(self.0) })
+    }
+
+    pub fn name(self) -> String {
+        let mut length = 0;
+        let start = unsafe { LLVMGetValueName2(self.0, &mut length) };
+        text(start, length)
+    }
+
+    /// Blocks of a function, empty for a declaration.
+    pub fn blocks(self) -> Vec<Block> {
+        let mut all = Vec::new();
+        let mut next = unsafe { LLVMGetFirstBasicBlock(self.0) };
+        while !next.is_null() {
+            all.push(Block(next));
+            next = unsafe { LLVMGetNextBasicBlock(next) };
+        }
+        all
+    }
+
+    /// Parameters of a function.
+    pub fn parameters(self) -> Vec<Value> {
+        (0..unsafe { LLVMCountParams(self.0) }).map(|i| Value(unsafe { LLVMGetParam(self.0, i) })).collect()
+    }
+
+    pub fn is_declaration(self) -> bool {
+        unsafe { LLVMIsDeclaration(self.0) != 0 }
+    }
+
+    pub fn linkage(self) -> Linkage {
+        unsafe { LLVMGetLinkage(self.0) }
+    }
+
+    pub fn set_linkage(self, linkage: Linkage) {
+        unsafe { LLVMSetLinkage(self.0, linkage) }
+    }
+
+    pub fn is_local(self) -> bool {
+        matches!(self.linkage(), Linkage::LLVMInternalLinkage | Linkage::LLVMPrivateLinkage)
+    }
+
+    /// Section of a global object.
+    pub fn section(self) -> String {
+        let section = unsafe { LLVMGetSection(self.0) };
+        if section.is_null() {
+            return String::new();
+        }
+        unsafe { CStr::from_ptr(section) }.to_string_lossy().into_owned()
+    }
+
+    pub fn set_section(self, section: &str) {
+        unsafe { LLVMSetSection(self.0, c_string(section).as_ptr()) }
+    }
+
+    /// Of a global variable.
+    pub fn initializer(self) -> Option<Value> {
+        optional(unsafe { LLVMGetInitializer(self.0) })
+    }
+
+    pub fn set_initializer(self, value: Value) {
+        unsafe { LLVMSetInitializer(self.0, value.0) }
+    }
+
+    /// The type of the content of a global.
+    pub fn global_type(self) -> Type {
+        Type(unsafe { LLVMGlobalGetValueType(self.0) })
+    }
+
+    pub fn is_thread_local(self) -> bool {
+        unsafe { LLVMIsThreadLocal(self.0) != 0 }
+    }
+
+    pub fn set_global_constant(self, constant: bool) {
+        unsafe { LLVMSetGlobalConstant(self.0, constant.into()) }
+    }
+
+    pub fn set_externally_initialized(self) {
+        unsafe { LLVMSetExternallyInitialized(self.0, 1) }
+    }
+
+    /// The address of a local constant does not matter; equal ones may be merged.
+    pub fn set_unnamed_address(self) {
+        unsafe { LLVMSetUnnamedAddress(self.0, llvm_sys::LLVMUnnamedAddr::LLVMGlobalUnnamedAddr) }
+    }
+
+    pub fn delete_global(self) {
+        unsafe { LLVMDeleteGlobal(self.0) }
+    }
+
+    /// Takes over linkage, visibility, storage class and, under its own name, the comdat of another global.
+    pub fn take_linkage_of(self, other: Value, module: &Module) {
+        unsafe {
+            LLVMSetLinkage(self.0, LLVMGetLinkage(other.0));
+            LLVMSetVisibility(self.0, LLVMGetVisibility(other.0));
+            LLVMSetDLLStorageClass(self.0, LLVMGetDLLStorageClass(other.0));
+            let comdat = llvm_sys::comdat::LLVMGetComdat(other.0);
+            if !comdat.is_null() {
+                let own =
+                    llvm_sys::comdat::LLVMGetOrInsertComdat(module.raw, c_string(&self.name()).as_ptr());
+                llvm_sys::comdat::LLVMSetComdatSelectionKind(
+                    own,
+                    llvm_sys::comdat::LLVMGetComdatSelectionKind(comdat),
+                );
+                llvm_sys::comdat::LLVMSetComdat(self.0, own);
+            }
+        }
+    }
+
+    /// Alignment of a load, store, alloca or global; 0 if none was given.
+    pub fn alignment(self) -> u32 {
+        unsafe { LLVMGetAlignment(self.0) }
+    }
+
+    pub fn set_alignment(self, bytes: u32) {
+        unsafe { LLVMSetAlignment(self.0, bytes) }
+    }
+
+    /// Of a load, store, atomicrmw or cmpxchg.
+    pub fn is_volatile(self) -> bool {
+        unsafe { LLVMGetVolatile(self.0) != 0 }
+    }
+
+    /// Of a load, store, fence or atomicrmw.
+    pub fn ordering(self) -> Ordering {
+        unsafe { LLVMGetOrdering(self.0) }
+    }
+
+    /// Whether a fence or atomic access is meant for signal handlers of the same thread only.
+    pub fn is_single_thread(self) -> bool {
+        unsafe { LLVMIsAtomicSingleThread(self.0) != 0 }
+    }
+
+    /// Of an atomicrmw.
+    pub fn rmw_operation(self) -> RmwOp {
+        unsafe { LLVMGetAtomicRMWBinOp(self.0) }
+    }
+
+    pub fn has_metadata(self, kind: &str) -> bool {
+        let id = unsafe {
+            LLVMGetMDKindIDInContext(LLVMGetTypeContext(self.ty().0), kind.as_ptr().cast(), kind.len() as u32)
+        };
+        unsafe { LLVMHasMetadata(self.0) != 0 && !LLVMGetMetadata(self.0, id).is_null() }
+    }
+
+    /// Debug location of an instruction.
+    pub fn debug_location(self) -> Option<Meta> {
+        let location = unsafe { cp_debug_loc(self.0) };
+        (!location.is_null()).then_some(Meta(location))
+    }
+
+    /// Debug location of a function.
+    pub fn function_location(self) -> Option<Location> {
+        let mut out = CpLocation::empty();
+        unsafe { cp_function_location(self.0, &mut out) }.then(|| out.read())
+    }
+
+    pub fn has_debug_info(self) -> bool {
+        !unsafe { LLVMGetSubprogram(self.0) }.is_null()
+    }
+
+    pub fn has_function_attribute(self, name: &str) -> bool {
+        let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
+        !unsafe { LLVMGetEnumAttributeAtIndex(self.0, llvm_sys::LLVMAttributeFunctionIndex, kind) }.is_null()
+    }
+
+    pub fn remove_function_attribute(self, name: &str) {
+        let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
+        unsafe { LLVMRemoveEnumAttributeAtIndex(self.0, llvm_sys::LLVMAttributeFunctionIndex, kind) };
+    }
+
+    /// Whether a global is invisible outside the program or library it is linked into.
+    pub fn has_hidden_visibility(self) -> bool {
+        unsafe { LLVMGetVisibility(self.0) == llvm_sys::LLVMVisibility::LLVMHiddenVisibility }
+    }
+
+    pub fn has_parameter_attribute(self, index: u32, name: &str) -> bool {
+        let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
+        !unsafe { LLVMGetEnumAttributeAtIndex(self.0, index + 1, kind) }.is_null()
+    }
+
+    /// Class of the callee of a call, invoke or callbr.
+    pub fn call_class(self) -> CallClass {
+        match unsafe { cp_call_class(self.0) } {
+            1 => CallClass::Asm,
+            2 => CallClass::Intrinsic,
+            _ => CallClass::Function,
+        }
+    }
+
+    /// Whether a call may read or write memory the program can see.
+    pub fn touches_memory(self) -> bool {
+        unsafe { cp_touches_memory(self.0) }
+    }
+
+    /// Whether a call only computes.
+    pub fn is_free_of_effects(self) -> bool {
+        unsafe { cp_free_of_effects(self.0) }
+    }
+
+    pub fn argument_count(self) -> u32 {
+        unsafe { LLVMGetNumArgOperands(self.0) }
+    }
+
+    /// Callee of a call.
+    pub fn callee(self) -> Value {
+        Value(unsafe { LLVMGetCalledValue(self.0) })
+    }
+
+    pub fn asm_text(self) -> AsmText {
+        let asm = self.callee().0;
+        let (mut length, mut constraint_length) = (0, 0);
+        let template = unsafe { LLVMGetInlineAsmAsmString(asm, &mut length) };
+        let constraints = unsafe { LLVMGetInlineAsmConstraintString(asm, &mut constraint_length) };
+        let dialect = unsafe { LLVMGetInlineAsmDialect(asm) };
+        AsmText {
+            template: text(template, length),
+            constraints: text(constraints, constraint_length),
+            intel: dialect == llvm_sys::LLVMInlineAsmDialect::LLVMInlineAsmDialectIntel,
+        }
+    }
+
+    /// The type given by `byval` or `elementtype` on an argument of a call.
+    pub fn argument_type_attribute(self, index: u32, name: &str) -> Option<Type> {
+        let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
+        let attribute = unsafe { LLVMGetCallSiteEnumAttribute(self.0, index + 1, kind) };
+        (!attribute.is_null()).then(|| Type(unsafe { LLVMGetTypeAttributeValue(attribute) }))
+    }
+
+    /// The alignment promised for an argument of a call, 1 if none.
+    pub fn argument_alignment(self, index: u32) -> u32 {
+        let kind = unsafe { LLVMGetEnumAttributeKindForName("align".as_ptr().cast(), 5) };
+        let attribute = unsafe { LLVMGetCallSiteEnumAttribute(self.0, index + 1, kind) };
+        if attribute.is_null() { 1 } else { unsafe { LLVMGetEnumAttributeValue(attribute) as u32 } }
+    }
+
+    pub fn is_must_tail(self) -> bool {
+        unsafe { LLVMGetTailCallKind(self.0) == llvm_sys::LLVMTailCallKind::LLVMTailCallKindMustTail }
+    }
+
+    pub fn clear_tail(self) {
+        unsafe { LLVMSetTailCallKind(self.0, llvm_sys::LLVMTailCallKind::LLVMTailCallKindNone) }
+    }
+
+    /// Incoming values of a phi.
+    pub fn incoming(self) -> Vec<Value> {
+        (0..unsafe { LLVMCountIncoming(self.0) })
+            .map(|i| Value(unsafe { LLVMGetIncomingValue(self.0, i) }))
+            .collect()
+    }
+
+    pub fn add_incoming(self, value: Value, from: Block) {
+        let (mut value, mut from) = (value.0, from.0);
+        unsafe { LLVMAddIncoming(self.0, &mut value, &mut from, 1) }
+    }
+
+    /// Splits the block before this instruction. Returns the terminators of a rarely taken and of a usual
+    /// arm; both lead back to this instruction.
+    pub fn split(self, rare: Value) -> (Value, Value) {
+        let (mut then, mut other) = (ptr::null_mut(), ptr::null_mut());
+        unsafe { cp_split(self.0, rare.0, &mut then, &mut other) };
+        (Value(then), Value(other))
+    }
+
+    /// Splits the block before this instruction, with only a rarely taken arm.
+    pub fn split_then(self, rare: Value) -> Value {
+        Value(unsafe { cp_split_then(self.0, rare.0) })
+    }
+
+    pub fn move_before(self, place: Value) {
+        unsafe { cp_move_before(self.0, place.0) }
+    }
+
+    /// The first instruction that may use the result of this one, if there is such a place.
+    pub fn after_definition(self) -> Option<Value> {
+        optional(unsafe { cp_after_definition(self.0) })
+    }
+
+    /// The first instruction of a function behind its allocas.
+    pub fn after_allocas(self) -> Value {
+        Value(unsafe { cp_after_allocas(self.0) })
+    }
+
+    /// The pointer this one was made from by constant, in-bounds offsets.
+    pub fn strip_constant_offsets(self) -> Value {
+        Value(unsafe { cp_strip_constant_offsets(self.0) })
+    }
+
+    /// Turns an atomicrmw into the compare-exchange loop the code generator would make of it.
+    pub fn expand_rmw(self) {
+        unsafe { cp_expand_rmw(self.0) }
+    }
+
+    /// Makes instructions out of the constant expressions, used in functions, that name this global.
+    pub fn constant_users_to_instructions(self) {
+        unsafe { cp_constant_users_to_instructions(self.0) }
+    }
+}
+
+/// What only readers of IR ask.
+impl Value {
+    /// The value of a constant integer of at most 64 bits, with its sign.
+    pub fn as_signed(self) -> Option<i64> {
+        self.as_number()?;
+        Some(unsafe { LLVMConstIntGetSExtValue(self.0) })
+    }
+
+    /// The type that the indices of a `getelementptr` walk through.
+    pub fn gep_source_type(self) -> Type {
+        Type(unsafe { LLVMGetGEPSourceElementType(self.0) })
+    }
+
+    /// Of an `icmp`.
+    pub fn predicate(self) -> Predicate {
+        unsafe { LLVMGetICmpPredicate(self.0) }
+    }
+
+    /// Of an `extractvalue` or `insertvalue`.
+    pub fn indices(self) -> Vec<u32> {
+        let count = unsafe { LLVMGetNumIndices(self.0) } as usize;
+        let start = unsafe { LLVMGetIndices(self.0) };
+        if count == 0 || start.is_null() {
+            return Vec::new();
+        }
+        unsafe { std::slice::from_raw_parts(start, count) }.to_vec()
+    }
+
+    /// Where a terminator may go.
+    pub fn successors(self) -> Vec<Block> {
+        (0..unsafe { LLVMGetNumSuccessors(self.0) })
+            .map(|i| Block(unsafe { LLVMGetSuccessor(self.0, i) }))
+            .collect()
+    }
+
+    /// The condition of a `br` that has one.
+    pub fn condition(self) -> Option<Value> {
+        (unsafe { LLVMIsConditional(self.0) } != 0).then(|| Value(unsafe { LLVMGetCondition(self.0) }))
+    }
+
+    /// The value of a case of a `switch`; 1 is the first.
+    pub fn case_value(self, successor: u32) -> Value {
+        Value(unsafe { LLVMGetSwitchCaseValue(self.0, successor) })
+    }
+
+    /// Where an `invoke` goes if nothing is thrown.
+    pub fn normal_destination(self) -> Block {
+        Block(unsafe { LLVMGetNormalDest(self.0) })
+    }
+
+    /// Incoming values of a phi, with the blocks they come from.
+    pub fn incoming_pairs(self) -> Vec<(Value, Block)> {
+        (0..unsafe { LLVMCountIncoming(self.0) })
+            .map(|i| unsafe {
+                (Value(LLVMGetIncomingValue(self.0, i)), Block(LLVMGetIncomingBlock(self.0, i)))
+            })
+            .collect()
+    }
+
+    pub fn is_global_variable(self) -> bool {
+        !unsafe { LLVMIsAGlobalVariable(self.0) }.is_null()
+    }
+
+    pub fn is_function(self) -> bool {
+        !unsafe { LLVMIsAFunction(self.0) }.is_null()
+    }
+
+    /// An element of a constant structure or array.
+    pub fn aggregate_element(self, index: u32) -> Option<Value> {
+        optional(unsafe { LLVMGetAggregateElement(self.0, index) })
+    }
+
+    /// What a function returns.
+    pub fn returned_type(self) -> Type {
+        Type(unsafe { LLVMGetReturnType(LLVMGlobalGetValueType(self.0)) })
+    }
+
+    /// The type an alloca makes room for.
+    pub fn allocated_type(self) -> Type {
+        Type(unsafe { LLVMGetAllocatedType(self.0) })
+    }
+}

@@ -1,0 +1,74 @@
+//! At the end of the recorded run: does persistent memory hold what was stored to it?
+//!
+//! Code that was not instrumented stores without a record. Whatever of the pool this process has written is
+//! compared with what it held at first and the recorded stores to it; a difference makes the verdict UNKNOWN.
+//! A store that wrote what was there already, or was overwritten since, does not show; strict mode sees those
+//! too, and loads.
+
+use std::collections::HashMap;
+
+use crashproof_protocol::{ARENA, GLOBALS, HEAP, HEAP_CLASSES, ROOT, Record, mode, reason, record};
+
+use crate::{access, arena, files, globals, session, strict, threads};
+
+const PAGE: u64 = 4096;
+/// Pages that are compared at a time, so that a large pool does not take as much memory again.
+const AT_ONCE: usize = 4096;
+
+/// Compares, and records the first difference.
+pub(crate) unsafe fn look_for_changes() {
+    if session::MODE != mode::RECORD {
+        return;
+    }
+    threads::settle();
+    let _open = strict::Opened::new();
+    let written: Vec<u64> = in_use()
+        .into_iter()
+        .flat_map(|(start, end)| files::written_pages(start, end - start))
+        .map(|(page, _)| page)
+        .collect();
+    for pages in written.chunks(AT_ONCE) {
+        if let Some(address) = first_change(pages) {
+            access::note(record::UNKNOWN, address, reason::CHANGED, std::ptr::null());
+            return;
+        }
+    }
+}
+
+/// The parts of the pool that the program knows of.
+unsafe fn in_use() -> Vec<(u64, u64)> {
+    let control = &*session::CONTROL;
+    let class_bytes = HEAP.bytes / HEAP_CLASSES as u64;
+    let heap = control.heap_ends.iter().enumerate().map(|(class, end)| {
+        let base = HEAP.base + class as u64 * class_bytes;
+        (base, (*end).max(base))
+    });
+    let fixed = [
+        (GLOBALS.base, globals::end()),
+        (ROOT.base, ROOT.base + arena::root_bytes()),
+        (ARENA.base, control.arena_end.max(ARENA.base)),
+    ];
+    fixed.into_iter().chain(heap).chain(files::places()).filter(|(start, end)| start < end).collect()
+}
+
+/// The first address on these pages that holds something else than was stored.
+unsafe fn first_change(pages: &[u64]) -> Option<u64> {
+    let mut expected: HashMap<u64, Vec<u8>> =
+        pages.iter().map(|&page| (page, session::image_bytes(page, PAGE).to_vec())).collect();
+    for record in session::trace() {
+        if !record.event_kind().is_some_and(px86::Kind::stores) {
+            continue;
+        }
+        let Record { address, value, width, .. } = *record;
+        // Pieces never cross a line, so never a page either.
+        if let Some(page) = expected.get_mut(&(address / PAGE * PAGE)) {
+            let at = (address % PAGE) as usize;
+            page[at..at + usize::from(width)].copy_from_slice(&value.to_le_bytes()[..usize::from(width)]);
+        }
+    }
+    pages.iter().find_map(|page| {
+        let held = std::slice::from_raw_parts(*page as *const u8, PAGE as usize);
+        let differs = held.iter().zip(&expected[page]).position(|(held, expected)| held != expected);
+        differs.map(|at| page + at as u64)
+    })
+}

@@ -1,0 +1,19 @@
+// As heap-redundant.bad.c, flushed by the callee alone.
+#include "nvm.h"
+
+struct blk {
+  uint64_t state;
+  struct blk *next;
+};
+
+static void free_blk(struct blk *nvb) {
+  nvm_undo(nvb, sizeof *nvb);
+  nvb->state = 0;
+  nvb->next = 0;
+  nvm_flush(nvb, sizeof *nvb);
+}
+
+void free_callback(struct blk *nvb) {
+  free_blk(nvb);
+  nvm_persist();
+}

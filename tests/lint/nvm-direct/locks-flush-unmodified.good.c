@@ -1,0 +1,12 @@
+// As locks-flush-unmodified.bad.c, with the field alone.
+#include "nvm.h"
+
+struct mutex {
+  int64_t owners;
+  char waiters[192];
+};
+
+void recover(struct mutex *mutex, int count) {
+  mutex->owners = -count;
+  nvm_persist1(&mutex->owners);
+}

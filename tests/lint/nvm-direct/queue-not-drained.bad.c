@@ -1,0 +1,15 @@
+// nvm_persist1 writes back one line and does not drain what nvm_flush queued.
+#include "nvm.h"
+
+struct lock {
+  uint64_t owner;
+  char pad[120];
+  uint64_t state;
+};
+
+void release(struct lock *lock) {
+  lock->owner = 0;
+  nvm_flush1(&lock->owner); //~ missing-barrier
+  lock->state = 1;
+  nvm_persist1(&lock->state);
+}

@@ -1,0 +1,16 @@
+// Table 1, "persist the same object multiple times in a transaction".
+#include "pmdk.h"
+
+struct object {
+  uint64_t a, b;
+};
+
+void update(PMEMobjpool *pop, PMEMoid oid) {
+  TX_BEGIN(pop) {
+    TX_ADD(oid, struct object);
+    D(struct object, oid)->a = 1;
+    TX_ADD(oid, struct object); //~ repeated-persist
+    D(struct object, oid)->b = 2;
+    pmemobj_persist(pop, D(struct object, oid), sizeof(struct object)); //~ repeated-persist
+  } TX_END
+}

@@ -1,0 +1,13 @@
+// As assembly.bad.c, with both flushed.
+#include "raw.h"
+
+PERSISTENT uint64_t value;
+PERSISTENT uint64_t other __attribute__((aligned(64)));
+
+void update(void) {
+  value = 1;
+  __asm__ volatile(".byte 0x66; clflush %0" : "+m"(*(volatile char *)&value));
+  other = 2;
+  __asm__ volatile(".byte 0x66; xsaveopt %0" : "+m"(*(volatile char *)&other));
+  __asm__ volatile("sfence" ::: "memory");
+}
