@@ -1,4 +1,4 @@
-//! unwind 3
+//! unwind e.0=3 d.0=5
 #define TAKES 2
 #define NODES 2
 #define TAKERS 2

@@ -7,7 +7,7 @@
 //! * [`order`] sorts blocks so that everything that may lead to a block has run before it.
 //! * [`state`], [`memory`], [`value`], [`objects`]: what is known on a path.
 //! * [`machine`] walks functions, [`instructions`] does what they say, [`access`] reads and writes memory.
-//! * [`library`], [`intrinsics`], [`threads`], [`bulk`], [`assembly`]: calls that are known.
+//! * [`library`], [`intrinsics`], [`threads`], [`bulk`], [`assembly`], [`undo`]: calls that are known.
 //!
 //! # What it takes for granted
 //!
@@ -36,6 +36,7 @@ mod objects;
 mod order;
 mod state;
 mod threads;
+mod undo;
 mod value;
 
 use std::ffi::OsString;
