@@ -43,16 +43,18 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { loops: 10, recursion: 5, paths: 64, steps: 20_000 }
+        Bounds { loops: 10, recursion: 5, paths: 64, steps: 6_000 }
     }
 }
 
 /// So many rounds mark a loop that has to be left.
 const EXHAUSTED: u32 = u32::MAX / 4;
+/// So many paths are told apart by all they did; more only by what still matters.
+const TOLD_APART: usize = 8;
 /// Paths a caller sees of a callee.
 const MAX_PATHS: usize = 6;
 /// Events a caller sees of one path.
-const MAX_EVENTS: usize = 120;
+const MAX_EVENTS: usize = 80;
 
 /// One way through a function, as a caller sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -282,7 +284,7 @@ impl<'e, 'a> Walk<'e, 'a> {
         };
         let joined = self
             .join_by(block, states, |state| (u64::from(state.trace), state.machine.stage(), turns(state)));
-        if joined.len() <= self.all.bounds.paths / 4 {
+        if joined.len() <= TOLD_APART {
             return joined;
         }
         // Too many: what can no longer be told apart by a rule is one.
@@ -507,7 +509,13 @@ impl<'e, 'a> Walk<'e, 'a> {
 
     // ---- events
 
-    fn emit(&mut self, state: &mut State, kind: Kind, place: PlaceId) {
+    fn emit(&mut self, state: &mut State, kind: Kind, mut place: PlaceId) {
+        // A flush or fence in an inlined helper: the place is where the helper is used.
+        if matches!(kind, Kind::Flush { .. } | Kind::Queue { .. } | Kind::Fence { .. }) {
+            while let Some(outer) = self.all.program.place(place).inlined_at {
+                place = outer;
+            }
+        }
         let name = match kind.span() {
             Some(span) => {
                 let text = self.describe(state, span);
@@ -1399,12 +1407,13 @@ impl<'e, 'a> Walk<'e, 'a> {
                 else {
                     continue;
                 };
+                // The callee's name for the memory is as good, unless the place is here.
                 let name = match kind.span() {
-                    Some(span) => {
+                    Some(span) if wrapper || event.site.name == 0 => {
                         let text = self.describe(&next, span);
                         if text.is_empty() { event.site.name } else { self.all.names.add(text) }
                     }
-                    None => event.site.name,
+                    _ => event.site.name,
                 };
                 let site = if wrapper {
                     Site { place, call: None, name }

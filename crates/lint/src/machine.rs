@@ -254,6 +254,10 @@ pub(crate) struct Machine {
     strand: Option<u32>,
     strands: u32,
     published: Vec<Expression>,
+    /// Something was logged although no transaction is open: a caller has one.
+    inside_callers: bool,
+    /// When something was last waited for.
+    last_fence: u32,
     /// Nothing is on its way, for sure.
     drained: bool,
     epoch: u32,
@@ -395,7 +399,7 @@ impl Machine {
 
     /// Whether it is known if this runs in a transaction: a function that others call may run in theirs.
     fn knows_transaction(&self, around: &Surroundings) -> bool {
-        around.is_root || self.in_transaction()
+        around.is_root && !self.inside_callers || self.in_transaction()
     }
 
     /// The model whose transactions log every store.
@@ -783,6 +787,7 @@ impl Machine {
                 around.bad(Rule::EmptyFence, site, message, Vec::new());
             }
         }
+        self.last_fence = self.number;
         let mut done: Vec<usize> = Vec::new();
         for (at, write) in self.writes.iter_mut().enumerate() {
             if waits(write) {
@@ -906,6 +911,7 @@ impl Machine {
     }
 
     fn log(&mut self, around: &mut Surroundings, site: Site, span: Span) {
+        self.inside_callers |= self.transactions.is_empty();
         let before = self.logs.iter().find(|log| log.span.contains(&span) == Meets::Covers);
         match before.map(|log| log.site) {
             Some(before) if before.place != site.place => {
@@ -1156,7 +1162,7 @@ impl Machine {
 
     /// The end of a path through a function that nobody in the program calls.
     pub(crate) fn path_ends(&mut self, around: &mut Surroundings, exit: Exit) {
-        if self.in_transaction() {
+        if self.in_transaction() || self.inside_callers {
             return;
         }
         // What is left behind where something failed is seldom used.
@@ -1175,6 +1181,8 @@ impl Machine {
                     let message = format!("{} is stored to, but never written back", around.name(site));
                     around.bad(Rule::UnflushedWrite, site, message, Vec::new());
                 }
+                // What is queued may be left to whoever drains the queue, unless somebody took a fence for that.
+                Status::Queued(_) if self.last_fence < write.number => {}
                 Status::Pending(place, _) | Status::Queued(place) if !lenient => {
                     let beside =
                         vec![Beside { role: "stored", place: site.place, message: "stored here".into() }];
