@@ -53,6 +53,10 @@ const EXHAUSTED: u32 = u32::MAX / 4;
 const TOLD_APART: usize = 8;
 /// Paths a caller sees of a callee.
 const MAX_PATHS: usize = 6;
+/// Contents of memory a caller sees of one path.
+const MAX_MEMORY: usize = 48;
+/// Pointers behind pointers that are told apart.
+const MAX_DEPTH: u8 = 20;
 /// Events a caller sees of one path.
 const MAX_EVENTS: usize = 80;
 
@@ -436,7 +440,7 @@ impl<'e, 'a> Walk<'e, 'a> {
     }
 
     fn load(&mut self, state: &State, address: Expression, bytes: u64, number: Option<u32>) -> Expression {
-        if address == NOTHING {
+        if address == NOTHING || self.all.expressions.depth(address) > MAX_DEPTH {
             return number.map_or(NOTHING, |number| self.opaque(state, number));
         }
         let at = self.all.expressions.address(address);
@@ -1099,12 +1103,15 @@ impl<'e, 'a> Walk<'e, 'a> {
             state.machine = machine;
         }
         let own = |this: &Self, object: Expression| matches!(this.all.expressions.form(object), Form::Local(function, _) if function == this.id);
-        let memory = state
+        // What is nearest to the parameters matters most.
+        let mut memory: Vec<(Address, u64, Expression)> = state
             .memory
             .iter()
-            .filter(|(at, _)| !own(self, at.object))
+            .filter(|(at, _)| !own(self, at.object) && !self.all.expressions.has_opaque(at.object))
             .map(|(at, (bytes, value))| (*at, *bytes, *value))
             .collect();
+        memory.sort_by_key(|(at, ..)| self.all.expressions.depth(at.object));
+        memory.truncate(MAX_MEMORY);
         let facts = state
             .facts
             .iter()
@@ -1148,7 +1155,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             }
         };
         if targets.is_empty() {
-            self.unknown_call(&mut state, number, &values, place);
+            self.unknown_call(&mut state, number, &values, true, place);
             return vec![state];
         }
         let mut after = Vec::new();
@@ -1174,7 +1181,7 @@ impl<'e, 'a> Walk<'e, 'a> {
                 }
                 let recursive = function.is_defined() && !self.all.given_up.contains(target);
                 if !recursive {
-                    self.unknown_call(&mut before, number, &values, place);
+                    self.unknown_call(&mut before, number, &values, function.is_defined(), place);
                 } else {
                     // The recursion ends here, in this round.
                     before.values[number as usize] = self.opaque(&before, number);
@@ -1185,7 +1192,15 @@ impl<'e, 'a> Walk<'e, 'a> {
         after
     }
 
-    fn unknown_call(&mut self, state: &mut State, number: u32, values: &[Expression], place: PlaceId) {
+    /// A call of something that nothing is known of. If `anything`, it may flush and fence what it was not given.
+    fn unknown_call(
+        &mut self,
+        state: &mut State,
+        number: u32,
+        values: &[Expression],
+        anything: bool,
+        place: PlaceId,
+    ) {
         let mut objects = Vec::new();
         for value in values {
             if self.persistence(*value) != Persistence::No {
@@ -1201,7 +1216,7 @@ impl<'e, 'a> Walk<'e, 'a> {
                 }
             }
         }
-        if !objects.is_empty() {
+        if !objects.is_empty() || anything {
             objects.dedup();
             self.emit(state, Kind::Unknown { objects }, place);
         }
@@ -1565,6 +1580,8 @@ impl<'e, 'a> Walk<'e, 'a> {
                 self.all.expressions.comparison(what, left, right)
             }
         };
+        // Recursion makes expressions that say nothing more.
+        let result = if self.all.expressions.depth(result) > MAX_DEPTH { NOTHING } else { result };
         memo.insert(expression, result);
         result
     }
@@ -1581,12 +1598,13 @@ impl<'e, 'a> Walk<'e, 'a> {
         for mut way in ways {
             if way.events.len() > MAX_EVENTS {
                 self.all.shortened.push(self.id);
-                // Where transactions begin and end must not be lost.
+                // Where transactions begin and end, and what they log, must not be lost.
                 let excess = way.events.len() - MAX_EVENTS;
                 let mut at = 0;
                 way.events.retain(|event| {
                     at += 1;
-                    at > excess || event.kind.span().is_none() && !matches!(event.kind, Kind::Unknown { .. })
+                    let kept = matches!(event.kind, Kind::Log { .. }) || event.kind.span().is_none();
+                    at > excess || kept && !matches!(event.kind, Kind::Unknown { .. })
                 });
             }
             match groups.iter_mut().find(|known| known.events == way.events) {

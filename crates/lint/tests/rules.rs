@@ -9,8 +9,12 @@ fn found(example: &Example) -> Vec<&'static str> {
     let path = directory.path().join(example.file);
     std::fs::write(&path, example.source).expect("room for it");
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../../include");
-    let mut options =
-        Options { inputs: vec![path], arguments: vec!["-I".into(), include.into()], jobs: 1, ..Options::default() };
+    let mut options = Options {
+        inputs: vec![path],
+        arguments: vec!["-I".into(), include.into()],
+        jobs: 1,
+        ..Options::default()
+    };
     match example.arguments {
         [] => {}
         ["--model", "strict"] => options.model = Model::Strict,
