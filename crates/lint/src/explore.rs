@@ -1229,7 +1229,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             Returns::Anything => self.opaque(state, number),
             Returns::Persistent => {
                 let origin = self.origin(state, number);
-                self.all.expressions.add(Form::Opaque(origin, true))
+                self.all.expressions.add(Form::Mapped(origin))
             }
             Returns::Fresh => {
                 let origin = self.origin(state, number);
@@ -1358,10 +1358,12 @@ impl<'e, 'a> Walk<'e, 'a> {
                 }
                 return;
             }
-            What::Flush | What::FlushOrdered | What::Queue | What::Log
-                if !known || length == Length::Known(0) =>
-            {
+            What::Flush | What::FlushOrdered | What::Queue | What::Log if length == Length::Known(0) => {
                 return;
+            }
+            // Something is flushed, but nobody knows what.
+            What::Flush | What::FlushOrdered | What::Queue | What::Log if !known => {
+                Kind::Unknown { objects: Vec::new() }
             }
             What::Flush => Kind::Flush { span, class: Class::FlushOpt },
             What::FlushOrdered => Kind::Flush { span, class: Class::Flush },
@@ -1551,6 +1553,10 @@ impl<'e, 'a> Walk<'e, 'a> {
             Form::Volatile(origin) => {
                 let origin = self.through(origin, call);
                 self.all.expressions.add(Form::Volatile(origin))
+            }
+            Form::Mapped(origin) => {
+                let origin = self.through(origin, call);
+                self.all.expressions.add(Form::Mapped(origin))
             }
             Form::Fresh(origin) => {
                 let origin = self.through(origin, call);

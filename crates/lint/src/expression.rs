@@ -27,6 +27,8 @@ pub(crate) enum Form {
     Local(FunctionId, u32),
     /// Volatile memory from an allocator.
     Volatile(u32),
+    /// Persistent memory that a library handed out.
+    Mapped(u32),
     /// A persistent object that was just allocated.
     Fresh(u32),
     /// The identifier of such an object.
@@ -225,6 +227,7 @@ impl Expressions {
             | Form::Global(_)
             | Form::Local(..)
             | Form::Volatile(_)
+            | Form::Mapped(_)
             | Form::Fresh(_)
             | Form::Direct(_)
             | Form::Element(..) => true,

@@ -159,7 +159,7 @@ impl Surroundings<'_> {
     pub(crate) fn persistence(&self, address: Expression) -> Persistence {
         let object = self.expressions.address(address).object;
         match self.expressions.form(object) {
-            Form::Fresh(_) | Form::Direct(_) => Persistence::Surely,
+            Form::Mapped(_) | Form::Fresh(_) | Form::Direct(_) => Persistence::Surely,
             Form::Opaque(_, true) => Persistence::Surely,
             Form::Global(id) => {
                 let section = &self.program.globals[id.0 as usize].section;
@@ -254,6 +254,8 @@ pub(crate) struct Machine {
     strand: Option<u32>,
     strands: u32,
     published: Vec<Expression>,
+    /// Objects of which something was flushed or logged: whoever does that takes them for persistent.
+    cared_for: Vec<Expression>,
     /// Something was logged although no transaction is open: a caller has one.
     inside_callers: bool,
     /// When something was last waited for.
@@ -320,7 +322,8 @@ impl Machine {
             Kind::Load { span } => self.access(around, site, *span, false),
             Kind::Flush { span, class } => self.flush(around, site, *span, Some(*class)),
             Kind::Queue { span } => self.flush(around, site, *span, None),
-            Kind::Fence { class: _, drains } => self.fence(around, site, *drains, true),
+            // An mfence may be there for other threads.
+            Kind::Fence { class, drains } => self.fence(around, site, *drains, *class == Class::StoreFence),
             Kind::Locked => self.fence(around, site, false, false),
             Kind::Log { span } => self.log(around, site, *span),
             Kind::Begin { framework } => self.begin(around, site, *framework),
@@ -425,6 +428,9 @@ impl Machine {
         bulk: bool,
     ) {
         self.access(around, site, span, true);
+        if nontemporal {
+            self.care_for(span.at.object);
+        }
         let alignment = around.alignment(span.at.object);
         self.clean.retain(|clean| {
             !(clean.span.at.object == span.at.object && clean.span.may_share_line(&span, alignment)
@@ -633,7 +639,22 @@ impl Machine {
         around.bad(Rule::PublishBeforePersist, site, message, beside);
     }
 
+    /// Whether an object is persistent by more than what the graph says of pointers to it.
+    fn is_cared_for(&self, around: &Surroundings, object: Expression) -> bool {
+        match around.expressions.form(object) {
+            Form::Parameter(_) | Form::Content(_) | Form::Opaque(..) => self.cared_for.contains(&object),
+            _ => true,
+        }
+    }
+
+    fn care_for(&mut self, object: Expression) {
+        if !self.cared_for.contains(&object) {
+            self.cared_for.push(object);
+        }
+    }
+
     fn flush(&mut self, around: &mut Surroundings, site: Site, span: Span, class: Option<Class>) {
+        self.care_for(span.at.object);
         let alignment = around.alignment(span.at.object);
         self.judge_flush(around, site, &span, alignment);
         let ordered = class.is_some_and(|class| {
@@ -918,6 +939,7 @@ impl Machine {
     }
 
     fn log(&mut self, around: &mut Surroundings, site: Site, span: Span) {
+        self.care_for(span.at.object);
         self.inside_callers |= self.transactions.is_empty();
         let before = self.logs.iter().find(|log| log.span.contains(&span) == Meets::Covers);
         match before.map(|log| log.site) {
@@ -1177,6 +1199,7 @@ impl Machine {
         for write in &self.writes {
             let site = write.site;
             let sure = around.persistence(write.span.at.object) == Persistence::Surely;
+            let sure = sure && self.is_cared_for(around, write.span.at.object);
             match write.status {
                 _ if !sure => {}
                 Status::Dirty if write.nontemporal && !lenient => {

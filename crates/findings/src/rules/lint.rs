@@ -21,22 +21,12 @@ pub static RULES: &[&Rule] = &[
 ];
 
 /// A store to persistent memory is never written back.
-pub static UNFLUSHED_WRITE: Rule = rule!(
-    "unflushed-write",
-    Lint,
-    Error,
-    "a store to persistent memory is never written back",
-    "c"
-);
+pub static UNFLUSHED_WRITE: Rule =
+    rule!("unflushed-write", Lint, Error, "a store to persistent memory is never written back", "c");
 
 /// A store in a transaction is neither logged nor written back.
-pub static UNLOGGED_WRITE: Rule = rule!(
-    "unlogged-write",
-    Lint,
-    Error,
-    "a store in a transaction is neither logged nor written back",
-    "c"
-);
+pub static UNLOGGED_WRITE: Rule =
+    rule!("unlogged-write", Lint, Error, "a store in a transaction is neither logged nor written back", "c");
 
 /// One barrier makes several stores durable, in any order.
 pub static MULTIPLE_WRITES_AT_ONCE: Rule = rule!(
@@ -68,13 +58,8 @@ pub static MISSING_BARRIER_NESTED: Rule = rule!(
 );
 
 /// Fields of one object become durable in different epochs.
-pub static SPLIT_UPDATE: Rule = rule!(
-    "split-update",
-    Lint,
-    Error,
-    "fields of one object become durable in different epochs",
-    "c"
-);
+pub static SPLIT_UPDATE: Rule =
+    rule!("split-update", Lint, Error, "fields of one object become durable in different epochs", "c");
 
 /// Strands that nothing orders touch the same memory.
 pub static CONCURRENT_STRANDS: Rule = rule!(
@@ -88,40 +73,20 @@ pub static CONCURRENT_STRANDS: Rule = rule!(
 );
 
 /// An object becomes reachable before it is durable.
-pub static PUBLISH_BEFORE_PERSIST: Rule = rule!(
-    "publish-before-persist",
-    Lint,
-    Error,
-    "an object becomes reachable before it is durable",
-    "c"
-);
+pub static PUBLISH_BEFORE_PERSIST: Rule =
+    rule!("publish-before-persist", Lint, Error, "an object becomes reachable before it is durable", "c");
 
 /// Lines are written back that were not modified.
-pub static FLUSH_UNMODIFIED: Rule = rule!(
-    "flush-unmodified",
-    Lint,
-    Warning,
-    "lines are written back that were not modified",
-    "c"
-);
+pub static FLUSH_UNMODIFIED: Rule =
+    rule!("flush-unmodified", Lint, Warning, "lines are written back that were not modified", "c");
 
 /// Data is written back again although nothing changed since.
-pub static REDUNDANT_FLUSH: Rule = rule!(
-    "redundant-flush",
-    Lint,
-    Warning,
-    "data is written back again although nothing changed since",
-    "c"
-);
+pub static REDUNDANT_FLUSH: Rule =
+    rule!("redundant-flush", Lint, Warning, "data is written back again although nothing changed since", "c");
 
 /// A durable transaction changes nothing persistent.
-pub static EMPTY_TRANSACTION: Rule = rule!(
-    "empty-transaction",
-    Lint,
-    Warning,
-    "a durable transaction changes nothing persistent",
-    "c"
-);
+pub static EMPTY_TRANSACTION: Rule =
+    rule!("empty-transaction", Lint, Warning, "a durable transaction changes nothing persistent", "c");
 
 /// One object is logged or persisted repeatedly in a transaction.
 pub static REPEATED_PERSIST: Rule = rule!(
@@ -133,19 +98,8 @@ pub static REPEATED_PERSIST: Rule = rule!(
 );
 
 /// Memory is logged in a transaction that does not modify it.
-pub static LOG_UNMODIFIED: Rule = rule!(
-    "log-unmodified",
-    Lint,
-    Warning,
-    "memory is logged in a transaction that does not modify it",
-    "c"
-);
+pub static LOG_UNMODIFIED: Rule =
+    rule!("log-unmodified", Lint, Warning, "memory is logged in a transaction that does not modify it", "c");
 
 /// A fence has nothing to wait for.
-pub static EMPTY_FENCE: Rule = rule!(
-    "empty-fence",
-    Lint,
-    Warning,
-    "a fence has nothing to wait for",
-    "c"
-);
+pub static EMPTY_FENCE: Rule = rule!("empty-fence", Lint, Warning, "a fence has nothing to wait for", "c");
