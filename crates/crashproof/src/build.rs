@@ -19,10 +19,18 @@ pub(crate) fn pass_through(mut arguments: impl Iterator<Item = OsString>) -> Opt
     }
     let (command, rest) = arguments.split_first()?;
     match command.to_str()? {
-        "cc" => Some(driver::main(Language::C, rest)),
-        "c++" => Some(driver::main(Language::Cxx, rest)),
+        "cc" => Some(compile(Language::C, rest)),
+        "c++" => Some(compile(Language::Cxx, rest)),
         "cargo" => Some(run_cargo(rest)),
         _ => None,
+    }
+}
+
+/// Compiles; with `--lint` among the arguments, also analyses what was compiled.
+fn compile(language: Language, arguments: &[OsString]) -> ExitCode {
+    match crate::lint::WhileCompiling::asked_for(arguments) {
+        Some(lint) => lint.run(language),
+        None => driver::main(language, arguments),
     }
 }
 

@@ -43,16 +43,22 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { loops: 10, recursion: 5, paths: 64, steps: 20_000 }
+        Bounds { loops: 10, recursion: 5, paths: 64, steps: 6_000 }
     }
 }
 
 /// So many rounds mark a loop that has to be left.
 const EXHAUSTED: u32 = u32::MAX / 4;
+/// So many paths are told apart by all they did; more only by what still matters.
+const TOLD_APART: usize = 8;
 /// Paths a caller sees of a callee.
 const MAX_PATHS: usize = 6;
+/// Contents of memory a caller sees of one path.
+const MAX_MEMORY: usize = 48;
+/// Pointers behind pointers that are told apart.
+const MAX_DEPTH: u8 = 20;
 /// Events a caller sees of one path.
-const MAX_EVENTS: usize = 120;
+const MAX_EVENTS: usize = 80;
 
 /// One way through a function, as a caller sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -282,7 +288,7 @@ impl<'e, 'a> Walk<'e, 'a> {
         };
         let joined = self
             .join_by(block, states, |state| (u64::from(state.trace), state.machine.stage(), turns(state)));
-        if joined.len() <= self.all.bounds.paths / 4 {
+        if joined.len() <= TOLD_APART {
             return joined;
         }
         // Too many: what can no longer be told apart by a rule is one.
@@ -434,7 +440,7 @@ impl<'e, 'a> Walk<'e, 'a> {
     }
 
     fn load(&mut self, state: &State, address: Expression, bytes: u64, number: Option<u32>) -> Expression {
-        if address == NOTHING {
+        if address == NOTHING || self.all.expressions.depth(address) > MAX_DEPTH {
             return number.map_or(NOTHING, |number| self.opaque(state, number));
         }
         let at = self.all.expressions.address(address);
@@ -507,7 +513,13 @@ impl<'e, 'a> Walk<'e, 'a> {
 
     // ---- events
 
-    fn emit(&mut self, state: &mut State, kind: Kind, place: PlaceId) {
+    fn emit(&mut self, state: &mut State, kind: Kind, mut place: PlaceId) {
+        // A flush or fence in an inlined helper: the place is where the helper is used.
+        if matches!(kind, Kind::Flush { .. } | Kind::Queue { .. } | Kind::Fence { .. }) {
+            while let Some(outer) = self.all.program.place(place).inlined_at {
+                place = outer;
+            }
+        }
         let name = match kind.span() {
             Some(span) => {
                 let text = self.describe(state, span);
@@ -1091,12 +1103,15 @@ impl<'e, 'a> Walk<'e, 'a> {
             state.machine = machine;
         }
         let own = |this: &Self, object: Expression| matches!(this.all.expressions.form(object), Form::Local(function, _) if function == this.id);
-        let memory = state
+        // What is nearest to the parameters matters most.
+        let mut memory: Vec<(Address, u64, Expression)> = state
             .memory
             .iter()
-            .filter(|(at, _)| !own(self, at.object))
+            .filter(|(at, _)| !own(self, at.object) && !self.all.expressions.has_opaque(at.object))
             .map(|(at, (bytes, value))| (*at, *bytes, *value))
             .collect();
+        memory.sort_by_key(|(at, ..)| self.all.expressions.depth(at.object));
+        memory.truncate(MAX_MEMORY);
         let facts = state
             .facts
             .iter()
@@ -1140,7 +1155,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             }
         };
         if targets.is_empty() {
-            self.unknown_call(&mut state, number, &values, place);
+            self.unknown_call(&mut state, number, &values, true, place);
             return vec![state];
         }
         let mut after = Vec::new();
@@ -1166,7 +1181,7 @@ impl<'e, 'a> Walk<'e, 'a> {
                 }
                 let recursive = function.is_defined() && !self.all.given_up.contains(target);
                 if !recursive {
-                    self.unknown_call(&mut before, number, &values, place);
+                    self.unknown_call(&mut before, number, &values, function.is_defined(), place);
                 } else {
                     // The recursion ends here, in this round.
                     before.values[number as usize] = self.opaque(&before, number);
@@ -1177,7 +1192,15 @@ impl<'e, 'a> Walk<'e, 'a> {
         after
     }
 
-    fn unknown_call(&mut self, state: &mut State, number: u32, values: &[Expression], place: PlaceId) {
+    /// A call of something that nothing is known of. If `anything`, it may flush and fence what it was not given.
+    fn unknown_call(
+        &mut self,
+        state: &mut State,
+        number: u32,
+        values: &[Expression],
+        anything: bool,
+        place: PlaceId,
+    ) {
         let mut objects = Vec::new();
         for value in values {
             if self.persistence(*value) != Persistence::No {
@@ -1193,7 +1216,7 @@ impl<'e, 'a> Walk<'e, 'a> {
                 }
             }
         }
-        if !objects.is_empty() {
+        if !objects.is_empty() || anything {
             objects.dedup();
             self.emit(state, Kind::Unknown { objects }, place);
         }
@@ -1206,7 +1229,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             Returns::Anything => self.opaque(state, number),
             Returns::Persistent => {
                 let origin = self.origin(state, number);
-                self.all.expressions.add(Form::Opaque(origin, true))
+                self.all.expressions.add(Form::Mapped(origin))
             }
             Returns::Fresh => {
                 let origin = self.origin(state, number);
@@ -1335,10 +1358,12 @@ impl<'e, 'a> Walk<'e, 'a> {
                 }
                 return;
             }
-            What::Flush | What::FlushOrdered | What::Queue | What::Log
-                if !known || length == Length::Known(0) =>
-            {
+            What::Flush | What::FlushOrdered | What::Queue | What::Log if length == Length::Known(0) => {
                 return;
+            }
+            // Something is flushed, but nobody knows what.
+            What::Flush | What::FlushOrdered | What::Queue | What::Log if !known => {
+                Kind::Unknown { objects: Vec::new() }
             }
             What::Flush => Kind::Flush { span, class: Class::FlushOpt },
             What::FlushOrdered => Kind::Flush { span, class: Class::Flush },
@@ -1399,12 +1424,13 @@ impl<'e, 'a> Walk<'e, 'a> {
                 else {
                     continue;
                 };
+                // The callee's name for the memory is as good, unless the place is here.
                 let name = match kind.span() {
-                    Some(span) => {
+                    Some(span) if wrapper || event.site.name == 0 => {
                         let text = self.describe(&next, span);
                         if text.is_empty() { event.site.name } else { self.all.names.add(text) }
                     }
-                    None => event.site.name,
+                    _ => event.site.name,
                 };
                 let site = if wrapper {
                     Site { place, call: None, name }
@@ -1528,6 +1554,10 @@ impl<'e, 'a> Walk<'e, 'a> {
                 let origin = self.through(origin, call);
                 self.all.expressions.add(Form::Volatile(origin))
             }
+            Form::Mapped(origin) => {
+                let origin = self.through(origin, call);
+                self.all.expressions.add(Form::Mapped(origin))
+            }
             Form::Fresh(origin) => {
                 let origin = self.through(origin, call);
                 self.all.expressions.add(Form::Fresh(origin))
@@ -1556,6 +1586,8 @@ impl<'e, 'a> Walk<'e, 'a> {
                 self.all.expressions.comparison(what, left, right)
             }
         };
+        // Recursion makes expressions that say nothing more.
+        let result = if self.all.expressions.depth(result) > MAX_DEPTH { NOTHING } else { result };
         memo.insert(expression, result);
         result
     }
@@ -1572,12 +1604,13 @@ impl<'e, 'a> Walk<'e, 'a> {
         for mut way in ways {
             if way.events.len() > MAX_EVENTS {
                 self.all.shortened.push(self.id);
-                // Where transactions begin and end must not be lost.
+                // Where transactions begin and end, and what they log, must not be lost.
                 let excess = way.events.len() - MAX_EVENTS;
                 let mut at = 0;
                 way.events.retain(|event| {
                     at += 1;
-                    at > excess || event.kind.span().is_none() && !matches!(event.kind, Kind::Unknown { .. })
+                    let kept = matches!(event.kind, Kind::Log { .. }) || event.kind.span().is_none();
+                    at > excess || kept && !matches!(event.kind, Kind::Unknown { .. })
                 });
             }
             match groups.iter_mut().find(|known| known.events == way.events) {
