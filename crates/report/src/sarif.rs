@@ -143,6 +143,10 @@ impl Writer<'_> {
             words += "\n";
             words += evidence;
         }
+        if let Some(fix) = &finding.fix {
+            words += "\nWhat to do: ";
+            words += &fix.message;
+        }
         if !finding.output.is_empty() {
             words += "\nIt printed:\n";
             words += &finding.output;

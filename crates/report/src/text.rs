@@ -243,7 +243,8 @@ fn story(text: &mut String, finding: &Finding, look: Look) {
     for evidence in &finding.evidence {
         step(text, look, FAINT, "note", &escape(evidence));
     }
-    if let Some(fix) = &finding.fix {
+    let told = finding.related.iter().any(|related| related.role == Role::Fix);
+    if let Some(fix) = finding.fix.as_ref().filter(|_| !told) {
         step(text, look, GOOD, "fix", &escape(&fix.message));
     }
     for also in &finding.also {
