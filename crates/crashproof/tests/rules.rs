@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crashproof_findings::rules::{self, Engine, Example, Rule};
+use crashproof_findings::rules::{self, Example, Rule};
 use serde_json::Value;
 
 /// What the command of a rule reports about an example.
