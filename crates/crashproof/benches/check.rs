@@ -4,6 +4,7 @@
 //! - a store or a load of persistent memory in a recorded run;
 //! - recoveries a second on one core; recoveries for each place to crash, on programs that commit with one store;
 //! - bytes of trace an event, and the memory of a check of ten million events;
+//! - what looking for missing flushes adds;
 //! - how time grows with the length of the run.
 //!
 //! Promises are kept or missed; what is missed is said, and fails the bench.
@@ -149,6 +150,22 @@ fn main() {
         "  (each append makes one list that was not there before and has two places: 0.5 is all it can be)"
     );
     bench.promise("all of them", recoveries as f64 / places as f64, 0.5, "");
+
+    println!("\nrobustness, against a check without it");
+    for (name, source, count) in [
+        ("hash table", programs().join("table.c"), "300"),
+        ("journal", programs().join("journal.c"), "3000"),
+        ("ring", programs().join("ring.c"), "30000"),
+        ("list append", example("list_append.c"), "300"),
+    ] {
+        let mut options = bench.options(&source, &[count]);
+        let mut time = |robust| {
+            options.robust = robust;
+            best(|| drop(checked(&options)))
+        };
+        let (with, without) = (time(true), time(false));
+        bench.promise(name, with.as_secs_f64() / without.as_secs_f64(), 1.10, "x");
+    }
 
     println!("\nmemory");
     let bytes = size_of::<crashproof_protocol::Record>() as f64;
