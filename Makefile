@@ -50,6 +50,8 @@ demo: build ## see the tool find a real bug
 test: setup lint ## everything that must pass before a commit
 	@scripts/setup test
 	$(CARGO) test --workspace
+	@# The prover's other solver, in C++: two minutes to build the first time.
+	$(CARGO) test --package crashproof-orders --package crashproof-prove --features cadical --test random --test agreement
 	@echo "make test: all passed"
 
 .PHONY: lint
@@ -63,7 +65,7 @@ lint: setup ## formatting, clippy and documentation, warnings denied
 soak: setup ## property tests with tens of thousands of programs (SOAK_CASES=20000)
 	@echo "soak: every property test with $(SOAK_CASES) random programs"
 	CRASHPROOF_CASES=$(SOAK_CASES) PROPTEST_CASES=$(SOAK_CASES) $(CARGO) test --workspace --release \
-	    --test agreement --test literal --test parser -- --nocapture
+	    --test agreement --test literal --test parser --test random -- --nocapture
 
 .PHONY: corpus
 corpus: setup ## every litmus test on every engine, against what the test expects

@@ -8,19 +8,19 @@
 //!   Happened-before is program order and reads-from; the question is a formula over the same execution.
 
 use crashproof_litmus::answer::{
-    Answer, AssertionFailure, Assertions, InstructionRef, LostAndSurvived, Options, QueryAnswer, Robust,
-    Statistics, Verdict, Witness, sort_states,
+    Answer, AssertionFailure, Assertions, Chapter, Effect, InstructionRef, LostAndSurvived, Options,
+    QueryAnswer, Robust, Statistics, Step, Story, Verdict, Witness, sort_states,
 };
 use crashproof_litmus::{Op, QueryKind, Test};
 use crashproof_orders::{Limits, Lit, Outcome, SolverKind};
-use px86::Platform;
+use px86::{Line, Platform};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::encode::strict::Loss;
 use crate::encode::{CrashEncoding, Encoder, Settings};
-use crate::litmus;
 use crate::program::Program;
 use crate::values::Analysis;
+use crate::{litmus, story};
 
 /// The engine's name.
 pub const NAME: &str = "axiomatic";
@@ -68,8 +68,8 @@ impl Run<'_> {
     fn answer(mut self) -> Answer {
         let program = litmus::program(self.test);
         let outcomes = self.outcomes(&program, self.options.platform, false, "outcomes");
-        let queries = self.queries(&outcomes);
-        let assertions = self.assertions(&outcomes);
+        let queries = self.queries(&program, &outcomes);
+        let assertions = self.assertions(&program, &outcomes);
         let robust = self.robust(&program, &outcomes);
         let mut states = outcomes.states;
         sort_states(self.test, &mut states);
@@ -147,7 +147,61 @@ impl Run<'_> {
         outcomes
     }
 
-    fn queries(&self, outcomes: &Outcomes) -> Vec<QueryAnswer> {
+    /// How an outcome comes about: the formula is asked for an execution that leaves it.
+    fn story(&self, program: &Program, outcome: &[i64]) -> Option<Story> {
+        let program = Program { recovery: None, ..program.clone() };
+        let analysis = Analysis::new(&program);
+        let mut encoder = Encoder::new(&program, &analysis, self.settings(self.options.platform))?;
+        encoder.finish();
+        let observed = Observed::new(self.test, &encoder);
+        let wanted = observed.values_are(&encoder, outcome);
+        if encoder.gates.solver.solve(&wanted, &self.limits()) != Outcome::Satisfiable {
+            return None;
+        }
+        let chapter = self.chapter(&program, &encoder)?;
+        Some(Story { chapters: vec![chapter], recovery: Vec::new() })
+    }
+
+    /// The execution of the last model.
+    fn chapter(&self, program: &Program, encoder: &Encoder) -> Option<Chapter> {
+        let told = encoder.execution_story().ok()?;
+        let step = |step: &crate::story::Step| Step {
+            instruction: InstructionRef { thread: step.thread, index: step.site.column as usize },
+            effect: match step.effect {
+                story::Effect::Read(value) if step.forwarded => Effect::Forwarded(value as i64),
+                story::Effect::Read(value) => Effect::Read(value as i64),
+                story::Effect::Wrote(value) | story::Effect::WroteNonTemporal(value) => {
+                    Effect::Cached(value as i64)
+                }
+                story::Effect::Exchanged(old, new) => {
+                    Effect::Exchanged(old as i64, new.map(|new| new as i64))
+                }
+                story::Effect::Flushed | story::Effect::FlushedOpt => Effect::Flushed,
+                story::Effect::StoreFence
+                | story::Effect::Fence
+                | story::Effect::Started
+                | story::Effect::Joined => Effect::Fenced,
+            },
+        };
+        let mut written_back = vec![told.steps.len(); self.test.lines];
+        for (index, location) in self.test.locations.iter().enumerate() {
+            let line = Line::containing(litmus::address(self.test, index));
+            let key = if self.options.platform == Platform::Eadr { Line(0) } else { line };
+            if let Some(&(_, steps)) = told.written_back.iter().find(|(moment, _)| *moment == key) {
+                written_back[location.line] = steps;
+            }
+        }
+        let outcome = Observed::new(self.test, encoder).state(self.test, encoder);
+        debug_assert_eq!(program.threads.len(), self.test.threads.len());
+        Some(Chapter {
+            recovery: false,
+            steps: told.steps.iter().map(step).collect(),
+            written_back,
+            outcome: outcome.into_iter().map(Some).collect(),
+        })
+    }
+
+    fn queries(&self, program: &Program, outcomes: &Outcomes) -> Vec<QueryAnswer> {
         let answer = |query: &crashproof_litmus::Query| {
             let meets = outcomes.states.iter().find(|outcome| query.condition.eval(outcome) != 0);
             let holds = match (query.kind, meets.is_some()) {
@@ -156,13 +210,15 @@ impl Run<'_> {
                 (QueryKind::Forbidden, false) => outcomes.complete.then_some(true),
                 (QueryKind::Allowed, false) => outcomes.complete.then_some(false),
             };
-            QueryAnswer { holds, outcome: meets.cloned(), story: None }
+            let offends = meets.filter(|_| query.kind == QueryKind::Forbidden);
+            let story = offends.and_then(|outcome| self.story(program, outcome));
+            QueryAnswer { holds, outcome: meets.cloned(), story }
         };
         self.test.queries.iter().map(answer).collect()
     }
 
     /// Recovery's assertions, from every outcome and, if recovery crashes too, from every outcome of that.
-    fn assertions(&mut self, outcomes: &Outcomes) -> Assertions {
+    fn assertions(&mut self, program: &Program, outcomes: &Outcomes) -> Assertions {
         let Some(code) = &self.test.recover else { return Assertions::None };
         if !code.instructions.iter().any(|instruction| matches!(instruction.op, Op::Assert(_))) {
             return Assertions::None;
@@ -178,7 +234,8 @@ impl Run<'_> {
                     return Assertions::Fail(Box::new(AssertionFailure {
                         outcome: outcome.clone(),
                         instruction,
-                        story: None,
+                        // Of a crash in recovery only the outcome is told.
+                        story: (crash == 1).then(|| self.story(program, outcome)).flatten(),
                     }));
                 }
                 next.extend(left.into_iter().filter(|outcome| known.insert(outcome.clone())));
@@ -244,7 +301,8 @@ impl Run<'_> {
         let memories = self.outcomes(program, Platform::Eadr, false, "robust by state");
         let known: FxHashSet<&Vec<i64>> = memories.states.iter().collect();
         let witness = |outcome: &Vec<i64>| {
-            Verdict::No(Box::new(Witness { outcome: outcome.clone(), pair: None, story: None }))
+            let story = self.story(program, outcome);
+            Verdict::No(Box::new(Witness { outcome: outcome.clone(), pair: None, story }))
         };
         let state = match outcomes.states.iter().find(|outcome| !known.contains(outcome)) {
             _ if !outcomes.complete || !memories.complete => Verdict::Unknown,
@@ -299,7 +357,9 @@ impl Run<'_> {
             Outcome::Satisfiable => {
                 let outcome = Observed::new(self.test, &encoder).state(self.test, &encoder);
                 let pair = lost_and_survived(program, &encoder, &losses);
-                Verdict::No(Box::new(Witness { outcome, pair, story: None }))
+                let chapter = self.chapter(program, &encoder);
+                let story = chapter.map(|chapter| Story { chapters: vec![chapter], recovery: Vec::new() });
+                Verdict::No(Box::new(Witness { outcome, pair, story }))
             }
         }
     }
@@ -377,6 +437,17 @@ impl Observed {
                 }
             })
             .collect()
+    }
+
+    /// All of these are true of this outcome only.
+    fn values_are(&self, encoder: &Encoder, outcome: &[i64]) -> Vec<Lit> {
+        let locations = self.survivors.iter().zip(outcome);
+        let bits = locations.filter_map(|(survivor, &value)| survivor.map(|at| (at, value as u64)));
+        bits.flat_map(|(at, value)| {
+            let lits = encoder.survivors[at].bits.iter().enumerate();
+            lits.map(move |(bit, &lit)| if value >> bit & 1 == 1 { lit } else { !lit })
+        })
+        .collect()
     }
 
     /// One of these is true of every other outcome.

@@ -27,6 +27,8 @@ pub struct Counterexample {
     pub recovery: Vec<RecoveryRead>,
     /// The event graph over `steps`.
     pub edges: Vec<Edge>,
+    /// For lines that are looked at after the crash: after how many of `steps` they were last written back.
+    pub written_back: Vec<(Line, usize)>,
 }
 
 /// Something that took effect.
@@ -46,6 +48,8 @@ pub struct Step {
     pub place: String,
     /// For stores to lines that are looked at after the crash: did they persist?
     pub persisted: Option<bool>,
+    /// For loads: was it read from a store that was still in the thread's own buffer?
+    pub forwarded: bool,
 }
 
 impl Step {
@@ -212,8 +216,13 @@ impl Encoder<'_> {
         };
         let mut steps = Vec::new();
         let mut step_of = vec![None; self.events.len()];
+        let mut written_back = Vec::new();
         for &node in &row {
-            let Some(index) = at_node[node as usize] else { continue };
+            let Some(index) = at_node[node as usize] else {
+                let lines = self.moments.iter().filter(|&(_, &moment)| moment == node);
+                written_back.extend(lines.map(|(&line, _)| (line, steps.len())));
+                continue;
+            };
             let event = &self.events[index];
             if !self.holds(event.executed) || !self.holds(event.guard) {
                 continue;
@@ -256,8 +265,19 @@ impl Encoder<'_> {
                 }
                 _ => None,
             };
+            let forwarded = self.reads_from.iter().any(|reads| {
+                reads.reader == index
+                    && self.holds(reads.lit)
+                    && reads.writer.is_some_and(|(writer, _)| {
+                        let from = &self.events[writer];
+                        let late = !self.holds(from.executed)
+                            || place_in_row[from.node as usize] > place_in_row[node as usize];
+                        self.program_before(writer, index) && late
+                    })
+            });
             step_of[index] = Some(steps.len());
             steps.push(Step {
+                forwarded,
                 thread,
                 thread_name: self.program.threads[thread].name.clone(),
                 position: event.position,
@@ -279,6 +299,7 @@ impl Encoder<'_> {
             memory,
             recovery,
             edges,
+            written_back,
         })
     }
 

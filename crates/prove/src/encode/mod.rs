@@ -386,7 +386,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// Is the first of the same thread as the second, and earlier in it?
-    fn program_before(&self, a: usize, b: usize) -> bool {
+    pub(crate) fn program_before(&self, a: usize, b: usize) -> bool {
         let (a, b) = (&self.events[a], &self.events[b]);
         a.event.thread == b.event.thread && a.position < b.position
     }
