@@ -119,7 +119,8 @@ impl Client {
             .expect("it compiles");
         let start = Instant::now();
         let program = crashproof_symbolic::unroll(&module, &self.options).expect("it unrolls");
-        let options = prove::Options { settings: Settings::default(), limits: Limits::default() };
+        let options =
+            prove::Options { settings: Settings::default(), limits: Limits::default(), tentative: false };
         let report = prove::prove(&program, &options).expect("an answer");
         (report, start.elapsed())
     }

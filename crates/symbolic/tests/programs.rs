@@ -49,7 +49,8 @@ fn complaint(file: &Path, crash: CrashEncoding) -> Option<String> {
         Err(error) => return Some(error.to_string()),
     };
     let settings = Settings { crash, ..Settings::default() };
-    let report = prove::prove(&program, &prove::Options { settings, limits: Limits::default() });
+    let report =
+        prove::prove(&program, &prove::Options { settings, limits: Limits::default(), tentative: false });
     let report = match report {
         Ok(report) => report,
         Err(error) => return Some(error.to_string()),
