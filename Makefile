@@ -76,6 +76,10 @@ bench: setup ## the figures the project promises, measured
 	$(CARGO) bench --package crashproof --bench litmus
 	$(CARGO) bench --package crashproof --bench check
 
+.PHONY: bench-prove
+bench-prove: setup ## Table 1 of the SMT paper, measured beside its figures
+	$(CARGO) bench --package crashproof-symbolic --bench table
+
 .PHONY: docs
 docs: ## the book, in target/book
 	@command -v mdbook >/dev/null || $(CARGO) install --quiet --locked mdbook

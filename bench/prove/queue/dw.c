@@ -1,4 +1,5 @@
 //! unwind 3
+//! refuted 5 6
 #include "../queue.h"
 
 THREAD(1, d(1, 0); w(1, 1))

@@ -1,4 +1,5 @@
 //! unwind 3
+//! refuted 1 2 7 8
 #include "../queue.h"
 
 THREAD(1, e(0))

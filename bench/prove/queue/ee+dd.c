@@ -1,4 +1,5 @@
 //! unwind 3
+//! refuted 1 2 5 7 8
 #define TAKES 2
 #define NODES 2
 #include "../queue.h"

@@ -1,4 +1,5 @@
 //! unwind 3
+//! refuted 1 2 5 6 7 8 9
 #define NODES 2
 #include "../queue.h"
 

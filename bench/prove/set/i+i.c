@@ -1,4 +1,5 @@
 //! unwind 3
+//! refuted none
 #define NODES 2
 #include "../set.h"
 

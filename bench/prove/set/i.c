@@ -1,4 +1,5 @@
 //! unwind 3
+//! refuted none
 #include "../set.h"
 
 THREAD(1, i(0, 1))

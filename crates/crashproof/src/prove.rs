@@ -46,6 +46,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = crashproof_symbolic::Options::default().recursion)]
     recursion: u32,
 
+    /// An argument for the program's main; may be given more than once.
+    #[arg(long = "run-arg", value_name = "ARG", allow_hyphen_values = true)]
+    run_arguments: Vec<String>,
+
     /// Give up programs of more events than this.
     #[arg(long, value_name = "N", default_value_t = crashproof_symbolic::Options::default().events)]
     max_events: usize,
@@ -189,7 +193,7 @@ fn deepen(arguments: &Arguments, question: Question, options: &Options) -> Resul
             loops: arguments.unwindset.clone(),
             recursion: arguments.recursion,
             events: arguments.max_events,
-            ..crashproof_symbolic::Options::default()
+            arguments: arguments.run_arguments.clone(),
         };
         let program = crashproof_symbolic::unroll(&module, &bounds).map_err(wrong)?;
         // Unknown for other reasons than bounds: more rounds change nothing.

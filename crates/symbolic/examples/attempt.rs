@@ -13,6 +13,9 @@ fn main() {
     if let Ok(unwind) = std::env::var("UNWIND") {
         options.unwind = unwind.parse().expect("a number");
     }
+    if let Ok(words) = std::env::var("ARGS") {
+        options.arguments = words.split_whitespace().map(str::to_owned).collect();
+    }
     let start = Instant::now();
     let program = match crashproof_symbolic::program(&[file.into()], arguments, &options) {
         Ok(program) => program,
