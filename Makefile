@@ -37,6 +37,9 @@ install: build ## the tool into PREFIX (/usr/local)
 	install target/release/libcrashproof_instrument.so target/release/libcrashproof_runtime.so \
 	    $(DESTDIR)$(PREFIX)/lib/crashproof
 	install -m 644 include/*.h $(DESTDIR)$(PREFIX)/include/crashproof
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	target/release/crashproof man > $(DESTDIR)$(PREFIX)/share/man/man1/crashproof.1
+	target/release/crashproof completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/crashproof
 
 .PHONY: demo
 demo: build ## see the tool find a real bug
@@ -69,6 +72,7 @@ corpus: setup ## every litmus test on every engine, against what the test expect
 .PHONY: bench
 bench: setup ## the figures the project promises, measured
 	$(CARGO) bench --package crashproof --bench litmus
+	$(CARGO) bench --package crashproof --bench check
 
 .PHONY: docs
 docs: ## the book, in target/book

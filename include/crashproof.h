@@ -115,6 +115,26 @@ void crashproof_strand_join(void);
 void crashproof_epoch_begin(void);
 void crashproof_epoch_end(void);
 
+/* Around accesses whose order of persistence the algorithm does not depend on, so that robustness does not count
+   them: loads that cope with what is not persistent yet (tagged pointers, link-and-persist), and stores that
+   may be lost at any time (statistics, clearing the tag). For one expression:
+       struct node *next = crashproof_tolerate(node->next);
+       crashproof_tolerate(table->hits++); */
+void crashproof_tolerate_begin(void);
+void crashproof_tolerate_end(void);
+#ifdef __cplusplus
+#define CRASHPROOF_AUTO auto
+#else
+#define CRASHPROOF_AUTO __auto_type
+#endif
+#define crashproof_tolerate(expression)                                                                      \
+  __extension__({                                                                                            \
+    crashproof_tolerate_begin();                                                                             \
+    CRASHPROOF_AUTO crashproof_value_ = (expression);                                                        \
+    crashproof_tolerate_end();                                                                               \
+    crashproof_value_;                                                                                       \
+  })
+
 #ifdef __cplusplus
 }
 #endif

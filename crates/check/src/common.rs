@@ -1,10 +1,12 @@
 //! A check's report in the form that all engines share. The only place that knows both.
 
 use crashproof_findings::rules::check as rules;
+use crashproof_findings::story::{Event, Fate, Kind, Story};
 use crashproof_findings::{Finding, Frame, Place, Related, Role, Rule};
 use serde_json::json;
 
 use crate::failure::{self, Failure, Least};
+use crate::missing_flush;
 use crate::options::{Report, readable};
 use crate::regions::{Conflict, Dependence, Model};
 use crate::sites::Source;
@@ -17,8 +19,12 @@ impl Report {
         let mut report = crashproof_findings::Report::new("check", subject);
         let dependences = self.dependences.iter().map(dependence);
         let waste = self.waste.iter().map(waste);
-        report.findings = self.findings.iter().map(finding).chain(dependences).chain(waste).collect();
+        let violations = self.violations.iter().map(missing_flush::finding);
+        let failures = self.findings.iter().map(finding);
+        report.findings = failures.chain(violations).chain(dependences).chain(waste).collect();
         report.notes.clone_from(&self.remarks);
+        let unused = self.unused_suppressions.iter();
+        report.notes.extend(unused.map(|suppression| format!("suppresses nothing: {suppression}")));
         report.incomplete.clone_from(&self.unknown);
         let seconds = (figures.recording + figures.exploring).as_secs_f64();
         let mut add = |name: &str, value| report.bounds.insert(name.into(), value);
@@ -65,7 +71,7 @@ impl Report {
 }
 
 /// A place of the check as one of findings.
-fn place(source: &Source) -> Place {
+pub(crate) fn place(source: &Source) -> Place {
     let frame = |caller: &crate::sites::Caller| Frame {
         file: caller.file.clone(),
         line: caller.line,
@@ -82,13 +88,14 @@ fn place(source: &Source) -> Place {
     }
 }
 
-fn related(one: &failure::Related) -> Related {
+pub(crate) fn related(one: &failure::Related) -> Related {
     let role = match one.role {
         failure::Role::Lost => Role::Lost,
         failure::Role::Survived => Role::Survived,
         failure::Role::Read => Role::Read,
         failure::Role::Candidate => Role::Candidate,
         failure::Role::Crash => Role::Crash,
+        failure::Role::Fix => Role::Fix,
     };
     Related { role, place: place(&one.place), message: one.message.clone() }
 }
@@ -102,11 +109,43 @@ fn finding(found: &failure::Finding) -> Finding {
     let mut finding = Finding::new(rule, place(&found.place), message(found));
     finding.label = label.into();
     finding.related = found.related.iter().map(related).collect();
+    for step in finding.related.iter_mut().filter(|step| step.role == Role::Lost) {
+        if let Some(flushed) = found.story.as_ref().and_then(|story| flushed(story, &step.place)) {
+            step.message += &flushed;
+        }
+    }
     finding.evidence = evidence(found);
+    if let Some(cause) = &found.cause {
+        finding.evidence.insert(0, format!("the cause: {}", cause.message()));
+        finding.evidence.extend(cause.layout.iter().map(|layout| format!("or: {layout}")));
+        let fixes = cause.related.iter().filter(|related| related.role == failure::Role::Fix);
+        finding.related.extend(fixes.map(related));
+        finding.fix = missing_flush::fix(cause);
+    }
     finding.output.clone_from(&found.output);
     finding.replay.clone_from(&found.replay);
     finding.count = found.count;
+    finding.story.clone_from(&found.story);
+    finding.extra.insert("lost".into(), json!(found.lost));
+    finding.extra.insert("least".into(), json!(found.least));
     finding
+}
+
+/// What was done to make a lost store persistent, in words.
+fn flushed(story: &Story, place: &Place) -> Option<String> {
+    let here = |event: &&Event| {
+        let at = &story.places[event.place];
+        event.fate == Fate::Lost && (&at.file, at.line, at.column) == (&place.file, place.line, place.column)
+    };
+    let execution = story.executions.iter().find(|execution| execution.events.iter().any(|it| here(&it)))?;
+    let store = execution.events.iter().find(here)?;
+    let later =
+        execution.events.iter().filter(|event| event.number > store.number && event.lane == store.lane);
+    let flush = later.into_iter().find(|event| matches!(event.kind, Kind::Flush | Kind::FlushOpt));
+    Some(match flush.map(|event| &story.places[event.place]) {
+        Some(at) => format!(", flushed at {}:{}, but no fence had waited for it", at.file, at.line),
+        None => ", not flushed before the crash".into(),
+    })
 }
 
 fn message(found: &failure::Finding) -> String {

@@ -1,11 +1,14 @@
 //! What each line may hold after a crash, or after several.
 
+use crashproof_protocol::Record;
 use px86::storage::CachedStore;
 use px86::{LINE_BYTES, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::failure::TokenCrash;
+use crate::history::History;
 use crate::timeline::Timeline;
+use crate::told::Read;
 
 /// The bytes of a line.
 pub(crate) type Bytes = [u8; LINE_BYTES as usize];
@@ -46,12 +49,20 @@ pub(crate) struct Later<'a> {
     pub(crate) timeline: &'a Timeline,
     /// Its stores that surely persisted.
     pub(crate) persisted: &'a FxHashMap<Line, Vec<CachedStore>>,
+    /// Its stores, and what happened before them.
+    pub(crate) history: &'a History<'a>,
+    /// What it had read, as far as that counts for robustness.
+    pub(crate) reads: &'a [Read],
+    /// All it did.
+    pub(crate) records: &'a [Record],
 }
 
 /// The executions that crashed, and what is known of each.
 #[derive(Clone)]
 pub(crate) struct CrashState<'a> {
     pub(crate) first: &'a Timeline,
+    /// The stores of the first execution, and what happened before them.
+    pub(crate) history: &'a History<'a>,
     pub(crate) later: Vec<Later<'a>>,
 }
 
@@ -63,6 +74,11 @@ impl CrashState<'_> {
     /// The timeline of each execution, first to last.
     pub(crate) fn timelines(&self) -> impl Iterator<Item = &Timeline> {
         std::iter::once(self.first).chain(self.later.iter().map(|later| later.timeline))
+    }
+
+    /// The stores of an execution, counted from the first.
+    pub(crate) fn history(&self, level: usize) -> &History<'_> {
+        level.checked_sub(1).map_or(self.history, |before| self.later[before].history)
     }
 
     /// The timeline of the execution that crashed last.

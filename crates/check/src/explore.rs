@@ -1,25 +1,30 @@
 //! A check from start to end: a schedule after the other, each recorded once and crashed everywhere.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crashproof_protocol::{ARENA, GLOBALS, HEAP_CLASSES, Record, mode, reason, record};
+use crashproof_protocol::{ARENA, GLOBALS, HEAP_CLASSES, Record, mode, reason, record, untracked};
 use num_bigint::BigUint;
 use px86::{Kind, Platform};
 use rustc_hash::FxHashSet;
 
 use crate::failure::{Failure, Finding, Least, Token, TokenCrash};
 use crate::found::{Key, Met};
+use crate::history::History;
+use crate::hopeless::Hopeless;
+use crate::layout::suggest;
 use crate::options::{Options, Part, Random, Report, Statistics, readable};
 use crate::random::{self, Draws};
 use crate::regions;
 use crate::schedule::Schedule;
 use crate::session::{Error, Session};
-use crate::sites::{AllSites, Sites};
+use crate::sites::{AllSites, Sites, Source};
 use crate::tree::Tree;
 use crate::unseen::unseen;
+use crate::violation::{Rank, Violation};
 use crate::wasted::wasted;
 use crate::worker::{Plan, Stop, Worker};
 
@@ -66,7 +71,7 @@ pub(crate) fn record_run(
     let records = session.records().to_vec();
     if let Some(failure) = Failure::of(ending) {
         let how = format!("it {}", failure.describe());
-        return Err(Error::FailsAlone { how, failure, output: session.output_tail() });
+        return Err(Error::FailsAlone { how, failure, output: session.output_about(ending) });
     }
     let known =
         |record: &Record| record.kind == record::UNKNOWN || record.event_kind().is_some_and(Kind::stores);
@@ -82,6 +87,11 @@ pub(crate) struct Common {
     /// Did any recovery in the tree create threads? What it does then depends on the schedule, too.
     pub(crate) recovery_has_threads: bool,
     pub(crate) findings: BTreeMap<Key, Met>,
+    pub(crate) hopeless: Hopeless,
+    /// Robustness violations by the execution and site after which a flush is missing, with how they were met.
+    pub(crate) violations: BTreeMap<(usize, u32), (Violation, Rank)>,
+    /// The suppressions that suppressed something, by number.
+    pub(crate) suppressions_used: FxHashSet<usize>,
     pub(crate) unknown: Vec<String>,
     pub(crate) remarks: Vec<String>,
     /// How many contents each checksum is trusted to refuse, by where its reads begin.
@@ -122,6 +132,10 @@ impl Check<'_> {
                         continue;
                     }
                     sentence
+                }
+                Some(text) if unknown.value == reason::FUNCTION => {
+                    let name = untracked::NAMES.get(unknown.address as usize).unwrap_or(&"a function");
+                    format!("{}:{}: {name} {text}", place.file, place.line)
                 }
                 Some(text) if unknown.site == 0 => text.to_owned(),
                 Some(text) => format!("{}:{}: {text}", place.file, place.line),
@@ -225,7 +239,9 @@ impl Check<'_> {
             replay: token.encode(),
             count: 1,
             seed: schedule.seed,
+            story: None,
             failure,
+            cause: None,
         };
         let key = (format!("without crash {:?}", finding.failure), (0, 0));
         let findings = &mut self.common().findings;
@@ -235,11 +251,13 @@ impl Check<'_> {
 
     /// Explores the crashes of a recorded run.
     fn explore(&self, session: Session, recorded: &Recorded, schedule: Schedule) -> Result<Session, Error> {
+        let history = if self.options.robust { History::of(&recorded.records) } else { History::unknown() };
+        let history = &history;
         let session = match self.options.random {
-            None => self.explore_by(&Plan::Everything, session, recorded, schedule),
-            Some(random) => self.explore_randomly(random, session, recorded, schedule),
+            None => self.explore_by(&Plan::Everything, session, recorded, history, schedule),
+            Some(random) => self.explore_randomly(random, session, recorded, history, schedule),
         }?;
-        Worker::new(self, session, &recorded.records, schedule).minimise()
+        Worker::new(self, session, &recorded.records, history, schedule).minimise()
     }
 
     /// Tries some crashes of a recorded run at random; if that happens to have shown everything recovery can do,
@@ -249,20 +267,21 @@ impl Check<'_> {
         random: Random,
         session: Session,
         recorded: &Recorded,
+        history: &History,
         schedule: Schedule,
     ) -> Result<Session, Error> {
         let (places, crashes) =
             random::count(self.options.platform, session.files_created(), &recorded.records);
         let before = {
             let common = self.common();
-            (common.findings.clone(), common.statistics.clone())
+            (common.findings.clone(), common.violations.clone(), common.statistics.clone())
         };
         let plan = Plan::Random(Draws::new(random, schedule, places));
-        let session = self.explore_by(&plan, session, recorded, schedule)?;
+        let session = self.explore_by(&plan, session, recorded, history, schedule)?;
         if self.common().stopped {
             return Ok(session);
         }
-        let worker = Worker::new(self, session, &recorded.records, schedule);
+        let worker = Worker::new(self, session, &recorded.records, history, schedule);
         let (complete, session) = worker.knows_everything()?;
         let Random { crashes: tried, seed } = random;
         if !complete {
@@ -277,13 +296,14 @@ impl Check<'_> {
             // Counted anew, as if nothing had been left to chance; no recovery is left to run.
             let mut common = self.common();
             common.findings = before.0;
-            common.statistics = Statistics { recoveries: common.statistics.recoveries, ..before.1 };
+            common.violations = before.1;
+            common.statistics = Statistics { recoveries: common.statistics.recoveries, ..before.2 };
             let remark = format!("{tried} random crashes showed all that recovery can do");
             if !common.remarks.contains(&remark) {
                 common.remarks.push(remark);
             }
         }
-        self.explore_by(&Plan::Everything, session, recorded, schedule)
+        self.explore_by(&Plan::Everything, session, recorded, history, schedule)
     }
 
     /// Explores crashes of a recorded run, with as many workers as it is worth.
@@ -292,6 +312,7 @@ impl Check<'_> {
         plan: &Plan,
         session: Session,
         recorded: &Recorded,
+        history: &History,
         schedule: Schedule,
     ) -> Result<Session, Error> {
         let alone = recorded.records.len() < WORTH_SHARING || session.uses_files();
@@ -301,11 +322,12 @@ impl Check<'_> {
                 .map(|number| {
                     let twin = session.twin(self.options);
                     scope.spawn(move || {
-                        Worker::new(self, twin?, &recorded.records, schedule).run(number, jobs, plan)
+                        Worker::new(self, twin?, &recorded.records, history, schedule).run(number, jobs, plan)
                     })
                 })
                 .collect();
-            let mut result = Worker::new(self, session, &recorded.records, schedule).run(0, jobs, plan);
+            let mut result =
+                Worker::new(self, session, &recorded.records, history, schedule).run(0, jobs, plan);
             for helper in helpers {
                 let theirs = helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 if let (Ok(_), Err(error)) = (&result, theirs) {
@@ -330,6 +352,9 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         tree: Tree::new(),
         recovery_has_threads: false,
         findings: BTreeMap::new(),
+        hopeless: Hopeless::default(),
+        violations: BTreeMap::new(),
+        suppressions_used: FxHashSet::default(),
         unknown: Vec::new(),
         remarks: Vec::new(),
         checksums: BTreeMap::new(),
@@ -414,17 +439,58 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         ));
     }
     common.count_behaviours();
+    common.hopeless.merge(&mut common.findings);
     let mut findings: Vec<Finding> = common.findings.into_values().map(|met| met.finding).collect();
     findings.sort_by_key(|finding| (finding.crashes, finding.lost));
+    let mut violations = grouped(common.violations.into_values().map(|(violation, _)| violation), &findings);
+    let causes = findings.iter_mut().filter_map(|finding| finding.cause.as_deref_mut());
+    suggest(&options.program, causes.chain(&mut violations));
+    let suppressions = options.suppress.iter().enumerate();
+    let unused_suppressions = suppressions
+        .filter(|(number, _)| !common.suppressions_used.contains(number))
+        .map(|(_, suppression)| suppression.clone())
+        .collect();
     Ok(Report {
         findings,
         dependences,
+        violations,
+        unused_suppressions,
         waste,
         unknown: common.unknown,
         remarks: common.remarks,
         crashes: options.crashes,
         statistics: common.statistics,
     })
+}
+
+/// Violations by where the flush is missing, without those that a failure already tells of.
+fn grouped(violations: impl Iterator<Item = Violation>, findings: &[Finding]) -> Vec<Violation> {
+    let place = |source: &Source| (source.file.clone(), source.line, source.column);
+    let mut groups: BTreeMap<_, Violation> = BTreeMap::new();
+    for violation in violations {
+        let causes = findings.iter().filter_map(|finding| finding.cause.as_ref());
+        if causes.into_iter().any(|cause| place(&cause.last) == place(&violation.last)) {
+            continue;
+        }
+        // The same source may be several sites: inlined, or instantiated.
+        match groups.entry(place(&violation.last)) {
+            Entry::Vacant(slot) => {
+                slot.insert(violation);
+            }
+            Entry::Occupied(mut slot) => {
+                let count = slot.get().count + violation.count;
+                if (violation.same_value, violation.crashes, violation.seed)
+                    < (slot.get().same_value, slot.get().crashes, slot.get().seed)
+                {
+                    slot.insert(violation);
+                }
+                slot.get_mut().count = count;
+            }
+        }
+    }
+    let mut violations: Vec<Violation> = groups.into_values().collect();
+    violations.sort_by_key(|violation| (violation.same_value, violation.crashes));
+    violations
 }
 
 impl Common {

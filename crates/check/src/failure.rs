@@ -1,12 +1,14 @@
 //! What went wrong, what must be lost for it, and how to see it again.
 
-use crashproof_protocol::exit;
+use crashproof_findings::story::Story;
+use crashproof_protocol::{Record, exit};
 use data_encoding::BASE64URL_NOPAD;
 use px86::storage::CachedStore;
 use serde::{Deserialize, Serialize};
 
 use crate::session::Ending;
 use crate::sites::Source;
+use crate::violation::Violation;
 
 /// In which way recovery failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +23,8 @@ pub enum Failure {
     Endless,
     /// All its threads waited for each other.
     Deadlock,
+    /// A sanitizer that it was built with found something.
+    Sanitizer,
 }
 
 impl Failure {
@@ -33,6 +37,7 @@ impl Failure {
                 Failure::Endless
             }
             Ending::Exit(exit::DEADLOCK) => Failure::Deadlock,
+            Ending::Exit(exit::SANITIZER) => Failure::Sanitizer,
             Ending::Exit(code) => Failure::Exit(code),
             Ending::Signal(signal) => Failure::Signal(signal),
         })
@@ -51,6 +56,7 @@ impl Failure {
             Failure::Assertion => "fails an assertion".into(),
             Failure::Endless => "does not come to an end".into(),
             Failure::Deadlock => "deadlocks".into(),
+            Failure::Sanitizer => "is stopped by a sanitizer".into(),
         }
     }
 }
@@ -84,6 +90,8 @@ pub enum Role {
     Candidate,
     /// Where the crash came.
     Crash,
+    /// Where something can be done about it.
+    Fix,
 }
 
 /// A place that helps to understand a finding.
@@ -120,6 +128,10 @@ pub struct Finding {
     pub count: u64,
     /// The schedule under which it was met.
     pub seed: u32,
+    /// The missing flush behind it, if robustness tells.
+    pub cause: Option<Box<Violation>>,
+    /// The events around the crash, for drawing.
+    pub story: Option<Story>,
 }
 
 /// What `crashproof replay` needs to see a failure again.
@@ -185,12 +197,14 @@ impl Token {
 
 /// How a store is told of.
 pub(crate) fn store_text(store: &CachedStore) -> String {
-    let event = &store.event;
-    format!(
-        "{} byte{} at {:#x} := {:#x}",
-        event.width,
-        if event.width == 1 { "" } else { "s" },
-        event.address,
-        event.value
-    )
+    stored(store.event.width, store.event.address, store.event.value)
+}
+
+/// How a recorded store is told of.
+pub(crate) fn record_text(store: &Record) -> String {
+    stored(store.width, store.address, store.value)
+}
+
+fn stored(width: u8, address: u64, value: u64) -> String {
+    format!("{width} byte{} at {address:#x} := {value:#x}", if width == 1 { "" } else { "s" })
 }

@@ -3,10 +3,13 @@
 use crashproof_protocol::exit;
 
 use crate::crash::{CrashState, Revealed};
+use crate::drawn;
 use crate::failure::{Failure, Finding, Least, TokenCrash};
+use crate::judge;
 use crate::session::Ending;
 use crate::told::{Reads, Told};
 use crate::tree::Outcome;
+use crate::violation::Violation;
 use crate::worker::Worker;
 
 /// What is wrong: the failure, and the first lost store, by its execution and site.
@@ -34,13 +37,23 @@ pub(crate) struct Judged<'a> {
     failure: Failure,
     output: String,
     told: Told<'a>,
+    /// The flush whose absence led here, if one did.
+    cause: Option<Box<Violation>>,
 }
 
 impl<'a> Worker<'a> {
     /// Recovery ended; if it failed, that is a finding.
     pub(crate) fn leaf(&self, state: &CrashState, outcome: usize, revealed: &Revealed, reads: &Reads) {
-        let Some(judged) = self.judge(state, outcome, revealed) else { return };
+        let violations = self.violations(state, outcome, revealed, reads);
+        if !violations.is_empty() {
+            self.note_violations(&mut self.check.common(), state, &violations);
+        }
+        let Some(judged) = self.judge(state, outcome, revealed, &violations) else { return };
         let mut common = self.check.common();
+        if state.crashes() == 1 {
+            let Judged { failure, output, key, told, .. } = &judged;
+            common.hopeless.met(state.first.at, told.lost, failure, output, key);
+        }
         let known = common.findings.get_mut(&judged.key);
         let count = known.as_ref().map_or(0, |known| known.finding.count) + 1;
         let rank = (state.crashes(), judged.told.lost, self.schedule.seed, state.first.at);
@@ -60,6 +73,7 @@ impl<'a> Worker<'a> {
         state: &CrashState,
         outcome: usize,
         revealed: &Revealed,
+        violations: &[judge::Met],
     ) -> Option<Judged<'a>> {
         let (ending, output) = {
             let common = self.check.common();
@@ -78,13 +92,17 @@ impl<'a> Worker<'a> {
             let revealed = state.later.get(level).map_or(revealed, |later| later.revealed);
             crash_site = told.execution(level, timeline, revealed);
         }
-        let first = told.first_lost.unwrap_or(crash_site);
-        Some(Judged { key: (format!("{failure:?}"), first), failure, output, told })
+        // Of several flushes that are missing, what was read last led here.
+        let cause = violations.iter().filter(|met| !met.same_value).max_by_key(|met| met.seen_at);
+        let lost = cause.map(|met| met.site(state, met.lost[0]));
+        let first = lost.or(told.first_lost).unwrap_or(crash_site);
+        let cause = cause.map(|met| Box::new(met.tell(&self.check.sites, state, self.schedule.seed)));
+        Some(Judged { key: (format!("{failure:?}"), first), failure, output, told, cause })
     }
 
     /// Tells a failure at length.
     pub(crate) fn tell(&self, judged: Judged, state: &CrashState, revealed: &Revealed, reads: &Reads) -> Met {
-        let Judged { key, failure, output, mut told } = judged;
+        let Judged { key, failure, output, mut told, cause } = judged;
         told.reads(state, |line| self.session.image_line(line), revealed, reads);
         let finding = Finding {
             failure,
@@ -97,6 +115,8 @@ impl<'a> Worker<'a> {
             replay: self.check.token(self.schedule, told.crashes.clone()).encode(),
             count: 1,
             seed: self.schedule.seed,
+            cause,
+            story: Some(drawn::story(&self.check.sites, state, self.records, revealed, reads)),
         };
         Met { finding, crashes: told.crashes }
     }

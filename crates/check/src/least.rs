@@ -14,8 +14,11 @@ use px86::Line;
 use crate::crash::{Chosen, CrashState, Later};
 use crate::failure::{Failure, Least, TokenCrash};
 use crate::found::{Key, Met};
+use crate::history::History;
+use crate::robustness::had_read;
 use crate::session::{Error, Session};
 use crate::timeline::Timeline;
+use crate::tree::Outcome;
 use crate::worker::{Stop, Worker};
 
 /// Recoveries that may be run for it, for each schedule.
@@ -119,7 +122,7 @@ impl Worker<'_> {
         key: &mut Key,
         best: &mut Met,
     ) -> Result<bool, Stop> {
-        let state = CrashState { first: timeline, later: Vec::new() };
+        let state = self.crashed(timeline);
         let Some((other_key, mut other)) = self.probe(&state, crashes)? else { return Ok(false) };
         let simpler = other.finding.lost < best.finding.lost && other.crashes.len() == best.crashes.len();
         if !simpler || !alike(&other, best) {
@@ -139,13 +142,14 @@ impl Worker<'_> {
         self.recoveries = 0;
         let Some(followed) = self.follow_chosen(state, &chosen)? else { return Ok(None) };
         let Some(next) = crashes.get(level + 1) else {
-            let Some(judged) = self.judge(state, followed.outcome, &followed.revealed) else {
+            let violations = self.violations(state, followed.outcome, &followed.revealed, &followed.reads);
+            let Some(judged) = self.judge(state, followed.outcome, &followed.revealed, &violations) else {
                 return Ok(None);
             };
             let key = judged.key.clone();
             return Ok(Some((key, self.tell(judged, state, &followed.revealed, &followed.reads))));
         };
-        let writes = self.check.common().tree.outcomes[followed.outcome].writes.clone();
+        let Outcome { writes, ignored, .. } = self.check.common().tree.outcomes[followed.outcome].clone();
         let Some(records) = writes.filter(|records| next.at <= records.len()) else { return Ok(None) };
         let mut timeline = Timeline::after(self.check.options.platform, state.last());
         let mut persisted = Default::default();
@@ -156,14 +160,23 @@ impl Worker<'_> {
             return Ok(None);
         }
         let mut again = state.clone();
-        again.later.push(Later { revealed: &followed.revealed, timeline: &timeline, persisted: &persisted });
+        let history = if self.check.options.robust { History::of(&records) } else { History::unknown() };
+        let reads = had_read(&records[..next.at], &followed.reads, &ignored);
+        again.later.push(Later {
+            revealed: &followed.revealed,
+            timeline: &timeline,
+            persisted: &persisted,
+            history: &history,
+            reads: &reads,
+            records: &records,
+        });
         self.probe(&again, crashes)
     }
 }
 
-/// Do two failures show in the same way? Assertions say which they are.
+/// Do two failures show in the same way? Assertions and sanitizers say last which they are.
 fn alike(one: &Met, other: &Met) -> bool {
     let said = |met: &Met| met.finding.output.lines().last().map(str::to_owned);
-    one.finding.failure == other.finding.failure
-        && (one.finding.failure != Failure::Assertion || said(one) == said(other))
+    let speaks = matches!(one.finding.failure, Failure::Assertion | Failure::Sanitizer);
+    one.finding.failure == other.finding.failure && (!speaks || said(one) == said(other))
 }

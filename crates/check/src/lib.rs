@@ -4,22 +4,33 @@
 //! | module | what it does |
 //! |---|---|
 //! | `session` | the program, parked before `main`; runs children on command |
+//! | `sanitizer` | reports of sanitizers, if the program was built with any |
 //! | `sites` | where in the source events come from |
 //! | `timeline` | the recorded run, replayed through the model; the places to crash |
 //! | `crash` | what each line may hold after a crash |
 //! | `tree` | everything recovery was ever seen to do, by what it read |
 //! | `schedule` | in which orders the threads of a program run |
 //! | `unseen` | tells of accesses to PM that the runtime did not see |
+//! | `hopeless` | crashes after which recovery fails even if nothing is lost |
 //! | `explore` | a schedule after the other: records it, sets workers on it |
 //! | `worker` | crashes, walks the tree, runs what is not known yet |
 //! | `checksum` | recovery that believes a checksum, without trying every torn content |
 //! | `random` | some crashes instead of all |
 //! | `found`, `told`, `failure` | what went wrong, and its story |
+//! | `drawn` | its events, for drawing |
 //! | `least` | the least that must be lost for it |
 //! | `monitor` | how it is coming along |
+//! | `history` | who stored what, and what happened before it |
+//! | `judge` | robustness: is what recovery read what a machine without caches could have left? |
+//! | `robustness` | violations as the exploration meets them |
+//! | `violation` | what it found: the lost store, the survivor, where the flush belongs |
+//! | `layout` | which layout would make the flush unnecessary |
+//! | `suppress` | violations that somebody knows to be harmless |
+//! | `told`, `failure` | what went wrong, the least that must be lost for it |
 //! | `replay` | shows one failure again |
 //! | `regions` | strands and epochs that depend on each other |
 //! | `wasted` | flushes and fences that did nothing |
+//! | `missing_flush` | missing flushes in the common form |
 //! | `common` | the report in the form that all engines share |
 //!
 //! Recovery is a function of what it reads from before the crash. So the tree of first reads (node: an
@@ -29,22 +40,32 @@
 mod checksum;
 mod common;
 mod crash;
+mod drawn;
 mod explore;
 mod failure;
 mod found;
+mod history;
+mod hopeless;
+mod judge;
+mod layout;
 mod least;
+mod missing_flush;
 mod monitor;
 mod options;
 mod random;
 mod regions;
 mod replay;
+mod robustness;
+mod sanitizer;
 mod schedule;
 mod session;
 mod sites;
+mod suppress;
 mod timeline;
 mod told;
 mod tree;
 mod unseen;
+mod violation;
 mod wasted;
 mod worker;
 
@@ -58,4 +79,6 @@ pub use replay::{Replay, replay};
 pub use schedule::Strategy;
 pub use session::Error;
 pub use sites::{Caller, Source};
+pub use suppress::Suppression;
+pub use violation::{Flushed, Saw, Violation, Window};
 pub use wasted::{Waste, WasteKind};

@@ -12,6 +12,8 @@ use crate::failure::Finding;
 use crate::monitor::Monitor;
 use crate::regions::{Dependence, Model};
 use crate::schedule::Strategy;
+use crate::suppress::Suppression;
+use crate::violation::Violation;
 use crate::wasted::Waste;
 
 /// What to check, and how far to go.
@@ -42,6 +44,10 @@ pub struct Options {
     pub strict: bool,
     /// Whether to hold the strands or epochs that the program marks against their model.
     pub model: Option<Model>,
+    /// Whether to look for missing flushes that recovery did not fail on (robustness).
+    pub robust: bool,
+    /// Where missing flushes are known to be harmless: at the lost store, or at a load that sees it.
+    pub suppress: Vec<Suppression>,
     /// Processes that recover at the same time.
     pub jobs: usize,
     /// Recoveries to run at most for one crash of the recorded run. Far more than a program needs that flushes
@@ -81,6 +87,8 @@ impl Options {
             pm_heap: false,
             strict: false,
             model: None,
+            robust: true,
+            suppress: Vec::new(),
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             max_per_crash: Some(1000),
             random: None,
@@ -175,6 +183,10 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Strands or epochs that depend on each other.
     pub dependences: Vec<Dependence>,
+    /// Missing flushes that no recovery failed on; those of which nothing can come last.
+    pub violations: Vec<Violation>,
+    /// The suppressions that suppressed nothing.
+    pub unused_suppressions: Vec<Suppression>,
     /// Flushes and fences that did nothing.
     pub waste: Vec<Waste>,
     /// Why the check is not complete; empty if it is.
@@ -193,5 +205,14 @@ pub fn readable(number: &BigUint) -> String {
     match digits.len() {
         0..=15 => digits,
         length => format!("{}.{}e{}", &digits[..1], &digits[1..3], length - 1),
+    }
+}
+
+impl Report {
+    /// How many findings are errors: failures, regions that depend on each other, and every missing flush that
+    /// something can come of.
+    pub fn errors(&self) -> usize {
+        let missing = self.violations.iter().filter(|violation| !violation.same_value).count();
+        self.findings.len() + self.dependences.len() + missing
     }
 }

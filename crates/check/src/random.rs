@@ -14,9 +14,12 @@ use rand_pcg::Pcg64;
 use rustc_hash::FxHashMap;
 
 use crate::crash::{Chosen, CrashState, Later};
+use crate::history::History;
 use crate::options::Random;
+use crate::robustness::had_read;
 use crate::schedule::Schedule;
 use crate::timeline::Timeline;
+use crate::tree::Outcome;
 use crate::worker::{Stop, Worker};
 
 /// The draws of a check, by the place at which they crash.
@@ -81,7 +84,7 @@ impl Worker<'_> {
         for chances in drawn {
             let mut chances = chances.clone();
             self.recoveries = 0;
-            match self.random_crash(&CrashState { first: timeline, later: Vec::new() }, &mut chances) {
+            match self.random_crash(&self.crashed(timeline), &mut chances) {
                 Ok(()) | Err(Stop::Crash) => {}
                 Err(stop) => return Err(stop),
             }
@@ -109,8 +112,9 @@ impl Worker<'_> {
         if state.crashes() >= self.check.options.crashes {
             return Ok(());
         }
-        let writes = self.check.common().tree.outcomes[followed.outcome].writes.clone();
+        let Outcome { writes, ignored, .. } = self.check.common().tree.outcomes[followed.outcome].clone();
         let Some(records) = writes else { return Ok(()) };
+        let history = if self.check.options.robust { History::of(&records) } else { History::unknown() };
         let places = recovery_places(self.check.options.platform, state.last(), &records);
         if places == 0 {
             return Ok(());
@@ -123,10 +127,14 @@ impl Worker<'_> {
             if timeline.is_crash_point(&records) {
                 if place == wanted {
                     let mut again = state.clone();
+                    let reads = had_read(&records[..timeline.at], &followed.reads, &ignored);
                     again.later.push(Later {
                         revealed: &followed.revealed,
                         timeline: &timeline,
                         persisted: &persisted,
+                        history: &history,
+                        reads: &reads,
+                        records: &records,
                     });
                     self.check.common().statistics.failure_points += 1;
                     return self.random_crash(&again, chances);

@@ -11,8 +11,19 @@ use crate::sites::{AllSites, Source};
 use crate::timeline::Timeline;
 use crate::worker::group;
 
-/// What recovery read from before the crash, in order: site, address, bytes, value.
-pub(crate) type Reads = Vec<(u32, u64, u8, u64)>;
+/// Something that recovery read from before the crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Read {
+    pub(crate) site: u32,
+    pub(crate) address: u64,
+    pub(crate) width: u8,
+    pub(crate) value: u64,
+    /// May the line have held something else?
+    pub(crate) open: bool,
+}
+
+/// What recovery read from before the crash, in order.
+pub(crate) type Reads = Vec<Read>;
 
 /// A failure, told from the first execution on.
 pub(crate) struct Told<'a> {
@@ -87,7 +98,7 @@ impl<'a> Told<'a> {
     ) {
         // What is known of each line from the reads so far.
         let mut narrowed = Revealed::default();
-        for (index, &(site, address, width, value)) in reads.iter().enumerate() {
+        for (index, &Read { site, address, width, value, .. }) in reads.iter().enumerate() {
             let line = Line::containing(address);
             let mut groups = Vec::new();
             if revealed.contains_key(&line) {

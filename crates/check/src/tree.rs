@@ -81,6 +81,8 @@ pub(crate) struct Outcome {
     pub(crate) output: String,
     /// All it did, if it stored anything and may be crashed itself.
     pub(crate) writes: Option<Arc<Vec<Record>>>,
+    /// The numbers of its reads that do not count for robustness, in order.
+    pub(crate) ignored: Arc<[u32]>,
 }
 
 /// Recovery did something else although it read the same.

@@ -10,11 +10,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::crash::{Chosen, Content, CrashState, Later, Revealed, value};
 use crate::explore::Check;
+use crate::history::History;
 use crate::random::Draws;
+use crate::robustness::ignored;
 use crate::schedule::Schedule;
 use crate::session::{Ending, Error, Session};
 use crate::timeline::Timeline;
-use crate::told::Reads;
+use crate::told::{Read, Reads};
 use crate::tree::{NodeId, Outcome, ROOT, Seen};
 
 /// Places to crash that a worker takes at once.
@@ -31,7 +33,8 @@ pub(crate) enum Plan {
 pub(crate) struct Worker<'a> {
     pub(crate) check: &'a Check<'a>,
     pub(crate) session: Session,
-    records: &'a [Record],
+    pub(crate) records: &'a [Record],
+    pub(crate) history: &'a History<'a>,
     pub(crate) schedule: Schedule,
     /// Files on the PM path that the recorded run created; a bit each.
     files_created: u64,
@@ -70,6 +73,7 @@ impl<'a> Worker<'a> {
         check: &'a Check<'a>,
         session: Session,
         records: &'a [Record],
+        history: &'a History<'a>,
         schedule: Schedule,
     ) -> Worker<'a> {
         let files_created = session.files_created();
@@ -77,6 +81,7 @@ impl<'a> Worker<'a> {
             check,
             session,
             records,
+            history,
             schedule,
             files_created,
             recoveries: 0,
@@ -96,7 +101,7 @@ impl<'a> Worker<'a> {
             }
             worker.recoveries = 0;
             match plan {
-                Plan::Everything => worker.crash(&CrashState { first: timeline, later: Vec::new() }),
+                Plan::Everything => worker.crash(&worker.crashed(timeline)),
                 Plan::Random(draws) => worker.random_crashes(timeline, draws, place),
             }
         });
@@ -106,13 +111,19 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// The recorded run crashed where the timeline is.
+    pub(crate) fn crashed<'s>(&self, timeline: &'s Timeline) -> CrashState<'s>
+    where
+        'a: 's,
+    {
+        CrashState { first: timeline, history: self.history, later: Vec::new() }
+    }
+
     /// Is everything that recovery may do after any crash known already? Runs nothing.
     pub(crate) fn knows_everything(mut self) -> Result<(bool, Session), Error> {
         self.looking = Some(FxHashSet::default());
         self.session.rewind();
-        let result = self.at_every_place(|worker, timeline, _| {
-            worker.crash(&CrashState { first: timeline, later: Vec::new() })
-        });
+        let result = self.at_every_place(|worker, timeline, _| worker.crash(&worker.crashed(timeline)));
         self.session.rewind();
         match result {
             Ok(()) => Ok((true, self.session)),
@@ -155,6 +166,9 @@ impl<'a> Worker<'a> {
             }
             common.statistics.failure_points += 1;
             common.statistics.eager_states += eager;
+            if state.crashes() == 1 {
+                common.hopeless.crashed(state.first.at);
+            }
             self.check.options.monitor.crashed(state.first.at, common.findings.len());
         }
         self.walk(state, ROOT, &mut Revealed::default(), &mut Reads::new(), true)
@@ -195,7 +209,7 @@ impl<'a> Worker<'a> {
                         self.check.common().statistics.recoveries_saved += u64::from(known);
                         self.leaf(state, outcome, revealed, reads);
                     }
-                    self.crash_recovery(state, outcome, revealed)?;
+                    self.crash_recovery(state, outcome, revealed, reads)?;
                     break;
                 }
                 Seen::Read { address, width, site } => {
@@ -207,13 +221,13 @@ impl<'a> Worker<'a> {
                     };
                     let groups = group(&all, address, width);
                     if let [(value, _)] = groups[..] {
-                        reads.push((site, address, width, value));
+                        reads.push(Read { site, address, width, value, open: true });
                         at = self.check.common().tree.follow(at, value);
                         continue;
                     }
                     for (value, contents) in groups {
                         revealed.insert(line, contents);
-                        reads.push((site, address, width, value));
+                        reads.push(Read { site, address, width, value, open: true });
                         let next = self.check.common().tree.follow(at, value);
                         self.walk(state, next, revealed, reads, known)?;
                         reads.pop();
@@ -243,7 +257,7 @@ impl<'a> Worker<'a> {
             } else {
                 return seen;
             };
-            reads.push((site, address, width, value));
+            reads.push(Read { site, address, width, value, open: false });
             *at = common.tree.follow(*at, value);
         }
     }
@@ -279,7 +293,7 @@ impl<'a> Worker<'a> {
                     if left.len() < all.len() {
                         revealed.insert(line, left);
                     }
-                    reads.push((site, address, width, seen));
+                    reads.push(Read { site, address, width, value: seen, open: true });
                     at = self.check.common().tree.follow(at, seen);
                 }
             }
@@ -300,11 +314,12 @@ impl<'a> Worker<'a> {
         state: &CrashState,
         outcome: usize,
         revealed: &Revealed,
+        reads: &Reads,
     ) -> Result<(), Stop> {
         if state.crashes() >= self.check.options.crashes {
             return Ok(());
         }
-        let writes = self.check.common().tree.outcomes[outcome].writes.clone();
+        let Outcome { writes, ignored, .. } = self.check.common().tree.outcomes[outcome].clone();
         let Some(records) = writes else { return Ok(()) };
         let mut key: Vec<u8> = [outcome, state.crashes()].map(usize::to_le_bytes).concat();
         let mut lines: Vec<Line> = state.open_lines().into_iter().collect();
@@ -322,16 +337,34 @@ impl<'a> Worker<'a> {
         if !new {
             return Ok(());
         }
+        let robust = self.check.options.robust;
+        let history = if robust { History::of(&records) } else { History::unknown() };
+        // What it has read, as it goes along; the reads are the loads of its records.
+        let mut upcoming = reads.iter().enumerate();
+        let mut had_read = Reads::new();
         let mut timeline = Timeline::after(self.check.options.platform, state.last());
         let mut persisted: FxHashMap<Line, Vec<CachedStore>> = FxHashMap::default();
         loop {
             if timeline.is_crash_point(&records) {
                 let mut again = state.clone();
-                again.later.push(Later { revealed, timeline: &timeline, persisted: &persisted });
+                again.later.push(Later {
+                    revealed,
+                    timeline: &timeline,
+                    persisted: &persisted,
+                    history: &history,
+                    reads: &had_read,
+                    records: &records,
+                });
                 self.crash(&again)?;
                 timeline.crashed();
             }
             let Some(next) = records.get(timeline.at) else { return Ok(()) };
+            if next.kind == Kind::Load as u8
+                && let Some((index, read)) = upcoming.next()
+                && ignored.binary_search(&(index as u32)).is_err()
+            {
+                had_read.push(*read);
+            }
             timeline.advance_into(next, &mut persisted);
         }
     }
@@ -409,16 +442,18 @@ impl<'a> Worker<'a> {
             Err(error) => return Err(Stop::Error(error)),
         };
         let threads = self.session.control().threads;
-        let output = if ending == Ending::Exit(0) { String::new() } else { self.session.output_tail() };
+        let output =
+            if ending == Ending::Exit(0) { String::new() } else { self.session.output_about(ending) };
         let records = self.session.records().to_vec();
         self.check.note_unknown(&records, 1);
         let stores = |record: &Record| record.event_kind().is_some_and(Kind::stores);
         let writes = (options.crashes > 1 && records.iter().any(stores)).then(|| Arc::new(records.clone()));
+        let ignored = ignored(&records).into();
         let added = {
             let mut common = self.check.common();
             common.statistics.recoveries += 1;
             common.recovery_has_threads |= threads > 1;
-            let added = common.tree.add(&records, Outcome { ending, output, writes });
+            let added = common.tree.add(&records, Outcome { ending, output, writes, ignored });
             options.monitor.recovered(common.tree.behaviours(), common.findings.len());
             added
         };

@@ -1,27 +1,28 @@
 //! `crashproof check`.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crashproof_check::{Error, MAX_CRASHES, Model, Options, Random, Recover, Strategy};
-use crashproof_findings::{Report, Sources, Verdict};
-use crashproof_report::{json, text};
+use crashproof_check::{Error, MAX_CRASHES, Model, Options, Random, Recover, Strategy, Suppression};
+use crashproof_findings::Sources;
+use crashproof_findings::config::Config;
 use px86::Platform;
 
 use crate::build::Programs;
 use crate::exit::Exit;
+use crate::output::Output;
 use crate::progress::Watch;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The program, built with `crashproof cc`, `c++` or `cargo`; or one C or C++ source file.
     #[arg(value_name = "PROGRAM")]
-    program: PathBuf,
+    pub(crate) program: PathBuf,
 
     /// Its arguments.
     #[arg(last = true, value_name = "ARGS")]
@@ -32,18 +33,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "CMD")]
     recover: Option<Words>,
 
-    /// How many crashes in a row: from 2 on, recovery itself is crashed too.
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u8).range(1..=MAX_CRASHES as i64))]
-    crashes: u8,
+    /// How many crashes in a row: from 2 on, recovery itself is crashed too. One if not given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=MAX_CRASHES as i64))]
+    crashes: Option<u8>,
 
     /// Recover in so many processes at the same time; all cores if not given.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
 
-    /// Try at most so many recoveries from one crash; 0 for all there are.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    max_per_crash: u64,
+    /// Try at most so many recoveries from one crash; 0 for all there are. 1000 if not given.
+    #[arg(long, value_name = "N")]
+    max_per_crash: Option<u64>,
 
     /// Instead of everything, try so many crashes at random: for programs too large to exhaust. Without findings the
     /// verdict is then unknown, unless they happened to show all that recovery can do.
@@ -63,9 +63,9 @@ pub(crate) struct Arguments {
     time: Option<u64>,
 
     /// Try so many schedules if the program has threads. The first is always the same; the others are made
-    /// from seeds and can be had again.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    schedules: u32,
+    /// from seeds and can be had again. One if not given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    schedules: Option<u32>,
 
     /// How to make schedules from seeds.
     #[arg(long, value_enum, default_value_t = ScheduleStrategy::Mixed)]
@@ -94,13 +94,17 @@ pub(crate) struct Arguments {
     #[arg(long)]
     eadr: bool,
 
-    /// Let warnings (wasted flushes and fences) count as errors.
-    #[arg(long, value_name = "LEVEL", value_parser = ["warnings"])]
-    deny: Option<String>,
+    /// Do not look for missing flushes that recovery does not fail on.
+    #[arg(long)]
+    no_robust: bool,
 
-    /// How to show the result.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    /// Missing flushes are known to be harmless in these lines, as the store that is lost or the load that sees
+    /// it: FILE:LINE or FILE:FIRST-LAST; may be given more than once.
+    #[arg(long, value_name = "LINES")]
+    suppress: Vec<Suppression>,
+
+    #[command(flatten)]
+    output: Output,
 }
 
 /// A command in words, split as a shell does; at least one.
@@ -137,52 +141,98 @@ enum PersistencyModel {
     Strand,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// One object.
-    Json,
+/// What is set for the whole project goes where the command line says nothing.
+fn settings(options: &mut Options, arguments: &Arguments, config: &Config) -> Result<(), String> {
+    let set = &config.check;
+    let crashes = arguments.crashes.or(set.crashes).unwrap_or(1);
+    if !(1..=MAX_CRASHES).contains(&usize::from(crashes)) {
+        return Err(format!("check.crashes is {crashes} in crashproof.toml; it can be 1 to {MAX_CRASHES}"));
+    }
+    options.crashes = usize::from(crashes);
+    options.schedules = arguments.schedules.or(set.schedules).unwrap_or(1).max(1);
+    if let Some(jobs) = arguments.jobs.or(set.jobs) {
+        options.jobs = usize::from(jobs.max(1));
+    }
+    options.max_per_crash =
+        Some(arguments.max_per_crash.or(set.max_per_crash).unwrap_or(1000)).filter(|most| *most > 0);
+    options.max_recoveries = arguments.max_recoveries.or(set.max_recoveries);
+    options.max_time = arguments.time.or(set.time).map(Duration::from_secs);
+    let paths = if arguments.pm_path.is_empty() { &config.pm.paths } else { &arguments.pm_path };
+    options.pm_path.clone_from(paths);
+    options.pm_heap = arguments.pm_heap || config.pm.heap.unwrap_or(false);
+    let eadr = arguments.eadr || config.model.eadr.unwrap_or(false);
+    options.platform = if eadr { Platform::Eadr } else { Platform::Adr };
+    Ok(())
 }
 
-pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
-    let words = arguments.recover.as_ref().map_or(&[][..], |command| &command.0);
-    let programs = match Programs::new(&arguments.program, words.first().map(Path::new)) {
-        Ok(programs) => programs,
-        Err(message) => {
-            anstream::eprintln!("crashproof: {message}");
-            return Ok(Exit::Usage);
-        }
-    };
-    let mut options = Options::new(programs.program.path.clone(), arguments.arguments.clone());
-    options.built_from.clone_from(&programs.program.source);
-    options.recover = programs.recovery().map(|program| Recover {
-        program: program.to_owned(),
-        arguments: words[1..].iter().map(OsString::from).collect(),
-        built_from: programs.recovery_source().map(Path::to_owned),
-    });
-    options.pm_path.clone_from(&arguments.pm_path);
-    options.pm_heap = arguments.pm_heap;
+impl Arguments {
+    /// The command that recovers, if it is another one; the program itself may be meant, however it was built.
+    pub(crate) fn recover(&self, program: &Path, built_from: Option<&Path>) -> Option<Recover> {
+        let words = &self.recover.as_ref()?.0;
+        let same = Path::new(&words[0]) == self.program;
+        Some(Recover {
+            program: if same { program.to_owned() } else { PathBuf::from(&words[0]) },
+            arguments: words[1..].iter().map(OsString::from).collect(),
+            built_from: built_from.filter(|_| same).map(Path::to_owned),
+        })
+    }
+}
+
+/// What to check, and how far to go, for a program that may have been built from a source. What recovers is up to
+/// the caller.
+pub(crate) fn options(
+    arguments: &Arguments,
+    config: &Config,
+    program: &Path,
+    built_from: Option<&Path>,
+) -> Result<Options, String> {
+    let mut options = Options::new(program.to_owned(), arguments.arguments.clone());
+    options.built_from = built_from.map(Path::to_owned);
     options.strict = arguments.strict;
     options.model = arguments.model.map(|model| match model {
         PersistencyModel::Epoch => Model::Epoch,
         PersistencyModel::Strand => Model::Strand,
     });
-    options.crashes = usize::from(arguments.crashes);
-    if let Some(jobs) = arguments.jobs {
-        options.jobs = usize::from(jobs);
-    }
-    options.max_per_crash = Some(arguments.max_per_crash).filter(|most| *most > 0);
+    options.robust = !arguments.no_robust;
+    options.suppress.clone_from(&arguments.suppress);
     options.random = arguments.random.map(|crashes| Random { crashes, seed: arguments.seed });
-    options.max_recoveries = arguments.max_recoveries;
-    options.max_time = arguments.time.map(Duration::from_secs);
-    options.schedules = arguments.schedules;
     options.strategy = match arguments.strategy {
         ScheduleStrategy::Mixed => Strategy::Mixed,
         ScheduleStrategy::Random => Strategy::Random,
         ScheduleStrategy::Pct => Strategy::Pct,
     };
-    options.platform = if arguments.eadr { Platform::Eadr } else { Platform::Adr };
+    settings(&mut options, arguments, config)?;
+    Ok(options)
+}
+
+pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
+    let usage = |message: String| {
+        anstream::eprintln!("crashproof: {message}");
+        Ok(Exit::Usage)
+    };
+    let output = match arguments.output.prepare(config, config.check.deny_warnings.unwrap_or(false)) {
+        Ok(output) => output,
+        Err(message) => return usage(message),
+    };
+    let configured = match config.check.recover.as_deref().map(Words::from_str).transpose() {
+        Ok(words) => words,
+        Err(message) => return usage(format!("check.recover in crashproof.toml: {message}")),
+    };
+    let words = arguments.recover.as_ref().or(configured.as_ref()).map_or(&[][..], |command| &command.0);
+    let programs = match Programs::new(&arguments.program, words.first().map(Path::new)) {
+        Ok(programs) => programs,
+        Err(message) => return usage(message),
+    };
+    let program = &programs.program;
+    let mut options = match options(arguments, config, &program.path, program.source.as_deref()) {
+        Ok(options) => options,
+        Err(message) => return usage(message),
+    };
+    options.recover = programs.recovery().map(|program| Recover {
+        program: program.to_owned(),
+        arguments: words[1..].iter().map(OsString::from).collect(),
+        built_from: programs.recovery_source().map(Path::to_owned),
+    });
     let watch = Watch::start(Arc::clone(&options.monitor))?;
     let result = crashproof_check::check(&options);
     drop(watch);
@@ -194,26 +244,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
             return Ok(if incomplete { Exit::Incomplete } else { Exit::Usage });
         }
     };
-    let mut report = report.common(&arguments.program.to_string_lossy());
     let built = programs.program.path.metadata().and_then(|about| about.modified()).ok();
-    let sources = Sources::built_at(built);
-    report.finish(&sources);
-    if arguments.deny.is_some() {
-        report.deny_warnings();
-    }
-    let mut out = anstream::stdout().lock();
-    match arguments.format {
-        Format::Text => write!(out, "{}", text::report(&report, &sources))?,
-        Format::Json => json::write(&mut out, &report)?,
-    }
-    out.flush()?;
-    Ok(exit(&report))
-}
-
-fn exit(report: &Report) -> Exit {
-    match report.verdict() {
-        Verdict::Clean => Exit::Clean,
-        Verdict::Findings => Exit::Findings,
-        Verdict::Unknown => Exit::Incomplete,
-    }
+    let report = report.common(&arguments.program.to_string_lossy());
+    output.finish(report, &Sources::built_at(built))
 }

@@ -7,13 +7,13 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use crashproof_cc::{Language, Toolchain, driver};
-use crashproof_findings::baseline::{self, Baseline};
-use crashproof_findings::suppress::Suppressions;
-use crashproof_findings::{Report, Sources, Verdict};
+use crashproof_findings::config::Config;
+use crashproof_findings::{Sources, Verdict};
 use crashproof_lint::{Bounds, Model, Options};
-use crashproof_report::{json, text};
+use crashproof_report::text::{self, Detail, Look};
 
 use crate::exit::Exit;
+use crate::output::Output;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -53,29 +53,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = Bounds::default().paths)]
     paths: usize,
 
-    /// A file of suppressions; may be given more than once.
-    #[arg(long, value_name = "FILE")]
-    suppressions: Vec<PathBuf>,
-
-    /// Leave out findings that this baseline has.
-    #[arg(long, value_name = "FILE")]
-    baseline: Option<PathBuf>,
-
-    /// Write a baseline with what is found now.
-    #[arg(long, value_name = "FILE")]
-    write_baseline: Option<PathBuf>,
-
-    /// Let warnings (wasted flushes, logs and fences) count as errors.
-    #[arg(long, value_name = "LEVEL", value_parser = ["warnings"])]
-    deny: Option<String>,
-
     /// Run so many compilers at the same time; all cores if not given.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
 
-    /// How to show the result.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -88,15 +71,7 @@ enum PersistencyModel {
     Strand,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// One object.
-    Json,
-}
-
-pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
+pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     if arguments.explain_api {
         return match crashproof_lint::apis(&arguments.api) {
             Ok(apis) => {
@@ -124,41 +99,18 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     options.jobs = arguments
         .jobs
         .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
-    let mut suppressions = Suppressions::default();
-    for file in &arguments.suppressions {
-        if let Err(error) = suppressions.read(file) {
-            return Ok(usage(&error));
+    let output = match arguments.output.prepare(config, config.lint.deny_warnings.unwrap_or(false)) {
+        Ok(output) => output,
+        Err(message) => {
+            anstream::eprintln!("crashproof: {message}");
+            return Ok(Exit::Usage);
         }
-    }
-    let known = match arguments.baseline.as_deref().map(Baseline::read).transpose() {
-        Ok(known) => known,
-        Err(error) => return Ok(usage(&error)),
     };
-    let mut report = match crashproof_lint::lint(&options) {
-        Ok(report) => report,
-        Err(error) => return Ok(usage(&error)),
-    };
-    let sources = Sources::default();
-    report.finish(&sources);
-    if let Some(file) = &arguments.write_baseline
-        && let Err(error) = baseline::write(file, &report)
-    {
-        return Ok(usage(&error));
+    match crashproof_lint::lint(&options) {
+        // Sources are read now, as they are.
+        Ok(report) => output.finish(report, &Sources::default()),
+        Err(error) => Ok(usage(&error)),
     }
-    suppressions.apply(&mut report);
-    if let Some(known) = known {
-        known.apply(&mut report);
-    }
-    if arguments.deny.is_some() {
-        report.deny_warnings();
-    }
-    let mut out = anstream::stdout().lock();
-    match arguments.format {
-        Format::Text => write!(out, "{}", text::report(&report, &sources))?,
-        Format::Json => json::write(&mut out, &report)?,
-    }
-    out.flush()?;
-    Ok(exit(&report))
 }
 
 /// `crashproof cc --lint`: the modules that clang compiles are kept as they are before its optimiser, and
@@ -226,7 +178,9 @@ impl WhileCompiling {
         report.finish(&sources);
         // A single module seldom is the whole program: only what was found is worth a line.
         if !report.findings.is_empty() {
-            anstream::eprint!("{}", text::report(&report, &sources));
+            let look = Look { detail: Detail::Usual, width: crate::output::width() };
+            text::write(&mut anstream::stderr().lock(), &report, &sources, look)
+                .map_err(|error| error.to_string())?;
         }
         let errors = report.verdict() == Verdict::Findings;
         Ok(if self.deny && errors { Exit::Findings.into() } else { ExitCode::SUCCESS })
@@ -236,12 +190,4 @@ impl WhileCompiling {
 fn usage(error: &dyn std::error::Error) -> Exit {
     anstream::eprintln!("crashproof: {error}");
     Exit::Usage
-}
-
-fn exit(report: &Report) -> Exit {
-    match report.verdict() {
-        Verdict::Clean => Exit::Clean,
-        Verdict::Findings => Exit::Findings,
-        Verdict::Unknown => Exit::Incomplete,
-    }
 }

@@ -2,17 +2,25 @@
 
 mod build;
 mod check;
+mod doctor;
 mod exit;
+mod explain;
+mod fix;
+mod init;
 mod lint;
 mod litmus;
+mod output;
 mod progress;
 mod prove;
 mod replay;
+mod shell;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use crashproof_findings::config::Config;
 
 use crate::exit::Exit;
 
@@ -20,6 +28,10 @@ use crate::exit::Exit;
 #[derive(Parser)]
 #[command(name = "crashproof", version, max_term_width = 100, after_help = exit::HELP)]
 struct CommandLine {
+    /// Read this instead of the nearest crashproof.toml.
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -28,6 +40,8 @@ struct CommandLine {
 enum Command {
     /// Crash a program everywhere it matters and recover it from every state that may survive.
     Check(check::Arguments),
+    /// Write the flushes that `check` finds missing, and check again until none is.
+    Fix(fix::Arguments),
     /// Compile C as clang does, for `check`; all arguments go to clang.
     #[command(disable_help_flag = true)]
     Cc {
@@ -49,7 +63,7 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Hold sources against a persistency model without running them, and find flushes that are wasted.
+    /// Hold sources against a persistency model without running them; find wasted flushes.
     Lint(lint::Arguments),
     /// Show everything that may be left of a small program after a crash.
     ///
@@ -61,6 +75,19 @@ enum Command {
     Prove(prove::Arguments),
     /// Show one failure that `check` found again, exactly as it was.
     Replay(replay::Arguments),
+    /// Explain a rule, with an example that breaks it and one that does not; or list all rules.
+    Explain(explain::Arguments),
+    /// Write a commented crashproof.toml, which all commands read.
+    Init,
+    /// Say what of the toolchain is there, and what to do about the rest.
+    Doctor,
+    /// Print completions for a shell.
+    Completions {
+        /// Which one.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page; `crashproof man | man -l -` shows it.
+    Man,
 }
 
 fn main() -> ExitCode {
@@ -77,14 +104,20 @@ fn main() -> ExitCode {
         }
     };
     let result = match &command_line.command {
-        Command::Check(arguments) => check::run(arguments),
+        Command::Check(arguments) => with_config(&command_line, |config| check::run(arguments, config)),
+        Command::Fix(arguments) => with_config(&command_line, |config| fix::run(arguments, config)),
         Command::Cc { .. } | Command::Cxx { .. } | Command::Cargo { .. } => {
             unreachable!("passed through before the command line was read")
         }
-        Command::Lint(arguments) => lint::run(arguments),
+        Command::Lint(arguments) => with_config(&command_line, |config| lint::run(arguments, config)),
         Command::Litmus(arguments) => litmus::run(arguments),
-        Command::Prove(arguments) => prove::run(arguments),
+        Command::Prove(arguments) => with_config(&command_line, |config| prove::run(arguments, config)),
         Command::Replay(arguments) => replay::run(arguments),
+        Command::Explain(arguments) => explain::run(arguments),
+        Command::Init => init::run(),
+        Command::Doctor => doctor::run(config(&command_line).as_ref().map_err(Clone::clone)),
+        Command::Completions { shell } => shell::completions(*shell),
+        Command::Man => shell::manual(),
     };
     match result {
         Ok(exit) => exit.into(),
@@ -93,6 +126,28 @@ fn main() -> ExitCode {
         Err(error) => {
             anstream::eprintln!("crashproof: cannot write the report: {error}");
             Exit::Usage.into()
+        }
+    }
+}
+
+/// The settings of the project.
+fn config(command_line: &CommandLine) -> Result<Config, String> {
+    let config = match &command_line.config {
+        Some(file) => Config::read(file),
+        None => Config::find(&std::env::current_dir().unwrap_or_default()),
+    };
+    config.map_err(|error| error.to_string())
+}
+
+fn with_config(
+    command_line: &CommandLine,
+    run: impl FnOnce(&Config) -> std::io::Result<Exit>,
+) -> std::io::Result<Exit> {
+    match config(command_line) {
+        Ok(config) => run(&config),
+        Err(message) => {
+            anstream::eprintln!("crashproof: {message}");
+            Ok(Exit::Usage)
         }
     }
 }

@@ -66,6 +66,8 @@ pub struct Config {
     pub model: Model,
     /// How far `check` goes.
     pub check: Check,
+    /// How `lint` judges.
+    pub lint: Lint,
     /// How `fix` writes flushes.
     pub fix: FixSettings,
     /// Findings that somebody decided to live with.
@@ -113,18 +115,22 @@ pub struct Check {
     pub deny_warnings: Option<bool>,
 }
 
+/// How `lint` judges.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Lint {
+    /// Do warnings count as errors?
+    pub deny_warnings: Option<bool>,
+}
+
 /// How `fix` writes flushes.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FixSettings {
-    /// The project's own way to flush a range, with `{address}` and `{bytes}` to be filled in.
+    /// The project's own way to flush a range, with `{addr}` and `{len}` to be filled in.
     pub flush: Option<String>,
-    /// ... and to fence.
+    /// ... and to fence, if the flush does not do it.
     pub fence: Option<String>,
-    /// ... or to do both at once.
-    pub persist: Option<String>,
-    /// The line that includes whatever declares them.
-    pub include: Option<String>,
 }
 
 /// The file as it is written.
@@ -137,6 +143,8 @@ struct File {
     model: Model,
     #[serde(default)]
     check: Check,
+    #[serde(default)]
+    lint: Lint,
     #[serde(default)]
     fix: FixSettings,
     /// Files with more suppressions.
@@ -181,6 +189,7 @@ impl Config {
             pm,
             model: parsed.model,
             check: parsed.check,
+            lint: parsed.lint,
             fix: parsed.fix,
             suppressions,
         })

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::graph::EventGraph;
 use crate::rules::Rule;
@@ -95,7 +96,7 @@ pub enum Role {
     Survived,
     /// A load of recovery that met one of them.
     Read,
-    /// Another store that such a load might have read from.
+    /// A store that the load told of before might have read from.
     Candidate,
     /// Where the crash came.
     Crash,
@@ -138,6 +139,16 @@ pub struct Fix {
     pub message: String,
     /// What to change; none if only the words are known.
     pub edits: Vec<Edit>,
+    /// What else is known of it, for programs that read the JSON: its kind, where it may go.
+    #[serde(flatten)]
+    pub details: Map<String, Value>,
+}
+
+impl Fix {
+    /// What to do, in words only.
+    pub fn advice(message: impl Into<String>) -> Fix {
+        Fix { message: message.into(), edits: Vec::new(), details: Map::new() }
+    }
 }
 
 /// Text that replaces a part of a file. Lines and columns from 1; the end is exclusive, and equal to the start
@@ -199,6 +210,8 @@ pub struct Finding {
     pub count: u64,
     /// Other things the same cause leads to.
     pub also: Vec<Also>,
+    /// What else the engine says about it; further fields of the JSON.
+    pub extra: Map<String, Value>,
     /// The events around the crash, for drawing.
     pub story: Option<Story>,
     /// The counterexample, for drawing.
@@ -222,6 +235,7 @@ impl Finding {
             fingerprint: String::new(),
             count: 1,
             also: Vec::new(),
+            extra: Map::new(),
             story: None,
             graph: None,
         }

@@ -234,7 +234,7 @@ fn finding(program: &Program, rule: Rule, verdict: &Verdict, sometimes: bool) ->
             }
         }
     }
-    finding.fix = Some(Fix { message: rule.advice().to_owned(), edits: Vec::new() });
+    finding.fix = Some(Fix::advice(rule.advice()));
     finding.count = u64::from(verdict.bad);
     finding
 }

@@ -158,6 +158,13 @@ impl Module {
         unsafe { LLVMAddAttributeAtIndex(function.0, llvm_sys::LLVMAttributeFunctionIndex, attribute) };
     }
 
+    /// Adds an attribute to what is called, for this call alone.
+    pub fn add_call_attribute(&self, call: Value, name: &str) {
+        let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
+        let attribute = unsafe { LLVMCreateEnumAttribute(self.context, kind, 0) };
+        unsafe { LLVMAddCallSiteAttribute(call.0, llvm_sys::LLVMAttributeFunctionIndex, attribute) };
+    }
+
     pub fn add_global(&self, name: &str, ty: Type) -> Value {
         Value(unsafe { LLVMAddGlobal(self.raw, ty.0, c_string(name).as_ptr()) })
     }

@@ -89,6 +89,8 @@ pub(crate) struct FindingObject<'a> {
     count: u64,
     #[serde(skip_serializing_if = "is_empty")]
     also: &'a [Also],
+    #[serde(flatten)]
+    extra: &'a Map<String, Value>,
 }
 
 #[derive(Serialize)]
@@ -130,12 +132,12 @@ pub(crate) fn finding(finding: &Finding) -> FindingObject<'_> {
         fingerprint: &finding.fingerprint,
         count: finding.count,
         also: &finding.also,
+        extra: &finding.extra,
     }
 }
 
-/// Writes the report as one JSON object on one line.
-pub fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
-    let object = Object {
+fn object(report: &Report) -> Object<'_> {
+    Object {
         tool: "crashproof",
         version: env!("CARGO_PKG_VERSION"),
         format: FORMAT,
@@ -147,7 +149,23 @@ pub fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         notes: &report.notes,
         findings: Findings(&report.findings),
         set_aside: &report.set_aside,
-    };
-    serde_json::to_writer(&mut *out, &object)?;
+    }
+}
+
+/// Writes the report as one JSON object on one line.
+pub fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &object(report))?;
+    writeln!(out)
+}
+
+/// Writes the report as lines: one for each finding, and a last one with everything else, `findings` empty. For
+/// reports that nobody wants to hold in memory: each line is written as soon as it is made.
+pub fn write_lines(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    for one in &report.findings {
+        serde_json::to_writer(&mut *out, &finding(one))?;
+        writeln!(out)?;
+    }
+    let rest = Object { findings: Findings(&[]), ..object(report) };
+    serde_json::to_writer(&mut *out, &rest)?;
     writeln!(out)
 }

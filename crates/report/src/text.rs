@@ -1,75 +1,59 @@
 //! Findings for people.
 
 use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level as Title, Renderer, Snippet};
-use crashproof_findings::{Finding, Level, Place, Report, Role, Source, Sources, Verdict};
+use crashproof_findings::{Finding, Level, Place, Related, Report, Role, Source, Sources, Verdict, Why};
 
-use crate::style::{BAD, FAINT, GOOD, UNSURE, paint};
+use crate::printable::escape;
+use crate::style::{BAD, FAINT, GOOD, STRONG, UNSURE, paint};
 
-/// The whole report.
-pub fn report(report: &Report, sources: &Sources) -> String {
-    let mut text = String::new();
+/// How much to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// A line a finding.
+    Quiet,
+    /// What one needs to understand it.
+    Usual,
+    /// Everything.
+    Verbose,
+}
+
+/// How the text looks.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// How much it shows.
+    pub detail: Detail,
+    /// How many columns there are.
+    pub width: usize,
+}
+
+/// Lines of what a failing run printed.
+const MOST_OUTPUT: usize = 5;
+/// The same if it is the report of a sanitizer.
+const MOST_REPORT: usize = 17;
+/// Stores that a load might have read from, for each.
+const MOST_CANDIDATES: usize = 8;
+
+/// Writes the whole report.
+pub fn write(out: &mut dyn Write, report: &Report, sources: &Sources, look: Look) -> io::Result<()> {
+    // One by one: whoever reads the first may have seen enough.
     for finding in &report.findings {
-        self::finding(&mut text, finding, sources);
-    }
-    verdict(&mut text, report);
-    text
-}
-
-/// The bytes of a place's line in its source: from its column, or the first visible character, to the end.
-fn span(source: &Source, place: &Place) -> Option<std::ops::Range<usize>> {
-    let range = source.line_range(place.line)?;
-    let visible = source.text[range.clone()].trim_end();
-    let indent = visible.len() - visible.trim_start().len();
-    let column = (place.column as usize).saturating_sub(1).max(indent);
-    let column = if visible.is_char_boundary(column) && column < visible.len() { column } else { indent };
-    Some(range.start + column..range.start + visible.len())
-}
-
-fn finding(text: &mut String, finding: &Finding, sources: &Sources) {
-    let place = &finding.place;
-    let source = sources.get(&place.file);
-    let span_of_place = source.as_deref().and_then(|source| span(source, place));
-    let (Some(source), Some(primary)) = (source.as_deref(), span_of_place) else {
-        let word = paint(colour(finding.level), finding.level.word());
-        let _ = writeln!(text, "{word}[{}]: {}", finding.rule.id, finding.message);
-        let _ = writeln!(text, "  --> {place} in {}", place.function);
-        story(text, finding);
-        return;
-    };
-    let mut snippet = Snippet::source(source.text.as_str())
-        .path(&place.file)
-        .annotation(AnnotationKind::Primary.span(primary.clone()).label(&finding.label));
-    let mut marked = vec![primary];
-    for related in &finding.related {
-        let label = match related.role {
-            Role::Lost => "lost too",
-            Role::Survived => "survives",
-            Role::Crash => "the power fails before this",
-            Role::Read => "recovery reads it here",
-            Role::Candidate => "recovery may read this",
-            Role::Fix => "to be changed",
-            Role::Note => &related.message,
+        let text = match look.detail {
+            Detail::Quiet => one_line(finding),
+            _ => self::finding(finding, sources, look),
         };
-        if related.place.file != place.file {
-            continue;
-        }
-        if let Some(span) = span(source, &related.place)
-            && !marked.contains(&span)
-        {
-            snippet = snippet.annotation(AnnotationKind::Context.span(span.clone()).label(label));
-            marked.push(span);
-        }
+        out.write_all(text.as_bytes())?;
     }
-    let level = match finding.level {
-        Level::Error => Title::ERROR,
-        Level::Warning => Title::WARNING,
-        Level::Note => Title::NOTE,
-    };
-    let group = Group::with_title(level.primary_title(&finding.message).id(finding.rule.id)).element(snippet);
-    let _ = writeln!(text, "{}", Renderer::styled().render(&[group]));
-    story(text, finding);
+    out.write_all(verdict(report, look).as_bytes())
+}
+
+fn one_line(finding: &Finding) -> String {
+    let place = escape(&finding.place.to_string());
+    let word = paint(colour(finding.level), finding.level.word());
+    format!("{place}: {word}[{}]: {}\n", finding.rule.id, escape(&finding.message))
 }
 
 fn colour(level: Level) -> anstyle::Style {
@@ -80,57 +64,245 @@ fn colour(level: Level) -> anstyle::Style {
     }
 }
 
-/// Stores that a load might have read from, shown for each.
-const MOST_CANDIDATES: usize = 8;
+/// The bytes of a place's line in its source: from its column, or the first visible character, to the end of the
+/// statement.
+fn span(source: &Source, place: &Place) -> Option<Range<usize>> {
+    let range = source.line_range(place.line)?;
+    let line = &source.text[range.clone()];
+    let comment = ["//", "/*"].into_iter().filter_map(|mark| line.find(mark)).filter(|at| *at > 0).min();
+    let code = line[..comment.unwrap_or(line.len())].trim_end();
+    let visible = if code.trim().is_empty() { line.trim_end() } else { code };
+    let indent = visible.len() - visible.trim_start().len();
+    let column = (place.column as usize).saturating_sub(1).max(indent);
+    let column = if visible.is_char_boundary(column) && column < visible.len() { column } else { indent };
+    Some(range.start + column..range.start + visible.len())
+}
+
+fn finding(finding: &Finding, sources: &Sources, look: Look) -> String {
+    let mut text = String::new();
+    let message = escape(&finding.message);
+    match snippets(finding, sources) {
+        Some(marked) => {
+            let paths: Vec<String> = marked.iter().map(|file| escape(file.path)).collect();
+            let level = match finding.level {
+                Level::Error => Title::ERROR,
+                Level::Warning => Title::WARNING,
+                Level::Note => Title::NOTE,
+            };
+            let mut group = Group::with_title(level.primary_title(&message).id(finding.rule.id));
+            for (file, path) in marked.iter().zip(&paths) {
+                let mut snippet = Snippet::source(file.source.text.as_str()).path(path);
+                for (span, kind, label) in &file.marks {
+                    snippet = snippet.annotation(kind.span(span.clone()).label(label));
+                }
+                group = group.element(snippet);
+            }
+            let _ = writeln!(text, "{}", Renderer::styled().term_width(look.width).render(&[group]));
+        }
+        None => {
+            let word = paint(colour(finding.level), format!("{}[{}]", finding.level.word(), finding.rule.id));
+            let _ = writeln!(text, "{word}{}", paint(STRONG, format!(": {message}")));
+            let place = escape(&finding.place.to_string());
+            let function = match finding.place.function.as_str() {
+                "" => String::new(),
+                name => format!(" in {}", escape(name)),
+            };
+            let _ = writeln!(text, "  --> {place}{function} {}", paint(FAINT, "(source not at hand)"));
+        }
+    }
+    story(&mut text, finding, look);
+    text
+}
+
+/// A file and what to mark in it.
+struct Marked<'a> {
+    path: &'a str,
+    source: std::rc::Rc<Source>,
+    marks: Vec<(Range<usize>, AnnotationKind, String)>,
+}
+
+/// The lines to show: of the finding's own file first, and of others that have a part in it. None if not even the
+/// place itself can be shown.
+fn snippets<'a>(finding: &'a Finding, sources: &Sources) -> Option<Vec<Marked<'a>>> {
+    let own = sources.get(&finding.place.file)?;
+    let primary = span(&own, &finding.place)?;
+    let label = escape(&finding.label);
+    let marks = vec![(primary, AnnotationKind::Primary, label)];
+    let mut files = vec![Marked { path: &finding.place.file, source: own, marks }];
+    for related in &finding.related {
+        let path = related.place.file.as_str();
+        let at = files.iter().position(|file| file.path == path);
+        let Some(source) = at.map(|at| files[at].source.clone()).or_else(|| sources.get(path)) else {
+            continue;
+        };
+        let Some(span) = span(&source, &related.place) else { continue };
+        let at = at.unwrap_or_else(|| {
+            files.push(Marked { path, source, marks: Vec::new() });
+            files.len() - 1
+        });
+        let label = escape(label_of(related));
+        // A line that recovery reads twice is marked once.
+        let line = source_line(&files[at].source, &span);
+        let known = |(other, _, said): &(Range<usize>, AnnotationKind, String)| {
+            *other == span || *said == label && source_line(&files[at].source, other) == line
+        };
+        if !files[at].marks.iter().any(known) {
+            files[at].marks.push((span, AnnotationKind::Context, label));
+        }
+    }
+    Some(files)
+}
+
+/// Where the line of a span begins.
+fn source_line(source: &Source, span: &Range<usize>) -> usize {
+    source.text[..span.start].rfind('\n').map_or(0, |at| at + 1)
+}
+
+fn label_of(related: &Related) -> &str {
+    match related.role {
+        Role::Lost => "lost too",
+        Role::Survived => "survives",
+        Role::Crash => "the power fails before this",
+        Role::Read => "recovery reads it here",
+        Role::Candidate => "recovery may read this",
+        Role::Fix => "to be changed",
+        Role::Note => &related.message,
+    }
+}
+
+/// A step of the story; what does not fit goes on below.
+fn step(text: &mut String, look: Look, style: anstyle::Style, word: &str, said: &str) {
+    let first = format!("   {} ", paint(style, format!("{word:8}")));
+    let options = textwrap::Options::new(look.width)
+        .initial_indent(&first)
+        .subsequent_indent("            ")
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let _ = writeln!(text, "{}", textwrap::fill(said, options));
+}
+
+/// Was the store that a load might have read told of as lost or survived?
+fn is_told(step: &Related, candidate: &Related) -> bool {
+    matches!(step.role, Role::Lost | Role::Survived)
+        && step.place == candidate.place
+        && step.message.starts_with(&candidate.message)
+}
+
+/// A place as the steps name it: in the finding's own file, which the snippet names, without the way there.
+fn near(place: &Place, finding: &Finding) -> String {
+    let file = match place.file.rsplit_once('/') {
+        Some((_, name)) if place.file == finding.place.file => name,
+        _ => &place.file,
+    };
+    Place::new(file, place.line, 0).to_string()
+}
 
 /// What happened, in order.
-fn story(text: &mut String, finding: &Finding) {
+fn story(text: &mut String, finding: &Finding, look: Look) {
+    let verbose = look.detail == Detail::Verbose;
     let mut candidates = 0;
     for related in &finding.related {
+        // A store that was told of already need not be told of again.
+        if related.role == Role::Candidate
+            && !verbose
+            && finding.related.iter().any(|it| is_told(it, related))
+        {
+            continue;
+        }
         candidates = if related.role == Role::Candidate { candidates + 1 } else { 0 };
-        if candidates > MOST_CANDIDATES {
+        if candidates > MOST_CANDIDATES && !verbose {
             if candidates == MOST_CANDIDATES + 1 {
-                let _ = writeln!(text, "   may read {}", paint(FAINT, "more stores, all of them in JSON"));
+                step(text, look, FAINT, "  or of", "more stores; --verbose shows all of them");
             }
             continue;
         }
-        let place = format!("{}:{}", related.place.file, related.place.line);
-        let word = format!("{:8}", related.role.word());
-        let role = match related.role {
-            Role::Lost | Role::Crash => paint(BAD, word),
-            Role::Survived => paint(GOOD, word),
-            Role::Read | Role::Fix | Role::Note => word,
-            Role::Candidate => "may read".into(),
+        let (style, word) = match related.role {
+            Role::Lost | Role::Crash => (BAD, related.role.word()),
+            Role::Survived => (GOOD, related.role.word()),
+            Role::Candidate => (FAINT, "  or of"),
+            Role::Read | Role::Fix | Role::Note => (STRONG, related.role.word()),
         };
-        let _ = writeln!(text, "   {role} {place}  {}", paint(FAINT, &related.message));
+        let said = format!("{}  {}", escape(&near(&related.place, finding)), escape(&related.message));
+        step(text, look, style, word, &said);
     }
-    for line in finding.output.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev() {
-        let _ = writeln!(text, "   {}   {line}", paint(FAINT, "said  "));
+    if verbose {
+        for frame in &finding.place.frames {
+            let how = if frame.inlined { "inlined into" } else { "called by" };
+            let said = format!("{how} {} at {}:{}", frame.function, frame.file, frame.line);
+            step(text, look, FAINT, "in", &escape(&said));
+        }
     }
-    for line in &finding.evidence {
-        let _ = writeln!(text, "   {} {line}", paint(FAINT, "note    "));
+    let output: Vec<&str> = finding.output.lines().collect();
+    // The report of a sanitizer is worth more than the last lines of what a program happens to print.
+    let most = if finding.output.contains("Sanitizer: ") { MOST_REPORT } else { MOST_OUTPUT };
+    let shown = if verbose { output.len() } else { output.len().min(most) };
+    for line in &output[output.len() - shown..] {
+        step(text, look, FAINT, "said", &escape(line));
+    }
+    for evidence in &finding.evidence {
+        step(text, look, FAINT, "note", &escape(evidence));
+    }
+    if let Some(fix) = &finding.fix {
+        step(text, look, GOOD, "fix", &escape(&fix.message));
+    }
+    for also in &finding.also {
+        step(text, look, FAINT, "also", &format!("{} (met {} times)", escape(&also.message), also.count));
+    }
+    if verbose {
+        let said = format!("{}; crashproof explain {}", finding.fingerprint, finding.rule.id);
+        step(text, look, FAINT, "id", &said);
     }
     if !finding.replay.is_empty() {
         let times =
             if finding.count == 1 { String::new() } else { format!(" (met {} times)", finding.count) };
+        // On one line, however long: it is there to be copied.
         let _ = writeln!(text, "   {} crashproof replay {}{times}", paint(FAINT, "again   "), finding.replay);
     }
-    let _ = writeln!(text);
+    text.push('\n');
 }
 
-fn verdict(text: &mut String, report: &Report) {
-    let verdict = match (report.verdict(), report.count(Level::Error)) {
-        (Verdict::Clean, _) => paint(GOOD, "clean"),
-        (Verdict::Unknown, _) => paint(UNSURE, "unknown"),
-        (Verdict::Findings, 1) => paint(BAD, "1 error"),
-        (Verdict::Findings, many) => paint(BAD, format!("{many} errors")),
+fn verdict(report: &Report, look: Look) -> String {
+    let mut text = String::new();
+    if look.detail == Detail::Verbose {
+        for aside in &report.set_aside {
+            let why = match &aside.why {
+                Why::Suppressed(reason) => format!("suppressed: {}", escape(reason)),
+                Why::Known => "known".into(),
+            };
+            let _ = write!(text, "{} {}", paint(FAINT, format!("({why})")), one_line(&aside.finding));
+        }
+    }
+    let count = report.count(Level::Error);
+    let verdict = match report.verdict() {
+        Verdict::Clean => paint(GOOD, "clean"),
+        Verdict::Unknown => paint(UNSURE, "unknown"),
+        Verdict::Findings if count == 1 => paint(BAD, "1 error"),
+        Verdict::Findings => paint(BAD, format!("{count} errors")),
     };
-    let _ = writeln!(text, "{verdict}: {}", report.summary);
+    let quiet = look.detail == Detail::Quiet;
+    if !quiet {
+        let _ = writeln!(text, "{verdict}: {}", report.summary);
+    } else if report.verdict() == Verdict::Unknown {
+        let _ = writeln!(text, "{verdict}");
+    }
     for reason in &report.incomplete {
-        let _ = writeln!(text, "  {} not covered: {reason}", paint(UNSURE, "!"));
+        let _ = writeln!(text, "  {} not covered: {}", paint(UNSURE, "!"), escape(reason));
+    }
+    if quiet {
+        return text;
     }
     for note in &report.notes {
-        let _ = writeln!(text, "  {} {note}", paint(UNSURE, "!"));
+        let _ = writeln!(text, "  {} {}", paint(UNSURE, "!"), escape(note));
+    }
+    let known = report.set_aside.iter().filter(|aside| aside.why == Why::Known).count();
+    let suppressed = report.set_aside.len() - known;
+    for (number, what) in [(suppressed, "suppressed"), (known, "known from the baseline")] {
+        if number > 0 && look.detail == Detail::Usual {
+            let s = if number == 1 { "" } else { "s" };
+            let _ = writeln!(text, "  {number} finding{s} {what} (--verbose shows them)");
+        }
     }
     let _ = writeln!(text, "  {}", paint(FAINT, &report.figures));
+    text
 }

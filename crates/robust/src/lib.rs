@@ -11,6 +11,10 @@
 
 mod clocks;
 mod intervals;
+mod order;
+mod survivors;
 
 pub use clocks::{Clock, Clocks, Stamp};
 pub use intervals::{Intervals, Observation, StoreRef, Violation};
+pub use order::{Issued, Order};
+pub use survivors::{Candidate, Survivors};

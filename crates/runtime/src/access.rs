@@ -9,7 +9,7 @@ use px86::{Kind, LINE_BYTES};
 
 use crate::session::{MODE, SHADOW, append, count_read};
 use crate::threads::{CONCURRENT, CURRENT, memory};
-use crate::{raw, regions, sites};
+use crate::{brackets, raw, regions, sites};
 
 /// Is any record wanted?
 #[inline(always)]
@@ -92,6 +92,9 @@ unsafe fn before_read(address: u64, width: u64, site: *const Site) {
 pub(crate) unsafe fn first_touch(address: u64, mut missing: u64, site: *const Site) {
     let line = address / LINE_BYTES * LINE_BYTES;
     *shadow(address) |= missing;
+    if brackets::DEPTH > 0 {
+        brackets::loaded(line, missing);
+    }
     while missing != 0 {
         let start = missing.trailing_zeros();
         let run = (missing >> start).trailing_ones().min(8);
@@ -106,6 +109,9 @@ pub(crate) unsafe fn first_touch(address: u64, mut missing: u64, site: *const Si
 pub(crate) unsafe fn touch(address: u64, width: u64) {
     if recovering() {
         *shadow(address) |= bits(address, width);
+        if brackets::DEPTH > 0 {
+            brackets::stored(address / LINE_BYTES * LINE_BYTES, bits(address, width));
+        }
     }
 }
 

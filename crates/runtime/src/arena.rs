@@ -3,7 +3,6 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null;
 
-use crashproof_abi::Site;
 use crashproof_protocol::{ARENA, CRASHES_ADDRESS, ROOT, exit, record};
 use px86::Kind;
 
@@ -87,16 +86,4 @@ unsafe extern "C" fn __crashproof_assert_failed(
     libc::write(2, message.as_ptr().cast(), message.len());
     access::note(record::ASSERT, 0, u64::from(line), null());
     if UNDER_CHECKER { libc::_exit(exit::ASSERT) } else { libc::abort() }
-}
-
-/// The loads that follow are to be verified by a checksum.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn crashproof_checksum_begin() {
-    access::note(record::CHECKSUM_BEGIN, 0, 0, null::<Site>());
-}
-
-/// The checksum was compared; did it match?
-#[unsafe(no_mangle)]
-unsafe extern "C" fn crashproof_checksum_end(matched: i32) {
-    access::note(record::CHECKSUM_END, u64::from(matched != 0), 0, null::<Site>());
 }

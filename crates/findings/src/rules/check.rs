@@ -7,6 +7,7 @@ pub static RULES: &[&Rule] = &[
     &RECOVERY_FAILS,
     &RECOVERY_FAILS_NOTHING_LOST,
     &FAILS_UNDER_SCHEDULE,
+    &MISSING_FLUSH,
     &FLUSH_CLEAN_LINE,
     &FLUSH_REPEATED,
     &FENCE_NOTHING_PENDING,
@@ -38,6 +39,10 @@ pub static FAILS_UNDER_SCHEDULE: Rule = rule!(
     "--schedules",
     "20"
 );
+
+/// A store that can be lost while a later one survives.
+pub static MISSING_FLUSH: Rule =
+    rule!("missing-flush", Check, Error, "a store can be lost in a crash that a later store survives", "c");
 
 /// A flush of a clean line.
 pub static FLUSH_CLEAN_LINE: Rule = rule!(

@@ -5,7 +5,7 @@
 //! permits and the seed chooses. The trace holds what took effect, in that order.
 
 use crashproof_abi::{FLAG_ATOMIC, FLAG_VOLATILE, Site};
-use crashproof_protocol::{Record, mode};
+use crashproof_protocol::{Record, mode, record};
 use px86::buffer::Entry;
 use px86::{Event, Kind, LINE_BYTES, Thread};
 
@@ -159,6 +159,10 @@ unsafe fn issue(kind: Kind, address: u64, width: u8, value: u64, site: u32) {
         take_effect(&entry);
         return;
     }
+    if kind.stores() {
+        // What happens before a store is what its thread knew when it issued it, not when it took effect.
+        append(Record { address, value, site, thread: CURRENT, kind: record::ISSUE, width });
+    }
     let buffer = &mut current().buffer;
     buffer.push(entry);
     if buffer.len() > CAPACITY {
@@ -182,11 +186,11 @@ unsafe fn take_effect(entry: &Entry) {
         }
         _ => {}
     }
-    record(event.kind, thread, event.address, event.width, value, event.site.0);
+    record_event(event.kind, thread, event.address, event.width, value, event.site.0);
 }
 
 #[inline(always)]
-unsafe fn record(kind: Kind, thread: u16, address: u64, width: u8, value: u64, site: u32) {
+unsafe fn record_event(kind: Kind, thread: u16, address: u64, width: u8, value: u64, site: u32) {
     append(Record { address, value, site, thread, kind: kind as u8, width });
 }
 

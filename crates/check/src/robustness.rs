@@ -1,0 +1,116 @@
+//! Missing flushes as the exploration meets them, on the way to whatever else it finds.
+
+use std::sync::Arc;
+
+use crashproof_protocol::{Record, record};
+use px86::Kind;
+use rustc_hash::FxHashMap;
+
+use crate::crash::{CrashState, Revealed};
+use crate::explore::Common;
+use crate::judge::{Met, judge};
+use crate::sites::Source;
+use crate::suppress::Suppression;
+use crate::told::{Read, Reads};
+use crate::worker::Worker;
+
+impl Worker<'_> {
+    /// The violations that a recovery shows, without those that somebody knows to be harmless.
+    pub(crate) fn violations(
+        &self,
+        state: &CrashState,
+        outcome: usize,
+        revealed: &Revealed,
+        reads: &Reads,
+    ) -> Vec<Met> {
+        if !self.check.options.robust {
+            return Vec::new();
+        }
+        let ignored = Arc::clone(&self.check.common().tree.outcomes[outcome].ignored);
+        let mut violations = judge(&self.session, &self.check.sites, state, revealed, reads, &ignored);
+        violations.retain(|met| !self.is_suppressed(state, met));
+        violations
+    }
+
+    /// Is the violation known to be harmless where it was lost or seen?
+    fn is_suppressed(&self, state: &CrashState, met: &Met) -> bool {
+        let suppress = &self.check.options.suppress;
+        if suppress.is_empty() {
+            return false;
+        }
+        let records = state.history(met.level).records;
+        let sites = &self.check.sites;
+        let lost = met.lost.iter().map(|store| sites.of(met.level).get(records[*store as usize].site));
+        let sites: Vec<&Source> =
+            lost.chain(met.reads.map(|read| sites.of_recovery().get(read.site))).collect();
+        let covers = |suppression: &Suppression| sites.iter().any(|site| suppression.covers(site));
+        let Some(number) = suppress.iter().position(covers) else { return false };
+        self.check.common().suppressions_used.insert(number);
+        true
+    }
+
+    /// Adds violations to those that were met before.
+    pub(crate) fn note_violations(&self, common: &mut Common, state: &CrashState, violations: &[Met]) {
+        for met in violations {
+            let site = met.site(state, met.flush_after);
+            let rank = met.rank(state, self.schedule.seed);
+            let mut count = 1;
+            if let Some((known, known_rank)) = common.violations.get_mut(&site) {
+                known.count += 1;
+                count = known.count;
+                if *known_rank <= rank {
+                    continue;
+                }
+            }
+            let mut violation = met.tell(&self.check.sites, state, self.schedule.seed);
+            violation.count = count;
+            common.violations.insert(site, (violation, rank));
+        }
+    }
+}
+
+/// Which of a recovery's reads do not count for robustness: those under a checksum that did not match, and those
+/// that the program says it tolerates anything of.
+pub(crate) fn ignored(records: &[Record]) -> Vec<u32> {
+    let mut ignored = Vec::new();
+    let mut number = 0;
+    // For each thread, the brackets it is in, with the reads since each began.
+    let mut open: FxHashMap<u16, Vec<Vec<u32>>> = FxHashMap::default();
+    for next in records {
+        match next.kind {
+            record::CHECKSUM_BEGIN | record::TOLERATE_BEGIN => {
+                open.entry(next.thread).or_default().push(Vec::new());
+            }
+            record::CHECKSUM_END | record::TOLERATE_END => {
+                let matched = next.kind == record::CHECKSUM_END && next.address != 0;
+                let brackets = open.entry(next.thread).or_default();
+                let reads = brackets.pop().unwrap_or_default();
+                match brackets.last_mut() {
+                    // It is up to the bracket around it.
+                    Some(outer) if matched => outer.extend(reads),
+                    None if matched => {}
+                    _ => ignored.extend(reads),
+                }
+            }
+            _ if next.kind == Kind::Load as u8 => {
+                if let Some(reads) = open.get_mut(&next.thread).and_then(|brackets| brackets.last_mut()) {
+                    reads.push(number);
+                }
+                number += 1;
+            }
+            _ => {}
+        }
+    }
+    // A checksum that never came to be compared.
+    ignored.extend(open.into_values().flatten().flatten());
+    ignored.sort_unstable();
+    ignored
+}
+
+/// What a recovery that crashed after these records had read, as far as that counts for robustness. `reads` is all
+/// it would have read.
+pub(crate) fn had_read(records: &[Record], reads: &Reads, ignored: &[u32]) -> Reads {
+    let loads = records.iter().filter(|record| record.kind == Kind::Load as u8).count();
+    let counts = |(index, _): &(usize, &Read)| ignored.binary_search(&(*index as u32)).is_err();
+    reads.iter().take(loads).enumerate().filter(counts).map(|(_, read)| *read).collect()
+}

@@ -1,0 +1,34 @@
+// PSan, Figure 1: the child is persistent before it is linked in; the link itself may be lost, and that is all.
+//
+// run:
+// none
+// run: -DMISSING
+// error lost=DATA survived=LINK window=DATA..LINK primary fails never
+
+#include <crashproof.h>
+
+struct child {
+  long data;
+};
+struct node {
+  struct child *child;
+};
+
+static void add_child(struct node *node, long data) {
+  struct child *child = crashproof_alloc(sizeof *child);
+  child->data = data; // DATA
+#ifndef MISSING
+  crashproof_persist(child, sizeof *child);
+#endif
+  node->child = child; // LINK
+  crashproof_persist(&node->child, sizeof node->child);
+}
+
+int main(void) {
+  struct node *root = crashproof_root(sizeof *root);
+  if (!crashproof_crashes())
+    add_child(root, 42);
+  else if (root->child)
+    crashproof_assert(root->child->data == 42);
+  return 0;
+}

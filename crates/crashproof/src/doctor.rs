@@ -1,0 +1,144 @@
+//! `crashproof doctor`: what of the toolchain is there, and what to do about the rest.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::Command;
+
+use crashproof_cc::Toolchain;
+use crashproof_check::Options;
+use crashproof_findings::config::Config;
+use crashproof_findings::rules::check::RECOVERY_FAILS;
+
+use crate::build::Programs;
+use crate::exit::Exit;
+
+/// What came of one examination.
+enum Found {
+    /// It is there: where, or which version.
+    Well(String),
+    /// It is not there, and crashproof can do without: what cannot be done, and what to do.
+    Without(String),
+    /// It is not there, and must be: what to do.
+    Missing(String),
+}
+
+pub(crate) fn run(config: Result<&Config, String>) -> io::Result<Exit> {
+    let mut out = anstream::stdout().lock();
+    let mut exit = Exit::Clean;
+    let mut say = |what: &str, found: Found| {
+        let (mark, text) = match &found {
+            Found::Well(text) => ("ok", text),
+            Found::Without(text) => ("--", text),
+            Found::Missing(text) => {
+                exit = Exit::Usage;
+                ("!!", text)
+            }
+        };
+        let mut lines = text.lines();
+        writeln!(out, "{mark}  {what:10} {}", lines.next().unwrap_or(""))?;
+        lines.try_for_each(|line| writeln!(out, "{:15}{}", "", line.trim_start()))
+    };
+    let toolchain = Toolchain::find();
+    match &toolchain {
+        Ok(toolchain) => {
+            say("clang", version(&toolchain.clang))?;
+            say("clang++", version(&toolchain.clang_cxx))?;
+            say("plugin", Found::Well(toolchain.plugin.display().to_string()))?;
+            let runtime = toolchain.runtime().map(|path| path.display().to_string());
+            say("runtime", runtime.map_or_else(|error| Found::Missing(error.to_string()), Found::Well))?;
+            let header = match &toolchain.include {
+                Some(directory) => Found::Well(directory.join("crashproof.h").display().to_string()),
+                None => Found::Without(
+                    "crashproof.h was not found: programs that include it do not build\nset CRASHPROOF_INCLUDE to its \
+                     directory"
+                        .into(),
+                ),
+            };
+            say("header", header)?;
+        }
+        Err(error) => say("toolchain", Found::Missing(error.to_string()))?,
+    }
+    let lld = ["ld.lld-22", "ld.lld"].into_iter().find_map(|name| first_line(Path::new(name)));
+    say(
+        "lld",
+        lld.map_or_else(|| Found::Without("needed for Rust programs: install lld-22".into()), Found::Well),
+    )?;
+    say("rustc", rustc())?;
+    let gdb = first_line(Path::new("gdb"));
+    say(
+        "gdb",
+        gdb.map_or_else(
+            || Found::Without("needed for `crashproof replay --debug`: install gdb".into()),
+            Found::Well,
+        ),
+    )?;
+    say(
+        "settings",
+        match config {
+            Ok(Config { file: Some(file), .. }) => Found::Well(file.display().to_string()),
+            Ok(_) => {
+                Found::Without("no crashproof.toml from here upward; `crashproof init` writes one".into())
+            }
+            Err(message) => Found::Missing(message),
+        },
+    )?;
+    if toolchain.is_ok() {
+        say("trial", trial())?;
+    }
+    out.flush()?;
+    Ok(exit)
+}
+
+/// The first line of what a program says about its version.
+fn first_line(program: &Path) -> Option<String> {
+    let output = Command::new(program).arg("--version").output().ok().filter(|it| it.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).lines().next()?.to_owned())
+}
+
+fn version(program: &Path) -> Found {
+    match first_line(program) {
+        Some(line) => Found::Well(format!("{}: {line}", program.display())),
+        None => Found::Missing(format!("{} does not say its version", program.display())),
+    }
+}
+
+/// Rust programs need a compiler with the LLVM of the plugin.
+fn rustc() -> Found {
+    let command = std::env::var_os("RUSTC").unwrap_or_else(|| OsStr::new("rustc").into());
+    let Ok(output) = Command::new(command).arg("-vV").output() else {
+        return Found::Without("needed for Rust programs: install the Rust toolchain".into());
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let of =
+        |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("?").trim().to_owned();
+    let (release, llvm) = (of("release:"), of("LLVM version:"));
+    if llvm.starts_with("22.") {
+        Found::Well(format!("{release}, with LLVM {llvm}"))
+    } else {
+        Found::Without(format!("{release} has LLVM {llvm}; Rust programs need one with LLVM 22"))
+    }
+}
+
+/// Builds a small program with a bug and finds it: the proof that everything works together.
+fn trial() -> Found {
+    let found = || -> Result<usize, String> {
+        let directory = std::env::temp_dir().join(format!("crashproof-doctor-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        let source = directory.join(RECOVERY_FAILS.bad.file);
+        let result = std::fs::write(&source, RECOVERY_FAILS.bad.source)
+            .map_err(|error| format!("{}: {error}", source.display()))
+            .and_then(|()| Programs::new(&source, None))
+            .and_then(|programs| {
+                let options = Options::new(programs.program.path.clone(), Vec::new());
+                crashproof_check::check(&options).map_err(|error| error.to_string())
+            });
+        let _ = std::fs::remove_dir_all(&directory);
+        Ok(result?.findings.len())
+    };
+    match found() {
+        Ok(0) => Found::Missing("a program with a bug was built and checked, and nothing was found".into()),
+        Ok(_) => Found::Well("built a program with a bug, and found it".into()),
+        Err(message) => Found::Missing(format!("a program could not be built and checked\n{message}")),
+    }
+}

@@ -1,0 +1,267 @@
+//! What every checking command does with its report: sets aside what is suppressed or known, writes it in every
+//! format that was asked for, and says how it ended.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::Args;
+use crashproof_findings::baseline::{self, Baseline};
+use crashproof_findings::config::Config;
+use crashproof_findings::suppress::Suppressions;
+use crashproof_findings::{Report, Sources, Verdict};
+use crashproof_report::text::{Detail, Look};
+use crashproof_report::{html, json, junit, sarif, text};
+
+use crate::exit::Exit;
+
+#[derive(Args)]
+#[command(next_help_heading = "Report")]
+pub(crate) struct Output {
+    /// How to show the result, and where: text, json, jsonl, sarif, junit or html, with =FILE behind it for anywhere but
+    /// standard output. May be given more than once; standard output gets text if nothing else goes there.
+    #[arg(long, value_name = "FORMAT[=FILE]")]
+    format: Vec<Sink>,
+
+    /// Write a page for the browser, with the events around each crash drawn; the same as --format html=FILE.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Show a line a finding, and nothing if there is none.
+    #[arg(short, long, conflicts_with = "verbose")]
+    quiet: bool,
+
+    /// Show everything: calls on the way, all that was printed, findings that do not count.
+    #[arg(short, long)]
+    verbose: bool,
+
+    /// Let warnings count as errors.
+    #[arg(long, value_name = "LEVEL", value_parser = ["warnings"])]
+    deny: Option<String>,
+
+    /// Findings in this file were there before and do not count.
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+
+    /// Write down the findings as those that do not count from now on, and end with 0 if that is all there is.
+    #[arg(long, value_name = "FILE")]
+    write_baseline: Option<PathBuf>,
+
+    /// A file with findings to live with, besides those of crashproof.toml; may be given more than once.
+    #[arg(long, value_name = "FILE")]
+    suppressions: Vec<PathBuf>,
+}
+
+/// A format and where it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sink {
+    format: Format,
+    /// Standard output if none.
+    file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Text,
+    Json,
+    JsonLines,
+    Sarif,
+    Junit,
+    Html,
+}
+
+impl FromStr for Sink {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Sink, String> {
+        let (name, file) = text.split_once('=').map_or((text, None), |(name, file)| (name, Some(file)));
+        let format = match name {
+            "text" => Format::Text,
+            "json" => Format::Json,
+            "jsonl" => Format::JsonLines,
+            "sarif" => Format::Sarif,
+            "junit" => Format::Junit,
+            "html" => Format::Html,
+            _ => return Err("formats are text, json, jsonl, sarif, junit and html".into()),
+        };
+        match file {
+            Some("") => Err(format!("which file? {name}=FILE, or {name} alone for standard output")),
+            file => Ok(Sink { format, file: file.map(PathBuf::from) }),
+        }
+    }
+}
+
+/// An output that was looked at before the work began: mistakes should not cost the work.
+pub(crate) struct Prepared<'a> {
+    output: &'a Output,
+    sinks: Vec<Sink>,
+    suppressions: Suppressions,
+    baseline: Option<Baseline>,
+    deny_warnings: bool,
+}
+
+impl Output {
+    /// Reads what has to be read, and sees whether everything can be written.
+    pub(crate) fn prepare(&self, config: &Config, deny_warnings: bool) -> Result<Prepared<'_>, String> {
+        let mut sinks = self.format.clone();
+        sinks.extend(self.html.iter().map(|file| Sink { format: Format::Html, file: Some(file.clone()) }));
+        match sinks.iter().filter(|sink| sink.file.is_none()).count() {
+            0 => sinks.insert(0, Sink { format: Format::Text, file: None }),
+            1 => {}
+            _ => {
+                return Err(
+                    "only one format can go to standard output; give the others a file: --format sarif=FILE"
+                        .into(),
+                );
+            }
+        }
+        let files = sinks.iter().filter_map(|sink| sink.file.as_deref());
+        for file in files.chain(self.write_baseline.as_deref()) {
+            try_to_write(file).map_err(|error| cannot_write(file, &error))?;
+        }
+        let mut suppressions = config.suppressions.clone();
+        for file in &self.suppressions {
+            suppressions.read(file).map_err(|error| error.to_string())?;
+        }
+        // A baseline that is about to be written need not be there yet.
+        let reads = self.baseline.as_ref().filter(|file| Some(*file) != self.write_baseline.as_ref());
+        let baseline =
+            reads.map(|file| Baseline::read(file)).transpose().map_err(|error| error.to_string())?;
+        let deny_warnings = deny_warnings || self.deny.is_some();
+        Ok(Prepared { output: self, sinks, suppressions, baseline, deny_warnings })
+    }
+}
+
+/// Sees whether a file can be written, and leaves everything as it is.
+fn try_to_write(file: &Path) -> io::Result<()> {
+    match file.metadata() {
+        Ok(about) if about.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(about) if about.is_file() => OpenOptions::new().append(true).open(file).map(drop),
+        // Opening a pipe would wait for its reader.
+        Ok(_) => Ok(()),
+        Err(_) => {
+            OpenOptions::new().write(true).create_new(true).open(file)?;
+            std::fs::remove_file(file)
+        }
+    }
+}
+
+fn cannot_write(file: &Path, error: &io::Error) -> String {
+    format!("cannot write {}: {error}", file.display())
+}
+
+impl Prepared<'_> {
+    /// Deals with the report; what it comes to.
+    pub(crate) fn finish(&self, mut report: Report, sources: &Sources) -> io::Result<Exit> {
+        report.finish(sources);
+        self.suppressions.apply(&mut report);
+        if let Some(baseline) = &self.baseline {
+            baseline.apply(&mut report);
+        }
+        if self.deny_warnings {
+            report.deny_warnings();
+        }
+        let mut exit = match report.verdict() {
+            Verdict::Clean => Exit::Clean,
+            Verdict::Findings => Exit::Findings,
+            Verdict::Unknown => Exit::Incomplete,
+        };
+        for sink in &self.sinks {
+            match self.write(sink, &report, sources) {
+                Ok(()) => {}
+                // Whoever reads our output has seen enough; that is no error.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                Err(error) => {
+                    let file = sink.file.as_deref().unwrap_or(Path::new("to standard output"));
+                    anstream::eprintln!("crashproof: {}", cannot_write(file, &error));
+                    exit = exit.max(Exit::Usage);
+                }
+            }
+        }
+        if let Some(file) = &self.output.write_baseline {
+            match baseline::write(file, &report) {
+                Ok(()) if exit == Exit::Findings => {
+                    exit = if report.incomplete.is_empty() { Exit::Clean } else { Exit::Incomplete }
+                }
+                Ok(()) => {}
+                Err(error) => {
+                    anstream::eprintln!("crashproof: {error}");
+                    exit = exit.max(Exit::Usage);
+                }
+            }
+        }
+        Ok(exit)
+    }
+
+    fn write(&self, sink: &Sink, report: &Report, sources: &Sources) -> io::Result<()> {
+        match &sink.file {
+            // Standard output takes colours where they are wanted.
+            None => {
+                let mut out = anstream::stdout().lock();
+                self.put(sink.format, &mut out, report, sources, width())?;
+                out.flush()
+            }
+            Some(file) => {
+                let mut out = BufWriter::new(File::create(file)?);
+                if sink.format == Format::Text {
+                    let mut plain = anstream::StripStream::new(Vec::new());
+                    self.put(sink.format, &mut plain, report, sources, 120)?;
+                    out.write_all(&plain.into_inner())?;
+                } else {
+                    self.put(sink.format, &mut out, report, sources, 120)?;
+                }
+                out.into_inner().map_err(|error| error.into_error())?.sync_data().or_else(|error| {
+                    // Pipes and devices have nothing to synchronise.
+                    if error.kind() == io::ErrorKind::InvalidInput { Ok(()) } else { Err(error) }
+                })
+            }
+        }
+    }
+
+    fn put(
+        &self,
+        format: Format,
+        out: &mut dyn Write,
+        report: &Report,
+        sources: &Sources,
+        width: usize,
+    ) -> io::Result<()> {
+        let detail = match (self.output.quiet, self.output.verbose) {
+            (true, _) => Detail::Quiet,
+            (_, true) => Detail::Verbose,
+            _ => Detail::Usual,
+        };
+        match format {
+            Format::Text => text::write(out, report, sources, Look { detail, width }),
+            Format::Json => json::write(out, report),
+            Format::JsonLines => json::write_lines(out, report),
+            Format::Sarif => sarif::write(out, report, sources),
+            Format::Junit => junit::write(out, report),
+            Format::Html => html::write(out, report, sources),
+        }
+    }
+}
+
+/// How wide text may be.
+pub(crate) fn width() -> usize {
+    let columns = std::env::var_os("COLUMNS");
+    let columns = columns.as_deref().and_then(OsStr::to_str).and_then(|text| text.parse().ok());
+    let terminal = || io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
+    columns.or_else(|| terminal().map(|(width, _)| usize::from(width.0))).unwrap_or(120).max(40)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_may_name_its_file() {
+        let sink = |text: &str| text.parse::<Sink>();
+        assert_eq!(sink("json"), Ok(Sink { format: Format::Json, file: None }));
+        let file = Some(PathBuf::from("a=b.xml"));
+        assert_eq!(sink("junit=a=b.xml"), Ok(Sink { format: Format::Junit, file }));
+        assert!(sink("sarif=").is_err() && sink("yaml").is_err());
+    }
+}

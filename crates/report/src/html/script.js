@@ -1,0 +1,388 @@
+'use strict';
+(() => {
+  const data = JSON.parse(document.getElementById('data').textContent);
+  const NS = 'http://www.w3.org/2000/svg';
+  const PAGE = 200;
+  const byId = id => document.getElementById(id);
+
+  // Text is only ever set as text: what comes from sources and programs is never markup.
+  const make = (name, attributes = {}, ...children) => {
+    const element = document.createElement(name);
+    return fill(element, attributes, children);
+  };
+  const draw = (name, attributes = {}, ...children) => fill(document.createElementNS(NS, name), attributes, children);
+  const fill = (element, attributes, children) => {
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
+      else if (value !== null && value !== false) element.setAttribute(key, value === true ? '' : value);
+    }
+    element.append(...children.filter(child => child !== null && child !== undefined));
+    return element;
+  };
+  const number = value => String(value).replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
+  const plural = (count, word) => `${number(count)} ${word}${count === 1 ? '' : 's'}`;
+  const large = digits => digits.length <= 9 ? number(digits) : `${digits[0]}.${digits.slice(1, 3)}e${digits.length - 1}`;
+
+  // ---- overview ----
+  const overview = () => {
+    const header = byId('overview');
+    const counts = { error: 0, warning: 0, note: 0 };
+    for (const finding of data.findings) counts[finding.level] += 1;
+    const words = { clean: 'clean', findings: plural(counts.error, 'error'), unknown: 'unknown' };
+    header.append(make('h1', {}, make('span', { class: `badge ${data.verdict}` }, words[data.verdict]),
+      `crashproof ${data.command}`, make('small', { class: 'mono' }, data.subject)));
+    header.append(make('p', { class: 'summary' }, data.summary));
+    const names = {
+      failure_points: 'places crashed', recoveries: 'recoveries run', behaviours: 'different behaviours',
+      recoveries_saved: 'recoveries saved', eager_states: 'for an eager checker', events: 'PM events', seconds: 'seconds',
+    };
+    const list = make('dl', { class: 'figures' });
+    for (const [key, name] of Object.entries(names)) {
+      const value = data.stats[key];
+      if (value === undefined || (key === 'seconds' && value < 0.1)) continue;
+      const shown = key === 'seconds' ? Number(value).toFixed(2) : large(String(value));
+      list.append(make('div', {}, make('dt', {}, name), make('dd', {}, shown)));
+    }
+    if (list.children.length) header.append(list);
+    const box = (title, lines, look) => {
+      if (lines.length) header.append(make('div', { class: `box ${look}` }, make('b', {}, title), make('ul', {}, ...lines.map(line => make('li', {}, line)))));
+    };
+    box('Not covered', data.incomplete, '');
+    box('Notes', data.notes, 'plain');
+    box('Left out of this page', data.left_out, 'plain');
+    box('Findings that do not count', data.set_aside, 'plain');
+    const bounds = Object.entries(data.bounds).filter(([, value]) => typeof value !== 'object').map(([key, value]) => `${key.replaceAll('_', ' ')} ${value}`);
+    if (bounds.length) header.append(make('p', { class: 'summary' }, `The verdict holds within these bounds: ${bounds.join(', ')}.`));
+  };
+
+  // ---- filters ----
+  const state = { text: '', levels: new Set(['error', 'warning', 'note']), rule: '', limit: PAGE, open: new Set() };
+  const filters = () => {
+    const form = byId('filters');
+    form.addEventListener('submit', event => event.preventDefault());
+    form.append(make('input', {
+      type: 'search', id: 'search', placeholder: 'file, function, message …', 'aria-label': 'Search findings',
+      oninput: event => { state.text = event.target.value.toLowerCase(); state.limit = PAGE; list(); },
+    }));
+    const levels = ['error', 'warning', 'note'].filter(level => data.findings.some(it => it.level === level));
+    for (const level of levels) {
+      const count = data.findings.filter(it => it.level === level).length;
+      form.append(make('label', {}, make('input', {
+        type: 'checkbox', checked: true, 'data-level': level,
+        onchange: event => { event.target.checked ? state.levels.add(level) : state.levels.delete(level); list(); },
+      }), `${plural(count, level)}`));
+    }
+    const rules = [...new Set(data.findings.map(it => it.rule))];
+    if (rules.length > 1) {
+      const select = make('select', { id: 'rule', 'aria-label': 'Rule', onchange: event => { state.rule = event.target.value; list(); } },
+        make('option', { value: '' }, 'all rules'), ...rules.map(rule => make('option', { value: rule }, rule)));
+      form.append(select);
+    }
+    form.hidden = data.findings.length === 0;
+  };
+  const fits = finding => state.levels.has(finding.level) && (!state.rule || finding.rule === state.rule) &&
+    (!state.text || `${finding.file}:${finding.line} ${finding.function} ${finding.message} ${finding.rule}`.toLowerCase().includes(state.text));
+
+  // ---- list ----
+  const list = () => {
+    const shown = data.findings.map((finding, index) => [finding, index]).filter(([finding]) => fits(finding));
+    const visible = shown.slice(0, state.limit);
+    byId('findings').replaceChildren(...visible.map(([finding, index]) => article(finding, index)));
+    byId('shown').textContent = data.findings.length === 0 ? 'No findings.' :
+      `${plural(shown.length, 'finding')} of ${number(data.findings.length)}${shown.length > visible.length ? `, the first ${number(visible.length)} shown` : ''}`;
+    byId('more').hidden = shown.length <= visible.length;
+  };
+  byId('more').addEventListener('click', () => { state.limit += PAGE; list(); });
+
+  const article = (finding, index) => {
+    const where = finding.line ? `${finding.file}:${finding.line}` : finding.file;
+    const button = make('button', { type: 'button', class: 'open', 'aria-expanded': 'false', 'aria-controls': `d${index}` },
+      make('span', { class: `badge small ${finding.level}` }, finding.level),
+      make('span', { class: 'what' }, make('b', {}, finding.message),
+        make('span', { class: 'where mono' }, `${where}${finding.function ? ` in ${finding.function}` : ''} · ${finding.rule}`)),
+      finding.count > 1 ? make('span', { class: 'times' }, `met ${number(finding.count)} times`) : null);
+    const element = make('article', { id: `f${index}`, 'data-rule': finding.rule, 'data-level': finding.level }, make('h2', {}, button));
+    const toggle = open => {
+      button.setAttribute('aria-expanded', String(open));
+      element.querySelector('.detail')?.remove();
+      open ? state.open.add(index) : state.open.delete(index);
+      if (open) element.append(detail(finding, index));
+    };
+    button.addEventListener('click', () => toggle(button.getAttribute('aria-expanded') !== 'true'));
+    if (state.open.has(index)) toggle(true);
+    return element;
+  };
+
+  // ---- one finding ----
+  const detail = (finding, index) => {
+    const box = make('div', { class: 'detail', id: `d${index}` });
+    const more = finding.detail;
+    if (!more) {
+      box.append(make('p', {}, 'The details of this finding were left out to keep the page small; --format json has them.'));
+      return box;
+    }
+    const select = key => {
+      for (const hit of box.querySelectorAll('.hit')) hit.classList.remove('hit');
+      for (const it of box.querySelectorAll('[data-place]')) if (it.dataset.place === key) it.classList.add('hit');
+      const row = box.querySelector('.row.hit');
+      const lines = row?.closest('.lines');
+      if (row) (lines.scrollHeight > lines.clientHeight ? row : lines).scrollIntoView({ block: 'nearest' });
+      box.querySelector('svg .ev.hit')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+    };
+    const heading = text => box.append(make('h3', {}, text));
+    // A store that was told of as lost or survived need not be told of again as one that might have been read.
+    const isTold = step => step.role === 'candidate' && more.steps.some(it => (it.role === 'lost' || it.role === 'survived') &&
+      keyOf(it) === keyOf(step) && it.message.startsWith(step.message));
+    const steps = more.steps.filter(step => !isTold(step));
+    if (steps.length) {
+      heading('What happens, in order');
+      box.append(make('ol', { class: 'steps' }, ...steps.map(step => make('li', {}, make('button', {
+        type: 'button', 'data-place': keyOf(step), onclick: () => select(keyOf(step)),
+      }, make('span', { class: `role ${step.role}` }, step.role), make('span', { class: 'place mono' }, `${step.file}:${step.line}`),
+        make('span', { class: 'said mono' }, step.message))))));
+    }
+    if (more.story) { heading('The cache lines it is about'); box.append(...timeline(more.story, select)); }
+    if (more.graph) { heading(more.graph.caption || 'The counterexample'); box.append(...graph(more.graph, select)); }
+    const shown = sources(finding, more, select);
+    if (shown.length) { heading('Source'); box.append(make('div', { class: 'sources' }, ...shown)); }
+    if (more.output) { heading('What it printed'); box.append(make('pre', {}, more.output)); }
+    const said = [...more.evidence, ...more.also.map(it => `also: ${it.message} (met ${number(it.count)} times)`)];
+    if (said.length) { heading('Also'); box.append(make('ul', {}, ...said.map(it => make('li', {}, it)))); }
+    if (more.fix) {
+      heading('Suggested fix');
+      box.append(make('p', {}, more.fix.message), ...more.fix.edits.map(edit => make('pre', {}, `${edit.file}:${edit.line}\n+ ${edit.text}`)));
+    }
+    if (more.frames.length) { heading('How one gets there'); box.append(make('pre', {}, more.frames.join('\n'))); }
+    if (more.replay) {
+      heading('See it again');
+      const command = `crashproof replay ${more.replay}`;
+      box.append(make('div', { class: 'again' }, make('pre', {}, command), make('button', {
+        type: 'button', onclick: event => navigator.clipboard?.writeText(command).then(() => { event.target.textContent = 'Copied'; }),
+      }, 'Copy')));
+    }
+    const rule = data.rules[finding.rule];
+    if (rule) { heading(`${finding.rule}: ${rule.title}`); box.append(make('pre', {}, rule.explanation)); }
+    heading('Fingerprint');
+    box.append(make('code', {}, finding.fingerprint));
+    return box;
+  };
+  const keyOf = place => `${place.file}:${place.line}`;
+  const textOf = place => (data.sources[place.file] ?? {})[place.line];
+
+  // The lines around every place that has a part in it; the roles they play are written beside them.
+  const sources = (finding, more, select) => {
+    const roles = new Map();
+    const play = (place, role) => {
+      if (!place.line) return;
+      const key = keyOf(place);
+      if (!roles.has(key)) roles.set(key, { ...place, roles: new Set() });
+      if (role) roles.get(key).roles.add(role);
+    };
+    play(finding, '');
+    for (const step of more.steps) play(step, step.role === 'candidate' ? '' : step.role);
+    for (const place of more.story?.places ?? []) play(place, '');
+    for (const event of more.graph?.events ?? []) play(event.place, '');
+    const files = [...new Set([...roles.values()].map(it => it.file))].filter(file => data.sources[file]);
+    return files.map(file => {
+      const wanted = new Set();
+      for (const it of roles.values()) if (it.file === file) for (let line = it.line - 2; line <= it.line + 2; line++) if (textOf({ file, line }) !== undefined) wanted.add(line);
+      const rows = [];
+      let before = null;
+      for (const line of [...wanted].sort((a, b) => a - b)) {
+        if (before !== null && line > before + 1) rows.push(make('div', { class: 'row' }, make('span', { class: 'number' }, '⋮')));
+        before = line;
+        const it = roles.get(keyOf({ file, line }));
+        const main = it ? ['lost', 'crash', 'survived', 'read'].find(role => it.roles.has(role)) ?? '' : '';
+        const key = keyOf({ file, line });
+        rows.push(make('div', it ? {
+          class: `row event ${main}`, 'data-place': key, tabindex: '0', role: 'button', onclick: () => select(key),
+          onkeydown: event => { if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); select(key); } },
+        } : { class: 'row' }, make('span', { class: 'number' }, line), make('span', { class: 'text' }, textOf({ file, line })),
+          it ? make('span', { class: 'roles' }, ...[...it.roles].map(role => make('span', { class: `role ${role}` }, role))) : null));
+      }
+      return make('div', { class: 'file' }, make('div', { class: 'name mono' }, file), make('div', { class: 'lines code' }, ...rows));
+    });
+  };
+
+  // ---- tooltip ----
+  const tip = byId('tip');
+  const tell = (element, lines, place) => {
+    const show = () => {
+      const source = place && textOf(place);
+      tip.replaceChildren(...lines.map(line => make('div', {}, line)),
+        ...(place ? [make('div', {}, keyOf(place) + (place.function ? ` in ${place.function}` : ''))] : []),
+        ...(source ? [make('code', {}, source.trim())] : []));
+      tip.hidden = false;
+      const at = element.getBoundingClientRect();
+      const size = tip.getBoundingClientRect();
+      tip.style.left = `${Math.max(8, Math.min(innerWidth - size.width - 8, at.left + at.width / 2 - size.width / 2))}px`;
+      tip.style.top = `${at.top - size.height - 8 > 0 ? at.top - size.height - 8 : at.bottom + 8}px`;
+    };
+    for (const event of ['pointerenter', 'focus']) element.addEventListener(event, show);
+    for (const event of ['pointerleave', 'blur']) element.addEventListener(event, () => { tip.hidden = true; });
+  };
+  addEventListener('keydown', event => { if (event.key === 'Escape') tip.hidden = true; });
+  addEventListener('scroll', () => { tip.hidden = true; }, { passive: true });
+
+  // Something to point at, click and reach with the keyboard; arrows lead to its neighbours.
+  const active = (classes, label, lines, place, select, ...shapes) => {
+    const key = keyOf(place);
+    const element = draw('g', { class: `ev ${classes}`, tabindex: '0', role: 'button', 'aria-label': label, 'data-place': key }, ...shapes);
+    tell(element, lines, place);
+    element.addEventListener('click', () => select(key));
+    element.addEventListener('keydown', event => {
+      if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); select(key); }
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (step) {
+        const all = [...element.ownerSVGElement.querySelectorAll('.ev')];
+        event.preventDefault();
+        all[all.indexOf(element) + step]?.focus();
+      }
+    });
+    return element;
+  };
+
+  // ---- timeline: a lane a cache line, time from left to right ----
+  const WORDS = {
+    store: 'store', 'non-temporal-store': 'non-temporal store', rmw: 'locked instruction', 'failed-rmw': 'locked instruction, stored nothing',
+    flush: 'clflush', 'flush-opt': 'clwb / clflushopt', 'store-fence': 'sfence', fence: 'mfence', read: 'recovery reads',
+  };
+  const FATES = { lost: 'lost in the crash', survived: 'survived the crash', certain: 'had surely persisted', plain: '', after: '' };
+  const shapeOf = (kind, x, y) => {
+    if (kind === 'read') return draw('path', { class: 'shape', d: `M${x} ${y - 8}l8 8l-8 8l-8-8z` });
+    if (kind === 'flush' || kind === 'flush-opt') return draw('path', { class: 'shape', d: `M${x - 7} ${y - 6}h14l-7 13z` });
+    if (kind === 'rmw' || kind === 'failed-rmw') return draw('rect', { class: 'shape', x: x - 7, y: y - 7, width: 14, height: 14 });
+    if (kind === 'store' || kind === 'non-temporal-store') return draw('circle', { class: 'shape', cx: x, cy: y, r: 7.5 });
+    return draw('rect', { class: 'shape', x: x - 3, y: y - 8, width: 6, height: 16, rx: 2 });
+  };
+  const classOf = event => event.kind === 'read' ? 'read' : event.kind.startsWith('flush') ? 'flush' : event.kind.endsWith('fence') ? 'fence' : event.fate;
+  const short = value => value.length > 8 ? `${value.slice(0, 5)}…${value.slice(-2)}` : value;
+
+  const timeline = (story, select) => {
+    const lines = [...new Set(story.executions.flatMap(it => it.lanes.map(lane => lane.address)))].sort((a, b) => BigInt(a) < BigInt(b) ? -1 : 1);
+    const TOP = 46, LANE = 62, LEFT = 132, GAP = 40;
+    const STEP = story.executions.reduce((sum, it) => sum + it.events.length, 0) < 12 ? 78 : 56;
+    const yOf = address => TOP + 24 + lines.indexOf(address) * LANE;
+    const bottom = TOP + lines.length * LANE;
+    const layers = { back: draw('g'), middle: draw('g'), front: draw('g') };
+    let x = LEFT, crashAt = 0;
+    for (const execution of story.executions) {
+      const start = x;
+      const several = new Set(execution.events.map(event => event.thread)).size > 1;
+      const xs = execution.events.map((_, index) => start + STEP / 2 + 12 + index * STEP);
+      const end = start + 24 + Math.max(execution.events.length, 1.6) * STEP;
+      layers.back.append(draw('rect', { class: 'panel', x: start, y: 6, width: end - start, height: bottom - 2, rx: 8 }));
+      layers.middle.append(draw('text', { class: 'dim', x: start + 12, y: 25 }, execution.title + (execution.left_out ? `, after ${number(execution.left_out)} earlier events` : '')));
+      for (const lane of execution.lanes) {
+        const y = yOf(lane.address);
+        layers.back.append(draw('line', { class: 'lane', x1: start + 8, x2: end - 8, y1: y, y2: y }));
+        if (execution.crash && (lane.written_after !== null || lane.written_before !== null)) {
+          const from = lane.written_after === null ? start + 8 : xs[lane.written_after] + 9;
+          const to = lane.written_before === null ? end - 2 : xs[lane.written_before] - 9;
+          const bar = draw('rect', { class: 'window', x: from, y: y - 13, width: Math.max(to - from, 3), height: 26, rx: 6 });
+          layers.middle.append(bar);
+          tell(bar, ['this line was last written back somewhere in here, if at all'], null);
+        }
+      }
+      execution.events.forEach((event, index) => {
+        const place = story.places[event.place];
+        const at = xs[index];
+        const y = event.lane === null ? bottom - 8 : yOf(execution.lanes[event.lane].address);
+        if (event.lane === null) layers.back.append(draw('line', { class: 'fence', x1: at, x2: at, y1: TOP - 8, y2: bottom - 16 }));
+        const what = `${WORDS[event.kind]}${event.value ? ` ${event.value}` : ''}`;
+        const target = event.address ? `${event.width ? `${event.width} byte${event.width === 1 ? '' : 's'} ` : 'the line '}at ${event.address}` : '';
+        const told = [`${what}${target ? `, ${target}` : ''}`, ...(FATES[event.fate] ? [FATES[event.fate]] : []), ...(several ? [`thread ${event.thread}`] : [])];
+        const shapes = [draw('circle', { class: 'halo', cx: at, cy: y, r: 13 }), shapeOf(event.kind, at, y)];
+        if (event.fate === 'lost') shapes.push(draw('path', { class: 'cross', d: `M${at - 4} ${y - 4}l8 8m0 -8l-8 8` }));
+        const word = event.value ? short(event.value) : event.kind.replace('flush-opt', 'clwb').replace('store-fence', 'sfence').replace(/^flush$/, 'clflush').replace(/^fence$/, 'mfence');
+        shapes.push(draw('text', { class: event.lane === null ? 'dim' : '', x: at, y: event.lane === null ? y + 20 : y + 24, 'text-anchor': 'middle' }, several ? `${word} T${event.thread}` : word));
+        layers.front.append(active(classOf(event), told.join(', '), told, place, select, ...shapes));
+      });
+      x = end;
+      if (execution.crash) {
+        const at = end + GAP / 2;
+        crashAt = at;
+        let bolt = `M${at} 30`;
+        for (let y = 30, side = 1; y < bottom - 6; y += 14, side = -side) bolt += `l${side * 6} 14`;
+        const place = story.places[execution.crash.place];
+        const told = [`the power fails ${execution.crash.message}`];
+        layers.front.append(active('crashed', told[0], told, place, select, draw('rect', { class: 'halo', x: at - 14, y: 4, width: 28, height: bottom - 2, rx: 6 }),
+          draw('path', { class: 'crash', d: bolt }), draw('text', { class: 'crashword', x: at, y: 20, 'text-anchor': 'middle' }, 'crash')));
+        x = end + GAP;
+      }
+    }
+    const labels = lines.map((address, index) => draw('text', { class: 'dim', x: 10, y: yOf(address) + 4 }, address.replace(/^0x/, '0x')));
+    const height = bottom + 18;
+    const picture = draw('svg', { width: x + 12, height, viewBox: `0 0 ${x + 12} ${height}`, role: 'group', 'aria-label': 'Timeline of the crash' },
+      layers.back, layers.middle, ...labels, layers.front);
+    const chart = make('div', { class: 'chart' }, picture);
+    // A long run begins far to the left of where it matters.
+    requestAnimationFrame(() => { chart.scrollLeft = crashAt - chart.clientWidth * 0.6; });
+    const mini = (kind, fate) => {
+      const g = draw('g', { class: `ev ${fate}` }, shapeOf(kind, 9, 9));
+      if (fate === 'lost') g.append(draw('path', { class: 'cross', d: 'M5 5l8 8m0 -8l-8 8' }));
+      return draw('svg', { width: 18, height: 18, 'aria-hidden': 'true' }, g);
+    };
+    const used = new Set(story.executions.flatMap(it => it.events.map(event => classOf(event))));
+    const bar = draw('svg', { width: 26, height: 18, 'aria-hidden': 'true' }, draw('rect', { class: 'window', x: 0, y: 2, width: 26, height: 14, rx: 5 }));
+    const keys = [['store', 'certain', 'store, surely persistent'], ['store', 'survived', 'store that survived'], ['store', 'lost', 'store that was lost'],
+      ['store', 'plain', 'store nobody read'], ['flush', 'flush', 'flush'], ['fence', 'fence', 'fence'], ['read', 'read', 'recovery reads']]
+      .filter(([, fate]) => used.has(fate)).map(([kind, fate, words]) => make('li', {}, mini(kind, fate), words));
+    keys.push(make('li', {}, bar, 'the line was last written back in here, if at all'));
+    const dropped = story.executions.reduce((sum, it) => sum + it.lanes_left_out, 0);
+    if (dropped) keys.push(make('li', {}, `${plural(dropped, 'more line')} not drawn`));
+    return [chart, make('ul', { class: 'legend' }, ...keys)];
+  };
+
+  // ---- event graph: a column a thread, program order downward ----
+  const EDGES = { po: 'program order', rf: 'reads from', co: 'coherence', fr: 'from-read', flush: 'makes persistent' };
+  const graph = (shown, select) => {
+    const COLUMN = 250, ROW = 62, WIDTH = 164, HEIGHT = 34, TOP = 44, LEFT = 70;
+    const columns = shown.threads.length;
+    const rows = new Array(columns + 1).fill(0);
+    const places = shown.events.map(event => {
+      const column = event.thread === null ? columns : event.thread;
+      return { x: LEFT + (event.thread === null ? 0 : column) * COLUMN, y: event.thread === null ? TOP : TOP + (shown.events.some(it => it.thread === null) ? ROW : 0) + rows[column]++ * ROW };
+    });
+    // Initial contents stand side by side above the threads.
+    const initial = shown.events.map((event, index) => event.thread === null ? index : -1).filter(index => index >= 0);
+    initial.forEach((index, position) => { places[index].x = LEFT + position * (WIDTH + 16); places[index].y = TOP; });
+    const width = Math.max(columns * COLUMN, initial.length * (WIDTH + 16)) + LEFT + 20;
+    const height = Math.max(...places.map(place => place.y), TOP) + HEIGHT + 30;
+    const arrows = Object.keys(EDGES).map(kind => draw('marker', { id: `arrow-${kind}`, viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: 'auto-start-reverse' },
+      draw('path', { d: 'M0 0l8 4l-8 4z', class: `head ${kind === 'flush' ? 'flush-edge' : kind}` })));
+    const edges = shown.edges.map(edge => {
+      const [a, b] = [places[edge.from], places[edge.to]];
+      const same = a.x === b.x;
+      const near = same && Math.abs(a.y - b.y) <= ROW && edge.kind === 'po';
+      const from = { x: same ? (near ? a.x + WIDTH / 2 : a.x) : a.x < b.x ? a.x + WIDTH : a.x, y: near ? a.y + HEIGHT : a.y + HEIGHT / 2 };
+      const to = { x: same ? (near ? b.x + WIDTH / 2 : b.x) : a.x < b.x ? b.x : b.x + WIDTH, y: near ? b.y - 2 : b.y + HEIGHT / 2 };
+      const bend = same && !near ? -46 : 0;
+      const middle = (from.x + to.x) / 2;
+      const d = near ? `M${from.x} ${from.y}L${to.x} ${to.y}` : same ? `M${from.x} ${from.y}C${from.x + bend} ${from.y} ${to.x + bend} ${to.y} ${to.x - 1} ${to.y}` : `M${from.x} ${from.y}C${middle} ${from.y} ${middle} ${to.y} ${to.x} ${to.y}`;
+      const path = draw('path', { class: `edge ${edge.kind === 'flush' ? 'flush-edge' : edge.kind}`, d, 'marker-end': `url(#arrow-${edge.kind})` });
+      tell(path, [`${EDGES[edge.kind]}: ${shown.events[edge.from].text} → ${shown.events[edge.to].text}`], null);
+      return path;
+    });
+    const nodes = shown.events.map((event, index) => {
+      const { x, y } = places[index];
+      const told = [event.text, ...(FATES[event.fate] ? [FATES[event.fate]] : [])];
+      return active(event.fate, told.join(', '), told, event.place, select, draw('rect', { class: 'halo', x: x - 4, y: y - 4, width: WIDTH + 8, height: HEIGHT + 8, rx: 10 }),
+        draw('rect', { class: 'node', x, y, width: WIDTH, height: HEIGHT, rx: 7 }),
+        draw('text', { x: x + WIDTH / 2, y: y + 21, 'text-anchor': 'middle' }, event.text.length > 24 ? `${event.text.slice(0, 23)}…` : event.text));
+    });
+    const titles = shown.threads.map((title, index) => draw('text', { class: 'dim', x: LEFT + index * COLUMN + WIDTH / 2, y: 24, 'text-anchor': 'middle' }, title));
+    const picture = draw('svg', { width, height, viewBox: `0 0 ${width} ${height}`, role: 'group', 'aria-label': 'Event graph' }, draw('defs', {}, ...arrows), ...titles, ...edges, ...nodes);
+    const kinds = [...new Set(shown.edges.map(edge => edge.kind))];
+    const legend = kinds.map(kind => make('li', {}, draw('svg', { width: 26, height: 12, 'aria-hidden': 'true' }, draw('path', { class: `edge ${kind === 'flush' ? 'flush-edge' : kind}`, d: 'M0 6h26' })), `${kind}: ${EDGES[kind]}`));
+    return [make('div', { class: 'chart' }, picture), make('ul', { class: 'legend' }, ...legend)];
+  };
+
+  overview();
+  filters();
+  // The first finding is what one came for.
+  if (data.findings.length) state.open.add(0);
+  list();
+  // Printed, nothing should be hidden; a very long list would take for ever.
+  addEventListener('beforeprint', () => { data.findings.slice(0, 50).forEach((_, index) => state.open.add(index)); list(); });
+})();
