@@ -63,7 +63,7 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Hold sources against a persistency model without running them, and find flushes that are wasted.
+    /// Hold sources against a persistency model without running them; find wasted flushes.
     Lint(lint::Arguments),
     /// Show everything that may be left of a small program after a crash.
     ///

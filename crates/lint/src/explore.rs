@@ -1010,11 +1010,8 @@ impl<'e, 'a> Walk<'e, 'a> {
         // A loop that is left elsewhere than at its head does not go round for ever.
         let exhausted = state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds >= EXHAUSTED);
         match op {
-            Op::Jump { to } => {
-                if !(exhausted && self.shape.loops[&block].blocks.contains(to)) {
-                    self.goto(state, block, *to);
-                }
-            }
+            Op::Jump { to } if exhausted && self.shape.loops[&block].blocks.contains(to) => {}
+            Op::Jump { to } => self.goto(state, block, *to),
             Op::Branch { condition, yes, no } => {
                 let condition = self.value(&state, *condition);
                 match self.truth(&state, condition) {

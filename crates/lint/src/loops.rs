@@ -153,11 +153,9 @@ fn flush_loop(function: &Function, header: u32, a_loop: &Loop) -> Option<FlushLo
     for block in &a_loop.blocks {
         for (number, instruction) in function.block(*block) {
             match &instruction.op {
-                Op::Flush { address, class } => {
-                    if flush.replace((number, *address, *class)).is_some() {
-                        return None;
-                    }
-                }
+                // Two flushes a round are no simple range.
+                Op::Flush { .. } if flush.is_some() => return None,
+                Op::Flush { address, class } => flush = Some((number, *address, *class)),
                 Op::Store { .. } | Op::Bulk { .. } | Op::Call { .. } | Op::Locked { .. } => return None,
                 Op::Branch { condition, yes, no } => {
                     let leaves = !a_loop.blocks.contains(yes) || !a_loop.blocks.contains(no);

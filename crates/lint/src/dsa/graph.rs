@@ -208,7 +208,7 @@ impl Graph {
         let mut joins = Vec::new();
         for (own, theirs) in pairs {
             let theirs = other.find(*theirs);
-            let copy = self.copy_node(other, theirs.node, COPY_DEPTH, &mut copies, &mut joins);
+            let copy = self.copy_node(other, theirs.node, COPY_DEPTH, &mut copies);
             joins.push((*own, Cell { node: copy, offset: theirs.offset }));
         }
         for (left, right) in joins {
@@ -216,14 +216,7 @@ impl Graph {
         }
     }
 
-    fn copy_node(
-        &mut self,
-        other: &Graph,
-        node: u32,
-        depth: u32,
-        copies: &mut FxHashMap<u32, u32>,
-        joins: &mut Vec<(Cell, Cell)>,
-    ) -> u32 {
+    fn copy_node(&mut self, other: &Graph, node: u32, depth: u32, copies: &mut FxHashMap<u32, u32>) -> u32 {
         if let Some(known) = copies.get(&node) {
             return *known;
         }
@@ -241,7 +234,7 @@ impl Graph {
         if depth > 0 {
             for (offset, target) in &source.edges {
                 let target = other.find(*target);
-                let inner = self.copy_node(other, target.node, depth - 1, copies, joins);
+                let inner = self.copy_node(other, target.node, depth - 1, copies);
                 self.nodes[copy as usize].edges.insert(*offset, Cell { node: inner, offset: target.offset });
             }
         }

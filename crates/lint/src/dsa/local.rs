@@ -83,7 +83,7 @@ fn operands_that_are_globals(function: &Function) -> Vec<Operand> {
 fn content_of_global(program: &Program, apis: &Apis, graph: &mut FunctionGraph, operand: Operand) {
     let Operand::Global(id, _) = operand else { return };
     let global = &program.globals[id.0 as usize];
-    let persistent = apis.sections.iter().any(|section| *section == global.section);
+    let persistent = apis.sections.contains(&global.section);
     let flags = if persistent { PERSISTENT } else { GLOBAL };
     let cell = graph.graph.global(id, flags);
     graph.graph.add_flags(cell, flags);
@@ -160,17 +160,15 @@ fn one(program: &Program, apis: &Apis, graph: &mut FunctionGraph, number: u32, o
             let cell = graph.value(*address);
             graph.graph.add_flags(cell, PERSISTENT);
         }
-        Op::Bulk { target, source: Some(source), .. } => {
-            // A structure is copied: its pointers now are in both.
-            if is_value(*target) && is_value(*source) {
-                let (target, source) = (graph.value(*target), graph.value(*source));
-                for offset in (0..128).step_by(8) {
-                    let from = Cell { node: source.node, offset: source.offset + offset };
-                    if let Some(pointee) = graph.graph.edge(from) {
-                        let to = Cell { node: target.node, offset: target.offset + offset };
-                        let own = graph.graph.pointee(to);
-                        graph.graph.unify(own, pointee);
-                    }
+        // A structure is copied: its pointers now are in both.
+        Op::Bulk { target, source: Some(source), .. } if is_value(*target) && is_value(*source) => {
+            let (target, source) = (graph.value(*target), graph.value(*source));
+            for offset in (0..128).step_by(8) {
+                let from = Cell { node: source.node, offset: source.offset + offset };
+                if let Some(pointee) = graph.graph.edge(from) {
+                    let to = Cell { node: target.node, offset: target.offset + offset };
+                    let own = graph.graph.pointee(to);
+                    graph.graph.unify(own, pointee);
                 }
             }
         }
