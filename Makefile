@@ -72,6 +72,7 @@ corpus: setup ## every litmus test on every engine, against what the test expect
 .PHONY: bench
 bench: setup ## the figures the project promises, measured
 	$(CARGO) bench --package crashproof --bench litmus
+	$(CARGO) bench --package crashproof --bench check
 
 .PHONY: docs
 docs: ## the book, in target/book

@@ -3,22 +3,29 @@
  * results are flushed before anyone goes on.
  *
  *   e(k)     enqueue node k, with value 10 + k
- *   d(t)     dequeue as t; the result goes to returned[t]
+ *   d(t, n)  dequeue as t, for the n-th time, counting from 0
  *   w(n, 1)  write a flag
+ *
+ * Every dequeue has a cell for its result, and returned[t] points to the cell of t's last one. (With one cell for
+ * each thread a helper that was late would write the result of the dequeue before: crashproof finds that in
+ * ee+ddw+d.)
  *
  * Flushes, in the order of the code:
  *   enqueue   1 the new node   2 the link, after setting it   3 the link, for another thread
- *   dequeue   4 the result cleared   5 the result EMPTY   6 the link, for another thread   7 the mark   8 the result
- *             9 the mark, for another thread   10 the result, for another thread
+ *   dequeue   4 the cell   5 the pointer to it   6 the result EMPTY   7 the link, for another thread   8 the mark
+ *             9 the result   10 the mark, for another thread   11 the result, for another thread
  */
 #include "client.h"
 
-/* How many nodes and dequeuing threads a client has; threads that dequeue are numbered from 1. */
+/* How many nodes a client has, how many threads that dequeue (numbered from 1), and how often one does. */
 #ifndef NODES
 #define NODES 1
 #endif
 #ifndef TAKERS
 #define TAKERS 1
+#endif
+#ifndef TAKES
+#define TAKES 1
 #endif
 enum { NOBODY = -1, NONE = 0, EMPTY = 1 };
 
@@ -32,6 +39,9 @@ PERSISTENT struct LINE end {
 } head = {&sentinel}, tail = {&sentinel};
 PERSISTENT struct LINE result {
   atomic_long value;
+} results[TAKERS + 1][TAKES];
+PERSISTENT struct LINE returned {
+  struct result *_Atomic result;
 } returned[TAKERS + 1];
 
 #define load(place) atomic_load_explicit(place, memory_order_acquire)
@@ -66,9 +76,12 @@ static void e(int k) {
   }
 }
 
-static void d(int t) {
-  store(&returned[t].value, (long)NONE);
-  FLUSH(4, &returned[t]);
+static void d(int t, int n) {
+  struct result *result = &results[t][n];
+  store(&result->value, (long)NONE);
+  FLUSH(4, result);
+  store(&returned[t].result, result);
+  FLUSH(5, &returned[t]);
   for (;;) {
     struct node *first = load(&head.node);
     struct node *last = load(&tail.node);
@@ -77,27 +90,27 @@ static void d(int t) {
       continue;
     if (first == last) {
       if (!next) {
-        store(&returned[t].value, (long)EMPTY);
-        FLUSH(5, &returned[t]);
+        store(&result->value, (long)EMPTY);
+        FLUSH(6, result);
         return;
       }
-      FLUSH(6, last);
+      FLUSH(7, last);
       cas(&tail.node, last, next);
       continue;
     }
     long value = next->value;
     if (cas(&next->taken_by, (long)NOBODY, (long)t)) {
-      FLUSH(7, next);
-      store(&returned[t].value, value);
-      FLUSH(8, &returned[t]);
+      FLUSH(8, next);
+      store(&result->value, value);
+      FLUSH(9, result);
       cas(&head.node, first, next);
       return;
     }
-    long owner = load(&next->taken_by);
+    struct result *theirs = load(&returned[load(&next->taken_by)].result);
     if (load(&head.node) == first) {
-      FLUSH(9, next);
-      store(&returned[owner].value, value);
-      FLUSH(10, &returned[owner]);
+      FLUSH(10, next);
+      store(&theirs->value, value);
+      FLUSH(11, theirs);
       cas(&head.node, first, next);
     }
   }
@@ -131,12 +144,14 @@ static void walk(void) {
       crashproof_assert(!nodes[k].next && nodes[k].taken_by <= 0);
   /* A result belongs to the last node that its thread took. */
   for (int t = 1; t <= TAKERS; t++) {
-    long value = returned[t].value;
-    if (value > EMPTY)
-      crashproof_assert(value == last_of[t]);
+    struct result *result = returned[t].result;
+    if (result && result->value > EMPTY)
+      crashproof_assert(result->value == last_of[t]);
   }
 }
 /* e(k) came back. */
 static void check_enqueued(int k) { crashproof_assert(reachable[k]); }
-/* d(t) came back. */
-static void check_dequeued(int t) { crashproof_assert(returned[t].value != NONE); }
+/* d(t, n) came back. */
+static void check_dequeued(int t, int n) {
+  crashproof_assert(returned[t].result == &results[t][n] && results[t][n].value != NONE);
+}

@@ -26,6 +26,8 @@ static void *produce(void *unused) {
     unsigned long tail = atomic_load(&queue->tail);
     while (tail - atomic_load(&queue->head) == SLOTS)
       sched_yield();
+    /* The consumer may have been stopped before its flush, too. */
+    crashproof_persist((void *)&queue->head, sizeof queue->head);
     queue->slot[tail % SLOTS] = number;
     crashproof_persist(&queue->slot[tail % SLOTS], sizeof queue->slot[0]);
     atomic_store(&queue->tail, tail + 1);

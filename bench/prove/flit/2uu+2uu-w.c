@@ -1,4 +1,5 @@
 /* Four threads of two updates; one writes a flag. */
+//! refuted 2
 #include "../flit.h"
 
 THREAD(1, uu(1))

@@ -1,4 +1,5 @@
 /* Two loads by one thread while another writes; each load is followed by a flag with what it found. */
+//! refuted 1 3
 #include "../flit.h"
 
 THREAD(1, write_x(1))

@@ -1,4 +1,5 @@
 /* Two updates; one thread writes a flag with what it found. */
+//! refuted 2
 #include "../flit.h"
 
 THREAD(1, u(1))

@@ -1,4 +1,5 @@
 /* Two threads of two updates. */
+//! refuted 2
 #include "../flit.h"
 
 THREAD(1, uu(1))

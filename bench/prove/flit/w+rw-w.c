@@ -1,4 +1,5 @@
 /* A write with a flag; a load followed by a flag with what it found. */
+//! refuted 1 3
 #include "../flit.h"
 
 THREAD(1, write_x(1); w(1, 1))

@@ -1,4 +1,5 @@
 /* Two writes; one thread writes a flag. */
+//! refuted 1
 #include "../flit.h"
 
 THREAD(1, write_x(1))

@@ -1,4 +1,5 @@
 /* A write and a flag. */
+//! refuted 1
 #include "../flit.h"
 
 THREAD(1, write_x(1); w(1, 1))

@@ -1,7 +1,8 @@
+//! unwind 3
 #include "../queue.h"
 
 THREAD(1, e(0))
-THREAD(2, d(1))
+THREAD(2, d(1, 0))
 
 void recover(void) {
   walk();

@@ -1,11 +1,12 @@
+//! unwind 3
 #define NODES 3
 #define TAKERS 2
 #include "../queue.h"
 
 THREAD(1, e(0))
-THREAD(2, d(1); e(1))
+THREAD(2, d(1, 0); e(1))
 THREAD(3, e(2))
-THREAD(4, d(2))
+THREAD(4, d(2, 0))
 
 void recover(void) {
   walk();

@@ -1,8 +1,9 @@
+//! unwind 3
 #define NODES 3
 #include "../queue.h"
 
 THREAD(1, e(0))
-THREAD(2, d(1); e(1))
+THREAD(2, d(1, 0); e(1))
 THREAD(3, e(2))
 
 void recover(void) {

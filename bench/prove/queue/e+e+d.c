@@ -1,9 +1,10 @@
+//! unwind 3
 #define NODES 2
 #include "../queue.h"
 
 THREAD(1, e(0))
 THREAD(2, e(1))
-THREAD(3, d(1))
+THREAD(3, d(1, 0))
 
 void recover(void) {
   walk();

@@ -1,3 +1,4 @@
+//! unwind 3
 #define NODES 3
 #include "../queue.h"
 

@@ -1,3 +1,4 @@
+//! unwind 3
 #define NODES 2
 #include "../queue.h"
 

@@ -1,17 +1,18 @@
+//! unwind 3
 #define NODES 2
 #define TAKERS 2
 #include "../queue.h"
 
 THREAD(1, e(0); e(1))
-THREAD(2, d(1); w(1, 1))
-THREAD(3, d(2); w(2, 1))
+THREAD(2, d(1, 0); w(1, 1))
+THREAD(3, d(2, 0); w(2, 1))
 
 void recover(void) {
   walk();
   if (flag(1))
-    check_dequeued(1);
+    check_dequeued(1, 0);
   if (flag(2))
-    check_dequeued(2);
+    check_dequeued(2, 0);
 }
 
 RUN_3

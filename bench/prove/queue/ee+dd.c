@@ -1,8 +1,10 @@
+//! unwind 3
+#define TAKES 2
 #define NODES 2
 #include "../queue.h"
 
 THREAD(1, e(0); e(1))
-THREAD(2, d(1); d(1))
+THREAD(2, d(1, 0); d(1, 1))
 
 void recover(void) {
   walk();

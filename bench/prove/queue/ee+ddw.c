@@ -1,13 +1,15 @@
+//! unwind 3
+#define TAKES 2
 #define NODES 2
 #include "../queue.h"
 
 THREAD(1, e(0); e(1))
-THREAD(2, d(1); d(1); w(1, 1))
+THREAD(2, d(1, 0); d(1, 1); w(1, 1))
 
 void recover(void) {
   walk();
   if (flag(1))
-    check_dequeued(1);
+    check_dequeued(1, 1);
 }
 
 RUN_2

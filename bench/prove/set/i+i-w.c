@@ -1,3 +1,5 @@
+//! unwind 3
+//! refuted 1 2
 #define NODES 2
 #include "../set.h"
 

@@ -1,3 +1,4 @@
+//! unwind 3
 #include "../set.h"
 
 THREAD(1, i(0, 1); r(1))

@@ -1,3 +1,5 @@
+//! unwind 3
+//! refuted 4
 #include "../set.h"
 
 THREAD(1, i(0, 1); r(1); w(1, 1))

@@ -1,3 +1,5 @@
+//! unwind 3
+//! refuted 1
 #include "../set.h"
 
 THREAD(1, i(0, 1); w(1, 1))

@@ -37,8 +37,8 @@ impl Compiler {
         Ok(Compiler { clang: toolchain::find_clang()?, include: toolchain::find_include()?, arguments })
     }
 
-    /// Compiles and links files (C, C++, bitcode, IR text) and texts (C, with the name they go by) into one
-    /// module.
+    /// Compiles and links files (C, C++, bitcode, IR text) into one module. Texts (C, with the name they go by) are
+    /// compiled and linked too if they mention a function that is called and not defined.
     ///
     /// # Errors
     ///
@@ -55,7 +55,19 @@ impl Compiler {
             };
             inputs.push((file.clone(), bytes));
         }
-        for (name, text) in texts {
+        let module = llvm::read(&inputs)?;
+        let missing: Vec<String> = module
+            .functions
+            .iter()
+            .filter(|function| function.blocks.is_empty() && !function.name.starts_with("llvm."))
+            .map(|function| format!("{}(", function.name))
+            .collect();
+        let wanted = |text: &str| missing.iter().any(|call| text.contains(call.as_str()));
+        let wanted: Vec<_> = texts.iter().filter(|(_, text)| wanted(text)).collect();
+        if wanted.is_empty() {
+            return Ok(module);
+        }
+        for (name, text) in wanted {
             let source = directory.path().join(name);
             fs::write(&source, text).map_err(|cause| io(&source, cause))?;
             let mut here = directory.path().as_os_str().to_owned();

@@ -154,6 +154,21 @@ pub struct Block {
     pub place: Place,
 }
 
+impl Block {
+    /// All operands, apart from those that say who is called.
+    pub fn operands(&self) -> impl Iterator<Item = &Operand> {
+        let phis = self.phis.iter().flat_map(|phi| phi.incoming.iter().map(|(_, operand)| operand));
+        let instructions = self.instructions.iter().flat_map(|instruction| instruction.op.operands());
+        let end = match &self.terminator {
+            Terminator::Return(Some(operand))
+            | Terminator::Branch(operand, ..)
+            | Terminator::Switch(operand, ..) => Some(operand),
+            _ => None,
+        };
+        phis.chain(instructions).chain(end)
+    }
+}
+
 /// A value that depends on where control came from.
 #[derive(Debug)]
 pub struct Phi {
@@ -319,6 +334,30 @@ pub enum Op {
     Insert(Operand, Operand, Vec<u32>),
     /// Not understood; the words say what.
     Unsupported(Rc<str>),
+}
+
+impl Op {
+    /// All operands, apart from the one that says who is called.
+    #[must_use]
+    pub fn operands(&self) -> Vec<&Operand> {
+        match self {
+            Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Insert(a, b, _) => vec![a, b],
+            Op::Select(a, b, c) => vec![a, b, c],
+            Op::ZeroExtend(a) | Op::SignExtend(a) | Op::Truncate(a) | Op::Same(a) | Op::Extract(a, _) => {
+                vec![a]
+            }
+            Op::Address { base, scaled, .. } => {
+                std::iter::once(base).chain(scaled.iter().map(|(index, _)| index)).collect()
+            }
+            Op::Alloca { count, .. } => vec![count],
+            Op::Load { from, .. } => vec![from],
+            Op::Store { value, to, .. } => vec![value, to],
+            Op::Rmw { at, value, .. } => vec![at, value],
+            Op::CompareExchange { at, expected, new, .. } => vec![at, expected, new],
+            Op::Call { arguments, .. } => arguments.iter().collect(),
+            Op::Fence { .. } | Op::Unsupported(_) => Vec::new(),
+        }
+    }
 }
 
 /// Arithmetic.

@@ -1,5 +1,6 @@
 //! The command that is run instead of the compiler the build system thinks it calls.
 
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -107,6 +108,14 @@ pub(crate) fn joined(prefix: &str, path: &Path) -> OsString {
 /// Runs a driver to its end; the result is the exit code of the process.
 #[must_use]
 pub fn main(language: Language, arguments: &[OsString]) -> ExitCode {
+    if arguments.iter().any(|argument| argument.as_encoded_bytes().starts_with(b"--lint")) {
+        // The analysis is part of the large program beside this one.
+        let command = if language == Language::C { "cc" } else { "c++" };
+        let program = env::current_exe().unwrap_or_default().with_file_name("crashproof");
+        let mut whole = Command::new(program);
+        whole.arg(command).args(arguments);
+        return fail(&replace_by(whole));
+    }
     let planned = Toolchain::find().and_then(|toolchain| plan(language, arguments, &toolchain));
     let error = match planned {
         Ok(Plan { command, warnings }) => {

@@ -15,7 +15,8 @@
 //! The others are **assumed** to be refused by the checksum, and to be dealt with like the torn ones that were
 //! tried. The report says how many they are. The assumption is tested on everything that is tried: if a torn
 //! combination that no moment gives is accepted, the bracket counts for nothing and every combination is followed.
-//! So it is, too, where a line is open from two crashes at once, or once recovery has threads.
+//! So it is, too, where there are few combinations, where a line is open from two crashes at once, or once recovery has
+//! threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +29,9 @@ use crate::crash::{Bytes, Content, CrashState, MAX_CRASHES, Revealed, apply, val
 use crate::told::{Read, Reads};
 use crate::tree::{NodeId, Seen};
 use crate::worker::{Stop, Worker, group};
+
+/// So many combinations are all tried.
+const FEW: u32 = 64;
 
 /// A combination to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -177,6 +181,10 @@ impl Worker<'_> {
                     first.honest |= matches!(pick, Pick::Moment(_));
                 }
             }
+        }
+        // So few that nothing need be assumed.
+        if bracket.combinations() <= BigUint::from(FEW) {
+            return Ok(false);
         }
         let first_site = ended.values().find_map(|it| it.reads.get(reads.len())).map_or(0, |read| read.site);
         let refuted = ended.values().any(|it| it.matched == Some(true) && !it.honest);

@@ -116,7 +116,7 @@ fn finding(found: &failure::Finding) -> Finding {
     }
     finding.evidence = evidence(found);
     if let Some(cause) = &found.cause {
-        finding.evidence.insert(0, format!("the cause: {}", missing_flush::message(cause)));
+        finding.evidence.insert(0, format!("the cause: {}", cause.message()));
         finding.evidence.extend(cause.layout.iter().map(|layout| format!("or: {layout}")));
         let fixes = cause.related.iter().filter(|related| related.role == failure::Role::Fix);
         finding.related.extend(fixes.map(related));

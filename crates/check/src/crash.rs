@@ -49,12 +49,12 @@ pub(crate) struct Later<'a> {
     pub(crate) timeline: &'a Timeline,
     /// Its stores that surely persisted.
     pub(crate) persisted: &'a FxHashMap<Line, Vec<CachedStore>>,
-    /// All it did.
-    pub(crate) records: &'a [Record],
     /// Its stores, and what happened before them.
     pub(crate) history: &'a History<'a>,
     /// What it had read, as far as that counts for robustness.
     pub(crate) reads: &'a [Read],
+    /// All it did.
+    pub(crate) records: &'a [Record],
 }
 
 /// The executions that crashed, and what is known of each.

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crashproof_protocol::{ARENA, GLOBALS, HEAP_CLASSES, Record, mode, reason, record};
+use crashproof_protocol::{ARENA, GLOBALS, HEAP_CLASSES, Record, mode, reason, record, untracked};
 use num_bigint::BigUint;
 use px86::{Kind, Platform};
 use rustc_hash::FxHashSet;
@@ -14,6 +14,7 @@ use rustc_hash::FxHashSet;
 use crate::failure::{Failure, Finding, Least, Token, TokenCrash};
 use crate::found::{Key, Met};
 use crate::history::History;
+use crate::hopeless::Hopeless;
 use crate::layout::suggest;
 use crate::options::{Options, Part, Random, Report, Statistics, readable};
 use crate::random::{self, Draws};
@@ -70,7 +71,7 @@ pub(crate) fn record_run(
     let records = session.records().to_vec();
     if let Some(failure) = Failure::of(ending) {
         let how = format!("it {}", failure.describe());
-        return Err(Error::FailsAlone { how, failure, output: session.output_tail() });
+        return Err(Error::FailsAlone { how, failure, output: session.output_about(ending) });
     }
     let known =
         |record: &Record| record.kind == record::UNKNOWN || record.event_kind().is_some_and(Kind::stores);
@@ -86,6 +87,7 @@ pub(crate) struct Common {
     /// Did any recovery in the tree create threads? What it does then depends on the schedule, too.
     pub(crate) recovery_has_threads: bool,
     pub(crate) findings: BTreeMap<Key, Met>,
+    pub(crate) hopeless: Hopeless,
     /// Robustness violations by the execution and site after which a flush is missing, with how they were met.
     pub(crate) violations: BTreeMap<(usize, u32), (Violation, Rank)>,
     /// The suppressions that suppressed something, by number.
@@ -130,6 +132,10 @@ impl Check<'_> {
                         continue;
                     }
                     sentence
+                }
+                Some(text) if unknown.value == reason::FUNCTION => {
+                    let name = untracked::NAMES.get(unknown.address as usize).unwrap_or(&"a function");
+                    format!("{}:{}: {name} {text}", place.file, place.line)
                 }
                 Some(text) if unknown.site == 0 => text.to_owned(),
                 Some(text) => format!("{}:{}: {text}", place.file, place.line),
@@ -346,6 +352,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         tree: Tree::new(),
         recovery_has_threads: false,
         findings: BTreeMap::new(),
+        hopeless: Hopeless::default(),
         violations: BTreeMap::new(),
         suppressions_used: FxHashSet::default(),
         unknown: Vec::new(),
@@ -432,6 +439,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         ));
     }
     common.count_behaviours();
+    common.hopeless.merge(&mut common.findings);
     let mut findings: Vec<Finding> = common.findings.into_values().map(|met| met.finding).collect();
     findings.sort_by_key(|finding| (finding.crashes, finding.lost));
     let mut violations = grouped(common.violations.into_values().map(|(violation, _)| violation), &findings);

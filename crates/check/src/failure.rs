@@ -23,6 +23,8 @@ pub enum Failure {
     Endless,
     /// All its threads waited for each other.
     Deadlock,
+    /// A sanitizer that it was built with found something.
+    Sanitizer,
 }
 
 impl Failure {
@@ -35,6 +37,7 @@ impl Failure {
                 Failure::Endless
             }
             Ending::Exit(exit::DEADLOCK) => Failure::Deadlock,
+            Ending::Exit(exit::SANITIZER) => Failure::Sanitizer,
             Ending::Exit(code) => Failure::Exit(code),
             Ending::Signal(signal) => Failure::Signal(signal),
         })
@@ -53,6 +56,7 @@ impl Failure {
             Failure::Assertion => "fails an assertion".into(),
             Failure::Endless => "does not come to an end".into(),
             Failure::Deadlock => "deadlocks".into(),
+            Failure::Sanitizer => "is stopped by a sanitizer".into(),
         }
     }
 }
@@ -124,10 +128,10 @@ pub struct Finding {
     pub count: u64,
     /// The schedule under which it was met.
     pub seed: u32,
-    /// The events around the crash, for drawing.
-    pub story: Option<Story>,
     /// The missing flush behind it, if robustness tells.
     pub cause: Option<Box<Violation>>,
+    /// The events around the crash, for drawing.
+    pub story: Option<Story>,
 }
 
 /// What `crashproof replay` needs to see a failure again.

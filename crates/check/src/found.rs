@@ -50,6 +50,10 @@ impl<'a> Worker<'a> {
         }
         let Some(judged) = self.judge(state, outcome, revealed, &violations) else { return };
         let mut common = self.check.common();
+        if state.crashes() == 1 {
+            let Judged { failure, output, key, told, .. } = &judged;
+            common.hopeless.met(state.first.at, told.lost, failure, output, key);
+        }
         let known = common.findings.get_mut(&judged.key);
         let count = known.as_ref().map_or(0, |known| known.finding.count) + 1;
         let rank = (state.crashes(), judged.told.lost, self.schedule.seed, state.first.at);
@@ -111,8 +115,8 @@ impl<'a> Worker<'a> {
             replay: self.check.token(self.schedule, told.crashes.clone()).encode(),
             count: 1,
             seed: self.schedule.seed,
-            story: Some(drawn::story(&self.check.sites, state, self.records, revealed, reads)),
             cause,
+            story: Some(drawn::story(&self.check.sites, state, self.records, revealed, reads)),
         };
         Met { finding, crashes: told.crashes }
     }

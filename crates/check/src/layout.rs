@@ -164,7 +164,7 @@ fn name_in(line: &str, column: usize) -> Option<String> {
         &line[..at]
     } else {
         let rest = &line[at..];
-        let end = rest.find(|c| matches!(c, ',' | '=' | ';')).unwrap_or(rest.len());
+        let end = rest.find([',', '=', ';']).unwrap_or(rest.len());
         &rest[..end]
     };
     let mut target = target.trim_end_matches([' ', ')', '+', '-']);

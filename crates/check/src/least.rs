@@ -166,17 +166,17 @@ impl Worker<'_> {
             revealed: &followed.revealed,
             timeline: &timeline,
             persisted: &persisted,
-            records: &records,
             history: &history,
             reads: &reads,
+            records: &records,
         });
         self.probe(&again, crashes)
     }
 }
 
-/// Do two failures show in the same way? Assertions say which they are.
+/// Do two failures show in the same way? Assertions and sanitizers say last which they are.
 fn alike(one: &Met, other: &Met) -> bool {
     let said = |met: &Met| met.finding.output.lines().last().map(str::to_owned);
-    one.finding.failure == other.finding.failure
-        && (one.finding.failure != Failure::Assertion || said(one) == said(other))
+    let speaks = matches!(one.finding.failure, Failure::Assertion | Failure::Sanitizer);
+    one.finding.failure == other.finding.failure && (!speaks || said(one) == said(other))
 }

@@ -4,12 +4,14 @@
 //! | module | what it does |
 //! |---|---|
 //! | `session` | the program, parked before `main`; runs children on command |
+//! | `sanitizer` | reports of sanitizers, if the program was built with any |
 //! | `sites` | where in the source events come from |
 //! | `timeline` | the recorded run, replayed through the model; the places to crash |
 //! | `crash` | what each line may hold after a crash |
 //! | `tree` | everything recovery was ever seen to do, by what it read |
 //! | `schedule` | in which orders the threads of a program run |
 //! | `unseen` | tells of accesses to PM that the runtime did not see |
+//! | `hopeless` | crashes after which recovery fails even if nothing is lost |
 //! | `explore` | a schedule after the other: records it, sets workers on it |
 //! | `worker` | crashes, walks the tree, runs what is not known yet |
 //! | `checksum` | recovery that believes a checksum, without trying every torn content |
@@ -43,6 +45,7 @@ mod explore;
 mod failure;
 mod found;
 mod history;
+mod hopeless;
 mod judge;
 mod layout;
 mod least;
@@ -53,6 +56,7 @@ mod random;
 mod regions;
 mod replay;
 mod robustness;
+mod sanitizer;
 mod schedule;
 mod session;
 mod sites;

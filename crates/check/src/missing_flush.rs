@@ -5,11 +5,11 @@ use crashproof_findings::{Finding, Fix, Level};
 use serde_json::{Map, Value, json};
 
 use crate::common::{place, related};
-use crate::violation::{Flushed, Saw, Violation, Window};
+use crate::violation::{Flushed, Violation, Window};
 
 /// A violation as a finding of its own: an error, unless no value that recovery read depends on it.
 pub(crate) fn finding(violation: &Violation) -> Finding {
-    let mut finding = Finding::new(&rules::MISSING_FLUSH, place(&violation.place), message(violation));
+    let mut finding = Finding::new(&rules::MISSING_FLUSH, place(&violation.place), violation.message());
     if violation.same_value {
         finding.level = Level::Note;
     }
@@ -19,24 +19,6 @@ pub(crate) fn finding(violation: &Violation) -> Finding {
     finding.fix = fix(violation);
     finding.count = violation.count;
     finding
-}
-
-pub(crate) fn message(violation: &Violation) -> String {
-    let survivor = &violation.survived;
-    let what = match violation.flushed {
-        Flushed::Never => "missing flush: this store",
-        Flushed::Late(_) => "flushed too late: this store",
-        Flushed::Unfenced(_) => "flushed but not fenced: this store",
-    };
-    let harmless = if violation.same_value { ", which stores what was there before," } else { "" };
-    let seen = match violation.saw {
-        Saw::TooOld => "recovery then reads it too old",
-        Saw::TooNew => "recovery then reads what is too new for it",
-    };
-    format!(
-        "{what}{harmless} can be lost while a later one survives ({}:{}); {seen}",
-        survivor.file, survivor.line
-    )
 }
 
 /// What is to be done; none if no thread could.

@@ -207,3 +207,12 @@ pub fn readable(number: &BigUint) -> String {
         length => format!("{}.{}e{}", &digits[..1], &digits[1..3], length - 1),
     }
 }
+
+impl Report {
+    /// How many findings are errors: failures, regions that depend on each other, and every missing flush that
+    /// something can come of.
+    pub fn errors(&self) -> usize {
+        let missing = self.violations.iter().filter(|violation| !violation.same_value).count();
+        self.findings.len() + self.dependences.len() + missing
+    }
+}

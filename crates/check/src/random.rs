@@ -132,9 +132,9 @@ impl Worker<'_> {
                         revealed: &followed.revealed,
                         timeline: &timeline,
                         persisted: &persisted,
-                        records: &records,
                         history: &history,
                         reads: &reads,
+                        records: &records,
                     });
                     self.check.common().statistics.failure_points += 1;
                     return self.random_crash(&again, chances);

@@ -14,7 +14,7 @@ use crate::explore::record_run;
 use crate::failure::{Failure, Token};
 use crate::options::{Options, Part, Recover};
 use crate::schedule::Schedule;
-use crate::session::{Error, Session};
+use crate::session::{Ending, Error, Session};
 use crate::timeline::Timeline;
 
 /// What came of a replay.
@@ -55,7 +55,7 @@ pub fn replay(
         Err(error) => return Err(error),
     };
     if token.crashes.is_empty() {
-        return Ok(Replay { failure: None, output: session.output_tail() });
+        return Ok(Replay { failure: None, output: session.output_about(Ending::Exit(0)) });
     }
     let files_created = session.files_created();
     if options.recover.is_some() {
@@ -96,7 +96,7 @@ pub fn replay(
         control.max_cpu_seconds = if debugger.is_some() { 0 } else { options.max_cpu_seconds };
         let ending = session.run(&patches(&session, token, &timelines))?;
         if last {
-            return Ok(Replay { failure: Failure::of(ending), output: session.output_tail() });
+            return Ok(Replay { failure: Failure::of(ending), output: session.output_about(ending) });
         }
         records = session.records().to_vec();
     }

@@ -17,14 +17,15 @@ use std::time::Duration;
 
 use crashproof_protocol::{
     CONTROL_BYTES, Control, ENVIRONMENT, FILES, FILES_OFFSET, MAX_FILES, PARKED, PATCHES_OFFSET, PM_PATH,
-    POOL_BASE, POOL_BYTES, Patch, PmFile, RUN, Record, TRACE_BYTES, VERSION, fd, flag,
+    POOL_BASE, POOL_BYTES, Patch, PmFile, RUN, Record, TRACE_BYTES, VERSION, exit, fd, flag,
 };
 use memmap2::{MmapMut, MmapOptions};
-use px86::{LINE_BYTES, Line};
+use px86::{LINE_BYTES, Line, Platform};
 use rustc_hash::FxHashMap;
 
 use crate::monitor::Monitor;
 use crate::options::{Options, Part};
+use crate::sanitizer;
 
 /// What can keep a program from being checked.
 #[derive(Debug, thiserror::Error)]
@@ -222,6 +223,7 @@ impl Session {
         let mut words = wrapper.iter().map(OsString::as_os_str).chain([program.as_os_str()]);
         let mut command = Command::new(words.next().expect("at least the program"));
         command.args(words).args(arguments).env(ENVIRONMENT, VERSION.to_string());
+        sanitizer::prepare(&mut command);
         let input = regular_input();
         if wrapper.is_empty() {
             // Ctrl-C is for the checker, not for the program.
@@ -272,7 +274,11 @@ impl Session {
         {
             return Err(Error::NotInstrumented { program: program.to_owned() });
         }
-        let switches = [(options.pm_heap, flag::PM_HEAP), (options.strict, flag::STRICT)];
+        let switches = [
+            (options.pm_heap, flag::PM_HEAP),
+            (options.strict, flag::STRICT),
+            (options.platform == Platform::Eadr, flag::EADR),
+        ];
         session.control().flags =
             switches.iter().filter(|(on, _)| *on).fold(0, |flags, (_, flag)| flags | flag);
         session.control().max_memory = options.max_memory;
@@ -420,11 +426,18 @@ impl Session {
         unsafe { std::slice::from_raw_parts(self.trace.as_ptr().cast::<Record>(), count) }
     }
 
+    /// What the last child printed that tells how it ended: the report of a sanitizer, or the end.
+    pub(crate) fn output_about(&mut self, ending: Ending) -> String {
+        match ending {
+            Ending::Exit(exit::SANITIZER) => sanitizer::report(&self.output_tail(MAX_OUTPUT)),
+            _ => self.output_tail(4096),
+        }
+    }
+
     /// The end of what the last child printed.
-    pub(crate) fn output_tail(&mut self) -> String {
-        const TAIL: u64 = 4096;
+    fn output_tail(&mut self, most: u64) -> String {
         let length = self.output.stream_position().unwrap_or(0);
-        let start = length.saturating_sub(TAIL);
+        let start = length.saturating_sub(most);
         let mut bytes = vec![0; (length - start) as usize];
         let _ = std::os::unix::fs::FileExt::read_exact_at(&self.output, &mut bytes, start);
         String::from_utf8_lossy(&bytes).trim_end().to_owned()

@@ -32,6 +32,10 @@ pub(crate) struct Timeline {
     last_site: u32,
     next_site: Option<u32>,
     moments: Moments,
+    /// Where the next non-temporal store and the next fence are, if that lies ahead; see
+    /// [`Timeline::may_be_overtaken`].
+    next_non_temporal: usize,
+    next_fence: usize,
     /// The youngest store that has certainly persisted, by its place in the trace.
     certain_until: u32,
 }
@@ -80,6 +84,8 @@ impl Timeline {
             last_site: 0,
             next_site: None,
             moments: Moments::default(),
+            next_non_temporal: 0,
+            next_fence: 0,
             certain_until: 0,
         }
     }
@@ -154,6 +160,9 @@ impl Timeline {
         let Some(next) = records.get(self.at).filter(|next| next.event_kind() == Some(Kind::Flush)) else {
             return;
         };
+        if !self.may_be_overtaken(records) {
+            return;
+        }
         // What cannot have taken effect before the `clflush`: itself, and whatever must follow such a thing.
         let key = |event: &px86::Event| (event.kind.class(), event.line());
         let mut stuck = vec![(Class::Flush, Some(Line::containing(next.address)))];
@@ -177,6 +186,24 @@ impl Timeline {
                 self.early.entry(line).or_default().push(CachedStore { at, tag: index as u32, event });
             }
         }
+    }
+
+    /// Is there a non-temporal store to come before the next fence that nothing overtakes? Asked at every `clflush`, so
+    /// what was found is kept: a run is looked through once.
+    fn may_be_overtaken(&mut self, records: &[Record]) -> bool {
+        let next = |from: usize, wanted: &dyn Fn(Kind) -> bool| {
+            let mut kinds = records[from..].iter().map(|record| record.event_kind().is_some_and(wanted));
+            kinds.position(|found| found).map_or(records.len(), |found| from + found)
+        };
+        if self.next_non_temporal <= self.at {
+            self.next_non_temporal = next(self.at + 1, &|kind| kind == Kind::NonTemporalStore);
+        }
+        if self.next_fence <= self.at {
+            let held = |kind: Kind| preserved((Class::Flush, None), (kind.class(), None));
+            let is_fence = |kind: Kind| matches!(kind.class(), Class::Fence | Class::StoreFence);
+            self.next_fence = next(self.at + 1, &|kind| is_fence(kind) && held(kind));
+        }
+        self.next_non_temporal < self.next_fence
     }
 
     /// Where a crash at this moment comes: just before this site, or at the end, whose last site it is.

@@ -41,6 +41,8 @@ pub struct Window {
     pub after: Place,
     /// Before this store.
     pub before: Place,
+    /// Is `after` an access to the lost store's line?
+    pub same_line: bool,
 }
 
 /// A store was lost although it happened before one that survived: a flush is missing.
@@ -164,6 +166,25 @@ impl Met {
 }
 
 impl Violation {
+    /// What is wrong, as a sentence.
+    pub fn message(&self) -> String {
+        let survivor = &self.survived;
+        let what = match self.flushed {
+            Flushed::Never => "missing flush: this store",
+            Flushed::Late(_) => "flushed too late: this store",
+            Flushed::Unfenced(_) => "flushed but not fenced: this store",
+        };
+        let harmless = if self.same_value { ", which stores what was there before," } else { "" };
+        let seen = match self.saw {
+            Saw::TooOld => "recovery then reads it too old",
+            Saw::TooNew => "recovery then reads what is too new for it",
+        };
+        format!(
+            "{what}{harmless} can be lost while a later one survives ({}:{}); {seen}",
+            survivor.file, survivor.line
+        )
+    }
+
     /// What to do in a window, as a sentence.
     pub fn advice(&self, window: &Window) -> String {
         let what = match &self.flushed {
@@ -214,14 +235,16 @@ fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> (Vec<W
             primary_end = Some(before);
         }
         let place = |record: &Record| sites.get(record.site).clone();
-        let after = if primary {
-            place(&history.records[lost as usize])
-        } else {
-            // What told the thread; its creation has no place of its own.
-            let mut told = history.records[from as usize..].iter();
-            told.find(|record| record.thread == thread && record.site != 0).map(place).unwrap_or_default()
-        };
-        windows.push(Window { thread, primary, after, before: place(&history.records[before as usize]) });
+        // What told the thread; its creation has no place of its own.
+        let mut told = history.records[from as usize..].iter();
+        let mut told = || told.find(|record| record.thread == thread && record.site != 0);
+        let lost = &history.records[lost as usize];
+        let after = if primary { Some(lost) } else { told() };
+        let same_line =
+            after.is_some_and(|after| Line::containing(after.address) == Line::containing(lost.address));
+        let after = after.map(place).unwrap_or_default();
+        let before = place(&history.records[before as usize]);
+        windows.push(Window { thread, primary, after, before, same_line });
     }
     (windows, primary_end)
 }

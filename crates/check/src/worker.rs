@@ -166,6 +166,9 @@ impl<'a> Worker<'a> {
             }
             common.statistics.failure_points += 1;
             common.statistics.eager_states += eager;
+            if state.crashes() == 1 {
+                common.hopeless.crashed(state.first.at);
+            }
             self.check.options.monitor.crashed(state.first.at, common.findings.len());
         }
         self.walk(state, ROOT, &mut Revealed::default(), &mut Reads::new(), true)
@@ -348,9 +351,9 @@ impl<'a> Worker<'a> {
                     revealed,
                     timeline: &timeline,
                     persisted: &persisted,
-                    records: &records,
                     history: &history,
                     reads: &had_read,
+                    records: &records,
                 });
                 self.crash(&again)?;
                 timeline.crashed();
@@ -439,7 +442,8 @@ impl<'a> Worker<'a> {
             Err(error) => return Err(Stop::Error(error)),
         };
         let threads = self.session.control().threads;
-        let output = if ending == Ending::Exit(0) { String::new() } else { self.session.output_tail() };
+        let output =
+            if ending == Ending::Exit(0) { String::new() } else { self.session.output_about(ending) };
         let records = self.session.records().to_vec();
         self.check.note_unknown(&records, 1);
         let stores = |record: &Record| record.event_kind().is_some_and(Kind::stores);

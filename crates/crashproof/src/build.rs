@@ -19,10 +19,18 @@ pub(crate) fn pass_through(mut arguments: impl Iterator<Item = OsString>) -> Opt
     }
     let (command, rest) = arguments.split_first()?;
     match command.to_str()? {
-        "cc" => Some(driver::main(Language::C, rest)),
-        "c++" => Some(driver::main(Language::Cxx, rest)),
+        "cc" => Some(compile(Language::C, rest)),
+        "c++" => Some(compile(Language::Cxx, rest)),
         "cargo" => Some(run_cargo(rest)),
         _ => None,
+    }
+}
+
+/// Compiles; with `--lint` among the arguments, also analyses what was compiled.
+fn compile(language: Language, arguments: &[OsString]) -> ExitCode {
+    match crate::lint::WhileCompiling::asked_for(arguments) {
+        Some(lint) => lint.run(language),
+        None => driver::main(language, arguments),
     }
 }
 
@@ -63,8 +71,13 @@ pub(crate) struct Built {
 
 impl Built {
     fn new(given: &Path) -> Result<Built, String> {
+        Built::with(given, &[])
+    }
+
+    /// With more arguments for the compiler, if there is something to compile.
+    pub(crate) fn with(given: &Path, extra: &[OsString]) -> Result<Built, String> {
         match language(given) {
-            Some(language) => build(given, language),
+            Some(language) => build(given, language, extra),
             None => Ok(Built { path: given.to_owned(), source: None, _directory: None }),
         }
     }
@@ -99,7 +112,7 @@ impl Programs {
 }
 
 /// The language of a source file, by its ending.
-fn language(path: &Path) -> Option<Language> {
+pub(crate) fn language(path: &Path) -> Option<Language> {
     match path.extension()?.to_str()? {
         "c" => Some(Language::C),
         "cc" | "cpp" | "cxx" | "C" => Some(Language::Cxx),
@@ -108,7 +121,7 @@ fn language(path: &Path) -> Option<Language> {
 }
 
 /// Builds a program from one source with debug information and light optimisation.
-fn build(source: &Path, language: Language) -> Result<Built, String> {
+fn build(source: &Path, language: Language, extra: &[OsString]) -> Result<Built, String> {
     let toolchain = Toolchain::find().map_err(|error| error.to_string())?;
     let directory = tempfile::Builder::new()
         .prefix("crashproof-")
@@ -116,7 +129,7 @@ fn build(source: &Path, language: Language) -> Result<Built, String> {
         .map_err(|error| format!("cannot create a directory for the program: {error}"))?;
     let path = directory.path().join(source.file_stem().unwrap_or_default());
     let built = Built { path, source: Some(source.to_owned()), _directory: Some(directory) };
-    let arguments: Vec<OsString> = vec![
+    let mut arguments: Vec<OsString> = vec![
         "-O1".into(),
         "-g".into(),
         "-pthread".into(),
@@ -124,6 +137,7 @@ fn build(source: &Path, language: Language) -> Result<Built, String> {
         "-o".into(),
         built.path.clone().into(),
     ];
+    arguments.extend(extra.iter().cloned());
     let plan = driver::plan(language, &arguments, &toolchain).map_err(|error| error.to_string())?;
     plan.warnings.iter().for_each(|warning| eprintln!("crashproof: warning: {warning}"));
     let mut command = plan.command;

@@ -22,7 +22,7 @@ use crate::progress::Watch;
 pub(crate) struct Arguments {
     /// The program, built with `crashproof cc`, `c++` or `cargo`; or one C or C++ source file.
     #[arg(value_name = "PROGRAM")]
-    program: PathBuf,
+    pub(crate) program: PathBuf,
 
     /// Its arguments.
     #[arg(last = true, value_name = "ARGS")]
@@ -165,6 +165,46 @@ fn settings(options: &mut Options, arguments: &Arguments, config: &Config) -> Re
     Ok(())
 }
 
+impl Arguments {
+    /// The command that recovers, if it is another one; the program itself may be meant, however it was built.
+    pub(crate) fn recover(&self, program: &Path, built_from: Option<&Path>) -> Option<Recover> {
+        let words = &self.recover.as_ref()?.0;
+        let same = Path::new(&words[0]) == self.program;
+        Some(Recover {
+            program: if same { program.to_owned() } else { PathBuf::from(&words[0]) },
+            arguments: words[1..].iter().map(OsString::from).collect(),
+            built_from: built_from.filter(|_| same).map(Path::to_owned),
+        })
+    }
+}
+
+/// What to check, and how far to go, for a program that may have been built from a source. What recovers is up to
+/// the caller.
+pub(crate) fn options(
+    arguments: &Arguments,
+    config: &Config,
+    program: &Path,
+    built_from: Option<&Path>,
+) -> Result<Options, String> {
+    let mut options = Options::new(program.to_owned(), arguments.arguments.clone());
+    options.built_from = built_from.map(Path::to_owned);
+    options.strict = arguments.strict;
+    options.model = arguments.model.map(|model| match model {
+        PersistencyModel::Epoch => Model::Epoch,
+        PersistencyModel::Strand => Model::Strand,
+    });
+    options.robust = !arguments.no_robust;
+    options.suppress.clone_from(&arguments.suppress);
+    options.random = arguments.random.map(|crashes| Random { crashes, seed: arguments.seed });
+    options.strategy = match arguments.strategy {
+        ScheduleStrategy::Mixed => Strategy::Mixed,
+        ScheduleStrategy::Random => Strategy::Random,
+        ScheduleStrategy::Pct => Strategy::Pct,
+    };
+    settings(&mut options, arguments, config)?;
+    Ok(options)
+}
+
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     let usage = |message: String| {
         anstream::eprintln!("crashproof: {message}");
@@ -183,29 +223,16 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         Ok(programs) => programs,
         Err(message) => return usage(message),
     };
-    let mut options = Options::new(programs.program.path.clone(), arguments.arguments.clone());
-    options.built_from.clone_from(&programs.program.source);
+    let program = &programs.program;
+    let mut options = match options(arguments, config, &program.path, program.source.as_deref()) {
+        Ok(options) => options,
+        Err(message) => return usage(message),
+    };
     options.recover = programs.recovery().map(|program| Recover {
         program: program.to_owned(),
         arguments: words[1..].iter().map(OsString::from).collect(),
         built_from: programs.recovery_source().map(Path::to_owned),
     });
-    options.strict = arguments.strict;
-    options.model = arguments.model.map(|model| match model {
-        PersistencyModel::Epoch => Model::Epoch,
-        PersistencyModel::Strand => Model::Strand,
-    });
-    options.robust = !arguments.no_robust;
-    options.suppress.clone_from(&arguments.suppress);
-    options.random = arguments.random.map(|crashes| Random { crashes, seed: arguments.seed });
-    options.strategy = match arguments.strategy {
-        ScheduleStrategy::Mixed => Strategy::Mixed,
-        ScheduleStrategy::Random => Strategy::Random,
-        ScheduleStrategy::Pct => Strategy::Pct,
-    };
-    if let Err(message) = settings(&mut options, arguments, config) {
-        return usage(message);
-    }
     let watch = Watch::start(Arc::clone(&options.monitor))?;
     let result = crashproof_check::check(&options);
     drop(watch);

@@ -5,6 +5,7 @@ mod check;
 mod doctor;
 mod exit;
 mod explain;
+mod fix;
 mod init;
 mod lint;
 mod litmus;
@@ -39,6 +40,8 @@ struct CommandLine {
 enum Command {
     /// Crash a program everywhere it matters and recover it from every state that may survive.
     Check(check::Arguments),
+    /// Write the flushes that `check` finds missing, and check again until none is.
+    Fix(fix::Arguments),
     /// Compile C as clang does, for `check`; all arguments go to clang.
     #[command(disable_help_flag = true)]
     Cc {
@@ -102,12 +105,13 @@ fn main() -> ExitCode {
     };
     let result = match &command_line.command {
         Command::Check(arguments) => with_config(&command_line, |config| check::run(arguments, config)),
+        Command::Fix(arguments) => with_config(&command_line, |config| fix::run(arguments, config)),
         Command::Cc { .. } | Command::Cxx { .. } | Command::Cargo { .. } => {
             unreachable!("passed through before the command line was read")
         }
         Command::Lint(arguments) => with_config(&command_line, |config| lint::run(arguments, config)),
         Command::Litmus(arguments) => litmus::run(arguments),
-        Command::Prove(arguments) => prove::run(arguments),
+        Command::Prove(arguments) => with_config(&command_line, |config| prove::run(arguments, config)),
         Command::Replay(arguments) => replay::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Init => init::run(),

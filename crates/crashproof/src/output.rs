@@ -245,7 +245,7 @@ impl Prepared<'_> {
 }
 
 /// How wide text may be.
-fn width() -> usize {
+pub(crate) fn width() -> usize {
     let columns = std::env::var_os("COLUMNS");
     let columns = columns.as_deref().and_then(OsStr::to_str).and_then(|text| text.parse().ok());
     let terminal = || io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();

@@ -1,21 +1,24 @@
 //! `crashproof prove`.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use crashproof_findings::Sources;
+use crashproof_findings::config::Config;
 use crashproof_orders::{Limits, SolverKind};
 use crashproof_prove::encode::{CrashEncoding, Settings};
+use crashproof_prove::findings::Question;
 use crashproof_prove::program::Program;
-use crashproof_prove::prove::{self, Options, Verdict};
-use crashproof_report::prove_text::{self, Question};
-use crashproof_report::{litmus_error, prove_json};
+use crashproof_prove::prove::{self, Options, Report, Verdict};
+use crashproof_report::litmus_error;
 use crashproof_symbolic::LoopBound;
 use px86::Platform;
 
 use crate::exit::Exit;
+use crate::output::Output;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -31,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     robust: bool,
 
-    /// How often each loop goes round.
+    /// How often each loop goes round at most. Fewer rounds are tried first, and are enough if no loop needs more.
     #[arg(long, value_name = "N", default_value_t = crashproof_symbolic::Options::default().unwind)]
     unwind: u32,
 
@@ -71,13 +74,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     dot: Option<PathBuf>,
 
-    /// How to show the answer.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-
-    /// Show figures about the formula and the search.
-    #[arg(short, long)]
-    verbose: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -96,29 +94,20 @@ enum SolverName {
     Cadical,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// One object.
-    Json,
-}
-
-pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
-    let mut out = anstream::stdout().lock();
+pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
+    let output = match arguments.output.prepare(config, false) {
+        Ok(output) => output,
+        Err(message) => {
+            anstream::eprintln!("crashproof: {message}");
+            return Ok(Exit::Usage);
+        }
+    };
     // The clock runs from here: unrolling is part of the work.
     let mut limits = Limits { memory: arguments.memory.map(|mib| mib << 20), ..Limits::default() };
     if let Some(seconds) = arguments.timeout {
         limits = limits.with_timeout(Duration::from_secs(seconds));
     }
     let name = arguments.files[0].to_string_lossy();
-    let program = match program(arguments) {
-        Ok(program) => program,
-        Err(message) => {
-            anstream::eprintln!("{message}");
-            return Ok(Exit::Usage);
-        }
-    };
     let settings = Settings {
         crash: match arguments.crash_encoding {
             Encoding::Partial => CrashEncoding::Partial,
@@ -131,65 +120,96 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
         },
         ..Settings::default()
     };
-    let options = Options { settings, limits };
-    let (question, answer) = if arguments.robust {
-        (Question::Robustness, crashproof_prove::robust::prove(&program, &options))
-    } else {
-        (Question::Invariants, prove::prove(&program, &options))
-    };
-    let report = match answer {
+    let options = Options { settings, limits, tentative: false };
+    let question = if arguments.robust { Question::Robustness } else { Question::Invariants };
+    let report = match deepen(arguments, question, &options) {
         Ok(report) => report,
-        Err(error @ prove::Error::NoSolver(_)) => {
+        Err(Failure::Input(message)) => {
+            anstream::eprintln!("{message}");
+            return Ok(Exit::Usage);
+        }
+        Err(Failure::Prover(error @ prove::Error::NoSolver(_))) => {
             anstream::eprintln!("crashproof: {error}");
             return Ok(Exit::Usage);
         }
-        Err(error) => {
+        Err(Failure::Prover(error)) => {
             anstream::eprintln!(
                 "crashproof: {name}: {error}\nThis is a bug in crashproof. Please report it."
             );
             return Ok(Exit::Internal);
         }
     };
-    match arguments.format {
-        Format::Text => {
-            write!(out, "{}", prove_text::report(&name, question, &report, arguments.verbose))?;
-        }
-        Format::Json => writeln!(out, "{}", prove_json::object(&name, question, &report))?,
+    let report = crashproof_prove::findings::report(&name, question, &report);
+    if let Some(file) = &arguments.dot
+        && let Some(graph) = report.findings.iter().find_map(|finding| finding.graph.as_ref())
+        && let Err(error) = std::fs::write(file, crashproof_report::dot::digraph(graph))
+    {
+        anstream::eprintln!("crashproof: cannot write {}: {error}", file.display());
+        return Ok(Exit::Usage);
     }
-    out.flush()?;
-    Ok(match &report.verdict {
-        Verdict::Holds => Exit::Clean,
-        Verdict::Unknown(_) => Exit::Incomplete,
-        Verdict::Violated(counterexample) => {
-            if let Some(file) = &arguments.dot
-                && let Err(error) = std::fs::write(file, prove_text::dot(&name, counterexample))
-            {
-                anstream::eprintln!("crashproof: cannot write {}: {error}", file.display());
-                return Ok(Exit::Usage);
-            }
-            Exit::Findings
-        }
-    })
+    // Sources are read now, as they are.
+    output.finish(report, &Sources::default())
 }
 
-fn program(arguments: &Arguments) -> Result<Program, String> {
+enum Failure {
+    Input(String),
+    Prover(prove::Error),
+}
+
+/// Proves with loops unrolled a little, and more only if that leaves the answer open.
+///
+/// A counterexample is one however little was unrolled; and if nothing that was cut off can be reached, a proof with few
+/// rounds is a proof with many. So small bounds come first: they are usually enough, and much cheaper.
+fn deepen(arguments: &Arguments, question: Question, options: &Options) -> Result<Report, Failure> {
     let file = &arguments.files[0];
+    let ask = |program: &Program, tentative: bool| {
+        let options = Options { tentative, ..*options };
+        match question {
+            Question::Robustness => crashproof_prove::robust::prove(program, &options),
+            Question::Invariants => prove::prove(program, &options),
+        }
+        .map_err(Failure::Prover)
+    };
     if file.extension().is_some_and(|extension| extension == "litmus") {
         if arguments.files.len() > 1 {
-            return Err("crashproof: a litmus file is a program of its own: give one at a time".to_owned());
+            let message = "crashproof: a litmus file is a program of its own: give one at a time";
+            return Err(Failure::Input(message.to_owned()));
         }
-        return litmus_program(file);
+        return ask(&litmus_program(file).map_err(Failure::Input)?, false);
     }
-    let options = crashproof_symbolic::Options {
-        unwind: arguments.unwind,
-        loops: arguments.unwindset.clone(),
-        recursion: arguments.recursion,
-        events: arguments.max_events,
-        ..crashproof_symbolic::Options::default()
+    let wrong = |error: crashproof_symbolic::Error| {
+        Failure::Input(format!("crashproof: {}: {error}", file.display()))
     };
-    crashproof_symbolic::program(&arguments.files, arguments.compiler.clone(), &options)
-        .map_err(|error| format!("crashproof: {}: {error}", file.display()))
+    let module = crashproof_symbolic::compile(&arguments.files, arguments.compiler.clone()).map_err(wrong)?;
+    let mut unwind = FIRST_UNWIND.min(arguments.unwind);
+    let mut last: Option<(usize, Report)> = None;
+    loop {
+        let bounds = crashproof_symbolic::Options {
+            unwind,
+            loops: arguments.unwindset.clone(),
+            recursion: arguments.recursion,
+            events: arguments.max_events,
+            ..crashproof_symbolic::Options::default()
+        };
+        let program = crashproof_symbolic::unroll(&module, &bounds).map_err(wrong)?;
+        // Unknown for other reasons than bounds: more rounds change nothing.
+        let events = program.threads.iter().chain(&program.recovery).map(|thread| thread.events.len()).sum();
+        match last.take() {
+            Some((before, report)) if before == events => return Ok(report),
+            _ => {}
+        }
+        let report = ask(&program, unwind < arguments.unwind)?;
+        let open = matches!(report.verdict, Verdict::Unknown(_)) && options.limits.hit().is_none();
+        if !open || unwind >= arguments.unwind {
+            return Ok(report);
+        }
+        last = Some((events, report));
+        unwind += 1;
+    }
 }
+
+/// With so many rounds of each loop the prover begins.
+const FIRST_UNWIND: u32 = 2;
 
 fn litmus_program(file: &Path) -> Result<Program, String> {
     let shown = file.to_string_lossy();

@@ -127,14 +127,10 @@ pub struct Lint {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FixSettings {
-    /// The project's own way to flush a range, with `{address}` and `{bytes}` to be filled in.
+    /// The project's own way to flush a range, with `{addr}` and `{len}` to be filled in.
     pub flush: Option<String>,
-    /// ... and to fence.
+    /// ... and to fence, if the flush does not do it.
     pub fence: Option<String>,
-    /// ... or to do both at once.
-    pub persist: Option<String>,
-    /// The line that includes whatever declares them.
-    pub include: Option<String>,
 }
 
 /// The file as it is written.

@@ -50,6 +50,22 @@ impl Instrumenter<'_> {
         Some((pm?, self.sites.of(call, what)))
     }
 
+    /// The code generator has its own idea of some functions: it turns a `memcmp` of a few bytes into loads, long
+    /// after instrumentation. The runtime stands before these functions, so they must be called.
+    pub(crate) fn stays_a_call(&mut self, call: Value) {
+        let name = call.callee().name();
+        let expanded = matches!(
+            name.as_str(),
+            "memcmp" | "bcmp" | "mempcpy" | "memchr" | "strcmp" | "strcpy" | "stpcpy" | "strlen" | "strnlen"
+        ) || name.starts_with("__") && name.ends_with("_chk");
+        let arguments = (0..call.argument_count()).map(|index| call.operand(index));
+        if expanded
+            && arguments.filter(|it| it.ty().is_pointer()).any(|pointer| !self.is_volatile_memory(pointer))
+        {
+            self.module.add_call_attribute(call, "nobuiltin");
+        }
+    }
+
     /// A call that must be a tail call passes on memory of its caller, where there is no room for a copy.
     fn by_value_in_tail_call(&mut self, call: Value) {
         let pointers: Vec<Value> = (0..call.argument_count())

@@ -124,7 +124,10 @@ impl Instrumenter<'_> {
             Opcode::LLVMCall | Opcode::LLVMInvoke | Opcode::LLVMCallBr => match instruction.call_class() {
                 CallClass::Asm => self.assembly(instruction),
                 CallClass::Intrinsic => self.intrinsic(instruction),
-                CallClass::Function => self.by_value_arguments(instruction),
+                CallClass::Function => {
+                    self.stays_a_call(instruction);
+                    self.by_value_arguments(instruction);
+                }
             },
             _ => {}
         }

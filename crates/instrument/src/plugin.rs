@@ -3,6 +3,8 @@
 #![allow(unsafe_code, reason = "symbols called by LLVM and by the C++ shim")]
 
 use std::ffi::{c_char, c_void};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use llvm_sys::prelude::LLVMModuleRef;
 
@@ -43,10 +45,28 @@ extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
 extern "C" fn crashproof_prepare_module(raw: LLVMModuleRef, unoptimised: bool) {
     // The pass manager keeps the module alive during the pass.
     let module = unsafe { Module::new(raw) };
+    keep_for_lint(&module);
     globals::replace(&module);
     if unoptimised {
         library::inline_small_functions(&module);
     }
+}
+
+/// A directory for modules as they are before anything is done to them: `crashproof cc --lint` reads them.
+const BITCODE_VARIABLE: &str = "CRASHPROOF_LINT_BITCODE";
+const KEPT: &str = "crashproof.kept";
+
+fn keep_for_lint(module: &Module) {
+    let Some(directory) = std::env::var_os(BITCODE_VARIABLE) else { return };
+    if module.has_mark(KEPT) {
+        return;
+    }
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("{}-{}.bc", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    if !module.write_bitcode(&Path::new(&directory).join(name)) {
+        eprintln!("crashproof: warning: {} cannot be kept for lint", module.source_file());
+    }
+    module.mark(KEPT);
 }
 
 /// End of the pipeline.

@@ -43,14 +43,22 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { loops: 10, recursion: 5, paths: 64, steps: 20_000 }
+        Bounds { loops: 10, recursion: 5, paths: 64, steps: 6_000 }
     }
 }
 
+/// So many rounds mark a loop that has to be left.
+const EXHAUSTED: u32 = u32::MAX / 4;
+/// So many paths are told apart by all they did; more only by what still matters.
+const TOLD_APART: usize = 8;
 /// Paths a caller sees of a callee.
 const MAX_PATHS: usize = 6;
+/// Contents of memory a caller sees of one path.
+const MAX_MEMORY: usize = 48;
+/// Pointers behind pointers that are told apart.
+const MAX_DEPTH: u8 = 20;
 /// Events a caller sees of one path.
-const MAX_EVENTS: usize = 120;
+const MAX_EVENTS: usize = 80;
 
 /// One way through a function, as a caller sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -176,6 +184,9 @@ struct Walk<'e, 'a> {
     eventful: FxHashSet<u32>,
     is_root: bool,
     steps: usize,
+    meetings: u32,
+    /// Variables that hold pointers, in a fixed order.
+    variables: Vec<(Operand, &'a crate::ir::Variable)>,
 }
 
 impl<'e, 'a> Walk<'e, 'a> {
@@ -191,9 +202,21 @@ impl<'e, 'a> Walk<'e, 'a> {
             eventful: FxHashSet::default(),
             is_root,
             steps: 0,
+            meetings: 0,
+            variables: Vec::new(),
             all,
             id,
         };
+        walk.variables = function
+            .variables
+            .iter()
+            .filter(|(_, variable)| {
+                let ty = variable.ty.map(|ty| &walk.all.program.types[ty.0 as usize]);
+                !variable.is_address && ty.is_some_and(|ty| ty.is_pointer)
+            })
+            .map(|(operand, variable)| (*operand, variable))
+            .collect();
+        walk.variables.sort_by_key(|(operand, _)| *operand);
         walk.eventful = walk
             .shape
             .loops
@@ -242,13 +265,11 @@ impl<'e, 'a> Walk<'e, 'a> {
             if states.len() > self.all.bounds.paths {
                 return None;
             }
-            for state in states {
-                self.steps += 1;
-                if self.steps > self.all.bounds.steps {
-                    return None;
-                }
-                self.block(block, state)?;
+            self.steps += states.len();
+            if self.steps > self.all.bounds.steps {
+                return None;
             }
+            self.block(block, states)?;
         }
         Some(self.summary())
     }
@@ -257,12 +278,21 @@ impl<'e, 'a> Walk<'e, 'a> {
 
     /// Joins states that did the same.
     fn join(&mut self, block: u32, states: Vec<State>) -> Vec<State> {
-        let joined = self.join_by(block, states, |state| (u64::from(state.trace), state.machine.stage()));
-        if joined.len() <= self.all.bounds.paths / 2 {
+        // Rounds of loops are told apart only as far as they decide: first, last, or in between.
+        let turns = |state: &State| -> Vec<(u32, u32)> {
+            state
+                .rounds
+                .iter()
+                .map(|(header, (rounds, _))| (*header, (*rounds).min(2) + rounds / EXHAUSTED))
+                .collect()
+        };
+        let joined = self
+            .join_by(block, states, |state| (u64::from(state.trace), state.machine.stage(), turns(state)));
+        if joined.len() <= TOLD_APART {
             return joined;
         }
         // Too many: what can no longer be told apart by a rule is one.
-        self.join_by(block, joined, |state| (state.machine.signature(), state.machine.stage()))
+        self.join_by(block, joined, |state| (state.machine.signature(), state.machine.stage(), turns(state)))
     }
 
     fn join_by<K: PartialEq>(
@@ -275,16 +305,29 @@ impl<'e, 'a> Walk<'e, 'a> {
         for mut state in states {
             self.phis(block, &mut state);
             let wanted = key(&state);
-            match groups.iter().position(|(known, other)| *known == wanted && other.rounds == state.rounds) {
-                Some(at) => self.merge(block, at, &mut groups, state),
+            match groups.iter().position(|(known, _)| *known == wanted) {
+                Some(at) => self.merge(at, &mut groups, state),
                 None => groups.push((wanted, state)),
             }
         }
         groups.into_iter().map(|(_, state)| state).collect()
     }
 
-    fn merge<K>(&mut self, block: u32, at: usize, groups: &mut [(K, State)], other: State) {
+    fn merge<K>(&mut self, at: usize, groups: &mut [(K, State)], other: State) {
+        self.meetings += 1;
         let target = &mut groups[at].1;
+        if target.rounds != other.rounds {
+            let rounds = Rc::make_mut(&mut target.rounds);
+            for (header, (count, seen)) in other.rounds.iter() {
+                let own = rounds.entry(*header).or_default();
+                own.0 = own.0.max(*count);
+                for signature in seen {
+                    if !own.1.contains(signature) {
+                        own.1.push(*signature);
+                    }
+                }
+            }
+        }
         for (number, value) in other.values.iter().enumerate() {
             let own = target.values[number];
             if own != *value && own != NOTHING {
@@ -292,7 +335,9 @@ impl<'e, 'a> Walk<'e, 'a> {
                     NOTHING
                 } else {
                     let persistent = is_persistent_value(self.all.analysis, self.id, number as u32);
-                    let origin = self.all.expressions.origin(Origin::Meeting(self.id, number as u32, block));
+                    // What is known of the last value that was met here is not known of this one.
+                    let origin =
+                        self.all.expressions.origin(Origin::Meeting(self.id, number as u32, self.meetings));
                     self.all.expressions.add(Form::Opaque(origin, persistent))
                 };
             }
@@ -357,7 +402,7 @@ impl<'e, 'a> Walk<'e, 'a> {
     }
 
     fn visit(&self, state: &State) -> u32 {
-        state.rounds.values().map(|(rounds, _)| *rounds).sum()
+        state.rounds.values().map(|(rounds, _)| (*rounds).min(1000)).sum()
     }
 
     fn origin(&mut self, state: &State, number: u32) -> u32 {
@@ -395,7 +440,7 @@ impl<'e, 'a> Walk<'e, 'a> {
     }
 
     fn load(&mut self, state: &State, address: Expression, bytes: u64, number: Option<u32>) -> Expression {
-        if address == NOTHING {
+        if address == NOTHING || self.all.expressions.depth(address) > MAX_DEPTH {
             return number.map_or(NOTHING, |number| self.opaque(state, number));
         }
         let at = self.all.expressions.address(address);
@@ -468,7 +513,13 @@ impl<'e, 'a> Walk<'e, 'a> {
 
     // ---- events
 
-    fn emit(&mut self, state: &mut State, kind: Kind, place: PlaceId) {
+    fn emit(&mut self, state: &mut State, kind: Kind, mut place: PlaceId) {
+        // A flush or fence in an inlined helper: the place is where the helper is used.
+        if matches!(kind, Kind::Flush { .. } | Kind::Queue { .. } | Kind::Fence { .. }) {
+            while let Some(outer) = self.all.program.place(place).inlined_at {
+                place = outer;
+            }
+        }
         let name = match kind.span() {
             Some(span) => {
                 let text = self.describe(state, span);
@@ -501,12 +552,8 @@ impl<'e, 'a> Walk<'e, 'a> {
                 None => global.name.clone(),
             };
         }
-        let mut variables: Vec<(&Operand, &crate::ir::Variable)> = self.function.variables.iter().collect();
-        variables.sort_by_key(|(operand, _)| **operand);
-        for (operand, variable) in variables {
-            if variable.is_address {
-                continue;
-            }
+        let variables = std::mem::take(&mut self.variables);
+        for (operand, variable) in &variables {
             let value = self.value(state, *operand);
             if value == NOTHING {
                 continue;
@@ -534,6 +581,7 @@ impl<'e, 'a> Walk<'e, 'a> {
                 best = Some((distance, name));
             }
         }
+        self.variables = variables;
         best.map(|(_, name)| name).unwrap_or_default()
     }
 
@@ -547,12 +595,16 @@ impl<'e, 'a> Walk<'e, 'a> {
                 let signature = state.machine.signature();
                 let rounds = Rc::make_mut(&mut state.rounds);
                 let entry = rounds.entry(to).or_default();
+                if entry.0 >= EXHAUSTED {
+                    // It did not leave when it had to.
+                    return;
+                }
                 entry.0 += 1;
                 let again = entry.1.contains(&signature) || entry.0 >= self.all.bounds.loops;
                 entry.1.push(signature);
                 if again {
                     // One more look at the head, to leave.
-                    entry.0 = u32::MAX / 4;
+                    entry.0 = EXHAUSTED;
                 }
             } else {
                 Rc::make_mut(&mut state.rounds).insert(to, (0, Vec::new()));
@@ -575,39 +627,35 @@ impl<'e, 'a> Walk<'e, 'a> {
         self.pending.entry((rank, to)).or_default().push(state);
     }
 
-    fn block(&mut self, block: u32, mut state: State) -> Option<()> {
-        if let Some(flushes) = self.shape.flush_loops.get(&block).copied()
-            && state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds == 0)
-        {
-            self.flush_loop(&mut state, flushes);
-        }
-        let end = self.function.blocks[block as usize].end;
-        let mut work = vec![(self.function.blocks[block as usize].start, state)];
-        while let Some((mut number, mut state)) = work.pop() {
-            loop {
-                let instruction = &self.function.instructions[number as usize];
-                if number + 1 == end {
-                    self.terminator(block, &instruction.op, state);
-                    break;
+    /// Walks all open paths through a block at once, so that they can be joined after each call.
+    fn block(&mut self, block: u32, mut states: Vec<State>) -> Option<()> {
+        if let Some(flushes) = self.shape.flush_loops.get(&block).copied() {
+            for state in &mut states {
+                if state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds == 0) {
+                    self.flush_loop(state, flushes);
                 }
-                if let Op::Call { callee, arguments } = &instruction.op {
-                    let mut after = self.call(state, number, *callee, arguments, instruction.place);
-                    match after.pop() {
-                        Some(next) => {
-                            work.extend(after.into_iter().map(|state| (number + 1, state)));
-                            if work.len() > self.all.bounds.paths {
-                                return None;
-                            }
-                            state = next;
-                        }
-                        // Nobody comes back.
-                        None => break,
-                    }
-                } else {
-                    self.plain(&mut state, number, &instruction.op, instruction.place);
-                }
-                number += 1;
             }
+        }
+        let crate::ir::Block { start, end } = self.function.blocks[block as usize];
+        for number in start..end - 1 {
+            let instruction = &self.function.instructions[number as usize];
+            if let Op::Call { callee, arguments } = &instruction.op {
+                let mut after = Vec::new();
+                for state in states {
+                    after.extend(self.call(state, number, *callee, arguments, instruction.place));
+                }
+                states = if after.len() > 1 { self.join(block, after) } else { after };
+                if states.len() > self.all.bounds.paths {
+                    return None;
+                }
+            } else {
+                for state in &mut states {
+                    self.plain(state, number, &instruction.op, instruction.place);
+                }
+            }
+        }
+        for state in states {
+            self.terminator(block, &self.function.terminator(block).op, state);
         }
         Some(())
     }
@@ -946,7 +994,7 @@ impl<'e, 'a> Walk<'e, 'a> {
         if stay.is_empty() || leave.is_empty() {
             return to.to_vec();
         }
-        if *rounds >= u32::MAX / 4 {
+        if *rounds >= EXHAUSTED {
             leave
         } else if *rounds == 0
             && self.eventful.contains(header)
@@ -960,7 +1008,7 @@ impl<'e, 'a> Walk<'e, 'a> {
 
     fn terminator(&mut self, block: u32, op: &Op, state: State) {
         // A loop that is left elsewhere than at its head does not go round for ever.
-        let exhausted = state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds >= u32::MAX / 4);
+        let exhausted = state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds >= EXHAUSTED);
         match op {
             Op::Jump { to } => {
                 if !(exhausted && self.shape.loops[&block].blocks.contains(to)) {
@@ -1055,12 +1103,15 @@ impl<'e, 'a> Walk<'e, 'a> {
             state.machine = machine;
         }
         let own = |this: &Self, object: Expression| matches!(this.all.expressions.form(object), Form::Local(function, _) if function == this.id);
-        let memory = state
+        // What is nearest to the parameters matters most.
+        let mut memory: Vec<(Address, u64, Expression)> = state
             .memory
             .iter()
-            .filter(|(at, _)| !own(self, at.object))
+            .filter(|(at, _)| !own(self, at.object) && !self.all.expressions.has_opaque(at.object))
             .map(|(at, (bytes, value))| (*at, *bytes, *value))
             .collect();
+        memory.sort_by_key(|(at, ..)| self.all.expressions.depth(at.object));
+        memory.truncate(MAX_MEMORY);
         let facts = state
             .facts
             .iter()
@@ -1104,7 +1155,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             }
         };
         if targets.is_empty() {
-            self.unknown_call(&mut state, number, &values, place);
+            self.unknown_call(&mut state, number, &values, true, place);
             return vec![state];
         }
         let mut after = Vec::new();
@@ -1130,7 +1181,7 @@ impl<'e, 'a> Walk<'e, 'a> {
                 }
                 let recursive = function.is_defined() && !self.all.given_up.contains(target);
                 if !recursive {
-                    self.unknown_call(&mut before, number, &values, place);
+                    self.unknown_call(&mut before, number, &values, function.is_defined(), place);
                 } else {
                     // The recursion ends here, in this round.
                     before.values[number as usize] = self.opaque(&before, number);
@@ -1141,7 +1192,15 @@ impl<'e, 'a> Walk<'e, 'a> {
         after
     }
 
-    fn unknown_call(&mut self, state: &mut State, number: u32, values: &[Expression], place: PlaceId) {
+    /// A call of something that nothing is known of. If `anything`, it may flush and fence what it was not given.
+    fn unknown_call(
+        &mut self,
+        state: &mut State,
+        number: u32,
+        values: &[Expression],
+        anything: bool,
+        place: PlaceId,
+    ) {
         let mut objects = Vec::new();
         for value in values {
             if self.persistence(*value) != Persistence::No {
@@ -1157,7 +1216,7 @@ impl<'e, 'a> Walk<'e, 'a> {
                 }
             }
         }
-        if !objects.is_empty() {
+        if !objects.is_empty() || anything {
             objects.dedup();
             self.emit(state, Kind::Unknown { objects }, place);
         }
@@ -1170,7 +1229,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             Returns::Anything => self.opaque(state, number),
             Returns::Persistent => {
                 let origin = self.origin(state, number);
-                self.all.expressions.add(Form::Opaque(origin, true))
+                self.all.expressions.add(Form::Mapped(origin))
             }
             Returns::Fresh => {
                 let origin = self.origin(state, number);
@@ -1299,10 +1358,12 @@ impl<'e, 'a> Walk<'e, 'a> {
                 }
                 return;
             }
-            What::Flush | What::FlushOrdered | What::Queue | What::Log
-                if !known || length == Length::Known(0) =>
-            {
+            What::Flush | What::FlushOrdered | What::Queue | What::Log if length == Length::Known(0) => {
                 return;
+            }
+            // Something is flushed, but nobody knows what.
+            What::Flush | What::FlushOrdered | What::Queue | What::Log if !known => {
+                Kind::Unknown { objects: Vec::new() }
             }
             What::Flush => Kind::Flush { span, class: Class::FlushOpt },
             What::FlushOrdered => Kind::Flush { span, class: Class::Flush },
@@ -1363,12 +1424,13 @@ impl<'e, 'a> Walk<'e, 'a> {
                 else {
                     continue;
                 };
+                // The callee's name for the memory is as good, unless the place is here.
                 let name = match kind.span() {
-                    Some(span) => {
+                    Some(span) if wrapper || event.site.name == 0 => {
                         let text = self.describe(&next, span);
                         if text.is_empty() { event.site.name } else { self.all.names.add(text) }
                     }
-                    None => event.site.name,
+                    _ => event.site.name,
                 };
                 let site = if wrapper {
                     Site { place, call: None, name }
@@ -1492,6 +1554,10 @@ impl<'e, 'a> Walk<'e, 'a> {
                 let origin = self.through(origin, call);
                 self.all.expressions.add(Form::Volatile(origin))
             }
+            Form::Mapped(origin) => {
+                let origin = self.through(origin, call);
+                self.all.expressions.add(Form::Mapped(origin))
+            }
             Form::Fresh(origin) => {
                 let origin = self.through(origin, call);
                 self.all.expressions.add(Form::Fresh(origin))
@@ -1520,6 +1586,8 @@ impl<'e, 'a> Walk<'e, 'a> {
                 self.all.expressions.comparison(what, left, right)
             }
         };
+        // Recursion makes expressions that say nothing more.
+        let result = if self.all.expressions.depth(result) > MAX_DEPTH { NOTHING } else { result };
         memo.insert(expression, result);
         result
     }
@@ -1536,7 +1604,14 @@ impl<'e, 'a> Walk<'e, 'a> {
         for mut way in ways {
             if way.events.len() > MAX_EVENTS {
                 self.all.shortened.push(self.id);
-                way.events.drain(..way.events.len() - MAX_EVENTS);
+                // Where transactions begin and end, and what they log, must not be lost.
+                let excess = way.events.len() - MAX_EVENTS;
+                let mut at = 0;
+                way.events.retain(|event| {
+                    at += 1;
+                    let kept = matches!(event.kind, Kind::Log { .. }) || event.kind.span().is_none();
+                    at > excess || kept && !matches!(event.kind, Kind::Unknown { .. })
+                });
             }
             match groups.iter_mut().find(|known| known.events == way.events) {
                 Some(known) => {

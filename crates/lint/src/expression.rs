@@ -27,6 +27,8 @@ pub(crate) enum Form {
     Local(FunctionId, u32),
     /// Volatile memory from an allocator.
     Volatile(u32),
+    /// Persistent memory that a library handed out.
+    Mapped(u32),
     /// A persistent object that was just allocated.
     Fresh(u32),
     /// The identifier of such an object.
@@ -58,6 +60,8 @@ pub(crate) enum Origin {
 /// All expressions of an analysis.
 pub(crate) struct Expressions {
     forms: Vec<Form>,
+    /// How deep each is nested.
+    depths: Vec<u8>,
     numbers: FxHashMap<Form, Expression>,
     origins: FxHashMap<Origin, u32>,
 }
@@ -73,8 +77,12 @@ pub(crate) struct Address {
 
 impl Expressions {
     pub(crate) fn new() -> Self {
-        let mut all =
-            Expressions { forms: Vec::new(), numbers: FxHashMap::default(), origins: FxHashMap::default() };
+        let mut all = Expressions {
+            forms: Vec::new(),
+            depths: Vec::new(),
+            numbers: FxHashMap::default(),
+            origins: FxHashMap::default(),
+        };
         let nothing = all.add(Form::Nothing);
         debug_assert_eq!(nothing, NOTHING);
         all
@@ -89,9 +97,23 @@ impl Expressions {
             return *known;
         }
         let number = Expression(self.forms.len() as u32);
+        let inner = match form {
+            Form::Direct(inner) | Form::Plus(inner, _) | Form::Content(inner) => self.depth(inner),
+            Form::Element(left, right, _)
+            | Form::Pair(left, right)
+            | Form::Operation(_, left, right)
+            | Form::Comparison(_, left, right) => self.depth(left).max(self.depth(right)),
+            _ => 0,
+        };
+        self.depths.push(inner.saturating_add(1));
         self.forms.push(form);
         self.numbers.insert(form, number);
         number
+    }
+
+    /// How deep it is nested: pointers behind pointers, and sums of sums.
+    pub(crate) fn depth(&self, expression: Expression) -> u8 {
+        self.depths[expression.0 as usize]
     }
 
     pub(crate) fn origin(&mut self, origin: Origin) -> u32 {
@@ -205,6 +227,7 @@ impl Expressions {
             | Form::Global(_)
             | Form::Local(..)
             | Form::Volatile(_)
+            | Form::Mapped(_)
             | Form::Fresh(_)
             | Form::Direct(_)
             | Form::Element(..) => true,

@@ -189,8 +189,10 @@ fn findings(program: &Program, explorer: &Explorer) -> Vec<Finding> {
         }
         // A store that is never written back is one finding, also if something points to it.
         let lost = verdict.beside.iter().find(|beside| beside.role == "lost");
+        let same = |rule: Rule, place: PlaceId| verdicts.bad.contains_key(&(rule, place));
         if *rule == Rule::PublishBeforePersist
-            && lost.is_some_and(|lost| verdicts.bad.contains_key(&(Rule::UnflushedWrite, lost.place)))
+            && (same(Rule::UnloggedWrite, *place)
+                || lost.is_some_and(|lost| same(Rule::UnflushedWrite, lost.place)))
         {
             continue;
         }

@@ -159,7 +159,7 @@ impl Surroundings<'_> {
     pub(crate) fn persistence(&self, address: Expression) -> Persistence {
         let object = self.expressions.address(address).object;
         match self.expressions.form(object) {
-            Form::Fresh(_) | Form::Direct(_) => Persistence::Surely,
+            Form::Mapped(_) | Form::Fresh(_) | Form::Direct(_) => Persistence::Surely,
             Form::Opaque(_, true) => Persistence::Surely,
             Form::Global(id) => {
                 let section = &self.program.globals[id.0 as usize].section;
@@ -254,8 +254,16 @@ pub(crate) struct Machine {
     strand: Option<u32>,
     strands: u32,
     published: Vec<Expression>,
+    /// Objects of which something was flushed or logged: whoever does that takes them for persistent.
+    cared_for: Vec<Expression>,
+    /// Something was logged although no transaction is open: a caller has one.
+    inside_callers: bool,
+    /// When something was last waited for.
+    last_fence: u32,
     /// Nothing is on its way, for sure.
     drained: bool,
+    /// Nothing is queued, for sure.
+    queue_drained: bool,
     epoch: u32,
     number: u32,
 }
@@ -299,7 +307,7 @@ impl Machine {
         for transaction in &self.transactions {
             (transaction.site.place, transaction.stage, transaction.changed).hash(&mut hasher);
         }
-        (self.drained, self.strand.is_some(), self.epochs_open.len()).hash(&mut hasher);
+        (self.drained, self.queue_drained, self.strand.is_some(), self.epochs_open.len()).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -314,7 +322,8 @@ impl Machine {
             Kind::Load { span } => self.access(around, site, *span, false),
             Kind::Flush { span, class } => self.flush(around, site, *span, Some(*class)),
             Kind::Queue { span } => self.flush(around, site, *span, None),
-            Kind::Fence { class: _, drains } => self.fence(around, site, *drains, true),
+            // An mfence may be there for other threads.
+            Kind::Fence { class, drains } => self.fence(around, site, *drains, *class == Class::StoreFence),
             Kind::Locked => self.fence(around, site, false, false),
             Kind::Log { span } => self.log(around, site, *span),
             Kind::Begin { framework } => self.begin(around, site, *framework),
@@ -393,6 +402,11 @@ impl Machine {
         }
     }
 
+    /// Whether it is known if this runs in a transaction: a function that others call may run in theirs.
+    fn knows_transaction(&self, around: &Surroundings) -> bool {
+        around.is_root && !self.inside_callers || self.in_transaction()
+    }
+
     /// The model whose transactions log every store.
     fn logs_every_store(&self, around: &Surroundings) -> bool {
         self.transactions
@@ -414,6 +428,9 @@ impl Machine {
         bulk: bool,
     ) {
         self.access(around, site, span, true);
+        if nontemporal {
+            self.care_for(span.at.object);
+        }
         let alignment = around.alignment(span.at.object);
         self.clean.retain(|clean| {
             !(clean.span.at.object == span.at.object && clean.span.may_share_line(&span, alignment)
@@ -555,7 +572,9 @@ impl Machine {
             }
         }
         // In a transaction that logs the pointer, the object is durable before the pointer counts.
-        let safe = self.in_transaction() && logged != Logged::No || self.logs_every_store(around);
+        let safe = !self.knows_transaction(around)
+            || self.in_transaction() && logged != Logged::No
+            || self.logs_every_store(around);
         if !safe {
             let lost: Vec<(Site, Status)> = self
                 .writes
@@ -602,8 +621,8 @@ impl Machine {
         const NODE: i64 = 256;
         let at = around.expressions.address(value);
         let near = |offset: i64| (at.offset..at.offset + NODE).contains(&offset);
-        if at.element != to.at.element || near(to.at.offset) || self.in_transaction() && logged != Logged::No
-        {
+        let safe = !self.knows_transaction(around) || self.in_transaction() && logged != Logged::No;
+        if safe || at.element != to.at.element || near(to.at.offset) {
             return;
         }
         let lost = self.writes.iter().find(|write| {
@@ -620,7 +639,22 @@ impl Machine {
         around.bad(Rule::PublishBeforePersist, site, message, beside);
     }
 
+    /// Whether an object is persistent by more than what the graph says of pointers to it.
+    fn is_cared_for(&self, around: &Surroundings, object: Expression) -> bool {
+        match around.expressions.form(object) {
+            Form::Parameter(_) | Form::Content(_) | Form::Opaque(..) => self.cared_for.contains(&object),
+            _ => true,
+        }
+    }
+
+    fn care_for(&mut self, object: Expression) {
+        if !self.cared_for.contains(&object) {
+            self.cared_for.push(object);
+        }
+    }
+
     fn flush(&mut self, around: &mut Surroundings, site: Site, span: Span, class: Option<Class>) {
+        self.care_for(span.at.object);
         let alignment = around.alignment(span.at.object);
         self.judge_flush(around, site, &span, alignment);
         let ordered = class.is_some_and(|class| {
@@ -771,11 +805,12 @@ impl Machine {
         if judged {
             if pending || self.writes.iter().any(|write| write.status == Status::Maybe) {
                 around.verdicts.good(Rule::EmptyFence, site.place);
-            } else if self.drained {
+            } else if self.drained && (self.queue_drained || !drains) {
                 let message = "nothing was flushed since the last fence".to_owned();
                 around.bad(Rule::EmptyFence, site, message, Vec::new());
             }
         }
+        self.last_fence = self.number;
         let mut done: Vec<usize> = Vec::new();
         for (at, write) in self.writes.iter_mut().enumerate() {
             if waits(write) {
@@ -789,11 +824,14 @@ impl Machine {
             clean.queued &= !drains;
         }
         if !done.is_empty() {
-            self.several_at_once(around, site, &done);
-            self.split_update(around, &done);
+            if self.knows_transaction(around) {
+                self.several_at_once(around, site, &done);
+                self.split_update(around, &done);
+            }
             self.epoch += 1;
         }
         self.drained = true;
+        self.queue_drained |= drains;
     }
 
     /// Strict persistency: one barrier, one store.
@@ -873,6 +911,10 @@ impl Machine {
 
     /// Ways to order stores on purpose.
     fn is_protocol(&self, around: &Surroundings, earlier: &Write, later: &Write) -> bool {
+        // What different functions do is seldom meant as one update.
+        if earlier.site.call.is_some() || later.site.call.is_some() {
+            return true;
+        }
         let scalar =
             |write: &Write| !write.bulk && write.span.bytes().is_some_and(|(from, to)| to - from <= 8);
         // Data, then the number, pointer or flag that makes it valid.
@@ -893,20 +935,12 @@ impl Machine {
         }
         // A flag: set to a constant before, or as the last step.
         let constant = |write: &Write| around.expressions.as_int(write.value).is_some();
-        constant(earlier) != constant(later) && (constant(earlier) || constant(later))
+        constant(earlier) || constant(later)
     }
 
     fn log(&mut self, around: &mut Surroundings, site: Site, span: Span) {
-        // An earlier store to it can no longer be undone.
-        for write in &mut self.writes {
-            if write.transaction > 0
-                && write.logged == Logged::No
-                && write.span.at.object != span.at.object
-                && around.may_be_same(write.span.at.object, span.at.object)
-            {
-                write.logged = Logged::Maybe;
-            }
-        }
+        self.care_for(span.at.object);
+        self.inside_callers |= self.transactions.is_empty();
         let before = self.logs.iter().find(|log| log.span.contains(&span) == Meets::Covers);
         match before.map(|log| log.site) {
             Some(before) if before.place != site.place => {
@@ -977,9 +1011,10 @@ impl Machine {
             return;
         }
         let rules = around.apis.frameworks[transaction.framework].commit;
-        if transaction.changed {
+        // A caller may have a transaction of its own around this one.
+        if around.is_root && transaction.changed {
             around.verdicts.good(Rule::EmptyTransaction, transaction.site.place);
-        } else {
+        } else if around.is_root {
             let message = "this transaction changes nothing persistent".to_owned();
             around.bad(Rule::EmptyTransaction, transaction.site, message, Vec::new());
         }
@@ -998,7 +1033,9 @@ impl Machine {
                 Status::Dirty if !flushed && write.logged != Logged::Maybe && !write.nontemporal => {
                     // Without a commit that flushes, what follows it may still write it back.
                     if rules.flushes_logged {
-                        lost.push(write.site);
+                        if around.is_root {
+                            lost.push(write.site);
+                        }
                         write.status = Status::Maybe;
                     }
                 }
@@ -1027,7 +1064,7 @@ impl Machine {
             for clean in &mut self.clean {
                 (clean.pending, clean.queued) = (false, false);
             }
-            self.drained = true;
+            (self.drained, self.queue_drained) = (true, true);
         }
         self.epoch += 2;
     }
@@ -1124,7 +1161,7 @@ impl Machine {
                 write.status = Status::Durable;
             }
         }
-        self.drained = false;
+        (self.drained, self.queue_drained) = (false, false);
         self.change();
     }
 
@@ -1154,7 +1191,7 @@ impl Machine {
 
     /// The end of a path through a function that nobody in the program calls.
     pub(crate) fn path_ends(&mut self, around: &mut Surroundings, exit: Exit) {
-        if self.in_transaction() {
+        if self.in_transaction() || self.inside_callers {
             return;
         }
         // What is left behind where something failed is seldom used.
@@ -1162,6 +1199,7 @@ impl Machine {
         for write in &self.writes {
             let site = write.site;
             let sure = around.persistence(write.span.at.object) == Persistence::Surely;
+            let sure = sure && self.is_cared_for(around, write.span.at.object);
             match write.status {
                 _ if !sure => {}
                 Status::Dirty if write.nontemporal && !lenient => {
@@ -1173,6 +1211,13 @@ impl Machine {
                     let message = format!("{} is stored to, but never written back", around.name(site));
                     around.bad(Rule::UnflushedWrite, site, message, Vec::new());
                 }
+                // What is queued may be left to whoever drains the queue, unless somebody took a fence for that.
+                Status::Queued(_) if self.last_fence < write.number => {}
+                // A copy of as much as the caller says is a service: the caller waits when it is done.
+                Status::Pending(..)
+                    if write.bulk
+                        && write.span.bytes().is_none()
+                        && around.is_parameter(write.span.at.object) => {}
                 Status::Pending(place, _) | Status::Queued(place) if !lenient => {
                     let beside =
                         vec![Beside { role: "stored", place: site.place, message: "stored here".into() }];

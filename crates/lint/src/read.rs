@@ -361,6 +361,13 @@ impl Reader<'_> {
         if value.is_function() {
             return self.functions.get(&value).map_or(Operand::Undefined, |id| Operand::Function(*id));
         }
+        if value.is_constant_expression() && value.constant_opcode() == Opcode::LLVMAdd {
+            // The end of a global, as an integer.
+            return match (self.constant(value.operand(0)), self.constant(value.operand(1))) {
+                (Operand::Global(id, offset), Operand::Int(number)) => Operand::Global(id, offset + number),
+                _ => Operand::Undefined,
+            };
+        }
         match self.module.constant_base(value) {
             Some((base, offset)) if base.is_global_variable() => {
                 self.globals.get(&base).map_or(Operand::Undefined, |id| Operand::Global(*id, offset))

@@ -124,6 +124,12 @@ impl Module {
         unsafe { CStr::from_ptr(LLVMGetTarget(self.raw)) }.to_string_lossy().into_owned()
     }
 
+    /// Writes the module to a file. False if that fails.
+    pub fn write_bitcode(&self, path: &std::path::Path) -> bool {
+        let path = c_string(&path.to_string_lossy());
+        unsafe { llvm_sys::bit_writer::LLVMWriteBitcodeToFile(self.raw, path.as_ptr()) == 0 }
+    }
+
     /// Whether named metadata of this name exists; used to mark what was done to a module.
     pub fn has_mark(&self, name: &str) -> bool {
         !unsafe { LLVMGetNamedMetadata(self.raw, name.as_ptr().cast(), name.len()) }.is_null()
@@ -150,6 +156,13 @@ impl Module {
         let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
         let attribute = unsafe { LLVMCreateEnumAttribute(self.context, kind, 0) };
         unsafe { LLVMAddAttributeAtIndex(function.0, llvm_sys::LLVMAttributeFunctionIndex, attribute) };
+    }
+
+    /// Adds an attribute to what is called, for this call alone.
+    pub fn add_call_attribute(&self, call: Value, name: &str) {
+        let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
+        let attribute = unsafe { LLVMCreateEnumAttribute(self.context, kind, 0) };
+        unsafe { LLVMAddCallSiteAttribute(call.0, llvm_sys::LLVMAttributeFunctionIndex, attribute) };
     }
 
     pub fn add_global(&self, name: &str, ty: Type) -> Value {

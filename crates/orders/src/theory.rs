@@ -17,6 +17,9 @@
 //! literals (edges that are always there cost nothing). A literal is found false by the theory when its edge would
 //! close a cycle with what is in order already; it is explained only when asked, by a path over edges that were
 //! there at the time.
+//!
+//! Compositions are looked ahead at, too: a read that is switched on refutes overwrites by whatever is before the reader
+//! already, and the other way round. That is half of what a program's loads can tell, and costs a lookup.
 
 use rustc_hash::FxHashMap;
 
@@ -88,6 +91,31 @@ impl Graph {
     /// No composition may put `reader` before `writer`.
     pub fn apart(&mut self, reader: NodeId, writer: NodeId) {
         self.apart.push((reader, writer));
+    }
+
+    /// What is always in order.
+    pub fn fixed_edges(&self) -> &[(NodeId, NodeId)] {
+        &self.fixed
+    }
+
+    /// Edges with their literals.
+    pub fn literal_edges(&self) -> &[(Lit, NodeId, NodeId)] {
+        &self.edges
+    }
+
+    /// Reads with their literals.
+    pub fn reads(&self) -> &[(Lit, SourceId, NodeId)] {
+        &self.reads
+    }
+
+    /// Overwrites with their literals.
+    pub fn overwrites(&self) -> &[(Lit, SourceId, NodeId)] {
+        &self.overwrites
+    }
+
+    /// How many sources there are.
+    pub fn sources(&self) -> usize {
+        self.sources
     }
 
     /// All nodes in a row that fits every edge and composition whose literals are true. None if there is no such row:
@@ -173,12 +201,22 @@ struct Edge {
     why: [Option<Lit>; 2],
 }
 
+/// Why the theory found a literal true: the edge that its opposite would have added and that would have closed a cycle
+/// with what was in order at the time; and a literal that the edge would have needed besides, if it is composed.
+#[derive(Clone, Copy, Debug)]
+struct Because {
+    from: NodeId,
+    to: NodeId,
+    at: u32,
+    besides: Option<Lit>,
+}
+
 /// Something to take back.
 #[derive(Clone, Copy, Debug)]
 enum Done {
     Edge(NodeId),
-    Read(SourceId),
-    Overwrite(SourceId),
+    Read(SourceId, NodeId),
+    Overwrite(SourceId, NodeId),
     Forced(Lit),
 }
 
@@ -199,9 +237,19 @@ pub struct Theory {
     levels: Vec<(usize, usize)>,
     /// Literals found true by the theory and not yet fetched.
     forced: Vec<Lit>,
-    /// How a forced literal came about: the edge that would have closed a cycle, and the history then. The first way
-    /// counts: an explanation must not use what came later.
-    because: Vec<Option<(NodeId, NodeId, u32)>>,
+    /// How a forced literal came about. The first way counts: an explanation must not use what came later.
+    because: Vec<Option<Because>>,
+    /// Literals by which a node reads a source, or overwrites one.
+    read_by: FxHashMap<(SourceId, NodeId), Vec<Lit>>,
+    overwritten_by: FxHashMap<(SourceId, NodeId), Vec<Lit>>,
+    /// All nodes that may read a source, or overwrite it.
+    may_read: Vec<Vec<NodeId>>,
+    may_overwrite: Vec<Vec<NodeId>>,
+    /// Sources that a node reads, or overwrites, at present, with the literal.
+    reading: Vec<Vec<(SourceId, Lit)>>,
+    overwriting: Vec<Vec<(SourceId, Lit)>>,
+    /// Watched pairs that came in order and were not looked at yet.
+    fresh_pairs: Vec<(NodeId, NodeId, u32)>,
     clock: u32,
     /// Literals that cannot all be true, after a failed [`Theory::assign`].
     conflict: Vec<Lit>,
@@ -236,11 +284,35 @@ impl Theory {
         }
         apart.iter_mut().for_each(|writers: &mut Vec<NodeId>| writers.sort_unstable());
         let mut by_edge: FxHashMap<(NodeId, NodeId), Vec<Lit>> = FxHashMap::default();
+        let mut read_by: FxHashMap<(SourceId, NodeId), Vec<Lit>> = FxHashMap::default();
+        let mut overwritten_by: FxHashMap<(SourceId, NodeId), Vec<Lit>> = FxHashMap::default();
+        let mut may_read: Vec<Vec<NodeId>> = vec![Vec::new(); graph.sources];
+        let mut may_overwrite: Vec<Vec<NodeId>> = vec![Vec::new(); graph.sources];
+        for (atoms, by, may) in [
+            (&graph.reads, &mut read_by, &mut may_read),
+            (&graph.overwrites, &mut overwritten_by, &mut may_overwrite),
+        ] {
+            for &(lit, source, node) in atoms {
+                by.entry((source, node)).or_default().push(lit);
+                may[source as usize].push(node);
+            }
+            may.iter_mut().for_each(|nodes| {
+                nodes.sort_unstable();
+                nodes.dedup();
+            });
+        }
         let order = if keeping == Keeping::Closure && nodes <= CLOSURE_NODES {
             let mut closure = Closure::new(nodes);
             for &(lit, a, b) in &graph.edges {
                 closure.watch(b as usize, a as usize);
                 by_edge.entry((a, b)).or_default().push(lit);
+            }
+            for source in 0..graph.sources {
+                for &writer in &may_overwrite[source] {
+                    for &reader in may_read[source].iter().filter(|&&reader| reader != writer) {
+                        closure.watch(writer as usize, reader as usize);
+                    }
+                }
             }
             Order::Closure(closure)
         } else {
@@ -258,6 +330,13 @@ impl Theory {
             levels: Vec::new(),
             forced: Vec::new(),
             because: vec![None; literals],
+            read_by,
+            overwritten_by,
+            may_read,
+            may_overwrite,
+            reading: vec![Vec::new(); nodes],
+            overwriting: vec![Vec::new(); nodes],
+            fresh_pairs: Vec::new(),
             clock: 0,
             conflict: Vec::new(),
             cost: vec![u32::MAX; nodes],
@@ -273,6 +352,7 @@ impl Theory {
             }
         }
         theory.done.clear();
+        theory.fresh_pairs.clear();
         if let Order::Closure(closure) = &mut theory.order {
             closure.forget_undo();
         }
@@ -319,16 +399,19 @@ impl Theory {
                 Done::Edge(from) => {
                     self.outgoing[from as usize].pop();
                 }
-                Done::Read(source) => {
+                Done::Read(source, node) => {
                     self.readers[source as usize].pop();
+                    self.reading[node as usize].pop();
                 }
-                Done::Overwrite(source) => {
+                Done::Overwrite(source, node) => {
                     self.overwriters[source as usize].pop();
+                    self.overwriting[node as usize].pop();
                 }
                 Done::Forced(lit) => self.because[lit.index()] = None,
             }
         }
         self.forced.clear();
+        self.fresh_pairs.clear();
     }
 
     /// A literal became true. If it cannot be, the error says which true literals contradict each other.
@@ -338,13 +421,15 @@ impl Theory {
                 Trigger::Edge(a, b) => self.insert(a, b, [Some(lit), None]),
                 Trigger::Read(source, node) => {
                     self.readers[source as usize].push((lit, node));
-                    self.done.push(Done::Read(source));
-                    self.compose_read(lit, source, node)
+                    self.reading[node as usize].push((source, lit));
+                    self.done.push(Done::Read(source, node));
+                    self.compose_read(lit, source, node).map(|()| self.refute_overwrites(lit, source, node))
                 }
                 Trigger::Overwrite(source, node) => {
                     self.overwriters[source as usize].push((lit, node));
-                    self.done.push(Done::Overwrite(source));
-                    self.compose_overwrite(lit, source, node)
+                    self.overwriting[node as usize].push((source, lit));
+                    self.done.push(Done::Overwrite(source, node));
+                    self.compose_overwrite(lit, source, node).map(|()| self.refute_reads(lit, source, node))
                 }
             };
             if ok.is_err() {
@@ -353,8 +438,51 @@ impl Theory {
                 self.conflict.dedup();
                 return Err(&self.conflict);
             }
+            self.look_at_pairs();
         }
         Ok(())
+    }
+
+    /// `reader` reads the source now: what is before it does not overwrite the source.
+    fn refute_overwrites(&mut self, lit: Lit, source: SourceId, reader: NodeId) {
+        let Order::Closure(closure) = &self.order else { return };
+        for &writer in &self.may_overwrite[source as usize] {
+            if closure.before(writer as usize, reader as usize) {
+                let because = Because { from: reader, to: writer, at: self.clock, besides: Some(lit) };
+                let lits = &self.overwritten_by[&(source, writer)];
+                force(lits, because, &mut self.because, &mut self.done, &mut self.forced);
+            }
+        }
+    }
+
+    /// `writer` overwrites the source now: what is after it does not read the source.
+    fn refute_reads(&mut self, lit: Lit, source: SourceId, writer: NodeId) {
+        let Order::Closure(closure) = &self.order else { return };
+        for &reader in &self.may_read[source as usize] {
+            if closure.before(writer as usize, reader as usize) {
+                let because = Because { from: reader, to: writer, at: self.clock, besides: Some(lit) };
+                let lits = &self.read_by[&(source, reader)];
+                force(lits, because, &mut self.because, &mut self.done, &mut self.forced);
+            }
+        }
+    }
+
+    /// Pairs came in order: what would compose to the opposite is refuted.
+    fn look_at_pairs(&mut self) {
+        for (writer, reader, at) in std::mem::take(&mut self.fresh_pairs) {
+            for &(source, lit) in &self.overwriting[writer as usize] {
+                if let Some(lits) = self.read_by.get(&(source, reader)) {
+                    let because = Because { from: reader, to: writer, at, besides: Some(lit) };
+                    force(lits, because, &mut self.because, &mut self.done, &mut self.forced);
+                }
+            }
+            for &(source, lit) in &self.reading[reader as usize] {
+                if let Some(lits) = self.overwritten_by.get(&(source, writer)) {
+                    let because = Because { from: reader, to: writer, at, besides: Some(lit) };
+                    force(lits, because, &mut self.because, &mut self.done, &mut self.forced);
+                }
+            }
+        }
     }
 
     fn compose_read(&mut self, lit: Lit, source: SourceId, reader: NodeId) -> Result<(), ()> {
@@ -386,10 +514,10 @@ impl Theory {
     }
 
     fn insert(&mut self, a: NodeId, b: NodeId, why: [Option<Lit>; 2]) -> Result<(), ()> {
-        let (by_edge, forced, because, done) =
-            (&self.by_edge, &mut self.forced, &mut self.because, &mut self.done);
         self.clock += 1;
         let clock = self.clock;
+        let (by_edge, forced, because, done, pairs) =
+            (&self.by_edge, &mut self.forced, &mut self.because, &mut self.done, &mut self.fresh_pairs);
         let fits = match &mut self.order {
             Order::Closure(closure) => {
                 // Known already: the edge adds nothing, not even a shorter reason worth its upkeep.
@@ -397,14 +525,17 @@ impl Theory {
                     return Ok(());
                 }
                 closure.insert(a as usize, b as usize, |x, y| {
+                    let (x, y) = (x as NodeId, y as NodeId);
+                    pairs.push((x, y, clock));
                     // x is before y now, so what would put y before x is false.
-                    for &lit in by_edge.get(&(y as NodeId, x as NodeId)).into_iter().flatten() {
-                        let because = &mut because[(!lit).index()];
-                        if because.is_none() {
-                            *because = Some((y as NodeId, x as NodeId, clock));
-                            done.push(Done::Forced(!lit));
-                            forced.push(!lit);
-                        }
+                    if let Some(lits) = by_edge.get(&(y, x)) {
+                        force(
+                            lits,
+                            Because { from: y, to: x, at: clock, besides: None },
+                            because,
+                            done,
+                            forced,
+                        );
                     }
                 })
             }
@@ -430,8 +561,9 @@ impl Theory {
 
     /// The true literals because of which `lit`, found by the theory, is true.
     pub fn explain(&mut self, lit: Lit) -> &[Lit] {
-        let (a, b, clock) = self.because[lit.index()].expect("only what the theory found is explained");
-        self.path(b, a, clock);
+        let because = self.because[lit.index()].expect("only what the theory found is explained");
+        self.path(because.to, because.from, because.at);
+        self.explanation.extend(because.besides);
         self.explanation.sort_unstable();
         self.explanation.dedup();
         &self.explanation
@@ -488,6 +620,24 @@ impl Theory {
         }
         for node in touched {
             self.cost[node as usize] = u32::MAX;
+        }
+    }
+}
+
+/// Notes that none of these can be true, if that is not known.
+fn force(
+    lits: &[Lit],
+    why: Because,
+    because: &mut [Option<Because>],
+    done: &mut Vec<Done>,
+    forced: &mut Vec<Lit>,
+) {
+    for &lit in lits {
+        let known = &mut because[(!lit).index()];
+        if known.is_none() {
+            *known = Some(why);
+            done.push(Done::Forced(!lit));
+            forced.push(!lit);
         }
     }
 }

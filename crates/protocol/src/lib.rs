@@ -315,6 +315,8 @@ pub mod flag {
     pub const PM_HEAP: u32 = 1;
     /// Whatever touches PM unseen is to be named.
     pub const STRICT: u32 = 2;
+    /// Caches survive a power failure.
+    pub const EADR: u32 = 4;
 }
 
 /// Why a verdict is UNKNOWN: the `value` of [`record::UNKNOWN`] where the site has nothing to say.
@@ -352,6 +354,12 @@ pub mod reason {
     /// PM holds something else than was stored to it; `address` says where first.
     pub const CHANGED: u64 = 13;
 
+    /// A function of the C library was given PM that it is not followed on; `address` is its number, see
+    /// [`super::untracked`].
+    pub const FUNCTION: u64 = 14;
+    /// A file on the PM path was opened as a stream.
+    pub const STREAM: u64 = 15;
+
     /// As a sentence; none if the site says it.
     pub fn text(reason: u64) -> Option<&'static str> {
         Some(match reason {
@@ -368,9 +376,80 @@ pub mod reason {
             EARLY_THREADS => "threads were created before main",
             UNSEEN => "it touches persistent memory without the runtime seeing it",
             CHANGED => "persistent memory was changed without the runtime seeing it",
+            FUNCTION => "touches persistent memory and is not followed there",
+            STREAM => {
+                "it opened a file on the PM path as a stream (fopen), whose reads and writes are not followed"
+            }
             COPIED_BY_KERNEL => "sendfile, splice or copy_file_range with a file on the PM path",
             _ => "something that is not understood ran",
         })
+    }
+}
+
+/// Functions of the C library that make a verdict UNKNOWN on PM, by number.
+pub mod untracked {
+    /// Their names.
+    pub const NAMES: &[&str] = &[
+        "gmtime_r",
+        "localtime_r",
+        "asctime_r",
+        "ctime_r",
+        "mktime",
+        "timegm",
+        "strftime",
+        "strptime",
+        "getcwd",
+        "readlink",
+        "inet_ntop",
+        "inet_pton",
+        "swab",
+        "strxfrm",
+        "gethostname",
+        "uname",
+        "getrusage",
+        "rand_r",
+        "random_r",
+        "srandom_r",
+        "nrand48",
+        "jrand48",
+        "lrand48_r",
+        "mrand48_r",
+        "srand48_r",
+        "tsearch",
+        "tfind",
+        "tdelete",
+        "lsearch",
+        "lfind",
+        "insque",
+        "remque",
+        "wcstok",
+        "wcsxfrm",
+        "mbstowcs",
+        "wcstombs",
+        "mbsrtowcs",
+        "wcsrtombs",
+        "mbrtowc",
+        "mbtowc",
+        "wcrtomb",
+        "aio_read",
+        "aio_write",
+    ];
+
+    /// The number of one of them.
+    pub const fn number(name: &str) -> u64 {
+        let mut number = 0;
+        while !same(NAMES[number].as_bytes(), name.as_bytes()) {
+            number += 1;
+        }
+        number as u64
+    }
+
+    const fn same(one: &[u8], other: &[u8]) -> bool {
+        let mut index = 0;
+        while index < one.len() && index < other.len() && one[index] == other[index] {
+            index += 1;
+        }
+        index == one.len() && index == other.len()
     }
 }
 
@@ -382,6 +461,8 @@ pub mod exit {
     pub const ASSERT: i32 = 202;
     /// All threads wait for each other.
     pub const DEADLOCK: i32 = 203;
+    /// A sanitizer found something and stopped the program; the output says what.
+    pub const SANITIZER: i32 = 205;
     /// The program did something the checker cannot follow; the output says what.
     pub const UNSUPPORTED: i32 = 204;
 }

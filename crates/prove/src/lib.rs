@@ -6,6 +6,7 @@
 pub mod axiomatic;
 pub mod blast;
 pub mod encode;
+pub mod findings;
 pub mod gates;
 pub mod litmus;
 pub mod memory;

@@ -17,6 +17,9 @@ pub struct Options {
     pub settings: Settings,
     /// When to give up.
     pub limits: Limits,
+    /// Will the program be given again, cut off later, if the answer is unknown? Then what is cut off is asked for first,
+    /// and a violation is looked for only as long as that is cheap.
+    pub tentative: bool,
 }
 
 /// What was found out.
@@ -81,7 +84,7 @@ pub enum Error {
 }
 
 /// How many places at which a verdict is unknown are named.
-const MOST_REASONS: usize = 8;
+pub(crate) const MOST_REASONS: usize = 8;
 
 /// Proves or refutes what a program asserts.
 ///
@@ -99,7 +102,7 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let too_far = encoder.gates.any(&too_far);
     encoder.finish();
     let encoded = Instant::now();
-    let verdict = decide(&mut encoder, wrong, too_far, &options.limits)?;
+    let verdict = decide(&mut encoder, wrong, too_far, options)?;
     let statistics =
         Statistics { encoding: encoded - start, solving: encoded.elapsed(), ..statistics(&encoder) };
     Ok(Report { verdict, bounds: program.bounds.clone(), statistics })
@@ -118,8 +121,21 @@ pub(crate) fn statistics(encoder: &Encoder) -> Statistics {
     }
 }
 
-fn decide(encoder: &mut Encoder, wrong: Lit, too_far: Lit, limits: &Limits) -> Result<Verdict, Error> {
-    match encoder.gates.solver.solve(&[wrong], limits) {
+/// Conflicts that a tentative look for a violation may cost.
+const TENTATIVE_CONFLICTS: u64 = 2000;
+
+fn decide(encoder: &mut Encoder, wrong: Lit, too_far: Lit, options: &Options) -> Result<Verdict, Error> {
+    let limits = &options.limits;
+    let mut reasons = None;
+    let mut patience = *limits;
+    if options.tentative {
+        let found = reached_limits(encoder, too_far, limits, 1)?;
+        if !found.is_empty() {
+            patience.conflicts = Some(TENTATIVE_CONFLICTS);
+        }
+        reasons = Some(found);
+    }
+    match encoder.gates.solver.solve(&[wrong], &patience) {
         Outcome::Satisfiable => {
             // Of several that fail in this execution the first in program order, threads before recovery.
             let failed = encoder
@@ -130,13 +146,16 @@ fn decide(encoder: &mut Encoder, wrong: Lit, too_far: Lit, limits: &Limits) -> R
                 .ok_or(NoExecution)?;
             return Ok(Verdict::Violated(Box::new(encoder.counterexample(&failed)?)));
         }
+        // Only a tentative look stops so, and then there are reasons.
+        Outcome::Unknown(Stop::Conflicts) if reasons.is_some() => {}
         Outcome::Unknown(stop) => return Ok(Verdict::Unknown(vec![stopped(stop)])),
         Outcome::Unsatisfiable => {}
     }
-    reached_limits(encoder, too_far, limits).map(|reasons| match reasons.is_empty() {
-        true => Verdict::Holds,
-        false => Verdict::Unknown(reasons),
-    })
+    let reasons = match reasons {
+        Some(reasons) => reasons,
+        None => reached_limits(encoder, too_far, limits, MOST_REASONS)?,
+    };
+    Ok(if reasons.is_empty() { Verdict::Holds } else { Verdict::Unknown(reasons) })
 }
 
 /// What cannot be told because the program was cut off, or is not understood, at places that can be reached.
@@ -144,10 +163,11 @@ pub(crate) fn reached_limits(
     encoder: &mut Encoder,
     too_far: Lit,
     limits: &Limits,
+    most: usize,
 ) -> Result<Vec<Reason>, Error> {
     let mut reasons: Vec<Reason> = Vec::new();
     let mut assumptions = vec![too_far];
-    while reasons.len() < MOST_REASONS {
+    while reasons.len() < most {
         match encoder.gates.solver.solve(&assumptions, limits) {
             Outcome::Unsatisfiable => break,
             Outcome::Unknown(stop) => {
@@ -171,7 +191,7 @@ pub(crate) fn reached_limits(
             return Err(NoExecution.into());
         }
     }
-    reasons.truncate(MOST_REASONS);
+    reasons.truncate(most);
     Ok(reasons)
 }
 

@@ -1,11 +1,248 @@
-//! Robustness.
+//! Robustness, after PMVerify's Algorithm 1: does every crash leave a memory that a run without one goes through?
+//!
+//! Memories are compared write by write (the paper keeps the recovery observer's reads-from), which is the sense
+//! `event` of [`crashproof_litmus::answer::Robust`]: it implies the sense of the paper's Definition 6, which compares
+//! values.
+//!
+//! Two formulas over the same program are asked in turn. The first has the model's crash: one moment P for each line, and
+//! an observer of all persistent memory. The second is x86-TSO with the observer as one atomic block: one moment P for
+//! everything, which is what persistent caches come to. A memory of the first that the second cannot reach is a
+//! violation; one that it can is forbidden, and the first is asked again.
+//!
+//! Most memories are never asked about: the first formula is restricted to executions that are not themselves a
+//! witness. An execution goes through its own survivors' memory unless a lost store is ordered before a survivor; so
+//! the formula asks for one that is. If there is none, the program is robust and the second formula is not needed.
+//!
+//! A violation is reported with as few pieces of memory as already rule out x86-TSO.
+
+use std::time::Instant;
+
+use crashproof_orders::{Limits, Lit, Outcome};
+use px86::Platform;
+use rustc_hash::FxHashMap;
+
+use crate::encode::{Encoder, Settings, Wrong};
 use crate::program::Program;
-use crate::prove::{Error, Options, Report};
+use crate::prove::{
+    Error, MOST_REASONS, Options, Reason, Report, Statistics, Verdict, reached_limits, statistics, stopped,
+};
+use crate::story::number;
+use crate::values::Analysis;
+
 /// Is the program robust?
 ///
 /// # Errors
 ///
 /// As for [`crate::prove::prove`].
 pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
-    crate::prove::prove(program, options)
+    let start = Instant::now();
+    // What recovery does is not asked: the observer takes its place.
+    let program = Program { recovery: None, ..program.clone() };
+    let analysis = Analysis::new(&program);
+    let settings = Settings { observe_all: true, ..options.settings };
+    let no_solver = Error::NoSolver(settings.solver.name());
+    let mut crashing = Encoder::new(&program, &analysis, settings).ok_or(no_solver)?;
+    let mut tso = Encoder::new(&program, &analysis, Settings { platform: Platform::Eadr, ..settings })
+        .ok_or(no_solver)?;
+    let suspects = crashing.lost_before_survivors();
+    let suspicious = crashing.gates.any(&suspects);
+    let mut too_far: Vec<Lit> = crashing.limits.iter().map(|limit| limit.lit).collect();
+    // Beyond an access that misses every object nothing is known either.
+    for violation in crashing.violations.clone() {
+        if violation.what == Wrong::Outside {
+            too_far.push(violation.lit);
+            let (lit, site) = (violation.lit, violation.site);
+            let reason = "an access outside of every object can happen here".to_owned();
+            crashing.limits.push(crate::encode::Limit { lit, reason, site });
+        }
+    }
+    let too_far = crashing.gates.any(&too_far);
+    crashing.finish();
+    tso.finish();
+    let encoded = Instant::now();
+    let mut candidates = 0;
+    let cut_off = match options.tentative {
+        true => reached_limits(&mut crashing, too_far, &options.limits, 1)?,
+        false => Vec::new(),
+    };
+    let verdict = if cut_off.is_empty() {
+        search(&mut crashing, &mut tso, suspicious, &options.limits, &mut candidates)?
+    } else {
+        Verdict::Unknown(cut_off)
+    };
+    let verdict = match verdict {
+        Verdict::Holds => {
+            let reasons = reached_limits(&mut crashing, too_far, &options.limits, MOST_REASONS)?;
+            if reasons.is_empty() { Verdict::Holds } else { Verdict::Unknown(reasons) }
+        }
+        other => other,
+    };
+    let mut figures: Statistics = statistics(&crashing);
+    let second = tso.gates.solver.statistics();
+    figures.solver.conflicts += second.conflicts;
+    figures.solver.propagations += second.propagations;
+    figures.solver.forced += second.forced;
+    figures.solver.cycles += second.cycles;
+    figures.candidates = candidates;
+    figures.encoding = encoded - start;
+    figures.solving = encoded.elapsed();
+    Ok(Report { verdict, bounds: program.bounds.clone(), statistics: figures })
+}
+
+fn search(
+    crashing: &mut Encoder,
+    tso: &mut Encoder,
+    suspicious: Lit,
+    limits: &Limits,
+    candidates: &mut u64,
+) -> Result<Verdict, Error> {
+    loop {
+        match crashing.gates.solver.solve(&[suspicious], limits) {
+            Outcome::Unsatisfiable => return Ok(Verdict::Holds),
+            Outcome::Unknown(stop) => return Ok(unknown(stopped(stop))),
+            Outcome::Satisfiable => {}
+        }
+        *candidates += 1;
+        // The same memory, asked of x86-TSO: for each piece who wrote it, and what.
+        let mut memory: Vec<Vec<Lit>> = Vec::new();
+        let mut blocked = Vec::new();
+        for (mine, theirs) in crashing.survivors.iter().zip(&tso.survivors) {
+            let solver = &crashing.gates.solver;
+            let Some(at) = mine.from.iter().position(|&(_, lit)| solver.value(lit)) else { continue };
+            let mut same = vec![theirs.from[at].1];
+            blocked.push(!mine.from[at].1);
+            for (&lit, &there) in mine.bits.iter().zip(&theirs.bits) {
+                let value = solver.value(lit);
+                same.push(if value { there } else { !there });
+                blocked.push(if value { !lit } else { lit });
+            }
+            memory.push(same);
+        }
+        let assumptions: Vec<Lit> = memory.concat();
+        match tso.gates.solver.solve(&assumptions, limits) {
+            Outcome::Satisfiable => crashing.gates.clause(&blocked),
+            Outcome::Unknown(stop) => return Ok(unknown(stopped(stop))),
+            Outcome::Unsatisfiable => {
+                let needed = fewest(tso, &memory, limits);
+                let mut story = crashing.execution_story()?;
+                story.recovery.clear();
+                let pieces: Vec<String> = needed
+                    .iter()
+                    .map(|&at| format!("{} = {}", story.memory[at].place, number(story.memory[at].value)))
+                    .collect();
+                story.message = format!(
+                    "a crash can leave {}; no run without a crash goes through that",
+                    pieces.join(" with ")
+                );
+                if let Some(lost) = needed.iter().find_map(|&at| story.memory[at].lost.first().copied()) {
+                    story.site = story.steps[lost].site.clone();
+                }
+                return Ok(Verdict::Violated(Box::new(story)));
+            }
+        }
+    }
+}
+
+fn unknown(reason: Reason) -> Verdict {
+    Verdict::Unknown(vec![reason])
+}
+
+/// As few pieces of memory as x86-TSO cannot reach together, by leaving out one after another.
+fn fewest(tso: &mut Encoder, memory: &[Vec<Lit>], limits: &Limits) -> Vec<usize> {
+    let blamed = tso.gates.solver.failed();
+    let mut kept: Vec<usize> =
+        (0..memory.len()).filter(|&at| memory[at].iter().any(|lit| blamed.contains(lit))).collect();
+    let mut at = 0;
+    while at < kept.len() {
+        let mut fewer = kept.clone();
+        fewer.remove(at);
+        let assumptions: Vec<Lit> = fewer.iter().flat_map(|&piece| memory[piece].iter().copied()).collect();
+        if tso.gates.solver.solve(&assumptions, limits) == Outcome::Unsatisfiable {
+            kept = fewer;
+        } else {
+            at += 1;
+        }
+    }
+    kept
+}
+
+impl Encoder<'_> {
+    /// For every store: a literal that implies that it is lost and ordered before a survivor.
+    fn lost_before_survivors(&mut self) -> Vec<Lit> {
+        let survivors = self.survivors.clone();
+        let mut survives: FxHashMap<u32, Vec<Lit>> = FxHashMap::default();
+        for survivor in &survivors {
+            for &(from, lit) in &survivor.from {
+                if let Some((event, _)) = from {
+                    survives.entry(self.events[event].node).or_default().push(lit);
+                }
+            }
+        }
+        let before = self.ordered_before(&survives);
+        let mut overwrites: FxHashMap<(usize, usize), Vec<Lit>> = FxHashMap::default();
+        for pair in &self.overwrites {
+            overwrites.entry((pair.first, pair.second)).or_default().push(pair.lit);
+        }
+        let mut lost = Vec::new();
+        for survivor in &survivors {
+            for &(kept, survives) in &survivor.from {
+                for &(other, _) in &survivor.from {
+                    let Some((store, lane)) = other.filter(|&other| Some(other) != kept) else { continue };
+                    let later = match kept {
+                        Some((first, _)) => overwrites.get(&(first, store)).cloned().unwrap_or_default(),
+                        None => {
+                            let (writes, here) =
+                                (self.writes(store), self.covers((store, lane), survivor.cell));
+                            vec![self.gates.and(writes, here)]
+                        }
+                    };
+                    let later = self.gates.any(&later);
+                    let reaches = before[self.events[store].node as usize];
+                    lost.push(self.gates.all(&[survives, later, reaches]));
+                }
+            }
+        }
+        lost
+    }
+
+    /// For every node: a literal that implies that it is ordered before a survivor, by whatever orders events (the moments
+    /// P left out), or is one. Orders have no cycles, so no way there can justify itself.
+    fn ordered_before(&mut self, survives: &FxHashMap<u32, Vec<Lit>>) -> Vec<Lit> {
+        let nodes = self.graph.nodes();
+        let moments: Vec<u32> = self.moments.values().copied().collect();
+        let is_moment = |node: u32| moments.contains(&node);
+        let before: Vec<Lit> = (0..nodes).map(|_| self.gates.fresh()).collect();
+        let overwritten: Vec<Lit> = (0..self.graph.sources()).map(|_| self.gates.fresh()).collect();
+        let mut ways: Vec<Vec<Lit>> = before.iter().map(|&lit| vec![!lit]).collect();
+        let mut source_ways: Vec<Vec<Lit>> = overwritten.iter().map(|&lit| vec![!lit]).collect();
+        for &(a, b) in self.graph.fixed_edges() {
+            ways[a as usize].push(before[b as usize]);
+        }
+        for (lit, a, b) in self.graph.literal_edges().to_vec() {
+            if !is_moment(b) {
+                let way = self.gates.and(lit, before[b as usize]);
+                ways[a as usize].push(way);
+            }
+        }
+        for (lit, source, node) in self.graph.overwrites().to_vec() {
+            let way = self.gates.and(lit, before[node as usize]);
+            source_ways[source as usize].push(way);
+        }
+        for (lit, source, node) in self.graph.reads().to_vec() {
+            if !is_moment(node) {
+                let way = self.gates.and(lit, overwritten[source as usize]);
+                ways[node as usize].push(way);
+            }
+        }
+        for (node, lits) in survives {
+            ways[*node as usize].extend(lits);
+        }
+        for moment in moments {
+            self.gates.clause(&[!before[moment as usize]]);
+        }
+        for clause in ways.into_iter().chain(source_ways) {
+            self.gates.clause(&clause);
+        }
+        before
+    }
 }

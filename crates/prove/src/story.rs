@@ -13,6 +13,8 @@ use crate::program::{Action, Site};
 pub struct Counterexample {
     /// What goes wrong, for people.
     pub message: String,
+    /// Is it an access that misses every object?
+    pub outside: bool,
     /// Where.
     pub site: Site,
     /// Whose code: a thread's name, or none for recovery.
@@ -34,6 +36,8 @@ pub struct Step {
     pub thread: usize,
     /// Its name.
     pub thread_name: String,
+    /// Place in program order.
+    pub position: usize,
     /// Where.
     pub site: Site,
     /// What it did.
@@ -42,6 +46,36 @@ pub struct Step {
     pub place: String,
     /// For stores to lines that are looked at after the crash: did they persist?
     pub persisted: Option<bool>,
+}
+
+impl Step {
+    /// What it did, in words.
+    pub fn what(&self) -> String {
+        let at = &self.place;
+        match self.effect {
+            Effect::Read(value) => format!("reads {at} = {}", number(value)),
+            Effect::Wrote(value) => format!("{at} := {}", number(value)),
+            Effect::WroteNonTemporal(value) => format!("{at} := {}, non-temporal", number(value)),
+            Effect::Exchanged(old, Some(new)) => {
+                format!("{at}: {} becomes {}, locked", number(old), number(new))
+            }
+            Effect::Exchanged(old, None) => format!("{at}: stays {}, locked", number(old)),
+            Effect::Flushed => format!("clflush {at}"),
+            Effect::FlushedOpt => format!("clwb {at}"),
+            Effect::StoreFence => "sfence".to_owned(),
+            Effect::Fence => "mfence".to_owned(),
+            Effect::Started => "starts a thread".to_owned(),
+            Effect::Joined => "has waited for a thread".to_owned(),
+        }
+    }
+}
+
+/// Small numbers as such, addresses and masks in hexadecimal.
+pub(crate) fn number(value: u64) -> String {
+    match value as i64 {
+        small @ -4096..4096 => small.to_string(),
+        _ => format!("{value:#x}"),
+    }
 }
 
 /// What a step did.
@@ -121,19 +155,6 @@ pub enum EdgeKind {
     Survives,
 }
 
-impl EdgeKind {
-    /// The papers' name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            EdgeKind::ProgramOrder => "po",
-            EdgeKind::ReadsFrom => "rf",
-            EdgeKind::Coherence => "co",
-            EdgeKind::FlushBefore => "fb",
-            EdgeKind::Survives => "rrf",
-        }
-    }
-}
-
 /// The model cannot be put in a row: the solver or the encoding is wrong.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the solver's model is no execution")]
@@ -164,6 +185,7 @@ impl Encoder<'_> {
             Wrong::Assertion(message) => message.clone(),
             Wrong::Outside => "an access outside of every object".to_owned(),
         };
+        story.outside = violation.what == Wrong::Outside;
         story.site = self.program.sites.get(violation.site.0 as usize).cloned().unwrap_or_default();
         story.thread = violation.event.thread.map(|thread| self.program.threads[thread].name.clone());
         // What comes after the failure is no part of it.
@@ -238,6 +260,7 @@ impl Encoder<'_> {
             steps.push(Step {
                 thread,
                 thread_name: self.program.threads[thread].name.clone(),
+                position: event.position,
                 site: self.site_of(event.event),
                 effect,
                 place,
@@ -249,6 +272,7 @@ impl Encoder<'_> {
         let recovery = self.recovery_story(usize::MAX);
         Ok(Counterexample {
             message: String::new(),
+            outside: false,
             site: Site::default(),
             thread: None,
             steps,

@@ -5,7 +5,9 @@ use crashproof_litmus::answer::{Answer, Assertions, Options};
 use crashproof_litmus::arbitrary::{Program, Size, program};
 use crashproof_orders::SolverKind;
 use crashproof_prove::axiomatic::{Choices, run_with};
-use crashproof_prove::encode::CrashEncoding;
+use crashproof_prove::encode::{CrashEncoding, Settings};
+use crashproof_prove::prove::{self, Verdict};
+use crashproof_prove::robust;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use px86::Platform;
@@ -43,6 +45,39 @@ fn check(options: Options, choices: Choices, size: Size, default_cases: u32) {
         panic!("{failure}");
     }
     println!("{cases} random programs, exhaustive and axiomatic agree");
+}
+
+/// PMVerify's algorithm gives the machine's robustness by event, in both crash encodings.
+fn robustness_agrees(program: &Program) -> Result<(), TestCaseError> {
+    let source = program.source();
+    let test = crashproof_litmus::parse(&source)
+        .map_err(|error| TestCaseError::fail(format!("{error}\n{source}")))?;
+    let exhaustive = crashproof_exhaustive::run(&test, &options());
+    let Some(expected) = exhaustive.robust.event.known() else { return Ok(()) };
+    for crash in [CrashEncoding::Full, CrashEncoding::Partial] {
+        let settings = Settings { crash, ..Settings::default() };
+        let options = prove::Options { settings, ..prove::Options::default() };
+        let report = robust::prove(&crashproof_prove::litmus::program(&test), &options)
+            .map_err(|error| TestCaseError::fail(format!("{error}\n{source}")))?;
+        let found = match report.verdict {
+            Verdict::Holds => true,
+            Verdict::Violated(_) => false,
+            Verdict::Unknown(reasons) => return Err(TestCaseError::fail(format!("{reasons:?}\n{source}"))),
+        };
+        prop_assert_eq!(found, expected, "{:?}\n{}", crash, source);
+    }
+    Ok(())
+}
+
+#[test]
+fn pmverifys_algorithm_agrees() {
+    let cases = std::env::var("CRASHPROOF_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(300);
+    let config = Config { cases, max_shrink_iters: 20_000, failure_persistence: None, ..Config::default() };
+    let result =
+        TestRunner::new(config).run(&program(Size::default()), |program| robustness_agrees(&program));
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
 }
 
 fn options() -> Options {

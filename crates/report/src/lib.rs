@@ -3,6 +3,8 @@
 //! Text is made with colours in it; whoever prints it removes them where there is no terminal.
 
 mod diagnostic;
+pub mod dot;
+pub mod fix_text;
 mod grid;
 pub mod html;
 pub mod json;
@@ -10,8 +12,6 @@ pub mod junit;
 pub mod litmus_json;
 pub mod litmus_text;
 mod printable;
-pub mod prove_json;
-pub mod prove_text;
 pub mod sarif;
 mod style;
 pub mod text;

@@ -32,6 +32,8 @@ pub struct Look {
 
 /// Lines of what a failing run printed.
 const MOST_OUTPUT: usize = 5;
+/// The same if it is the report of a sanitizer.
+const MOST_REPORT: usize = 17;
 /// Stores that a load might have read from, for each.
 const MOST_CANDIDATES: usize = 8;
 
@@ -232,7 +234,9 @@ fn story(text: &mut String, finding: &Finding, look: Look) {
         }
     }
     let output: Vec<&str> = finding.output.lines().collect();
-    let shown = if verbose { output.len() } else { output.len().min(MOST_OUTPUT) };
+    // The report of a sanitizer is worth more than the last lines of what a program happens to print.
+    let most = if finding.output.contains("Sanitizer: ") { MOST_REPORT } else { MOST_OUTPUT };
+    let shown = if verbose { output.len() } else { output.len().min(most) };
     for line in &output[output.len() - shown..] {
         step(text, look, FAINT, "said", &escape(line));
     }

@@ -171,6 +171,7 @@ unsafe fn open_stream(
 ) -> *mut c_void {
     crate::libc_memory::text_length(name, site);
     crate::libc_memory::text_length(mode, site);
+    crate::files::note_stream(name, mode, site);
     match open_random(name) {
         None => open(),
         Some(-1) => null_mut(),

@@ -218,6 +218,18 @@ pub(crate) unsafe fn open_with(
     descriptor
 }
 
+/// A file is opened as a stream. The C library reads and writes it by itself, so what is in the pool of it would
+/// not be seen, and what is written would outlast every crash.
+pub(crate) unsafe fn note_stream(name: *const c_char, mode: *const c_char, site: *const Site) {
+    let Some(path) = path_at(libc::AT_FDCWD, name).filter(|path| on_pm_path(path)) else { return };
+    let only_reads = CStr::from_ptr(mode).to_bytes().first() == Some(&b'r')
+        && !CStr::from_ptr(mode).to_bytes().contains(&b'+');
+    let in_pool = find(&path, false).is_some_and(|file| entry(file).place != 0);
+    if !only_reads || in_pool {
+        unknown(reason::STREAM, site);
+    }
+}
+
 /// Whether a file is on disk, even if the program is not to see it.
 unsafe fn on_disk(name: *const c_char, directory: c_int) -> bool {
     libc::syscall(libc::SYS_faccessat, c_long::from(directory), name, c_long::from(libc::F_OK)) == 0

@@ -29,6 +29,8 @@
 //! | `heap` | `malloc` and its kin |
 //! | `libc_format` | `printf` and its kin on PM |
 //! | `libc_io` | input into PM and output from PM |
+//! | `libc_untracked` | functions that make a verdict UNKNOWN on PM |
+//! | `libc_wide` | wide strings on PM |
 //! | `libc_memory` | `memcpy`, `strcpy`, `qsort` and their kin on PM |
 //!
 //! The code runs inside somebody else's process, before `main`, in signal handlers and after `fork`. It
@@ -48,6 +50,8 @@ mod heap;
 mod libc_format;
 mod libc_io;
 mod libc_memory;
+mod libc_untracked;
+mod libc_wide;
 mod parallel;
 mod pmem;
 mod pmem2;

@@ -7,7 +7,7 @@
 //! bytes count as read next must follow from what was read before, or the checker could not tell one
 //! recovery from another. That may be up to seven bytes more than needed, which costs time at most.
 //!
-//! Wide-character functions and `strtold` are not here.
+//! Wide-character functions are in `libc_wide`. `strtold` is not here.
 
 use std::ffi::{c_char, c_double, c_float, c_int, c_long, c_longlong, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;

@@ -303,7 +303,7 @@ provide! {
     }
 
     fn pmem_has_auto_flush() -> c_int, caller(rdi)
-    |_site| { 0 }
+    |_site| { c_int::from(crate::session::has_persistent_caches()) }
 
     fn pmem_flush(start: *const c_void, bytes: usize), caller(rdx)
     |site| { flush(start, bytes, site) }

@@ -7,7 +7,7 @@
 
 use std::ffi::c_int;
 
-use crashproof_protocol::{Record, mode, reason, record};
+use crashproof_protocol::{FILES, Record, exit, mode, reason, record};
 
 use crate::{access, session, strict, unseen};
 
@@ -84,12 +84,21 @@ pub(crate) unsafe fn end_orphans() {
     }
 }
 
-/// A child that exited without saying so became another program.
+/// A child that exited without saying so became another program, or was stopped by a sanitizer.
 pub(crate) unsafe fn note_ending(status: c_int) {
-    if libc::WIFEXITED(status) && (*session::CONTROL).ended == 0 {
+    let sanitizer = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == exit::SANITIZER;
+    if !sanitizer && libc::WIFEXITED(status) && (*session::CONTROL).ended == 0 {
         let kind = record::UNKNOWN;
         session::append(Record { address: 0, value: reason::EXEC, site: 0, thread: 0, kind, width: 0 });
     }
+}
+
+/// Keeps a child from filling the disk with one file: none that fits into the pool is larger.
+pub(crate) unsafe fn limit_files() {
+    let limit = libc::rlimit { rlim_cur: FILES.bytes, rlim_max: FILES.bytes };
+    libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit);
+    // Then `write` fails, as it does on a full disk, and nobody is killed.
+    libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
 }
 
 /// Keeps a child from taking all memory there is.

@@ -129,6 +129,7 @@ unsafe fn prepare_child() {
     let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     libc::setrlimit(libc::RLIMIT_CORE, &raw const no_core);
     process::limit_memory();
+    process::limit_files();
     // A program that this one starts is none of the checker's business.
     libc::unsetenv(ENVIRONMENT_NAME.as_ptr());
     // The mappings stay; the descriptors would only be in the program's way.

@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 
 use crashproof_protocol::{
     CONTROL_BYTES, Control, ENVIRONMENT, IDLE_READS_OF_RECORDING, IDLE_READS_OF_RECOVERY, PATCHES_OFFSET,
-    POOL_BASE, POOL_BYTES, Patch, Record, TRACE_BYTES, VERSION, exit, fd, mode,
+    POOL_BASE, POOL_BYTES, Patch, Record, TRACE_BYTES, VERSION, exit, fd, flag, mode,
 };
 use px86::LINE_BYTES;
 
@@ -92,6 +92,11 @@ pub(crate) unsafe fn image_bytes(address: u64, bytes: u64) -> &'static [u8] {
 /// What was recorded so far.
 pub(crate) unsafe fn trace() -> &'static [Record] {
     std::slice::from_raw_parts(TRACE, (*CONTROL).records as usize)
+}
+
+/// Does the checker assume that caches survive?
+pub(crate) unsafe fn has_persistent_caches() -> bool {
+    UNDER_CHECKER && (*CONTROL).flags & flag::EADR != 0
 }
 
 /// Does the image hold anything but zeros in a range of whole words?

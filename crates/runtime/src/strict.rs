@@ -7,6 +7,8 @@
 //! Whatever else faults is code that was not instrumented, or an instruction that the plugin missed. It is
 //! recorded with its address and its callers, and then goes on as it would have without this mode.
 //!
+//! The kernel does not fault: a system call that the runtime does not stand before fails with EFAULT on PM.
+//!
 //! An access costs some microseconds instead of nanoseconds, so this is for finding out what a normal check
 //! could not see, not for every day.
 
@@ -126,8 +128,8 @@ unsafe extern "C" fn on_step(signal: c_int, info: *mut libc::siginfo_t, context:
         return pass_on(signal, info, context);
     }
     let error = *libc::__errno_location();
-    for index in 0..STEPPED_COUNT {
-        protect(STEPPED[index], PAGE, libc::PROT_NONE);
+    for page in &STEPPED[..STEPPED_COUNT] {
+        protect(*page, PAGE, libc::PROT_NONE);
     }
     STEPPED_COUNT = 0;
     let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;

@@ -258,8 +258,7 @@ impl Machine<'_> {
                 }
             }
             None if case.event && self.is_sequential() => {
-                let objects = &*self.objects;
-                state.memory.forget(|object| objects.is_exposed(object));
+                state.memory.forget_exposed();
             }
             _ => {}
         }

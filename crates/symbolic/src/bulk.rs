@@ -64,7 +64,7 @@ impl Machine<'_> {
 
     /// Aligned words as far as possible. Where the address is not known, it is taken to be aligned: compilers
     /// and libraries use the widest moves they can.
-    fn chunks(&self, to: Term, bytes: u64) -> Vec<(u64, u64)> {
+    pub(crate) fn chunks(&self, to: Term, bytes: u64) -> Vec<(u64, u64)> {
         let start = self.terms.constant(to).unwrap_or(0);
         let mut all = Vec::new();
         let mut offset: u64 = 0;

@@ -350,7 +350,23 @@ impl Machine<'_> {
             Some(cases) => {
                 cases.into_iter().map(|(condition, number)| (condition, self.function_at(number))).collect()
             }
-            None => return Err(self.refuse(state, "calls through a pointer that is not known", at)),
+            None => {
+                // It came from memory that others can write. One of these, or else it is not known.
+                let mut targets = Vec::new();
+                let mut neither = self.terms.truth(true);
+                for function in self.address_taken(arguments.len()) {
+                    let address = self.function_term(function);
+                    let here = self.terms.equal(pointer, address);
+                    let not_here = self.terms.not(here);
+                    neither = self.terms.and(neither, not_here);
+                    targets.push((here, Some(function)));
+                }
+                let mut rest = State { path: state.path.clone(), ..State::default() };
+                if rest.assume(&mut self.terms, neither) {
+                    self.refuse(&mut rest, "calls through a pointer that is not known", at);
+                }
+                targets
+            }
         };
         let mut arrivals = Vec::new();
         let mut result_is_value = false;

@@ -7,7 +7,7 @@
 //! * [`order`] sorts blocks so that everything that may lead to a block has run before it.
 //! * [`state`], [`memory`], [`value`], [`objects`]: what is known on a path.
 //! * [`machine`] walks functions, [`instructions`] does what they say, [`access`] reads and writes memory.
-//! * [`library`], [`intrinsics`], [`threads`], [`bulk`], [`assembly`]: calls that are known.
+//! * [`library`], [`intrinsics`], [`threads`], [`bulk`], [`assembly`], [`undo`]: calls that are known.
 //!
 //! # What it takes for granted
 //!
@@ -36,6 +36,7 @@ mod objects;
 mod order;
 mod state;
 mod threads;
+mod undo;
 mod value;
 
 use std::ffi::OsString;
@@ -138,8 +139,16 @@ pub enum Error {
 ///
 /// If it does not compile, or cannot be started.
 pub fn program(files: &[PathBuf], compiler: Vec<OsString>, options: &Options) -> Result<Program, Error> {
-    let module = Compiler::find(compiler)?.module(files, library::MODELS)?;
-    unroll(&module, options)
+    unroll(&compile(files, compiler)?, options)
+}
+
+/// Compiles source files, and links what they need of the models.
+///
+/// # Errors
+///
+/// If it does not compile.
+pub fn compile(files: &[PathBuf], compiler: Vec<OsString>) -> Result<ir::Module, Error> {
+    Ok(Compiler::find(compiler)?.module(files, library::MODELS)?)
 }
 
 /// Unrolls a program.

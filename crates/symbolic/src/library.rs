@@ -8,7 +8,7 @@ use crashproof_prove::term::Term;
 use crate::access::At;
 use crate::instructions::number;
 use crate::machine::{Flow, Frame, Machine, Stop, Who};
-use crate::objects::{Object, Origin};
+use crate::objects::{Object, ObjectId, Origin};
 use crate::state::State;
 use crate::value::{self, Value};
 
@@ -159,16 +159,51 @@ impl Machine<'_> {
                 if self.objects.get(object).size < bytes {
                     return Err(self.refuse(state, "the root object is asked for with another size", at));
                 }
-                if !state.memory.has(object) {
-                    let mut memory = std::mem::take(&mut state.memory);
-                    self.add_object(&mut memory, object);
-                    if self.who == Who::Recovery {
-                        memory.forget(|other| other == object);
-                    }
-                    state.memory = memory;
-                }
+                self.find_persistent(state, object);
                 let address = self.objects.get(object).address;
                 Ok(Some(Reply::scalar(self.terms.number(address, 64))))
+            }
+            "__crashproof_file" => {
+                let path = scalar(0).and_then(|path| self.text_at(path));
+                let (Some(path), Some(bytes)) = (path, known(self, 1)) else {
+                    return Err(self.refuse(state, "a file whose name or size is not known", at));
+                };
+                const LARGEST: u64 = 1 << 20;
+                if bytes == 0 || bytes > LARGEST {
+                    return Err(self.refuse(state, &format!("a file of {bytes} bytes"), at));
+                }
+                let object = self.objects.place(Origin::File(path.clone()), 4096, false, || Object {
+                    name: path,
+                    address: 0,
+                    size: bytes,
+                    persistent: true,
+                    initial: Vec::new(),
+                    defined: true,
+                    fields: Vec::new(),
+                });
+                if self.objects.get(object).size < bytes {
+                    return Err(self.refuse(state, "a file that is mapped with another size", at));
+                }
+                self.find_persistent(state, object);
+                let address = self.objects.get(object).address;
+                Ok(Some(Reply::scalar(self.terms.number(address, 64))))
+            }
+            "__crashproof_undo_add" => {
+                let (Some(number), Some(start), Some(length)) = (scalar(0), scalar(1), scalar(2)) else {
+                    return Ok(None);
+                };
+                let bytes = self.length(state, length, "a range", at)?;
+                self.undo_add(state, frame.point, number, start, bytes, at)?;
+                Ok(Some(Reply::NONE))
+            }
+            "__crashproof_undo_apply" => {
+                let Some(committed) = scalar(0) else { return Ok(None) };
+                self.undo_apply(state, committed, at)?;
+                Ok(Some(Reply::NONE))
+            }
+            "__crashproof_not_modelled" => {
+                let what = scalar(0).and_then(|text| self.text_at(text)).unwrap_or_default();
+                Err(self.refuse(state, &format!("{what} is not modelled"), at))
             }
             "crashproof_alloc" => {
                 let Some(bytes) = known(self, 0) else {
@@ -257,6 +292,19 @@ impl Machine<'_> {
             "getenv" | "secure_getenv" => Ok(Some(Reply::scalar(self.terms.number(0, 64)))),
             _ => Ok(None),
         }
+    }
+
+    /// Persistent memory as a process finds it: zero in the first run, whatever survived after a crash.
+    fn find_persistent(&mut self, state: &mut State, object: ObjectId) {
+        if state.memory.has(object) {
+            return;
+        }
+        let mut memory = std::mem::take(&mut state.memory);
+        self.add_object(&mut memory, object);
+        if self.who == Who::Recovery {
+            memory.forget(object);
+        }
+        state.memory = memory;
     }
 
     /// A claim that is false whenever it is reached. Ends the path.

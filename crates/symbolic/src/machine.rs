@@ -13,7 +13,7 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use crashproof_bitcode::ir::{
-    BlockId, Constant, FunctionId, Global, GlobalId, Initial, Module, Operand, Place, Terminator,
+    Block, BlockId, Constant, FunctionId, Global, GlobalId, Initial, Module, Operand, Place, Terminator,
 };
 use crashproof_prove::program::{self, Action, Bound, Event, Program, Site, SiteId, Thread, ThreadId};
 use crashproof_prove::term::{Node, Term, Terms};
@@ -87,7 +87,8 @@ pub(crate) struct Frame {
 struct Round {
     memory: Memory,
     phis: Vec<Value>,
-    path: Vec<Term>,
+    /// Can the loop be left in this round? Then the next need not be taken.
+    left: bool,
     /// Rounds that need not have been taken.
     uncertain: u32,
 }
@@ -107,6 +108,10 @@ pub(crate) struct Machine<'m> {
     /// Has the first thread started another?
     pub(crate) several: bool,
     pub(crate) spawned: VecDeque<Spawn>,
+    /// What transactions have written down.
+    pub(crate) undo: Vec<crate::undo::Entry>,
+    /// Threads that some thread waits for.
+    pub(crate) joined: FxHashSet<u32>,
     orders: FxHashMap<FunctionId, Rc<Order>>,
     pub(crate) stack: Vec<FunctionId>,
     /// Where each of these was called, from the second on.
@@ -162,6 +167,8 @@ impl<'m> Machine<'m> {
             who: Who::Thread(0),
             several: false,
             spawned: VecDeque::new(),
+            undo: Vec::new(),
+            joined: FxHashSet::default(),
             orders: FxHashMap::default(),
             stack: Vec::new(),
             calls: Vec::new(),
@@ -283,7 +290,7 @@ impl<'m> Machine<'m> {
             }
             // What survived is what recovery has to find out.
             if self.who == Who::Recovery && self.objects.is_exposed(object) {
-                memory.forget(|other| other == object);
+                memory.forget(object);
             }
         }
         memory
@@ -299,7 +306,7 @@ impl<'m> Machine<'m> {
         } else {
             vec![None; info.size as usize]
         };
-        memory.insert(object, content);
+        memory.insert(object, content, self.objects.is_exposed(object));
     }
 
     /// The first thread, those it starts, and recovery.
@@ -457,6 +464,7 @@ impl<'m> Machine<'m> {
             }
             let code = &code.blocks[block.0 as usize];
             if let Terminator::Return(value) = &code.terminator {
+                self.leave(frame, order, block, &[]);
                 let values = match value {
                     Some(value) => match self.operand(frame, value) {
                         Ok(value) => vec![value],
@@ -478,6 +486,7 @@ impl<'m> Machine<'m> {
                         continue;
                     }
                 };
+                self.leave(frame, order, block, &order.nest(to).loops);
                 let (next, again) = order.step(block, &rounds, to);
                 if let Some(index) = again
                     && !self.next_round(frame, order, index, *next.last().unwrap_or(&0), &mut state, &phis)
@@ -515,14 +524,23 @@ impl<'m> Machine<'m> {
         }
         let before = frame.rounds.remove(&inner);
         let uncertain = match before {
-            Some(round) if rounds.last() != Some(&0) => round.uncertain + u32::from(round.path != state.path),
+            Some(round) if rounds.last() != Some(&0) => round.uncertain + u32::from(round.left),
             _ => 0,
         };
         if let Some(flag) = state.dirty.last_mut() {
             *flag = no;
         }
-        let round = Round { memory: state.memory.clone(), phis, path: state.path.clone(), uncertain };
+        let round = Round { memory: state.memory.clone(), phis, left: false, uncertain };
         frame.rounds.insert(inner, round);
+    }
+
+    /// Notes which loops can be left here.
+    fn leave(&self, frame: &mut Frame, order: &Order, from: BlockId, stays: &[usize]) {
+        for index in order.nest(from).loops.iter().filter(|index| !stays.contains(index)) {
+            if let Some(round) = frame.rounds.get_mut(index) {
+                round.left = true;
+            }
+        }
     }
 
     /// Prepares to go round once more; tells whether there is anything to go on with.
@@ -572,7 +590,7 @@ impl<'m> Machine<'m> {
                 LoopName::Index { function, index: number } => code.name == *function && index == *number,
             })
             .map_or(self.options.unwind, |bound| bound.bound);
-        let uncertain = round.uncertain + u32::from(round.path != state.path);
+        let uncertain = round.uncertain + u32::from(round.left);
         let what = format!("loop at {}:{}", head.place.file, head.place.line);
         if uncertain > 0 {
             self.bounds.insert(what.clone(), bound.into());
@@ -742,6 +760,39 @@ impl<'m> Machine<'m> {
             .then_some(FunctionId(index as u32))
     }
 
+    /// Functions whose address is used other than to call them, with so many parameters.
+    pub(crate) fn address_taken(&self, parameters: usize) -> Vec<FunctionId> {
+        let mut found = FxHashSet::default();
+        let mut note = |constant: &Constant| {
+            if let Constant::Function(function) = constant {
+                found.insert(*function);
+            }
+        };
+        for global in &self.module.globals {
+            for (_, piece) in global.initial.iter().flatten() {
+                if let Initial::Address(constant) = piece {
+                    note(constant);
+                }
+            }
+        }
+        for function in &self.module.functions {
+            for operand in function.blocks.iter().flat_map(Block::operands) {
+                if let Operand::Constant(constant) = operand {
+                    note(constant);
+                }
+            }
+        }
+        let mut found: Vec<FunctionId> =
+            found.into_iter().filter(|id| self.module.function(*id).parameters.len() == parameters).collect();
+        found.sort();
+        found
+    }
+
+    /// The address of a function.
+    pub(crate) fn function_term(&mut self, function: FunctionId) -> Term {
+        self.terms.number(function_address(function), 64)
+    }
+
     /// A value that is not known because something is not modelled. It matters only where it is used.
     pub(crate) fn imprecise(&mut self, bits: u8, why: &str) -> Term {
         let symbol = self.terms.symbol("not modelled", bits);
@@ -862,7 +913,7 @@ impl<'m> Machine<'m> {
             return Ok(());
         }
         if self.events >= self.options.events && !matches!(action, Action::Unknown { .. }) {
-            let reason = format!("there are more than {} events (--events)", self.options.events);
+            let reason = format!("there are more than {} events (--max-events)", self.options.events);
             self.unknown(state, &reason, place, function);
             return Err(Stop::Dead);
         }

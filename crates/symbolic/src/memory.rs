@@ -3,7 +3,7 @@
 //! A byte is a part of the value that was stored there, so that a value comes back whole when it is loaded
 //! the way it was stored, and stays whole when paths are merged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crashproof_prove::term::{Term, Terms};
@@ -14,12 +14,14 @@ use crate::objects::ObjectId;
 type Byte = Option<(Term, u8)>;
 
 /// The content of one object.
-pub(crate) type Content = Rc<Vec<Byte>>;
+type Content = Rc<Vec<Byte>>;
 
-/// The content of all objects that need no events. Cheap to copy, shared until written.
+/// The content of objects, as far as it is known. Cheap to copy, shared until written.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Memory {
     objects: Rc<BTreeMap<ObjectId, Content>>,
+    /// Objects whose accesses are events. What is not known of them can be loaded; of others, it was never written.
+    exposed: Rc<BTreeSet<ObjectId>>,
 }
 
 impl Memory {
@@ -27,8 +29,11 @@ impl Memory {
         self.objects.contains_key(&object)
     }
 
-    pub(crate) fn insert(&mut self, object: ObjectId, content: Vec<Byte>) {
+    pub(crate) fn insert(&mut self, object: ObjectId, content: Vec<Byte>, exposed: bool) {
         Rc::make_mut(&mut self.objects).insert(object, Rc::new(content));
+        if exposed {
+            Rc::make_mut(&mut self.exposed).insert(object);
+        }
     }
 
     /// A value of `bytes` bytes (at most 8). What was never written is some value, from now on always the same.
@@ -59,12 +64,16 @@ impl Memory {
         }
     }
 
-    /// These objects may hold anything from now on.
-    pub(crate) fn forget(&mut self, which: impl Fn(ObjectId) -> bool) {
-        for (object, content) in Rc::make_mut(&mut self.objects) {
-            if which(*object) && content.iter().any(Option::is_some) {
-                *content = Rc::new(vec![None; content.len()]);
-            }
+    /// All of this object may hold anything from now on.
+    pub(crate) fn forget(&mut self, object: ObjectId) {
+        let length = self.objects.get(&object).map_or(0, |content| content.len());
+        self.forget_range(object, 0, length as u64);
+    }
+
+    /// All exposed objects may hold anything from now on.
+    pub(crate) fn forget_exposed(&mut self) {
+        for object in self.exposed.clone().iter() {
+            self.forget(*object);
         }
     }
 
@@ -90,15 +99,19 @@ impl Memory {
             return self;
         }
         let mut merged = (*self.objects).clone();
+        let mut exposed = self.exposed;
+        if !Rc::ptr_eq(&exposed, &other.exposed) {
+            Rc::make_mut(&mut exposed).extend(other.exposed.iter());
+        }
         for (object, content) in other.objects.iter() {
             let together = match merged.get(object) {
                 None => content.clone(),
                 Some(own) if Rc::ptr_eq(own, content) || own == content => continue,
-                Some(own) => Rc::new(merge_content(terms, condition, own, content)),
+                Some(own) => Rc::new(merge_content(terms, condition, own, content, exposed.contains(object))),
             };
             merged.insert(*object, together);
         }
-        Memory { objects: Rc::new(merged) }
+        Memory { objects: Rc::new(merged), exposed }
     }
 
     /// The content of an object as values of natural size, with their offsets; what was never written is left out.
@@ -147,7 +160,7 @@ fn join(terms: &mut Terms, bytes: &[Byte]) -> Term {
     result.expect("at least one byte")
 }
 
-fn merge_content(terms: &mut Terms, condition: Term, yes: &[Byte], no: &[Byte]) -> Vec<Byte> {
+fn merge_content(terms: &mut Terms, condition: Term, yes: &[Byte], no: &[Byte], exposed: bool) -> Vec<Byte> {
     let mut merged = Vec::with_capacity(yes.len());
     let mut at = 0;
     while at < yes.len() {
@@ -165,6 +178,11 @@ fn merge_content(terms: &mut Terms, condition: Term, yes: &[Byte], no: &[Byte]) 
         };
         if !fits(yes, length) || !fits(no, length) {
             length = 1;
+        }
+        if exposed && (yes[at].is_none() || no[at].is_none()) {
+            merged.push(None);
+            at += 1;
+            continue;
         }
         // What was never written on one side is some value there.
         let mut side = |bytes: &[Byte]| match bytes {

@@ -30,10 +30,21 @@ pub(crate) enum Origin {
     Made(u64, u64),
     /// `crashproof_root`.
     Root,
+    /// A file, by its path.
+    File(String),
     /// An argument string of `main`, or the array of them.
     Argument(u32, bool),
-    /// Where the argument, the result of a thread is handed over.
-    Handover(u32, bool),
+    /// Where something is handed over between a thread and who started it.
+    Handover(u32, Handover),
+}
+
+/// What is handed over.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Handover {
+    Argument,
+    Result,
+    /// That the thread has come to its end.
+    End,
 }
 
 /// An object.
@@ -66,6 +77,8 @@ pub(crate) struct Objects {
     exposed: FxHashSet<ObjectId>,
     /// Used by several threads, written while there are several.
     concurrent: FxHashSet<ObjectId>,
+    /// Threads that may wait for ever or come to where things are not known: a join must ask whether they ended.
+    pub(crate) may_not_end: FxHashSet<u32>,
     next_persistent: u64,
     next_volatile: u64,
 }
@@ -78,6 +91,7 @@ impl Objects {
             by_address: BTreeMap::new(),
             exposed: FxHashSet::default(),
             concurrent: FxHashSet::default(),
+            may_not_end: FxHashSet::default(),
             next_persistent: PERSISTENT_BASE,
             next_volatile: VOLATILE_BASE,
         }

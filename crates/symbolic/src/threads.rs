@@ -12,7 +12,7 @@ use crate::access::At;
 use crate::library::Reply;
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::memory::Memory;
-use crate::objects::{Object, ObjectId, Origin};
+use crate::objects::{Handover, Object, ObjectId, Origin};
 use crate::state::State;
 use crate::value::Value;
 
@@ -55,6 +55,7 @@ impl Machine<'_> {
             ("pthread_join", Some(handle)) => self.join(handle, scalar(1), state, at)?,
             ("pthread_exit", Some(result)) => {
                 self.hand_over_result(state, result, at)?;
+                self.hand_over_end(state, at)?;
                 return Err(Stop::Dead);
             }
             ("pthread_self", _) => {
@@ -147,7 +148,7 @@ impl Machine<'_> {
                 Argument::Known(known)
             }
             None => {
-                let object = self.handover(thread, false);
+                let object = self.handover(thread, Handover::Argument);
                 let address = self.terms.number(self.objects.get(object).address, 64);
                 self.store_scalar(state, address, argument, false, at)?;
                 Argument::Handed(self.objects.get(object).address)
@@ -167,10 +168,14 @@ impl Machine<'_> {
     }
 
     /// Where a thread's argument or result is handed over.
-    fn handover(&mut self, thread: u32, result: bool) -> ObjectId {
-        let what = if result { "result" } else { "argument" };
-        let object = self.objects.place(Origin::Handover(thread, result), 8, false, || Object {
-            name: format!("{what} of thread {thread}"),
+    fn handover(&mut self, thread: u32, what: Handover) -> ObjectId {
+        let word = match what {
+            Handover::Argument => "argument",
+            Handover::Result => "result",
+            Handover::End => "end",
+        };
+        let object = self.objects.place(Origin::Handover(thread, what), 8, false, || Object {
+            name: format!("{word} of thread {thread}"),
             address: 0,
             size: 8,
             persistent: false,
@@ -232,11 +237,22 @@ impl Machine<'_> {
         if thread == 0 || thread >= self.threads.len() {
             return Err(self.refuse(state, "joins something that is no thread", at));
         }
+        if self.objects.may_not_end.contains(&(thread as u32)) {
+            let object = self.handover(thread as u32, Handover::End);
+            let address = self.terms.number(self.objects.get(object).address, 64);
+            let ended = self.load_scalar(state, address, 64, at)?;
+            let one = self.terms.number(1, 64);
+            let ended = self.terms.equal(ended, one);
+            if !state.assume(&mut self.terms, ended) {
+                return Err(Stop::Dead);
+            }
+        }
+        self.joined.insert(thread as u32);
         self.emit(state, Action::Join(ThreadId(thread)), at.place, at.function)?;
         let yes = self.terms.truth(true);
         state.mark_dirty(&mut self.terms, yes);
         if let Some(result) = result.filter(|result| self.terms.constant(*result) != Some(0)) {
-            let object = self.handover(thread as u32, true);
+            let object = self.handover(thread as u32, Handover::Result);
             let address = self.terms.number(self.objects.get(object).address, 64);
             let value = self.load_scalar(state, address, 64, at)?;
             self.store_scalar(state, result, value, false, at)?;
@@ -260,15 +276,22 @@ impl Machine<'_> {
         };
         match self.call(spawn.function, vec![Value::Scalar(argument)], state, spawn.thread.into()) {
             Ok((mut state, result)) => {
+                self.note_end(spawn.thread, &state.path)?;
                 if let Some(Value::Scalar(result)) = result {
                     match self.hand_over_result(&mut state, result, at) {
                         Ok(()) | Err(Stop::Dead) => {}
                         Err(Stop::Again) => return Err(Stop::Again),
                     }
                 }
-                Ok(())
+                match self.hand_over_end(&mut state, at) {
+                    Ok(()) | Err(Stop::Dead) => Ok(()),
+                    Err(Stop::Again) => Err(Stop::Again),
+                }
             }
-            Err(Stop::Dead) => Ok(()),
+            Err(Stop::Dead) => {
+                let never = self.terms.truth(false);
+                self.note_end(spawn.thread, &[never])
+            }
             Err(Stop::Again) => Err(Stop::Again),
         }
     }
@@ -276,8 +299,28 @@ impl Machine<'_> {
     /// Leaves a thread's result where a join looks for it, if one does.
     fn hand_over_result(&mut self, state: &mut State, result: Term, at: At<'_>) -> Flow<()> {
         let Who::Thread(thread) = self.who else { return Ok(()) };
-        let Some(object) = self.objects.find(&Origin::Handover(thread, true)) else { return Ok(()) };
+        let Some(object) = self.objects.find(&Origin::Handover(thread, Handover::Result)) else {
+            return Ok(());
+        };
         let address = self.terms.number(self.objects.get(object).address, 64);
         self.store_scalar(state, address, result, false, at)
+    }
+
+    /// A thread comes to its end under these conditions. If there are any, joins must ask.
+    fn note_end(&mut self, thread: u32, conditions: &[Term]) -> Flow<()> {
+        let asks = !conditions.is_empty() && self.joined.contains(&thread);
+        if asks && self.objects.may_not_end.insert(thread) { Err(Stop::Again) } else { Ok(()) }
+    }
+
+    /// Says that a thread has come to its end, if a join asks.
+    fn hand_over_end(&mut self, state: &mut State, at: At<'_>) -> Flow<()> {
+        let Who::Thread(thread) = self.who else { return Ok(()) };
+        if !self.objects.may_not_end.contains(&thread) {
+            return Ok(());
+        }
+        let object = self.handover(thread, Handover::End);
+        let address = self.terms.number(self.objects.get(object).address, 64);
+        let one = self.terms.number(1, 64);
+        self.store_scalar(state, address, one, false, at)
     }
 }

@@ -1,5 +1,5 @@
-//! : clean
-//! -DGETTID: clean
+//! : clean (2 places, 2 recoveries)
+//! -DGETTID: clean (2 places, 2 recoveries)
 // Time, process numbers and random bytes are the same in every run: otherwise recovery would find other
 // values than the recorded run stored.
 #include <crashproof.h>

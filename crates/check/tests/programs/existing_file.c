@@ -1,9 +1,9 @@
 //! args {dir}/old {dir}/new {dir}/temporary
 //! file old durable from the start
-//! -DGOOD: clean
-//! : error at LOST
-//! -DGOOD -DREMOVE: clean
-//! -DGOOD -DREMOVE_EARLY: error at LAST
+//! -DGOOD: clean (4 places, 4 recoveries)
+//! : error at LOST (3 places, 5 recoveries)
+//! -DGOOD -DREMOVE: clean (7 places, 6 recoveries)
+//! -DGOOD -DREMOVE_EARLY: one error at REMOVED (7 places, 6 recoveries)
 // A file that exists before the check keeps its content; files that a run creates or removes exist after a
 // crash as they did then.
 #include <crashproof.h>
@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
   unlink(argv[3]);
 #endif
   *state = 3;
-  crashproof_persist(state, 8);
+  crashproof_persist(state, 8); // REMOVED
 #ifndef REMOVE_EARLY
   unlink(argv[3]);
 #endif

@@ -1,8 +1,8 @@
 //! options pm-heap
-//! -DGOOD: clean
-//! : error at LOST
-//! -DGOOD -DREALLOC: clean
-//! -DREALLOC: error at MOVED
+//! -DGOOD: clean (4 places, 3 recoveries)
+//! : error at LOST (4 places, 8 recoveries)
+//! -DGOOD -DREALLOC: clean (6 places, 3 recoveries)
+//! -DREALLOC: error at MOVED (6 places, 6 recoveries)
 // With --pm-heap everything that the program allocates is persistent.
 #include <crashproof.h>
 #include <malloc.h>

@@ -1,6 +1,6 @@
 //! options pm-heap
-//! -DGOOD: clean
-//! : error at LOST
+//! -DGOOD: clean (4 places, 2 recoveries)
+//! : error at LOST (3 places, 3 recoveries)
 // With --pm-heap, what C++ code allocates with new is persistent too; exceptions and streams stay volatile.
 #include <crashproof.h>
 #include <memory>

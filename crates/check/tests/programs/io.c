@@ -1,6 +1,6 @@
 //! args {dir}/pool
-//! -DGOOD: clean
-//! : error at LOST
+//! -DGOOD: clean (2 places, 2 recoveries)
+//! : error at LOST (2 places, 3 recoveries)
 // Data read into PM are stores; data written from PM are reads.
 #include <crashproof.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 //! args {dir}/pool
-//! -DGOOD: clean
-//! : error at LOST
-//! -DCOPY=pmem_memcpy_nodrain -DDRAIN: clean
-//! -DCOPY=pmem_memmove_nodrain: error at COPIED
-//! -DCOPY=pmem_memcpy_persist: clean
-//! -DFLAGS=PMEM_F_MEM_NONTEMPORAL: clean
-//! -DFLAGS=PMEM_F_MEM_NOFLUSH: error at FLAGGED
-//! -DFLAGS=PMEM_F_MEM_TEMPORAL|PMEM_F_MEM_NODRAIN: error at FLAGGED
+//! -DGOOD: clean (3 places, 2 recoveries)
+//! : error at LOST (2 places, 42 recoveries)
+//! -DCOPY=pmem_memcpy_nodrain -DDRAIN: clean (4 places, 2 recoveries)
+//! -DCOPY=pmem_memmove_nodrain: error at COPIED (3 places, 78 recoveries)
+//! -DCOPY=pmem_memcpy_persist: clean (4 places, 2 recoveries)
+//! -DFLAGS=PMEM_F_MEM_NONTEMPORAL: clean (3 places, 2 recoveries)
+//! -DFLAGS=PMEM_F_MEM_NOFLUSH: error at FLAGGED (2 places, 77 recoveries)
+//! -DFLAGS=PMEM_F_MEM_TEMPORAL|PMEM_F_MEM_NODRAIN: error at FLAGGED (2 places, 77 recoveries)
 // libpmem, provided by the runtime.
 #include <crashproof.h>
 #include <libpmem.h>

@@ -1,6 +1,6 @@
 //! args {dir}/pool
-//! -DGOOD: clean
-//! : error at LOST
+//! -DGOOD: clean (3 places, 2 recoveries)
+//! : error at LOST (2 places, 3 recoveries)
 // libpmem2, provided by the runtime.
 #include <crashproof.h>
 #include <fcntl.h>

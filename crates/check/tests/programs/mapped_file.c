@@ -1,15 +1,15 @@
 //! args {dir}/pool
-//! -DGOOD: clean
-//! : error at LOST
-//! -DGOOD -DMSYNC: clean
-//! -DGOOD -DFSYNC: clean
-//! -DGOOD -DRESERVE: clean
-//! -DRESERVE: error at LOST
-//! -DGOOD -DREMAP: clean
-//! -DGOOD -DPUNCH: clean
-//! -DGOOD -DSENDFILE: unknown sendfile
-//! -DPRIVATE: unknown privately
-//! -DFIXED: unknown an address of its own choice
+//! -DGOOD: clean (3 places, 2 recoveries)
+//! : error at LOST (2 places, 3 recoveries)
+//! -DGOOD -DMSYNC: clean (3 places, 2 recoveries)
+//! -DGOOD -DFSYNC: clean (3 places, 2 recoveries)
+//! -DGOOD -DRESERVE: clean (3 places, 2 recoveries)
+//! -DRESERVE: error at LOST (2 places, 3 recoveries)
+//! -DGOOD -DREMAP: clean (3 places, 2 recoveries)
+//! -DGOOD -DPUNCH: clean (5 places, 2 recoveries)
+//! -DGOOD -DSENDFILE: unknown sendfile (3 places, 2 recoveries)
+//! -DPRIVATE: unknown privately (3 places, 2 recoveries)
+//! -DFIXED: unknown an address of its own choice (0 places, 0 recoveries)
 // A file on the PM path, mapped shared: the same address in every run.
 #include <crashproof.h>
 #include <fcntl.h>

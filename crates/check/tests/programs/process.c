@@ -1,19 +1,19 @@
-//! : clean
-//! -DFORK: unknown it forked
-//! -DVFORK: unknown it forked
-//! -DDAEMON: unknown it forked
-//! -DEXEC: unknown executed another program
-//! -DEXECL: unknown executed another program
-//! -DCLOSE: clean
-//! -DSYSTEM: clean
-//! -DOUTPUT: clean
-//! -DQUIET_EXIT: clean
-//! -DMEMORY: error at LAST
-//! -DDESTRUCTOR: error at LAST
-//! -DSPIN: error at LAST
-//! -DSPIN_ON_PM: error at LAST
-//! -DWAIT: error at LAST
-//! -DRAISE: error at LAST
+//! : clean (2 places, 1 recoveries)
+//! -DFORK: unknown it forked (2 places, 2 recoveries)
+//! -DVFORK: unknown it forked (2 places, 2 recoveries)
+//! -DDAEMON: unknown it forked (2 places, 2 recoveries)
+//! -DEXEC: unknown executed another program (2 places, 2 recoveries)
+//! -DEXECL: unknown executed another program (2 places, 2 recoveries)
+//! -DCLOSE: clean (2 places, 2 recoveries)
+//! -DSYSTEM: clean (2 places, 2 recoveries)
+//! -DOUTPUT: clean (2 places, 2 recoveries)
+//! -DQUIET_EXIT: clean (2 places, 2 recoveries)
+//! -DMEMORY: error at LAST (2 places, 2 recoveries)
+//! -DDESTRUCTOR: error at LAST (2 places, 2 recoveries)
+//! -DSPIN: error at LAST (2 places, 2 recoveries)
+//! -DSPIN_ON_PM: error at LAST (2 places, 2 recoveries)
+//! -DWAIT: error at LAST (2 places, 2 recoveries)
+//! -DRAISE: error at LAST (2 places, 2 recoveries)
 // What recovery may do to its process without hurting the checker.
 #include <crashproof.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-//! -DGOOD: clean
-//! : error at LOST
+//! -DGOOD: clean (3 places, 2 recoveries)
+//! : error at LOST (2 places, 5 recoveries)
 // scanf from PM and into PM.
 #include <crashproof.h>
 #include <stdio.h>

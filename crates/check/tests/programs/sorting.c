@@ -1,5 +1,5 @@
-//! -DGOOD: clean
-//! : error at LOST
+//! -DGOOD: clean (3 places, 2 recoveries)
+//! : error at LOST (2 places, 6 recoveries)
 // qsort moves elements in PM; bsearch reads them through the comparison.
 #include <crashproof.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-//! -DGOOD -fno-builtin: clean
-//! -DGOOD -O2 -D_FORTIFY_SOURCE=2: clean
-//! -fno-builtin: error at LOST
+//! -DGOOD -fno-builtin: clean (2 places, 2 recoveries)
+//! -DGOOD -O2 -D_FORTIFY_SOURCE=2: clean (2 places, 2 recoveries)
+//! -fno-builtin: error at LOST (2 places, 7 recoveries)
 // String functions of the C library on PM.
 #include <crashproof.h>
 #include <stdio.h>

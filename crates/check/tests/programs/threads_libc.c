@@ -1,6 +1,6 @@
 //! args {dir}/pool
-//! -DGOOD: clean
-//! : error at LOST
+//! -DGOOD: clean (4 places, 3 recoveries)
+//! : error at LOST (2 places, 9 recoveries)
 // The C library's functions and msync on PM from several threads, with their store buffers.
 #include <crashproof.h>
 #include <fcntl.h>

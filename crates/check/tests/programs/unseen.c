@@ -1,34 +1,34 @@
-//! -DGOOD: clean
-//! -DGOOD -DSTRICT: clean
-//! -DLIBRARY: unknown changed without the runtime seeing it
-//! -DLIBRARY -DSTRICT: unknown unseen.c:29: it touches
-//! -DREADS: clean
-//! -DREADS -DSTRICT: unknown unseen.c:70: it touches
-//! -DHANDLER -DSTRICT: clean
-//! -DRECOVERY: clean
-//! -DRECOVERY -DSTRICT: unknown unseen.c:56: it touches
+//! -DGOOD: clean (1 places, 1 recoveries)
+//! -DGOOD -DSTRICT: clean (1 places, 1 recoveries)
+//! -DLIBRARY: unknown changed without the runtime seeing it (1 places, 1 recoveries)
+//! -DLIBRARY -DSTRICT: unknown unseen.c:29: it touches (1 places, 1 recoveries)
+//! -DREADS: clean (1 places, 1 recoveries)
+//! -DREADS -DSTRICT: unknown unseen.c:69: it touches (1 places, 1 recoveries)
+//! -DHANDLER -DSTRICT: clean (1 places, 1 recoveries)
+//! -DRECOVERY: clean (1 places, 1 recoveries)
+//! -DRECOVERY -DSTRICT: unknown unseen.c:56: it touches (1 places, 1 recoveries)
 // Functions of the C library that the runtime does not stand before touch persistent memory. A check notices
 // what they stored by what memory holds in the end; strict mode names the place.
 #include <crashproof.h>
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct root {
-  struct tm date;
+  int exponent;
   char text[5000];
   long done;
 };
 
 static void fill(struct root *r) {
-  time_t when = 1000000000;
+  volatile double value = 5;
 #ifdef LIBRARY
-  gmtime_r(&when, &r->date);
+  frexp(value, &r->exponent);
 #else
-  r->date.tm_year = (int)(when / 31556952) + 70;
+  r->exponent = value > 4;
 #endif
 }
 
@@ -52,8 +52,8 @@ int main(void) {
 #endif
   if (crashproof_crashes()) {
 #ifdef RECOVERY
-    struct tm *date = &r->date;
-    mktime(date);
+    volatile double value = 5;
+    frexp(value, &r->exponent);
 #endif
     return 0;
   }
@@ -66,8 +66,8 @@ int main(void) {
   __asm__ volatile("lock; incq %0" : "+m"(r->done));
   crashproof_persist(r, sizeof *r);
 #ifdef READS
-  char line[64];
-  strftime(line, sizeof line, "%Y", &r->date);
+  if (a64l(r->text) == 0)
+    return 9;
 #endif
   return 0;
 }

@@ -1,0 +1,14 @@
+#include <stdint.h>
+#include <crashproof.h>
+
+struct task {
+  long state;
+  char history[256];
+};
+PERSISTENT struct task task;
+
+int main(void) {
+  task.state = 1;
+  crashproof_persist(&task, sizeof task);
+  return 0;
+}

@@ -1,0 +1,10 @@
+#include <stdint.h>
+#include <crashproof.h>
+
+PERSISTENT long value;
+
+int main(void) {
+  value = 1;
+  crashproof_flush(&value, sizeof value);
+  return 0;
+}

@@ -1,0 +1,13 @@
+#include <stdint.h>
+#include <crashproof.h>
+
+PERSISTENT long first;
+PERSISTENT long second __attribute__((aligned(64)));
+
+int main(void) {
+  first = 1;
+  crashproof_persist(&first, sizeof first);
+  second = 2;
+  crashproof_persist(&second, sizeof second);
+  return 0;
+}

@@ -1,0 +1,17 @@
+#include <stdint.h>
+#include <crashproof.h>
+
+struct point {
+  long x;
+  char other_line[64];
+  long y;
+};
+
+int main(void) {
+  struct point *point = crashproof_root(sizeof *point);
+  point->x = 1;
+  point->y = 2;
+  crashproof_flush(&point->x, sizeof point->x);
+  crashproof_persist(&point->y, sizeof point->y);
+  return 0;
+}

@@ -283,12 +283,13 @@ impl Graph {
         changed
     }
 
-    /// A pointer in persistent memory points to persistent memory, unless it is known to be volatile.
+    /// A pointer in persistent memory points to persistent memory, unless it is known to be volatile. Of a node
+    /// whose fields were collapsed nobody knows which of them holds the pointer.
     pub(crate) fn spread(&mut self) {
         let mut work: Vec<u32> = (0..self.nodes.len() as u32)
             .filter(|n| {
                 let node = &self.nodes[*n as usize];
-                node.forward.is_none() && node.flags.persistent && !node.flags.volatile()
+                node.forward.is_none() && node.flags.persistent && !node.flags.volatile() && !node.collapsed
             })
             .collect();
         while let Some(at) = work.pop() {
@@ -300,7 +301,9 @@ impl Graph {
                 let node = &mut self.nodes[target as usize];
                 if !node.flags.volatile() && !node.flags.persistent && node.functions.is_empty() {
                     node.flags.persistent = true;
-                    work.push(target);
+                    if !node.collapsed {
+                        work.push(target);
+                    }
                 }
             }
         }

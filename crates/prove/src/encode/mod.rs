@@ -369,6 +369,17 @@ impl<'a> Encoder<'a> {
         access.places.iter().map(|&(place, lit)| (self.cell_of(place, access.lanes[lane]), lit)).collect()
     }
 
+    /// Does a lane cover this cell?
+    pub(crate) fn covers(&mut self, lane: (usize, usize), cell: CellId) -> Lit {
+        let here: Vec<Lit> = self
+            .cells_of_lane(lane)
+            .into_iter()
+            .filter(|&(other, _)| other == cell)
+            .map(|(_, lit)| lit)
+            .collect();
+        self.gates.any(&here)
+    }
+
     /// Is the first before the second whatever happens?
     fn surely_before(&self, a: usize, b: usize) -> bool {
         self.order.before(self.events[a].node as usize, self.events[b].node as usize)
@@ -395,7 +406,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// Does the event put a value into memory, being in the graph?
-    fn writes(&mut self, event: usize) -> Lit {
+    pub(crate) fn writes(&mut self, event: usize) -> Lit {
         let encoded = &self.events[event];
         let (live, stores) = (encoded.live, encoded.write.as_ref().expect("a store").1);
         self.gates.and(live, stores)

@@ -1,0 +1,53 @@
+//! args {dir}/pool
+//! : clean
+//! -DDATE: unknown gmtime_r touches persistent memory
+//! -DRECOVERS: unknown gmtime_r touches persistent memory
+//! -DAIO: unknown aio_read touches persistent memory
+//! -DSTREAM: unknown as a stream
+// What is not followed on persistent memory is named.
+#include <aio.h>
+#include <crashproof.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct root {
+  struct tm date;
+  char buffer[64];
+  long done;
+};
+
+int main(int argc, char **argv) {
+  struct root *r = crashproof_root(sizeof *r);
+  time_t when = 1000000000;
+  if (crashproof_crashes()) {
+#ifdef RECOVERS
+    gmtime_r(&when, &r->date);
+#endif
+    return 0;
+  }
+  struct tm date;
+  gmtime_r(&when, &date); // not on persistent memory
+#ifdef DATE
+  gmtime_r(&when, &r->date);
+#endif
+#ifdef AIO
+  struct aiocb request;
+  memset(&request, 0, sizeof request);
+  request.aio_fildes = open("/dev/zero", O_RDONLY);
+  request.aio_buf = r->buffer;
+  request.aio_nbytes = sizeof r->buffer;
+  aio_read(&request);
+#endif
+#ifdef STREAM
+  FILE *stream = fopen(argv[1], "w");
+  fputs("text", stream);
+  fclose(stream);
+  unlink(argv[1]);
+#endif
+  r->done = argc + date.tm_year + (argv != NULL);
+  crashproof_persist(&r->done, sizeof r->done);
+  return 0;
+}

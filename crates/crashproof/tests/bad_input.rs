@@ -1,0 +1,188 @@
+//! Programs that cannot be checked, or misbehave while they are: a clear message, the right exit code, and
+//! nothing left behind.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+/// What came of a check.
+struct Outcome {
+    code: i32,
+    text: String,
+}
+
+impl Outcome {
+    #[track_caller]
+    fn is(&self, code: i32, part: &str) {
+        assert_eq!(self.code, code, "{}", self.text);
+        assert!(self.text.contains(part), "no {part:?} in:\n{}", self.text);
+    }
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { directory: tempfile::tempdir().expect("a directory") }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Builds a program with crashproof.
+    fn build(&self, text: &str) -> PathBuf {
+        let (source, program) = (self.file("program.c"), self.file("program"));
+        fs::write(&source, text).expect("a file");
+        crashproof_testkit::compile(&source, &program, &["-D_GNU_SOURCE"]);
+        program
+    }
+
+    /// Checks a program; looks afterwards whether anything of it is left.
+    fn check(&self, program: &Path, options: &[&str], arguments: &[&Path], input: Option<&Path>) -> Outcome {
+        let before = shared_memory();
+        let input = input.map_or(Stdio::null(), |path| File::open(path).expect("a file").into());
+        let output = Command::new(env!("CARGO_BIN_EXE_crashproof"))
+            .arg("check")
+            .args(options)
+            .arg(program)
+            .arg("--")
+            .args(arguments)
+            .env("TMPDIR", self.directory.path())
+            .stdin(input)
+            .output()
+            .expect("crashproof runs");
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let left = processes_of(program);
+        assert!(left.is_empty(), "processes are left: {left:?}");
+        let new: Vec<_> = shared_memory().into_iter().filter(|name| !before.contains(name)).collect();
+        assert!(!new.iter().any(|name| name.contains("crashproof")), "shared memory is left: {new:?}");
+        Outcome { code: output.status.code().expect("it ends on its own"), text: text.concat() }
+    }
+}
+
+fn shared_memory() -> Vec<String> {
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Processes that run a program.
+fn processes_of(program: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir("/proc").expect("processes").flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| fs::read_link(path.join("exe")).is_ok_and(|exe| exe == program))
+        .collect()
+}
+
+#[test]
+fn a_program_that_crashproof_did_not_build() {
+    let place = Place::new();
+    let (source, program) = (place.file("program.c"), place.file("program"));
+    fs::write(&source, "int main(void) { return 0; }").expect("a file");
+    let built = Command::new("clang-22").arg(&source).arg("-o").arg(&program).status();
+    assert!(built.expect("clang runs").success());
+    place.check(&program, &[], &[], None).is(2, "was not built with crashproof");
+    place.check(&place.file("nothing"), &[], &[], None).is(2, "cannot start");
+}
+
+#[test]
+fn a_program_without_persistent_memory() {
+    let place = Place::new();
+    let program = place.build("int main(void) { return 0; }");
+    place.check(&program, &[], &[], None).is(2, "no persistent memory found");
+}
+
+#[test]
+fn a_program_that_fails_without_any_crash() {
+    let place = Place::new();
+    let program = place.build(
+        "#include <crashproof.h>\n#include <stdio.h>\n\
+         int main(void) { long *r = crashproof_root(8); *r = 1; fputs(\"out of luck\", stderr); return 3; }",
+    );
+    let outcome = place.check(&program, &[], &[], None);
+    outcome.is(2, "fails without any crash (it ends with exit code 3)");
+    outcome.is(2, "out of luck");
+}
+
+#[test]
+fn a_recovery_that_is_not_repeatable() {
+    let place = Place::new();
+    let program = place.build(
+        r#"#include <crashproof.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  long *r = crashproof_root(256);
+  if (crashproof_crashes()) {
+    // Every run finds this file one byte longer.
+    int log = open(argv[argc - 1], O_CREAT | O_APPEND | O_WRONLY, 0600);
+    struct stat status;
+    if (write(log, "x", 1) != 1 || fstat(log, &status))
+      return 0;
+    return r[status.st_size % 2 ? 0 : 16] > 1000;
+  }
+  for (long i = 1; i < 4; i++) {
+    r[0] = r[16] = i;
+    crashproof_persist(r, 256);
+  }
+  return 0;
+}"#,
+    );
+    let log = place.file("log");
+    let outcome = place.check(&program, &[], &[&log], None);
+    outcome.is(3, "recovery is not repeatable: after reading the same it once");
+    outcome.is(3, "program.c:");
+}
+
+#[test]
+fn programs_read_a_file_as_standard_input() {
+    let place = Place::new();
+    let program = place.build(
+        r#"#include <crashproof.h>
+#include <stdio.h>
+#include <string.h>
+int main(void) {
+  char line[32] = "";
+  long *r = crashproof_root(8);
+  crashproof_assert(fgets(line, sizeof line, stdin) == line);
+  crashproof_assert(strcmp(line, "hello\n") == 0);
+  *r = 1;
+  crashproof_persist(r, 8);
+  return 0;
+}"#,
+    );
+    let input = place.file("input");
+    fs::write(&input, "hello\nworld\n").expect("a file");
+    place.check(&program, &[], &[], Some(&input)).is(0, "clean");
+    // Without one it is empty, not the terminal's.
+    place.check(&program, &[], &[], None).is(2, "fails without any crash");
+}
+
+#[test]
+fn recoveries_that_hurt_the_machine_hurt_only_themselves() {
+    let place = Place::new();
+    let text = |recovery: &str| {
+        format!(
+            "#include <crashproof.h>\n#include <fcntl.h>\n#include <stdlib.h>\n\
+             #include <signal.h>\n#include <sys/wait.h>\n#include <unistd.h>\n\
+             int main(int argc, char **argv) {{ long *r = crashproof_root(8); (void)argc; (void)argv;\n\
+             if (crashproof_crashes()) {{ {recovery} return *r > 1; }}\n\
+             *r = 1; crashproof_persist(r, 8); return 0; }}"
+        )
+    };
+    // A file as large as the pool, and the disk that is full.
+    let disk = place.build(&text(
+        "int f = open(argv[1], O_CREAT | O_WRONLY, 0600); if (pwrite(f, r, 1, 1L << 40) > 0) abort(); \
+         unlink(argv[1]); int full = open(\"/dev/full\", O_WRONLY); if (write(full, \"x\", 1) > 0) abort();",
+    ));
+    place.check(&disk, &[], &[&place.file("big")], None).is(0, "clean");
+    let processes =
+        place.build(&text("for (int i = 0; i < 20; i++) if (fork() == 0) { setsid(); for (;;) pause(); }"));
+    place.check(&processes, &[], &[], None).is(3, "it forked");
+    let group = place.build(&text("kill(0, 9);"));
+    place.check(&group, &[], &[], None).is(1, "recovery");
+}

@@ -1,0 +1,16 @@
+#include <assert.h>
+#include <crashproof.h>
+
+PERSISTENT long data;
+PERSISTENT _Alignas(64) long ready;
+
+void recover(void) { assert(!ready || data == 42); }
+
+int main(void) {
+  if (crashproof_crashes())
+    recover();
+  else {
+    data = 42;
+    ready = 1;
+  }
+}

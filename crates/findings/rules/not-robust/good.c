@@ -1,0 +1,12 @@
+#include <crashproof.h>
+
+PERSISTENT long first;
+PERSISTENT _Alignas(64) long second;
+
+int main(void) {
+  if (!crashproof_crashes()) {
+    first = 1;
+    crashproof_persist(&first, sizeof first);
+    second = 1;
+  }
+}

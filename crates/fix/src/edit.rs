@@ -1,0 +1,176 @@
+//! Edits of a source, and files that are never half-written.
+
+use std::io::Write;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::statement::Text;
+
+/// Code to stand right after a statement, or before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Insertion {
+    /// The statement.
+    pub(crate) after: Range<usize>,
+    /// Is the code to stand before it?
+    pub(crate) before: bool,
+    /// Is it the body of an `if` or loop, without braces?
+    pub(crate) naked: bool,
+    /// The lines to insert.
+    pub(crate) code: Vec<String>,
+}
+
+/// The source with all insertions made, and a line among the includes if one is wanted.
+pub(crate) fn apply(source: &str, mut insertions: Vec<Insertion>, header: Option<&str>) -> String {
+    insertions.sort_by_key(|insertion| insertion.after.end);
+    // What stands after one statement stands there once.
+    insertions.dedup_by(|later, earlier| {
+        let same = later.after == earlier.after && later.before == earlier.before;
+        if same {
+            let new: Vec<String> =
+                later.code.iter().filter(|line| !earlier.code.contains(line)).cloned().collect();
+            earlier.code.extend(new);
+        }
+        same
+    });
+    let mut text = source.to_owned();
+    for insertion in insertions.iter().rev() {
+        text = inserted(&text, insertion);
+    }
+    match header {
+        Some(header) => with_header(&text, header),
+        None => text,
+    }
+}
+
+fn indent_at(text: &str, at: usize) -> &str {
+    let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let line = &text[start..];
+    &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]
+}
+
+fn inserted(text: &str, insertion: &Insertion) -> String {
+    let Range { start, end } = insertion.after;
+    // A comment behind the statement stays with it.
+    let line_end = text[end..].find('\n').map_or(text.len(), |newline| end + newline);
+    let rest = text[end..line_end].trim();
+    let whole_comment = rest.starts_with("/*") && rest.find("*/") == Some(rest.len().saturating_sub(2));
+    let end = if rest.is_empty() || rest.starts_with("//") || whole_comment { line_end } else { end };
+    let indent = indent_at(text, start);
+    if insertion.before {
+        let code: String = insertion.code.iter().map(|line| format!("{line}\n{indent}")).collect();
+        return format!("{}{code}{}", &text[..start], &text[start..]);
+    }
+    if !insertion.naked {
+        let code: String = insertion.code.iter().map(|line| format!("\n{indent}{line}")).collect();
+        return format!("{}{code}{}", &text[..end], &text[end..]);
+    }
+    let before = text[..start].trim_end();
+    let own_line = text[before.len()..start].contains('\n');
+    if own_line {
+        let outer = indent_at(text, before.len());
+        let code: String = insertion.code.iter().map(|line| format!("\n{indent}{line}")).collect();
+        let between = &text[before.len()..start];
+        return format!("{before} {{{between}{}{code}\n{outer}}}{}", &text[start..end], &text[end..]);
+    }
+    let end = insertion.after.end;
+    format!("{}{{ {} {} }}{}", &text[..start], &text[start..end], insertion.code.join(" "), &text[end..])
+}
+
+/// Puts an include after the last one at the top level of the file.
+fn with_header(text: &str, header: &str) -> String {
+    let mut depth = 0;
+    let (mut at, mut place) = (0, 0);
+    for line in text.split_inclusive('\n') {
+        at += line.len();
+        let directive = line.trim_start().strip_prefix('#').map(str::trim_start);
+        match directive {
+            Some(rest) if rest.starts_with("if") => depth += 1,
+            Some(rest) if rest.starts_with("endif") => depth -= 1,
+            Some(rest) if rest.starts_with("include") && depth == 0 => place = at,
+            _ => {}
+        }
+    }
+    format!("{}{header}\n{}", &text[..place], &text[place..])
+}
+
+/// The source without a statement, and without its line if nothing else is there; none if the statement is the
+/// whole body of something.
+pub(crate) fn without(source: &str, line: u32, column: u32) -> Option<(String, String)> {
+    let text = Text::new(source);
+    let statement = text.statement(line, column).ok().filter(|statement| !statement.naked)?;
+    let span = statement.span;
+    let start = source[..span.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let end = source[span.end..].find('\n').map_or(source.len(), |newline| span.end + newline + 1);
+    let alone = source[start..span.start].trim().is_empty() && source[span.end..end].trim().is_empty();
+    let range = if alone { start..end } else { span.clone() };
+    let removed = source[span].to_owned();
+    Some((format!("{}{}", &source[..range.start], &source[range.end..]), removed))
+}
+
+/// Writes a file anew in one step: whoever looks sees the old content or the new one.
+pub fn write(path: &Path, content: &str) -> std::io::Result<()> {
+    // Through links, to where the file is.
+    let path = path.canonicalize()?;
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(content.as_bytes())?;
+    file.as_file().set_permissions(std::fs::metadata(&path)?.permissions())?;
+    file.as_file().sync_all()?;
+    file.persist(&path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn insert(source: &str, statement: &str, naked: bool) -> String {
+        let start = source.find(statement).unwrap();
+        let insertion = Insertion {
+            after: start..start + statement.len(),
+            before: false,
+            naked,
+            code: vec!["flush();".into()],
+        };
+        apply(source, vec![insertion.clone(), insertion], None)
+    }
+
+    #[test]
+    fn code_goes_after_the_statement_once() {
+        assert_eq!(
+            insert("{\n  a = 1;\n  b = 2;\n}\n", "a = 1;", false),
+            "{\n  a = 1;\n  flush();\n  b = 2;\n}\n"
+        );
+        assert_eq!(insert("{\n  a = 1; // why\n}\n", "a = 1;", false), "{\n  a = 1; // why\n  flush();\n}\n");
+    }
+
+    #[test]
+    fn bodies_without_braces_get_some() {
+        let source = "  if (x)\n    a = 1;\n  b = 2;\n";
+        assert_eq!(insert(source, "a = 1;", true), "  if (x) {\n    a = 1;\n    flush();\n  }\n  b = 2;\n");
+        assert_eq!(insert("  if (x) a = 1;\n", "a = 1;", true), "  if (x) { a = 1; flush(); }\n");
+    }
+
+    #[test]
+    fn headers_go_among_the_includes() {
+        let source = "#include <a.h>\n#ifdef B\n#include <b.h>\n#endif\nint x;\n";
+        let expected = "#include <a.h>\n#include <i.h>\n#ifdef B\n#include <b.h>\n#endif\nint x;\n";
+        assert_eq!(apply(source, Vec::new(), Some("#include <i.h>")), expected);
+    }
+
+    #[test]
+    fn statements_are_taken_out_with_their_line() {
+        let (source, removed) = without("{\n  a();\n  flush(x);\n  b();\n}\n", 3, 3).unwrap();
+        assert_eq!((source.as_str(), removed.as_str()), ("{\n  a();\n  b();\n}\n", "flush(x);"));
+    }
+
+    #[test]
+    fn files_are_replaced_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.c");
+        std::fs::write(&path, "old").unwrap();
+        write(&path, "new").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left behind");
+    }
+}

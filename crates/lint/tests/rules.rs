@@ -1,0 +1,34 @@
+//! The examples of the rule reference: the bad one breaks its rule, the good one breaks none.
+
+use crashproof_findings::Example;
+use crashproof_findings::rules::lint::RULES;
+use crashproof_lint::{Model, Options, lint};
+
+fn found(example: &Example) -> Vec<&'static str> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join(example.file);
+    std::fs::write(&path, example.source).expect("room for it");
+    let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../../include");
+    let mut options = Options {
+        inputs: vec![path],
+        arguments: vec!["-I".into(), include.into()],
+        jobs: 1,
+        ..Options::default()
+    };
+    match example.arguments {
+        [] => {}
+        ["--model", "strict"] => options.model = Model::Strict,
+        ["--model", "strand"] => options.model = Model::Strand,
+        other => panic!("{other:?}"),
+    }
+    let report = lint(&options).unwrap_or_else(|error| panic!("{error}"));
+    report.findings.iter().map(|finding| finding.rule.id).collect()
+}
+
+#[test]
+fn examples_are_what_they_say() {
+    for rule in RULES {
+        assert_eq!(found(&rule.bad), [rule.id], "the bad example of {}", rule.id);
+        assert_eq!(found(&rule.good), [""; 0], "the good example of {}", rule.id);
+    }
+}

@@ -1,0 +1,266 @@
+//! The prover's answer in the form that all commands report in.
+
+use crashproof_findings::graph::{self, EventGraph, Fate, GraphEdge, GraphEvent};
+use crashproof_findings::rules::prove::{ACCESS_OUTSIDE, CLAIM_VIOLATED, NOT_ROBUST};
+use crashproof_findings::{Finding, Place, Related, Role};
+use serde_json::{Map, Value, json};
+
+use crate::program::Site;
+use crate::prove::{Report, Statistics, Verdict};
+use crate::story::{Counterexample, EdgeKind, Step, number};
+
+/// What was asked of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Do its assertions hold?
+    Invariants,
+    /// Is it robust (PMVerify)?
+    Robustness,
+}
+
+/// The report on a program called `name`.
+pub fn report(name: &str, question: Question, answer: &Report) -> crashproof_findings::Report {
+    let mut report = crashproof_findings::Report::new("prove", name);
+    match &answer.verdict {
+        Verdict::Holds => {}
+        Verdict::Unknown(reasons) => {
+            report.incomplete = reasons
+                .iter()
+                .map(|reason| match &reason.site {
+                    Some(site) => format!("{}: {}", place(name, site), reason.text),
+                    None => reason.text.clone(),
+                })
+                .collect();
+        }
+        Verdict::Violated(counterexample) => report.findings.push(finding(name, question, counterexample)),
+    }
+    for bound in &answer.bounds {
+        report.bounds.insert(bound.what.clone(), bound.value.into());
+    }
+    report.bounds.insert("incomplete".to_owned(), report.incomplete.clone().into());
+    report.stats = figures(&answer.statistics);
+    report.summary = summary(question, answer);
+    report.figures = figures_in_words(&answer.statistics);
+    report
+}
+
+/// What the verdict is about, with its bounds.
+fn summary(question: Question, answer: &Report) -> String {
+    let about = match (question, answer.statistics.claims) {
+        (Question::Robustness, _) => "robust or not, in every schedule and crash".to_owned(),
+        (Question::Invariants, 0) => "nothing it claims could be false".to_owned(),
+        (Question::Invariants, 1) => "one claim in every schedule and crash".to_owned(),
+        (Question::Invariants, many) => format!("{many} claims in every schedule and crash"),
+    };
+    let values: Vec<u64> = answer.bounds.iter().map(|bound| bound.value).collect();
+    let Some(&first) = values.first() else { return about };
+    let bound = if values.iter().all(|&value| value == first) {
+        let rounds = if first == 1 { "round" } else { "rounds" };
+        let loops = if values.len() == 1 { "one loop".to_owned() } else { format!("{} loops", values.len()) };
+        format!("{first} {rounds} of {loops}")
+    } else {
+        let each: Vec<String> =
+            answer.bounds.iter().map(|bound| format!("{} {}", bound.what, bound.value)).collect();
+        each.join(", ")
+    };
+    match &answer.verdict {
+        Verdict::Holds => format!("{about}, within {bound}, and nothing goes further"),
+        _ => format!("{about}, within {bound}"),
+    }
+}
+
+fn figures(statistics: &Statistics) -> Map<String, Value> {
+    let solver = &statistics.solver;
+    let figures = json!({
+        "events": statistics.events,
+        "ordered_events": statistics.ordered,
+        "claims": statistics.claims,
+        "candidates": statistics.candidates,
+        "variables": solver.variables,
+        "clauses": solver.clauses,
+        "order_atoms": solver.atoms,
+        "conflicts": solver.conflicts,
+        "order_conflicts": solver.cycles,
+        "propagations": solver.propagations,
+        "order_propagations": solver.forced,
+        "encoding_seconds": statistics.encoding.as_secs_f64(),
+        "solving_seconds": statistics.solving.as_secs_f64(),
+        "seconds": (statistics.encoding + statistics.solving).as_secs_f64(),
+    });
+    match figures {
+        Value::Object(figures) => figures,
+        _ => Map::new(),
+    }
+}
+
+fn figures_in_words(statistics: &Statistics) -> String {
+    let solver = &statistics.solver;
+    let mut text = format!(
+        "{} events, {} in order; {} variables, {} clauses, {} order atoms; {} conflicts ({} by the order), \
+         {} propagations ({} by the order)",
+        statistics.events,
+        statistics.ordered,
+        solver.variables,
+        solver.clauses,
+        solver.atoms,
+        solver.conflicts,
+        solver.cycles,
+        solver.propagations,
+        solver.forced,
+    );
+    let seconds = (statistics.encoding + statistics.solving).as_secs_f64();
+    // Nobody wonders about less than a second.
+    if seconds >= 1.0 {
+        text += &format!("; {seconds:.1} s");
+    }
+    text
+}
+
+/// Litmus sites have no file, and count instructions where others have columns.
+fn place(name: &str, site: &Site) -> Place {
+    let mut place = if site.file.is_empty() {
+        Place::new(name, site.line, 0)
+    } else {
+        Place::new(site.file.clone(), site.line, site.column)
+    };
+    place.function.clone_from(&site.function);
+    place
+}
+
+fn finding(name: &str, question: Question, counterexample: &Counterexample) -> Finding {
+    let rule = match question {
+        Question::Robustness => &NOT_ROBUST,
+        Question::Invariants if counterexample.outside => &ACCESS_OUTSIDE,
+        Question::Invariants => &CLAIM_VIOLATED,
+    };
+    let message = match question {
+        Question::Invariants if !counterexample.outside => {
+            format!("not always true: {}", counterexample.message)
+        }
+        _ => counterexample.message.clone(),
+    };
+    let mut finding = Finding::new(rule, place(name, &counterexample.site), message);
+    finding.label = match (question, counterexample.outside) {
+        (Question::Robustness, _) => "lost",
+        (_, true) => "outside of every object",
+        (_, false) => "false here",
+    }
+    .to_owned();
+    finding.related = related(name, counterexample);
+    finding.evidence = evidence(name, counterexample);
+    finding.graph = Some(event_graph(name, counterexample));
+    finding
+}
+
+/// Stores that were lost or survived, and what recovery read, each once.
+fn related(name: &str, counterexample: &Counterexample) -> Vec<Related> {
+    let mut all: Vec<Related> = Vec::new();
+    let mut add = |role: Role, site: &Site, message: String| {
+        let related = Related { role, place: place(name, site), message };
+        if !all.contains(&related) {
+            all.push(related);
+        }
+    };
+    for remains in &counterexample.memory {
+        for &lost in &remains.lost {
+            let step = &counterexample.steps[lost];
+            add(Role::Lost, &step.site, step.what());
+        }
+        if let Some(from) = remains.from {
+            let message = format!("{} = {}", remains.place, number(remains.value));
+            add(Role::Survived, &counterexample.steps[from].site, message);
+        }
+    }
+    for read in &counterexample.recovery {
+        add(Role::Read, &read.site, format!("{} = {}", read.place, number(read.value)));
+    }
+    all
+}
+
+/// The execution in the order it took effect, and what the crash left of it.
+fn evidence(name: &str, counterexample: &Counterexample) -> Vec<String> {
+    let at = |site: &Site| place(name, site).to_string();
+    let step = |step: &Step| {
+        let fate = match step.persisted {
+            Some(true) => ", persisted",
+            Some(false) => ", lost",
+            None => "",
+        };
+        format!("{}: {}: {}{fate}", step.thread_name, at(&step.site), step.what())
+    };
+    let mut lines: Vec<String> = counterexample.steps.iter().map(step).collect();
+    for remains in &counterexample.memory {
+        let from = match remains.from {
+            None => "as at the start".to_owned(),
+            Some(from) => format!("from {}", at(&counterexample.steps[from].site)),
+        };
+        lines.push(format!("after the crash: {} = {}, {from}", remains.place, number(remains.value)));
+    }
+    lines
+}
+
+fn event_graph(name: &str, counterexample: &Counterexample) -> EventGraph {
+    let mut graph = EventGraph { caption: counterexample.message.clone(), ..EventGraph::default() };
+    // Steps thread by thread, in program order.
+    let mut order: Vec<usize> = (0..counterexample.steps.len()).collect();
+    order.sort_by_key(|&at| (counterexample.steps[at].thread, counterexample.steps[at].position));
+    let mut columns: Vec<usize> = Vec::new();
+    let mut event_of = vec![0; order.len()];
+    for at in order {
+        let step = &counterexample.steps[at];
+        let column = columns.iter().position(|&thread| thread == step.thread).unwrap_or_else(|| {
+            columns.push(step.thread);
+            graph.threads.push(step.thread_name.clone());
+            columns.len() - 1
+        });
+        event_of[at] = graph.events.len();
+        let survives = counterexample.memory.iter().any(|remains| remains.from == Some(at));
+        graph.events.push(GraphEvent {
+            thread: Some(column),
+            text: step.what(),
+            place: place(name, &step.site),
+            fate: match step.persisted {
+                Some(false) => Fate::Lost,
+                Some(true) if survives => Fate::Survived,
+                Some(true) => Fate::Certain,
+                None => Fate::Plain,
+            },
+        });
+    }
+    for edge in &counterexample.edges {
+        let (to, kind) = match edge.kind {
+            EdgeKind::ProgramOrder => (Some(edge.to), graph::EdgeKind::Po),
+            EdgeKind::ReadsFrom => (Some(edge.to), graph::EdgeKind::Rf),
+            EdgeKind::Coherence => (Some(edge.to), graph::EdgeKind::Co),
+            // A flush is drawn to the store that it made safe.
+            EdgeKind::FlushBefore => (counterexample.memory[edge.to].from, graph::EdgeKind::Flush),
+            EdgeKind::Survives => (None, graph::EdgeKind::Rf),
+        };
+        if let Some(to) = to {
+            graph.edges.push(GraphEdge { from: event_of[edge.from], to: event_of[to], kind });
+        }
+    }
+    if counterexample.recovery.is_empty() {
+        return graph;
+    }
+    let column = graph.threads.len();
+    graph.threads.push("recovery".to_owned());
+    let mut before = None;
+    for read in &counterexample.recovery {
+        let event = graph.events.len();
+        graph.events.push(GraphEvent {
+            thread: Some(column),
+            text: format!("reads {} = {}", read.place, number(read.value)),
+            place: place(name, &read.site),
+            fate: Fate::Plain,
+        });
+        if let Some(from) = before.replace(event) {
+            graph.edges.push(GraphEdge { from, to: event, kind: graph::EdgeKind::Po });
+        }
+        let from = counterexample.memory.iter().find(|remains| remains.place == read.place);
+        if let Some(from) = from.and_then(|remains| remains.from) {
+            graph.edges.push(GraphEdge { from: event_of[from], to: event, kind: graph::EdgeKind::Rf });
+        }
+    }
+    graph
+}

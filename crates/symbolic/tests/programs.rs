@@ -1,0 +1,123 @@
+//! C programs with what is expected of them: `//!` lines say the verdict, the line it is about and words of the
+//! message; `options` sets bounds.
+
+use std::path::{Path, PathBuf};
+
+use crashproof_orders::Limits;
+use crashproof_prove::encode::{CrashEncoding, Settings};
+use crashproof_prove::prove::{self, Verdict};
+use crashproof_symbolic::Options;
+
+struct Expected {
+    verdict: String,
+    line: u32,
+    words: String,
+    options: Options,
+}
+
+fn expected(text: &str) -> Expected {
+    let mut expected =
+        Expected { verdict: String::new(), line: 0, words: String::new(), options: Options::default() };
+    for line in text.lines().filter_map(|line| line.strip_prefix("//! ")) {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        if word == "options" {
+            for option in rest.split_whitespace() {
+                let (name, value) = option.split_once('=').expect("name=value");
+                let value: u32 = value.parse().expect("a number");
+                match name {
+                    "unwind" => expected.options.unwind = value,
+                    "recursion" => expected.options.recursion = value,
+                    other => panic!("option `{other}`"),
+                }
+            }
+            continue;
+        }
+        expected.verdict = word.to_owned();
+        let (line, words) = rest.split_once(' ').unwrap_or(("0", ""));
+        expected.line = line.parse().expect("a line");
+        expected.words = words.to_owned();
+    }
+    expected
+}
+
+/// What is wrong with the answer for a file, if something is.
+fn complaint(file: &Path, crash: CrashEncoding) -> Option<String> {
+    let text = std::fs::read_to_string(file).expect("readable");
+    let expected = expected(&text);
+    let program = match crashproof_symbolic::program(&[file.to_owned()], Vec::new(), &expected.options) {
+        Ok(program) => program,
+        Err(error) => return Some(error.to_string()),
+    };
+    let settings = Settings { crash, ..Settings::default() };
+    let report = prove::prove(&program, &prove::Options { settings, limits: Limits::default() });
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => return Some(error.to_string()),
+    };
+    let (verdict, line, words) = match &report.verdict {
+        Verdict::Holds => ("holds", 0, String::new()),
+        Verdict::Violated(counterexample) => {
+            ("refuted", counterexample.site.line, counterexample.message.clone())
+        }
+        Verdict::Unknown(reasons) => {
+            let reason = &reasons[0];
+            ("unknown", reason.site.as_ref().map_or(0, |site| site.line), reason.text.clone())
+        }
+    };
+    let fits = verdict == expected.verdict && line == expected.line && words.contains(&expected.words);
+    (!fits).then(|| format!("{verdict} {line} {words}"))
+}
+
+#[test]
+fn programs_are_answered_as_they_say() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
+        .expect("the directory is there")
+        .map(|entry| entry.expect("readable").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect();
+    files.sort();
+    assert!(files.len() > 20, "{} programs", files.len());
+    let mut wrong = Vec::new();
+    for file in &files {
+        for crash in [CrashEncoding::Full, CrashEncoding::Partial] {
+            if let Some(complaint) = complaint(file, crash) {
+                wrong.push(format!("{} ({}): {complaint}", file.display(), crash.name()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_is_no_bitcode_is_said_to_be_none() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let good = directory.path().join("good.c");
+    std::fs::write(&good, "int main(void) { return 0; }").expect("written");
+    for (name, content) in [
+        ("text.ll", b"define i32 @main( {".to_vec()),
+        ("magic.bc", b"BC\xc0\xde\x01\x02\x03\x04garbage that is not a bit stream".to_vec()),
+        ("type.ll", b"define i32 @main() { ret i64 0 }".to_vec()),
+    ] {
+        let file = directory.path().join(name);
+        std::fs::write(&file, content).expect("written");
+        let error = crashproof_symbolic::program(&[file], Vec::new(), &Options::default()).expect_err(name);
+        assert!(error.to_string().contains("is no LLVM 22 bitcode"), "{name}: {error}");
+    }
+    let empty = directory.path().join("empty.bc");
+    std::fs::write(&empty, "").expect("written");
+    let error = crashproof_symbolic::program(&[empty], Vec::new(), &Options::default());
+    assert_eq!(error.expect_err("empty").to_string(), "there is no function main");
+    let error = crashproof_symbolic::program(&[good.clone(), good], Vec::new(), &Options::default());
+    assert!(error.expect_err("two mains").to_string().contains("cannot be linked"));
+}
+
+#[test]
+fn a_program_that_does_not_compile_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("broken.c");
+    std::fs::write(&file, "int main(void) { return }").expect("written");
+    let error = crashproof_symbolic::program(&[file], Vec::new(), &Options::default()).expect_err("broken");
+    let text = error.to_string();
+    assert!(text.contains("broken.c") && text.contains("error:"), "{text}");
+}

@@ -1,0 +1,11 @@
+//! refuted 8 outside
+#include <crashproof.h>
+PERSISTENT long cells[4] __attribute__((aligned(64)));
+int main(void) {
+  unsigned i = crashproof_nondet_uint();
+  crashproof_assume(i < 5);
+
+  cells[i] = 1;
+  return 0;
+}
+void recover(void) {}
