@@ -358,10 +358,10 @@ impl Encoder<'_> {
         let mut edges = Vec::new();
         let mut last: Vec<Option<usize>> = vec![None; self.program.threads.len()];
         for (index, event) in self.events.iter().enumerate() {
-            if let (Some(step), Some(thread)) = (step_of[index], event.event.thread) {
-                if let Some(before) = last[thread].replace(step) {
+            if let (Some(step), Some(thread)) = (step_of[index], event.event.thread)
+                && let Some(before) = last[thread].replace(step)
+            {
                     edges.push(Edge { from: before, to: step, kind: EdgeKind::ProgramOrder });
-                }
             }
         }
         let both = |a: usize, b: usize| step_of[a].zip(step_of[b]);

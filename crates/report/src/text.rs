@@ -243,8 +243,9 @@ fn story(text: &mut String, finding: &Finding, look: Look) {
     for evidence in &finding.evidence {
         step(text, look, FAINT, "note", &escape(evidence));
     }
-    let told = finding.related.iter().any(|related| related.role == Role::Fix);
-    if let Some(fix) = finding.fix.as_ref().filter(|_| !told) {
+    // Where the place of the change is known, it was told with it.
+    let told = |message: &str| finding.related.iter().any(|it| it.role == Role::Fix && it.message == message);
+    if let Some(fix) = finding.fix.as_ref().filter(|fix| !told(&fix.message)) {
         step(text, look, GOOD, "fix", &escape(&fix.message));
     }
     for also in &finding.also {
@@ -304,6 +305,8 @@ fn verdict(report: &Report, look: Look) -> String {
             let _ = writeln!(text, "  {number} finding{s} {what} (--verbose shows them)");
         }
     }
-    let _ = writeln!(text, "  {}", paint(FAINT, &report.figures));
+    if !report.figures.is_empty() {
+        let _ = writeln!(text, "  {}", paint(FAINT, &report.figures));
+    }
     text
 }

@@ -148,7 +148,7 @@
     if (more.output) { heading('What it printed'); box.append(make('pre', {}, more.output)); }
     const said = [...more.evidence, ...more.also.map(it => `also: ${it.message} (met ${number(it.count)} times)`)];
     if (said.length) { heading('Also'); box.append(make('ul', {}, ...said.map(it => make('li', {}, it)))); }
-    if (more.fix) {
+    if (more.fix && (more.fix.edits.length || !more.steps.some(step => step.role === 'fix' && step.message === more.fix.message))) {
       heading('Suggested fix');
       box.append(make('p', {}, more.fix.message), ...more.fix.edits.map(edit => make('pre', {}, `${edit.file}:${edit.line}\n+ ${edit.text}`)));
     }
