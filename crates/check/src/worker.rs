@@ -321,7 +321,18 @@ impl<'a> Worker<'a> {
         }
         let Outcome { writes, ignored, .. } = self.check.common().tree.outcomes[outcome].clone();
         let Some(records) = writes else { return Ok(()) };
-        let mut key: Vec<u8> = [outcome, state.crashes()].map(usize::to_le_bytes).concat();
+        // What it ran on: what surely persisted of each execution, which goes with how far it came, then what was open.
+        let mut key: Vec<u8> = [outcome, state.crashes(), state.first.at].map(usize::to_le_bytes).concat();
+        for later in &state.later {
+            let mut lines: Vec<_> = later.persisted.iter().collect();
+            lines.sort_unstable_by_key(|(line, _)| **line);
+            for store in lines.into_iter().flat_map(|(_, stores)| stores) {
+                key.extend(store.event.address.to_le_bytes());
+                key.extend(store.event.value.to_le_bytes());
+                key.push(store.event.width);
+            }
+            key.extend(u64::MAX.to_le_bytes());
+        }
         let mut lines: Vec<Line> = state.open_lines().into_iter().collect();
         lines.sort_unstable();
         for line in lines {

@@ -214,3 +214,13 @@ fn a_finding_tells_the_least_that_must_be_lost() {
         "one store each, or what was there before"
     );
 }
+
+#[test]
+fn what_the_first_recovery_does_not_read_matters_to_the_second() {
+    let built = Built::new("second_reads.c", &[]);
+    let mut options = built.options();
+    options.robust = false;
+    assert!(check(&options).expect("it can be checked").findings.is_empty());
+    options.crashes = 2;
+    assert_eq!(check(&options).expect("it can be checked").findings.len(), 1);
+}

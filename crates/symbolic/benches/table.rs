@@ -20,8 +20,11 @@ use crashproof_prove::encode::Settings;
 use crashproof_prove::prove::{self, Report, Verdict};
 use crashproof_symbolic::Options;
 
+/// Clients, with the paper's seconds and events.
+type Rows = &'static [(&'static str, f64, u32)];
+
 /// The paper's figures: time in seconds with DPTSOsyn, and events.
-const PAPER: [(&str, &[(&str, f64, u32)]); 3] = [
+const PAPER: [(&str, Rows); 3] = [
     (
         "flit",
         &[

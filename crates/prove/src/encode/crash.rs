@@ -49,7 +49,8 @@ impl Encoder<'_> {
     }
 
     pub(super) fn survivors(&mut self) {
-        let mut by_cell: FxHashMap<CellId, Vec<((usize, usize), Lit)>> = FxHashMap::default();
+        type Writers = Vec<((usize, usize), Lit)>;
+        let mut by_cell: FxHashMap<CellId, Writers> = FxHashMap::default();
         for writer in self.writers() {
             for (cell, here) in self.cells_of_lane(writer) {
                 by_cell.entry(cell).or_default().push((writer, here));

@@ -202,6 +202,19 @@ pub struct Overwrites {
     pub second: usize,
 }
 
+/// What a load of recovery read.
+#[derive(Clone, Debug)]
+pub struct RecoveryRead {
+    /// The load, by its place in recovery.
+    pub index: usize,
+    /// Did it happen?
+    pub guard: Lit,
+    /// What it read.
+    pub bits: Vec<Lit>,
+    /// From where: addresses, and whether it was that one.
+    pub places: Vec<(u64, Lit)>,
+}
+
 /// A cell that is looked at after the crash.
 #[derive(Clone, Debug)]
 pub struct Survivor {
@@ -245,8 +258,8 @@ pub struct Encoder<'a> {
     pub moments: FxHashMap<Line, NodeId>,
     /// Flush-before, for telling: event, line, literal.
     pub flush_before: Vec<(usize, Line, Lit)>,
-    /// What each recovery load read, for telling: event index and bits.
-    pub recovery_reads: Vec<(usize, Lit, Vec<Lit>, Vec<(u64, Lit)>)>,
+    /// What each recovery load read, for telling.
+    pub recovery_reads: Vec<RecoveryRead>,
     order: Closure,
     initial_sources: FxHashMap<CellId, SourceId>,
     same_memo: FxHashMap<(Term, u8, Term, u8), Lit>,

@@ -3,7 +3,7 @@
 use crashproof_orders::Lit;
 use rustc_hash::FxHashMap;
 
-use super::{Access, Encoder, EventRef, Limit, Violation, Wrong};
+use super::{Access, Encoder, EventRef, Limit, RecoveryRead, Violation, Wrong};
 use crate::memory::CellId;
 use crate::program::{Action, Event};
 
@@ -32,7 +32,12 @@ impl Encoder<'_> {
             Action::Load { address, result } => {
                 let access = self.recovery_access(at, event, *address, guard);
                 let bits = self.look(memory, &access);
-                self.recovery_reads.push((at.index, guard, bits.clone(), access.places.clone()));
+                self.recovery_reads.push(RecoveryRead {
+                    index: at.index,
+                    guard,
+                    bits: bits.clone(),
+                    places: access.places.clone(),
+                });
                 self.blaster.bind(&mut self.gates, *result, bits);
             }
             Action::Store { address, value, .. } => {
@@ -43,7 +48,12 @@ impl Encoder<'_> {
             Action::Rmw { address, old, new, stores } => {
                 let access = self.recovery_access(at, event, *address, guard);
                 let bits = self.look(memory, &access);
-                self.recovery_reads.push((at.index, guard, bits.clone(), access.places.clone()));
+                self.recovery_reads.push(RecoveryRead {
+                    index: at.index,
+                    guard,
+                    bits: bits.clone(),
+                    places: access.places.clone(),
+                });
                 self.blaster.bind(&mut self.gates, *old, bits);
                 let (new, stores) = (self.bits(*new), self.truth(*stores));
                 let happens = self.gates.and(guard, stores);

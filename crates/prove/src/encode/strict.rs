@@ -28,7 +28,8 @@ impl Encoder<'_> {
         let observed = self.observed_cells();
         let mut survives: Vec<Vec<Lit>> = vec![Vec::new(); self.events.len()];
         // For each cell, who can be its survivor: the event, or none for the initial value.
-        let mut survivor_of: FxHashMap<CellId, Vec<(Option<(usize, usize)>, Lit)>> = FxHashMap::default();
+        type Survivors = Vec<(Option<(usize, usize)>, Lit)>;
+        let mut survivor_of: FxHashMap<CellId, Survivors> = FxHashMap::default();
         for survivor in self.survivors.clone() {
             let Some(&seen) = observed.get(&survivor.cell) else { continue };
             for &(from, lit) in &survivor.from {
