@@ -43,7 +43,7 @@ impl Callbacks for Watchdog {
         if self.limits.get().conflicts.is_some_and(|most| self.learnt.get() > most) {
             self.stopped.set(Some(Stop::Conflicts));
         }
-        if asked % 64 == 0 && self.stopped.get().is_none() {
+        if asked.is_multiple_of(64) && self.stopped.get().is_none() {
             self.stopped.set(self.limits.get().hit());
         }
         self.stopped.get().is_some()

@@ -358,10 +358,10 @@ impl Encoder<'_> {
         let mut edges = Vec::new();
         let mut last: Vec<Option<usize>> = vec![None; self.program.threads.len()];
         for (index, event) in self.events.iter().enumerate() {
-            if let (Some(step), Some(thread)) = (step_of[index], event.event.thread) {
-                if let Some(before) = last[thread].replace(step) {
-                    edges.push(Edge { from: before, to: step, kind: EdgeKind::ProgramOrder });
-                }
+            if let (Some(step), Some(thread)) = (step_of[index], event.event.thread)
+                && let Some(before) = last[thread].replace(step)
+            {
+                edges.push(Edge { from: before, to: step, kind: EdgeKind::ProgramOrder });
             }
         }
         let both = |a: usize, b: usize| step_of[a].zip(step_of[b]);
@@ -401,13 +401,13 @@ impl Encoder<'_> {
     fn recovery_story(&self, until: usize) -> Vec<RecoveryRead> {
         self.recovery_reads
             .iter()
-            .filter(|(index, guard, ..)| *index < until && self.holds(*guard))
-            .map(|(index, _, bits, places)| {
-                let at = places.iter().find(|&&(_, lit)| self.holds(lit)).map(|&(place, _)| place);
+            .filter(|read| read.index < until && self.holds(read.guard))
+            .map(|read| {
+                let at = read.places.iter().find(|&&(_, lit)| self.holds(lit)).map(|&(place, _)| place);
                 RecoveryRead {
-                    site: self.site_of(EventRef { thread: None, index: *index }),
+                    site: self.site_of(EventRef { thread: None, index: read.index }),
                     place: at.map_or_else(|| "nothing".to_owned(), |at| self.program.name_of(at)),
-                    value: self.number(bits),
+                    value: self.number(&read.bits),
                 }
             })
             .collect()
