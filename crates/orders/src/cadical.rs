@@ -147,7 +147,7 @@ impl Terminator for Watchdog {
     fn terminated(&mut self) -> bool {
         let watch = &mut *self.0.borrow_mut();
         watch.asked = watch.asked.wrapping_add(1);
-        if watch.asked % 64 == 0 && watch.stopped.is_none() {
+        if watch.asked.is_multiple_of(64) && watch.stopped.is_none() {
             watch.stopped = watch.limits.hit();
         }
         watch.stopped.is_some()

@@ -47,7 +47,7 @@ pub fn report(name: &str, question: Question, answer: &Report) -> crashproof_fin
 /// What the verdict is about, with its bounds.
 fn summary(question: Question, answer: &Report) -> String {
     let about = match (question, answer.statistics.claims) {
-        (Question::Robustness, _) => "robust or not, in every schedule and crash".to_owned(),
+        (Question::Robustness, _) => "robustness, in every schedule and crash".to_owned(),
         (Question::Invariants, 0) => "nothing it claims could be false".to_owned(),
         (Question::Invariants, 1) => "one claim in every schedule and crash".to_owned(),
         (Question::Invariants, many) => format!("{many} claims in every schedule and crash"),

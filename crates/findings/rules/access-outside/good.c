@@ -1,7 +1,7 @@
 #include <assert.h>
 #include <crashproof.h>
 
-PERSISTENT long node;
+PERSISTENT _Alignas(64) long node;
 PERSISTENT _Alignas(64) long *head;
 PERSISTENT _Alignas(64) long ready;
 

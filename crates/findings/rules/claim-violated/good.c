@@ -1,7 +1,7 @@
 #include <assert.h>
 #include <crashproof.h>
 
-PERSISTENT long data;
+PERSISTENT _Alignas(64) long data;
 PERSISTENT _Alignas(64) long ready;
 
 void recover(void) { assert(!ready || data == 42); }

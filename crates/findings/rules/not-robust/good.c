@@ -1,6 +1,6 @@
 #include <crashproof.h>
 
-PERSISTENT long first;
+PERSISTENT _Alignas(64) long first;
 PERSISTENT _Alignas(64) long second;
 
 int main(void) {

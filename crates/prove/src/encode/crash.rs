@@ -5,7 +5,7 @@ use px86::{Class, Line, Platform};
 use rustc_hash::FxHashMap;
 
 use super::threads::accessed;
-use super::{Encoder, EventRef, Survivor};
+use super::{Encoder, EventRef, LaneRef, Survivor};
 use crate::blast::fresh_within;
 use crate::memory::CellId;
 use crate::values::initial;
@@ -49,8 +49,7 @@ impl Encoder<'_> {
     }
 
     pub(super) fn survivors(&mut self) {
-        type Writers = Vec<((usize, usize), Lit)>;
-        let mut by_cell: FxHashMap<CellId, Writers> = FxHashMap::default();
+        let mut by_cell: FxHashMap<CellId, Vec<(LaneRef, Lit)>> = FxHashMap::default();
         for writer in self.writers() {
             for (cell, here) in self.cells_of_lane(writer) {
                 by_cell.entry(cell).or_default().push((writer, here));

@@ -202,16 +202,22 @@ pub struct Overwrites {
     pub second: usize,
 }
 
-/// What a load of recovery read.
+/// A lane of a store: into `Encoder::events`, and which.
+pub type LaneRef = (usize, usize);
+
+/// Who left what a cell holds, and the literal that it was they; none: the initial value.
+pub type Left = (Option<LaneRef>, Lit);
+
+/// What a load of recovery read, for telling.
 #[derive(Clone, Debug)]
-pub struct RecoveryRead {
-    /// The load, by its place in recovery.
+pub struct RecoveryLoad {
+    /// Its place in recovery's events.
     pub index: usize,
-    /// Did it happen?
+    /// Does recovery get there?
     pub guard: Lit,
     /// What it read.
     pub bits: Vec<Lit>,
-    /// From where: addresses, and whether it was that one.
+    /// Where, with the condition for each place.
     pub places: Vec<(u64, Lit)>,
 }
 
@@ -223,7 +229,7 @@ pub struct Survivor {
     /// What it holds.
     pub bits: Vec<Lit>,
     /// From whom: into `Encoder::events`, with the lane; none: the initial value.
-    pub from: Vec<(Option<(usize, usize)>, Lit)>,
+    pub from: Vec<Left>,
 }
 
 /// A program being encoded, then the result.
@@ -258,8 +264,8 @@ pub struct Encoder<'a> {
     pub moments: FxHashMap<Line, NodeId>,
     /// Flush-before, for telling: event, line, literal.
     pub flush_before: Vec<(usize, Line, Lit)>,
-    /// What each recovery load read, for telling.
-    pub recovery_reads: Vec<RecoveryRead>,
+    /// What each recovery load read.
+    pub recovery_reads: Vec<RecoveryLoad>,
     order: Closure,
     initial_sources: FxHashMap<CellId, SourceId>,
     same_memo: FxHashMap<(Term, u8, Term, u8), Lit>,

@@ -3,7 +3,7 @@
 use crashproof_orders::Lit;
 use rustc_hash::FxHashMap;
 
-use super::{Access, Encoder, EventRef, Limit, RecoveryRead, Violation, Wrong};
+use super::{Access, Encoder, EventRef, Limit, RecoveryLoad, Violation, Wrong};
 use crate::memory::CellId;
 use crate::program::{Action, Event};
 
@@ -32,12 +32,7 @@ impl Encoder<'_> {
             Action::Load { address, result } => {
                 let access = self.recovery_access(at, event, *address, guard);
                 let bits = self.look(memory, &access);
-                self.recovery_reads.push(RecoveryRead {
-                    index: at.index,
-                    guard,
-                    bits: bits.clone(),
-                    places: access.places.clone(),
-                });
+                self.note_read(at, guard, &bits, &access);
                 self.blaster.bind(&mut self.gates, *result, bits);
             }
             Action::Store { address, value, .. } => {
@@ -48,12 +43,7 @@ impl Encoder<'_> {
             Action::Rmw { address, old, new, stores } => {
                 let access = self.recovery_access(at, event, *address, guard);
                 let bits = self.look(memory, &access);
-                self.recovery_reads.push(RecoveryRead {
-                    index: at.index,
-                    guard,
-                    bits: bits.clone(),
-                    places: access.places.clone(),
-                });
+                self.note_read(at, guard, &bits, &access);
                 self.blaster.bind(&mut self.gates, *old, bits);
                 let (new, stores) = (self.bits(*new), self.truth(*stores));
                 let happens = self.gates.and(guard, stores);
@@ -78,6 +68,11 @@ impl Encoder<'_> {
             | Action::Create(_)
             | Action::Join(_) => {}
         }
+    }
+
+    fn note_read(&mut self, at: EventRef, guard: Lit, bits: &[Lit], access: &Access) {
+        let (bits, places) = (bits.to_vec(), access.places.clone());
+        self.recovery_reads.push(RecoveryLoad { index: at.index, guard, bits, places });
     }
 
     fn recovery_access(

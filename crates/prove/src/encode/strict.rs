@@ -8,7 +8,7 @@
 use crashproof_orders::Lit;
 use rustc_hash::FxHashMap;
 
-use super::{Encoder, EventRef};
+use super::{Encoder, EventRef, Left};
 use crate::memory::CellId;
 use crate::program::Action;
 
@@ -28,8 +28,7 @@ impl Encoder<'_> {
         let observed = self.observed_cells();
         let mut survives: Vec<Vec<Lit>> = vec![Vec::new(); self.events.len()];
         // For each cell, who can be its survivor: the event, or none for the initial value.
-        type Survivors = Vec<(Option<(usize, usize)>, Lit)>;
-        let mut survivor_of: FxHashMap<CellId, Survivors> = FxHashMap::default();
+        let mut survivor_of: FxHashMap<CellId, Vec<Left>> = FxHashMap::default();
         for survivor in self.survivors.clone() {
             let Some(&seen) = observed.get(&survivor.cell) else { continue };
             for &(from, lit) in &survivor.from {
