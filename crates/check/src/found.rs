@@ -41,6 +41,14 @@ pub(crate) struct Judged<'a> {
     cause: Option<Box<Violation>>,
 }
 
+/// In which way recovery failed. Assertions say which they are; two of them are two findings.
+fn kind(failure: &Failure, output: &str) -> String {
+    let said = output.lines().last().unwrap_or_default();
+    let assertion = *failure == Failure::Assertion
+        || *failure == Failure::Signal(libc::SIGABRT) && said.contains(": Assertion `");
+    if assertion { format!("{failure:?} {said}") } else { format!("{failure:?}") }
+}
+
 impl<'a> Worker<'a> {
     /// Recovery ended; if it failed, that is a finding.
     pub(crate) fn leaf(&self, state: &CrashState, outcome: usize, revealed: &Revealed, reads: &Reads) {
@@ -97,7 +105,7 @@ impl<'a> Worker<'a> {
         let lost = cause.map(|met| met.site(state, met.lost[0]));
         let first = lost.or(told.first_lost).unwrap_or(crash_site);
         let cause = cause.map(|met| Box::new(met.tell(&self.check.sites, state, self.schedule.seed)));
-        Some(Judged { key: (format!("{failure:?}"), first), failure, output, told, cause })
+        Some(Judged { key: (kind(&failure, &output), first), failure, output, told, cause })
     }
 
     /// Tells a failure at length.

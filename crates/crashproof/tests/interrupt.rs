@@ -14,7 +14,7 @@ fn check(directory: &Path, flags: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_crashproof"))
         .arg("check")
         .arg(program)
-        .args(["--max-per-crash", "0", "--format", "json", "-j", "1"])
+        .args(["--max-per-crash", "0", "--format", "json", "-j", "1", "--no-robust"])
         .env("TMPDIR", temporary)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -1,7 +1,7 @@
-//! -O2: error at LOST
-//! -O2 -DSTRICT: error at LOST
-//! -O2 -DGOOD: clean
-//! -O2 -DGOOD -DSTRICT: clean
+//! -O2: error at LOST (1 places, 4 recoveries)
+//! -O2 -DSTRICT: error at LOST (1 places, 4 recoveries)
+//! -O2 -DGOOD: clean (2 places, 2 recoveries)
+//! -O2 -DGOOD -DSTRICT: clean (2 places, 2 recoveries)
 // The code generator turns a comparison of a few bytes into loads, after everything was instrumented. They must be
 // seen all the same.
 #include <crashproof.h>

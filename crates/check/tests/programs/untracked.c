@@ -1,9 +1,9 @@
 //! args {dir}/pool
-//! : clean
-//! -DDATE: unknown gmtime_r touches persistent memory
-//! -DRECOVERS: unknown gmtime_r touches persistent memory
-//! -DAIO: unknown aio_read touches persistent memory
-//! -DSTREAM: unknown as a stream
+//! : clean (1 places, 1 recoveries)
+//! -DDATE: unknown gmtime_r touches persistent memory (1 places, 1 recoveries)
+//! -DRECOVERS: unknown gmtime_r touches persistent memory (1 places, 1 recoveries)
+//! -DAIO: unknown aio_read touches persistent memory (1 places, 1 recoveries)
+//! -DSTREAM: unknown as a stream (1 places, 1 recoveries)
 // What is not followed on persistent memory is named.
 #include <aio.h>
 #include <crashproof.h>
