@@ -49,9 +49,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = Bounds::default().recursion, value_parser = clap::value_parser!(u32).range(1..))]
     recursion: u32,
 
-    /// Give up on a function that has more paths open at one place.
+    /// Walk so many of the paths that are open at one place of a function; with more, the function is UNKNOWN.
     #[arg(long, value_name = "N", default_value_t = Bounds::default().paths)]
     paths: usize,
+
+    /// Take so many steps in a function, over all paths; with more, the function is UNKNOWN.
+    #[arg(long, value_name = "N", default_value_t = Bounds::default().steps)]
+    steps: usize,
 
     /// Run so many compilers at the same time; all cores if not given.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -96,6 +100,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     options.bounds.loops = arguments.loops;
     options.bounds.recursion = arguments.recursion;
     options.bounds.paths = arguments.paths;
+    options.bounds.steps = arguments.steps;
     options.jobs = arguments
         .jobs
         .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);

@@ -41,10 +41,19 @@ pub(crate) enum Form {
     /// What memory held when the function was entered.
     Content(Expression),
     /// Something nothing is known of but where it came from, and whether it points to persistent memory.
-    Opaque(u32, bool),
+    Opaque(u32, Persistence),
     Pair(Expression, Expression),
     Operation(Arithmetic, Expression, Expression),
     Comparison(Compare, Expression, Expression),
+}
+
+/// How sure it is that memory is persistent.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Persistence {
+    Surely,
+    /// For some callers, or for some of what a pointer points to.
+    Perhaps,
+    No,
 }
 
 /// Where something unique came from: an instruction on its n-th visit, or something of a callee seen through
@@ -64,6 +73,8 @@ pub(crate) struct Expressions {
     depths: Vec<u8>,
     numbers: FxHashMap<Form, Expression>,
     origins: FxHashMap<Origin, u32>,
+    /// Alignments of objects that are more than usual.
+    alignments: FxHashMap<Expression, u64>,
 }
 
 /// An address taken apart: the object, the element if an index that is not a constant chooses one, and the
@@ -82,6 +93,7 @@ impl Expressions {
             depths: Vec::new(),
             numbers: FxHashMap::default(),
             origins: FxHashMap::default(),
+            alignments: FxHashMap::default(),
         };
         let nothing = all.add(Form::Nothing);
         debug_assert_eq!(nothing, NOTHING);
@@ -231,7 +243,7 @@ impl Expressions {
             | Form::Fresh(_)
             | Form::Direct(_)
             | Form::Element(..) => true,
-            Form::Opaque(_, persistent) => persistent,
+            Form::Opaque(_, persistence) => persistence != Persistence::No,
             _ => false,
         }
     }
@@ -317,6 +329,15 @@ impl Expressions {
             }
             _ => false,
         }
+    }
+
+    /// At what an object is aligned, if more is known than that it is an object.
+    pub(crate) fn alignment(&self, object: Expression) -> Option<u64> {
+        self.alignments.get(&object).copied()
+    }
+
+    pub(crate) fn set_alignment(&mut self, object: Expression, alignment: u64) {
+        self.alignments.insert(object, alignment);
     }
 
     pub(crate) fn len(&self) -> usize {

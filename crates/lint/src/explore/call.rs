@@ -7,9 +7,8 @@ use px86::order::Class;
 use super::{State, Walk};
 use crate::api::{Effect, Returns, What};
 use crate::event::Kind;
-use crate::expression::{Address, Expression, Form, NOTHING};
+use crate::expression::{Address, Expression, Form, NOTHING, Persistence};
 use crate::ir::{Arithmetic, Callee, Compare, Operand, PlaceId};
-use crate::machine::Persistence;
 use crate::span::Length;
 
 impl Walk<'_, '_> {
@@ -57,9 +56,9 @@ impl Walk<'_, '_> {
                         self.all.unresolved.insert(function.readable.clone());
                     }
                 }
-                let recursive = function.is_defined() && !self.all.given_up.contains(target);
+                let recursive = function.is_defined();
                 if !recursive {
-                    self.unknown_call(&mut before, number, &values, function.is_defined(), place);
+                    self.unknown_call(&mut before, number, &values, false, place);
                 } else {
                     // The recursion ends here, in this round.
                     before.values[number as usize] = self.opaque(&before, number);
@@ -128,7 +127,7 @@ impl Walk<'_, '_> {
                 let id = values.get(first as usize + 1).copied().unwrap_or(NOTHING);
                 if id == NOTHING {
                     let origin = self.origin(state, number);
-                    return self.all.expressions.add(Form::Opaque(origin, true));
+                    return self.all.expressions.add(Form::Opaque(origin, Persistence::Surely));
                 }
                 self.all.expressions.add(Form::Direct(id))
             }
@@ -245,6 +244,7 @@ impl Walk<'_, '_> {
             What::Flush | What::FlushOrdered | What::Queue | What::Log if length == Length::Known(0) => {
                 return;
             }
+            What::Flush | What::FlushOrdered | What::Queue if !known && address != NOTHING => Kind::Elsewhere,
             // Something is flushed, but nobody knows what.
             What::Flush | What::FlushOrdered | What::Queue | What::Log if !known => {
                 Kind::Unknown { objects: Vec::new() }
@@ -255,6 +255,8 @@ impl Walk<'_, '_> {
             What::Log => Kind::Log { span },
             What::Fence => Kind::Fence { class: Class::StoreFence, drains: false },
             What::Drain => Kind::Fence { class: Class::StoreFence, drains: true },
+            // Not judged: it is there for more than what was flushed.
+            What::Settle => Kind::Fence { class: Class::Fence, drains: true },
             What::Begin => Kind::Begin { framework },
             What::Commit => Kind::Commit,
             What::Abort => Kind::Abort,

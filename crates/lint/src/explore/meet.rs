@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{EXHAUSTED, Memory, State, TOLD_APART, Walk, is_persistent_value};
+use super::{EXHAUSTED, Memory, State, TOLD_APART, Walk, persistence_of};
 use crate::expression::{Form, NOTHING, Origin};
 use crate::ir::Op;
 
@@ -65,11 +65,11 @@ impl Walk<'_, '_> {
                 target.values[number] = if *value == NOTHING {
                     NOTHING
                 } else {
-                    let persistent = is_persistent_value(self.all.analysis, self.id, number as u32);
+                    let persistence = persistence_of(self.all.analysis, self.id, number as u32);
                     // What is known of the last value that was met here is not known of this one.
                     let origin =
                         self.all.expressions.origin(Origin::Meeting(self.id, number as u32, self.meetings));
-                    self.all.expressions.add(Form::Opaque(origin, persistent))
+                    self.all.expressions.add(Form::Opaque(origin, persistence))
                 };
             }
         }

@@ -10,12 +10,14 @@
 //! 1. A loop is left once another round changes nothing that rules look at, and after `loops` rounds anyway.
 //!    It is taken to run at least once if it touches persistent memory.
 //! 2. `setjmp` returns once; abort paths of transactions are not followed.
-//! 3. A function with more paths than the budget is given up, by name.
+//! 3. Of a function with more paths than the budget allows only some are walked; it is named (`budget`).
 
 mod branch;
+mod budget;
 mod call;
 mod emit;
 mod meet;
+mod naming;
 mod replay;
 mod step;
 mod summary;
@@ -29,11 +31,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::api::Apis;
 use crate::dsa::Analysis;
 use crate::event::{EMPTY, Names, Traces};
-use crate::expression::{Address, Expression, Expressions, NOTHING};
+use crate::expression::{Address, Expression, Expressions, NOTHING, Persistence};
 use crate::ir::{Callee, Function, FunctionId, Op, Operand, Program};
 use crate::loops::Shape;
 use crate::machine::Machine;
 use crate::rules::{Model, Verdicts};
+pub(crate) use budget::{Cut, Cuts};
 use summary::{Summary, Way};
 
 /// How far to go.
@@ -45,13 +48,13 @@ pub struct Bounds {
     pub recursion: u32,
     /// Paths that may be open at one place of a function.
     pub paths: usize,
-    /// Blocks walked in one function, over all paths.
+    /// Blocks walked and events met in one function, over all paths.
     pub steps: usize,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { loops: 10, recursion: 5, paths: 64, steps: 6_000 }
+        Bounds { loops: 10, recursion: 5, paths: 64, steps: 30_000 }
     }
 }
 
@@ -90,12 +93,10 @@ pub(crate) struct Explorer<'a> {
     pub(crate) verdicts: Verdicts,
     traces: Traces,
     summaries: FxHashMap<FunctionId, Summary>,
-    /// Functions given up.
-    pub(crate) given_up: Vec<FunctionId>,
+    /// What was not looked at.
+    pub(crate) cuts: Cuts,
     /// Functions called that nothing is known of.
     pub(crate) unresolved: FxHashSet<String>,
-    /// Functions whose callers do not see all of their paths.
-    pub(crate) shortened: Vec<FunctionId>,
 }
 
 impl Explorer<'_> {
@@ -119,9 +120,8 @@ impl Explorer<'_> {
             verdicts: Verdicts::default(),
             traces: Traces::default(),
             summaries: FxHashMap::default(),
-            given_up: Vec::new(),
+            cuts: Cuts::default(),
             unresolved: FxHashSet::default(),
-            shortened: Vec::new(),
         }
     }
 
@@ -133,19 +133,14 @@ impl Explorer<'_> {
             for round in 0..rounds {
                 let mut changed = false;
                 for id in component {
-                    if self.given_up.contains(id)
-                        || self.apis.meaning(&self.program.function(*id).name).is_some()
+                    if self.apis.meaning(&self.program.function(*id).name).is_some()
+                        || round > 0 && self.cuts.is_inside(*id)
                     {
                         continue;
                     }
                     let summary = Walk::new(self, *id).run();
-                    match summary {
-                        Some(summary) => {
-                            changed |= self.summaries.get(id) != Some(&summary);
-                            self.summaries.insert(*id, summary);
-                        }
-                        None => self.given_up.push(*id),
-                    }
+                    changed |= self.summaries.get(id) != Some(&summary);
+                    self.summaries.insert(*id, summary);
                     self.traces.clear();
                 }
                 if !changed || round + 1 == rounds {
@@ -153,8 +148,6 @@ impl Explorer<'_> {
                 }
             }
         }
-        self.shortened.sort_unstable();
-        self.shortened.dedup();
     }
 }
 
@@ -235,7 +228,7 @@ impl<'e, 'a> Walk<'e, 'a> {
         })
     }
 
-    fn run(mut self) -> Option<Summary> {
+    fn run(mut self) -> Summary {
         let state = State {
             values: vec![NOTHING; self.function.instructions.len()],
             memory: Rc::default(),
@@ -248,20 +241,18 @@ impl<'e, 'a> Walk<'e, 'a> {
         self.pending.insert((0, 0), vec![state]);
         while let Some(((_, block), states)) = self.pending.pop_first() {
             let states = self.join(block, states);
-            if states.len() > self.all.bounds.paths {
-                return None;
-            }
+            let states = self.thin(states);
             self.steps += states.len();
-            if self.steps > self.all.bounds.steps {
-                return None;
+            if self.is_over() {
+                break;
             }
-            self.block(block, states)?;
+            self.block(block, states);
         }
-        Some(self.summary())
+        self.summary()
     }
 
     /// Walks all open paths through a block at once, so that they can be joined after each call.
-    fn block(&mut self, block: u32, mut states: Vec<State>) -> Option<()> {
+    fn block(&mut self, block: u32, mut states: Vec<State>) {
         if let Some(flushes) = self.shape.flush_loops.get(&block).copied() {
             for state in &mut states {
                 if state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds == 0) {
@@ -278,9 +269,7 @@ impl<'e, 'a> Walk<'e, 'a> {
                     after.extend(self.call(state, number, *callee, arguments, instruction.place));
                 }
                 states = if after.len() > 1 { self.join(block, after) } else { after };
-                if states.len() > self.all.bounds.paths {
-                    return None;
-                }
+                states = self.thin(states);
             } else {
                 for state in &mut states {
                     self.plain(state, number, &instruction.op, instruction.place);
@@ -290,15 +279,14 @@ impl<'e, 'a> Walk<'e, 'a> {
         for state in states {
             self.terminator(block, &self.function.terminator(block).op, state);
         }
-        Some(())
     }
 }
 
-/// Whether the graph of a function says that a value points to persistent memory, and to nothing else.
-fn is_persistent_value(analysis: &Analysis, id: FunctionId, number: u32) -> bool {
+/// What the graph of a function says of the memory that a value points to.
+fn persistence_of(analysis: &Analysis, id: FunctionId, number: u32) -> Persistence {
     let graph = &analysis.graphs[&id];
-    graph.lookup(Operand::Instruction(number)).is_some_and(|cell| {
-        let flags = graph.graph.flags(cell);
-        flags.persistent && !flags.volatile() && !graph.graph.is_volatile_part(cell)
-    })
+    match graph.lookup(Operand::Instruction(number)) {
+        Some(cell) => graph.graph.persistence(cell),
+        None => Persistence::No,
+    }
 }

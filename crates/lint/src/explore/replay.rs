@@ -7,9 +7,8 @@ use rustc_hash::FxHashMap;
 use super::summary::Summary;
 use super::{MAX_DEPTH, State, Walk};
 use crate::event::{Event, Kind, Site};
-use crate::expression::{Expression, Form, NOTHING, Origin};
+use crate::expression::{Expression, Form, NOTHING, Origin, Persistence};
 use crate::ir::{FunctionId, PlaceId};
-use crate::machine::Persistence;
 use crate::span::Length;
 
 impl Walk<'_, '_> {
@@ -41,7 +40,10 @@ impl Walk<'_, '_> {
             }
             // Something that only flushes and fences is a name for the instruction: the call is the place.
             let wrapper = way.events.iter().all(|event| {
-                matches!(event.kind, Kind::Flush { .. } | Kind::Queue { .. } | Kind::Fence { .. })
+                matches!(
+                    event.kind,
+                    Kind::Flush { .. } | Kind::Queue { .. } | Kind::Elsewhere | Kind::Fence { .. }
+                )
             });
             let from = next.machine.now();
             for event in &way.events {
@@ -71,6 +73,7 @@ impl Walk<'_, '_> {
                 Rc::make_mut(&mut machine).callee_ends(&mut self.around(), from, &readable);
                 next.machine = machine;
             }
+            self.steps += way.memory.len() / 4;
             for (at, bytes, value) in &way.memory {
                 let base = at.element.unwrap_or(at.object);
                 let base = self.translate(&state, base, values, (number, visit), &mut translated);
@@ -105,8 +108,9 @@ impl Walk<'_, '_> {
             | Kind::Log { span } => {
                 let base = span.at.element.unwrap_or(span.at.object);
                 let base = self.translate(state, base, values, call, memo);
+                let flushes = matches!(event.kind, Kind::Flush { .. } | Kind::Queue { .. });
                 if base == NOTHING || self.persistence(base) == Persistence::No {
-                    return None;
+                    return flushes.then_some(Kind::Elsewhere);
                 }
                 let address = self.all.expressions.plus(base, span.at.offset);
                 let length = match span.length {
@@ -117,9 +121,17 @@ impl Walk<'_, '_> {
                     known => known,
                 };
                 if self.persistence(address) == Persistence::No {
-                    return None;
+                    return flushes.then_some(Kind::Elsewhere);
                 }
+                let object = span.at.object;
                 *span = self.span(address, length);
+                // What the callee's types say of an object holds here too, if it is the whole object here as well.
+                let whole = self.translate(state, object, values, call, memo);
+                if let Some(alignment) = self.all.expressions.alignment(object)
+                    && whole == span.at.object
+                {
+                    self.all.expressions.set_alignment(whole, alignment);
+                }
             }
             Kind::Unknown { objects } => {
                 for object in objects.iter_mut() {
@@ -171,7 +183,7 @@ impl Walk<'_, '_> {
             Form::Direct(id) => match self.translate(state, id, values, call, memo) {
                 NOTHING => {
                     let origin = self.through(0x8000_0000 | id_number(expression), call);
-                    self.all.expressions.add(Form::Opaque(origin, true))
+                    self.all.expressions.add(Form::Opaque(origin, Persistence::Surely))
                 }
                 id => self.all.expressions.add(Form::Direct(id)),
             },

@@ -2,9 +2,8 @@
 
 use super::{State, Walk};
 use crate::event::Kind;
-use crate::expression::{Expression, Form, NOTHING};
+use crate::expression::{Expression, Form, NOTHING, Persistence};
 use crate::ir::{Arithmetic, Op, Operand, PlaceId};
-use crate::machine::Persistence;
 use crate::rules::Model;
 use crate::span::Length;
 
@@ -115,7 +114,9 @@ impl Walk<'_, '_> {
             Op::Flush { address, class } => {
                 let in_flush_loop = self.shape.flush_loops.values().any(|flushes| flushes.flush == number);
                 let address = self.value(state, *address);
-                if !in_flush_loop && self.persistence(address) != Persistence::No {
+                if self.persistence(address) == Persistence::No {
+                    self.emit(state, Kind::Elsewhere, place);
+                } else if !in_flush_loop {
                     // The instruction takes any address of a line.
                     let span = self.span(address, Length::Known(1));
                     self.emit(state, Kind::Flush { span, class: *class }, place);

@@ -2,18 +2,19 @@
 
 use std::rc::Rc;
 
+use super::budget::Cut;
 use super::{State, Walk};
-use crate::event::{Event, Kind};
+use crate::event::Event;
 use crate::expression::{Address, Expression, Form, NOTHING};
 use crate::ir::Operand;
 use crate::machine::Exit;
 
-/// Paths a caller sees of a callee.
-const MAX_PATHS: usize = 6;
-/// Contents of memory a caller sees of one path.
-const MAX_MEMORY: usize = 48;
-/// Events a caller sees of one path.
-const MAX_EVENTS: usize = 80;
+/// Ways that callers see of a function, beside one that stands for all others.
+pub(super) const MAX_WAYS: usize = 12;
+/// Contents of memory a caller sees of one way.
+pub(super) const MAX_MEMORY: usize = 1024;
+/// Events a caller sees of one way.
+pub(super) const MAX_EVENTS: usize = 300;
 
 /// One way through a function, as a caller sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +24,8 @@ pub(crate) struct Way {
     pub(super) facts: Vec<(Expression, bool)>,
     pub(super) memory: Vec<(Address, u64, Expression)>,
     pub(super) exit: bool,
+    /// What of it still matters to rules, as a number.
+    pub(super) signature: u64,
 }
 
 /// All ways through a function.
@@ -54,7 +57,13 @@ impl Walk<'_, '_> {
             .map(|(at, (bytes, value))| (*at, *bytes, *value))
             .collect();
         memory.sort_by_key(|(at, ..)| self.all.expressions.depth(at.object));
-        memory.truncate(MAX_MEMORY);
+        if memory.len() > MAX_MEMORY {
+            self.cut(Cut::Memory);
+            memory.truncate(MAX_MEMORY);
+        }
+        if state.machine.has_forgotten() {
+            self.cut(Cut::Stores);
+        }
         let facts = state
             .facts
             .iter()
@@ -62,7 +71,8 @@ impl Walk<'_, '_> {
             .map(|(fact, holds)| (*fact, *holds))
             .collect();
         let events = self.all.traces.events(state.trace);
-        self.ways.push(Way { events, result, facts, memory, exit: failure });
+        let signature = state.machine.signature();
+        self.ways.push(Way { events, result, facts, memory, exit: failure, signature });
     }
 
     pub(super) fn is_about_parameters(&self, expression: Expression) -> bool {
@@ -77,48 +87,57 @@ impl Walk<'_, '_> {
     }
 
     pub(super) fn summary(mut self) -> Summary {
-        let mut groups: Vec<Way> = Vec::new();
-        let ways = std::mem::take(&mut self.ways);
-        for mut way in ways {
-            if way.events.len() > MAX_EVENTS {
-                self.all.shortened.push(self.id);
-                // Where transactions begin and end, and what they log, must not be lost.
-                let excess = way.events.len() - MAX_EVENTS;
-                let mut at = 0;
-                way.events.retain(|event| {
-                    at += 1;
-                    let kept = matches!(event.kind, Kind::Log { .. }) || event.kind.span().is_none();
-                    at > excess || kept && !matches!(event.kind, Kind::Unknown { .. })
-                });
-            }
-            match groups.iter_mut().find(|known| known.events == way.events) {
-                Some(known) => {
-                    if known.result != way.result {
-                        known.result = NOTHING;
-                    }
-                    known.facts.retain(|fact| way.facts.contains(fact));
-                    known.exit &= way.exit;
-                    for entry in &mut known.memory {
-                        let same = way.memory.iter().find(|other| other.0 == entry.0);
-                        if same != Some(entry) {
-                            entry.2 = NOTHING;
-                        }
-                    }
-                    for entry in &way.memory {
-                        if !known.memory.iter().any(|other| other.0 == entry.0) {
-                            known.memory.push((entry.0, entry.1, NOTHING));
-                        }
-                    }
-                }
-                None => groups.push(way),
-            }
+        let mut ways = std::mem::take(&mut self.ways);
+        let all = ways.len();
+        ways.retain(|way| way.events.len() <= MAX_EVENTS);
+        if ways.len() < all {
+            self.cut(Cut::Events);
         }
-        if groups.len() > MAX_PATHS {
-            self.all.shortened.push(self.id);
+        let mut groups = joined(ways, |left, right| left.events == right.events);
+        if groups.len() > MAX_WAYS {
+            // What can no longer be told apart by a rule is one.
+            groups =
+                joined(groups, |left, right| left.signature == right.signature && left.exit == right.exit);
+        }
+        if groups.len() > MAX_WAYS {
+            self.cut(Cut::Ways);
             // Ways that succeed say more than ways that give up.
             groups.sort_by_key(|way| (way.exit, std::cmp::Reverse(way.events.len())));
-            groups.truncate(MAX_PATHS);
+            groups.truncate(MAX_WAYS);
+        }
+        if self.all.cuts.hides_ways(self.id) {
+            let events = vec![self.anything()];
+            let (result, facts, memory) = (NOTHING, Vec::new(), Vec::new());
+            groups.push(Way { events, result, facts, memory, exit: false, signature: 0 });
         }
         Summary { ways: groups }
     }
+}
+
+/// Makes one of the ways that are the same in some sense: the first, with what holds of all.
+fn joined(ways: Vec<Way>, same: impl Fn(&Way, &Way) -> bool) -> Vec<Way> {
+    let mut groups: Vec<Way> = Vec::new();
+    for way in ways {
+        let Some(known) = groups.iter_mut().find(|known| same(known, &way)) else {
+            groups.push(way);
+            continue;
+        };
+        if known.result != way.result {
+            known.result = NOTHING;
+        }
+        known.facts.retain(|fact| way.facts.contains(fact));
+        known.exit &= way.exit;
+        for entry in &mut known.memory {
+            let other = way.memory.iter().find(|other| other.0 == entry.0);
+            if other != Some(entry) {
+                entry.2 = NOTHING;
+            }
+        }
+        for entry in &way.memory {
+            if !known.memory.iter().any(|other| other.0 == entry.0) {
+                known.memory.push((entry.0, entry.1, NOTHING));
+            }
+        }
+    }
+    groups
 }

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use super::{MAX_DEPTH, State, Walk, is_persistent_value};
-use crate::expression::{Address, Expression, Form, NOTHING, Origin};
+use super::{MAX_DEPTH, State, Walk, persistence_of};
+use crate::expression::{Address, Expression, Form, NOTHING, Origin, Persistence};
 use crate::ir::Operand;
-use crate::machine::{Persistence, Surroundings};
+use crate::machine::Surroundings;
 use crate::span::{Length, Span};
 
 impl Walk<'_, '_> {
@@ -34,9 +34,9 @@ impl Walk<'_, '_> {
     }
 
     pub(super) fn opaque(&mut self, state: &State, number: u32) -> Expression {
-        let persistent = is_persistent_value(self.all.analysis, self.id, number);
+        let persistence = persistence_of(self.all.analysis, self.id, number);
         let origin = self.origin(state, number);
-        self.all.expressions.add(Form::Opaque(origin, persistent))
+        self.all.expressions.add(Form::Opaque(origin, persistence))
     }
 
     pub(super) fn persistence(&mut self, address: Expression) -> Persistence {
@@ -109,21 +109,22 @@ impl Walk<'_, '_> {
         let at = self.all.expressions.address(address);
         let memory = Rc::make_mut(&mut state.memory);
         let end = at.offset.saturating_add(bytes as i64);
-        let stale: Vec<Address> = memory
-            .iter()
-            .filter(|(known, (length, _))| {
-                known.object == at.object
-                    && (known.element != at.element
-                        || known.offset < end && known.offset + *length as i64 > at.offset)
-            })
-            .map(|(known, _)| *known)
-            .collect();
-        for known in stale {
-            if known.element == at.element && known.offset >= at.offset {
-                memory.remove(&known);
-            } else if let Some(entry) = memory.get_mut(&known) {
+        let first = Address { object: at.object, element: None, offset: i64::MIN };
+        let mut covered = Vec::new();
+        for (known, entry) in memory.range_mut(first..).take_while(|(known, _)| known.object == at.object) {
+            if known.element != at.element {
+                // Another element, or the same by another index.
                 entry.1 = NOTHING;
+            } else if known.offset < end && known.offset + entry.0 as i64 > at.offset {
+                if known.offset >= at.offset {
+                    covered.push(*known);
+                } else {
+                    entry.1 = NOTHING;
+                }
             }
+        }
+        for known in covered {
+            memory.remove(&known);
         }
         memory.insert(at, (bytes, value));
     }

@@ -1,9 +1,11 @@
 //! What a machine asks of its surroundings: which memory is persistent, what it is called, whom to tell.
 
+use px86::LINE_BYTES;
+
 use crate::api::Apis;
 use crate::dsa::FunctionGraph;
 use crate::event::{Names, Site};
-use crate::expression::{Expression, Expressions, Form};
+use crate::expression::{Expression, Expressions, Form, Persistence};
 use crate::ir::{FunctionId, Operand, Program};
 use crate::rules::{Beside, Model, Rule, Verdicts};
 
@@ -22,15 +24,6 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) is_root: bool,
     pub(crate) model: Model,
     pub(crate) pedantic: bool,
-}
-
-/// How sure it is that memory is persistent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Persistence {
-    Surely,
-    /// For some callers.
-    Perhaps,
-    No,
 }
 
 impl Surroundings<'_> {
@@ -58,25 +51,15 @@ impl Surroundings<'_> {
         let object = self.expressions.address(address).object;
         match self.expressions.form(object) {
             Form::Mapped(_) | Form::Fresh(_) | Form::Direct(_) => Persistence::Surely,
-            Form::Opaque(_, true) => Persistence::Surely,
+            Form::Opaque(_, persistence) => persistence,
             Form::Global(id) => {
                 let section = &self.program.globals[id.0 as usize].section;
                 let persistent = self.apis.sections.iter().any(|known| known == section);
                 if persistent { Persistence::Surely } else { Persistence::No }
             }
-            Form::Parameter(_) | Form::Content(_) => match self.cell(address) {
-                Some(cell) => {
-                    let flags = self.graph.graph.flags(cell);
-                    if !flags.persistent || self.graph.graph.is_volatile_part(cell) {
-                        Persistence::No
-                    } else if flags.volatile() {
-                        Persistence::Perhaps
-                    } else {
-                        Persistence::Surely
-                    }
-                }
-                None => Persistence::No,
-            },
+            Form::Parameter(_) | Form::Content(_) => {
+                self.cell(address).map_or(Persistence::No, |cell| self.graph.graph.persistence(cell))
+            }
             _ => Persistence::No,
         }
     }
@@ -84,7 +67,9 @@ impl Surroundings<'_> {
     pub(super) fn alignment(&self, object: Expression) -> u64 {
         match self.expressions.form(object) {
             Form::Global(id) => self.program.globals[id.0 as usize].alignment,
-            _ => 8,
+            // Files are mapped at pages.
+            Form::Mapped(_) => LINE_BYTES,
+            _ => self.expressions.alignment(object).unwrap_or(8),
         }
     }
 
@@ -128,6 +113,6 @@ impl Surroundings<'_> {
 
     pub(super) fn bad(&mut self, rule: Rule, site: Site, message: String, mut beside: Vec<Beside>) {
         self.by_call(site, &mut beside);
-        self.verdicts.bad(rule, site, || (message, beside));
+        self.verdicts.bad(rule, site, self.function, || (message, beside));
     }
 }

@@ -1,8 +1,8 @@
 //! Where knowledge ends: unknown code, the end of a callee, the end of a path.
 
-use super::{Exit, Machine, Persistence, Status, Surroundings, stage};
+use super::{Exit, Machine, Status, Surroundings, stage};
 use crate::event::Site;
-use crate::expression::Expression;
+use crate::expression::{Expression, Persistence};
 use crate::rules::{Beside, Rule};
 
 impl Machine {
@@ -16,6 +16,9 @@ impl Machine {
             self.clean.retain(|clean| {
                 clean.span.at.object != *object && !around.may_be_same(clean.span.at.object, *object)
             });
+        }
+        for log in &mut self.logs {
+            log.uncertain = true;
         }
         for clean in &mut self.clean {
             (clean.pending, clean.queued) = (false, false);

@@ -32,7 +32,7 @@ use crate::ir::PlaceId;
 use crate::rules::Rule;
 use crate::span::Span;
 
-pub(crate) use around::{Persistence, Surroundings};
+pub(crate) use around::Surroundings;
 
 /// Where data is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -89,6 +89,8 @@ struct Log {
     span: Span,
     site: Site,
     number: u32,
+    /// Unknown code ran since: it may have modified what was logged.
+    uncertain: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -148,10 +150,12 @@ pub(crate) struct Machine {
     queue_drained: bool,
     epoch: u32,
     number: u32,
+    /// A store that was not durable yet is no longer known.
+    forgotten: bool,
 }
 
-/// A path of so many stores is not remembered in full: the oldest that are durable are forgotten.
-const MAX_WRITES: usize = 400;
+/// A path of so many stores is not remembered in full, and the function is named for it.
+pub(crate) const MAX_WRITES: usize = 400;
 
 impl Machine {
     pub(crate) fn in_transaction(&self) -> bool {
@@ -161,6 +165,11 @@ impl Machine {
     /// The stage of the innermost transaction.
     pub(crate) fn stage(&self) -> i64 {
         self.transactions.last().map_or(stage::NONE, |transaction| transaction.stage)
+    }
+
+    /// Whether it went over what can be remembered.
+    pub(crate) fn has_forgotten(&self) -> bool {
+        self.forgotten
     }
 
     /// How far the path is; what comes later is told apart by it.
@@ -204,6 +213,7 @@ impl Machine {
             Kind::Load { span } => self.access(around, site, *span, false),
             Kind::Flush { span, class } => self.flush(around, site, *span, Some(*class)),
             Kind::Queue { span } => self.flush(around, site, *span, None),
+            Kind::Elsewhere => (self.drained, self.queue_drained) = (false, false),
             // An mfence may be there for other threads.
             Kind::Fence { class, drains } => self.fence(around, site, *drains, *class == Class::StoreFence),
             Kind::Locked => self.fence(around, site, false, false),

@@ -2,7 +2,7 @@
 
 use super::{Logged, Machine, Status, Surroundings};
 use crate::event::Site;
-use crate::expression::{Expression, Form};
+use crate::expression::{Expression, Form, Persistence};
 use crate::rules::{Beside, Rule};
 use crate::span::Span;
 
@@ -80,6 +80,7 @@ impl Machine {
                 .writes
                 .iter()
                 .filter(|write| reached.contains(&write.span.at.object))
+                .filter(|write| around.persistence(write.span.at.object) == Persistence::Surely)
                 .filter(|write| match write.status {
                     Status::Dirty => true,
                     // A flush that later stores cannot pass needs no fence before the pointer.

@@ -80,6 +80,7 @@ impl Machine {
         });
         if self.writes.len() > MAX_WRITES {
             let durable = self.writes.iter().position(|write| write.status == Status::Durable);
+            self.forgotten |= durable.is_none();
             self.writes.remove(durable.unwrap_or(0));
         }
     }

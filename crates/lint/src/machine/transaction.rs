@@ -4,6 +4,7 @@ use px86::LINE_BYTES;
 
 use super::{Log, Logged, Machine, Status, Surroundings, Transaction, overlap, stage};
 use crate::event::Site;
+use crate::expression::Persistence;
 use crate::rules::{Beside, Rule};
 use crate::span::{Meets, Span};
 
@@ -32,7 +33,7 @@ impl Machine {
                 }
             }
         }
-        self.logs.push(Log { span, site, number: self.number });
+        self.logs.push(Log { span, site, number: self.number, uncertain: false });
     }
 
     pub(super) fn begin(&mut self, around: &mut Surroundings, site: Site, framework: usize) {
@@ -87,7 +88,8 @@ impl Machine {
                 Status::Dirty if !flushed && write.logged != Logged::Maybe && !write.nontemporal => {
                     // Without a commit that flushes, what follows it may still write it back.
                     if rules.flushes_logged {
-                        if around.is_root {
+                        let sure = around.persistence(write.span.at.object) == Persistence::Surely;
+                        if around.is_root && sure {
                             lost.push(write.site);
                         }
                         write.status = Status::Maybe;
@@ -127,7 +129,7 @@ impl Machine {
     pub(super) fn unused_logs(&mut self, around: &mut Surroundings) {
         for log in self.logs.clone() {
             let mut inside = Vec::new();
-            let mut uncertain = around.expressions.has_opaque(log.span.at.object);
+            let mut uncertain = log.uncertain || around.expressions.has_opaque(log.span.at.object);
             for write in self.writes.iter().filter(|write| write.number > log.number) {
                 if write.span.at.object == log.span.at.object {
                     match log.span.contains(&write.span) {
