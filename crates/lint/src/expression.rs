@@ -73,7 +73,7 @@ pub(crate) struct Expressions {
     depths: Vec<u8>,
     numbers: FxHashMap<Form, Expression>,
     origins: FxHashMap<Origin, u32>,
-    /// Alignments of objects that are more than usual.
+    /// Alignments of objects that are more than usual, in the function that is being walked.
     alignments: FxHashMap<Expression, u64>,
 }
 
@@ -338,6 +338,13 @@ impl Expressions {
 
     pub(crate) fn set_alignment(&mut self, object: Expression, alignment: u64) {
         self.alignments.insert(object, alignment);
+    }
+
+    /// All alignments, which then are forgotten: the next function has its own parameters.
+    pub(crate) fn take_alignments(&mut self) -> Vec<(Expression, u64)> {
+        let mut all: Vec<(Expression, u64)> = std::mem::take(&mut self.alignments).into_iter().collect();
+        all.sort_unstable();
+        all
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -39,7 +39,7 @@ mod span;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crashproof_findings::{Finding, Fix, Frame, Place, Related, Report, Role};
@@ -117,7 +117,8 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
     let mut report = Report::new("lint", subject);
     report.findings = findings(&program, &explorer);
     for (path, message) in &inputs.failed {
-        report.incomplete.push(format!("{} does not compile: {message}", path.display()));
+        let path = read::seen_from_here(&path.display().to_string(), Path::new(""));
+        report.incomplete.push(format!("{path} does not compile: {message}"));
     }
     report.notes.extend(inputs.notes.iter().cloned());
     incomplete(&mut report, &program, &explorer);

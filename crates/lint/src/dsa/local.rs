@@ -179,6 +179,10 @@ fn one(program: &Program, apis: &Apis, graph: &mut FunctionGraph, number: u32, o
                 None => graph.result = Some(cell),
             }
         }
+        // So that callers can say what they pass.
+        Op::Call { callee: Callee::Indirect(pointer), .. } if is_value(*pointer) => {
+            graph.value(*pointer);
+        }
         Op::Call { callee: Callee::Direct(called), arguments } => {
             let Some(meaning) = apis.meaning(&program.function(*called).name) else { return };
             for effect in &meaning.effects {

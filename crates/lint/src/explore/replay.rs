@@ -24,6 +24,13 @@ impl Walk<'_, '_> {
     ) -> Vec<State> {
         let mut after = Vec::new();
         let visit = self.visit(&state);
+        // What the callee's types say of an object holds here too, if it is a whole object here as well.
+        for (object, alignment) in &summary.alignments {
+            let here = self.translate(&state, *object, values, (number, visit), &mut FxHashMap::default());
+            if here != NOTHING && self.all.expressions.address(here).object == here {
+                self.all.expressions.set_alignment(here, *alignment);
+            }
+        }
         for way in &summary.ways {
             let mut next = state.clone();
             let mut translated = FxHashMap::default();
@@ -123,15 +130,7 @@ impl Walk<'_, '_> {
                 if self.persistence(address) == Persistence::No {
                     return flushes.then_some(Kind::Elsewhere);
                 }
-                let object = span.at.object;
                 *span = self.span(address, length);
-                // What the callee's types say of an object holds here too, if it is the whole object here as well.
-                let whole = self.translate(state, object, values, call, memo);
-                if let Some(alignment) = self.all.expressions.alignment(object)
-                    && whole == span.at.object
-                {
-                    self.all.expressions.set_alignment(whole, alignment);
-                }
             }
             Kind::Unknown { objects } => {
                 for object in objects.iter_mut() {

@@ -32,6 +32,8 @@ pub(crate) struct Way {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Summary {
     pub(super) ways: Vec<Way>,
+    /// Objects that are known to be aligned at more than usual.
+    pub(super) alignments: Vec<(Expression, u64)>,
 }
 
 impl Walk<'_, '_> {
@@ -110,7 +112,7 @@ impl Walk<'_, '_> {
             let (result, facts, memory) = (NOTHING, Vec::new(), Vec::new());
             groups.push(Way { events, result, facts, memory, exit: false, signature: 0 });
         }
-        Summary { ways: groups }
+        Summary { ways: groups, alignments: self.all.expressions.take_alignments() }
     }
 }
 

@@ -67,6 +67,8 @@ pub(super) fn build(
     command.args(["build", "--quiet", "--target", TARGET, "--manifest-path"]).arg(manifest);
     command.arg("--jobs").arg(jobs.max(1).to_string()).args(arguments);
     command.env("CARGO_TARGET_DIR", &target).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+    // Compiling piece by piece leaves bitcode of the pieces behind.
+    command.env("CARGO_INCREMENTAL", "0");
     // Another tool's wrapper would see options that are not meant for it.
     command.env_remove("RUSTC_WRAPPER").env_remove("RUSTC_WORKSPACE_WRAPPER");
     let output = command.output().map_err(|cause| {

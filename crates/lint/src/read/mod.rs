@@ -410,7 +410,7 @@ fn is_definition(symbol: Value) -> bool {
 }
 
 /// A file named by a compiler that ran in `directory`, as seen from the current directory.
-fn seen_from_here(file: &str, directory: &Path) -> String {
+pub(crate) fn seen_from_here(file: &str, directory: &Path) -> String {
     let full = directory.join(file);
     let here = std::env::current_dir().unwrap_or_default();
     let mut plain = std::path::PathBuf::new();
