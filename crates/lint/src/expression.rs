@@ -73,6 +73,8 @@ pub(crate) struct Expressions {
     depths: Vec<u8>,
     numbers: FxHashMap<Form, Expression>,
     origins: FxHashMap<Origin, u32>,
+    /// What graphs know of pointers that were loaded from somewhere unknown, in the function that is being walked.
+    loaded: FxHashMap<Expression, Persistence>,
     /// Alignments of objects that are more than usual, in the function that is being walked.
     alignments: FxHashMap<Expression, u64>,
 }
@@ -93,6 +95,7 @@ impl Expressions {
             depths: Vec::new(),
             numbers: FxHashMap::default(),
             origins: FxHashMap::default(),
+            loaded: FxHashMap::default(),
             alignments: FxHashMap::default(),
         };
         let nothing = all.add(Form::Nothing);
@@ -338,6 +341,22 @@ impl Expressions {
 
     pub(crate) fn set_alignment(&mut self, object: Expression, alignment: u64) {
         self.alignments.insert(object, alignment);
+    }
+
+    /// What is known of a pointer that was loaded from somewhere unknown.
+    pub(crate) fn loaded(&self, pointer: Expression) -> Option<Persistence> {
+        self.loaded.get(&pointer).copied()
+    }
+
+    pub(crate) fn set_loaded(&mut self, pointer: Expression, persistence: Persistence) {
+        self.loaded.insert(pointer, persistence);
+    }
+
+    /// All such pointers, which then are forgotten.
+    pub(crate) fn take_loaded(&mut self) -> Vec<(Expression, Persistence)> {
+        let mut all: Vec<(Expression, Persistence)> = std::mem::take(&mut self.loaded).into_iter().collect();
+        all.sort_unstable_by_key(|(pointer, _)| *pointer);
+        all
     }
 
     /// All alignments, which then are forgotten: the next function has its own parameters.

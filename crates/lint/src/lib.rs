@@ -236,6 +236,10 @@ fn findings(program: &Program, explorer: &Explorer) -> Vec<Finding> {
         // A store that is never written back is one finding, also if something points to it.
         let lost = verdict.beside.iter().find(|beside| beside.role == "lost");
         let same = |rule: Rule, place: PlaceId| verdicts.bad.contains_key(&(rule, place));
+        // One flush, one finding.
+        if *rule == Rule::FlushUnmodified && same(Rule::RedundantFlush, *place) {
+            continue;
+        }
         if *rule == Rule::PublishBeforePersist
             && (same(Rule::UnloggedWrite, *place)
                 || lost.is_some_and(|lost| same(Rule::UnflushedWrite, lost.place)))

@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use super::{EXHAUSTED, State, Walk};
+use super::{COUNTED, EXHAUSTED, State, Walk};
 use crate::expression::{Expression, Form, NOTHING};
-use crate::ir::{Arithmetic, Compare, Op, Operand};
+use crate::ir::{Arithmetic, Compare, Op};
 
 impl Walk<'_, '_> {
     /// Whether a condition is known to hold.
@@ -85,106 +85,126 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Of the ways out of a loop's head, those that make sense: the first time in, the last time out.
-    pub(super) fn sensible(&self, block: u32, state: &State, to: &[u32]) -> Vec<u32> {
-        let Some((header, (rounds, _))) = state.rounds.iter().find(|(header, _)| **header == block) else {
-            return to.to_vec();
-        };
-        let inside = &self.shape.loops[header].blocks;
+    /// Of the ways out of a loop's head, those that make sense the first time: in, if something happens there.
+    fn sensible(&self, block: u32, state: &State, to: &[u32]) -> Vec<u32> {
+        let Some((rounds, _)) = state.rounds.get(&block) else { return to.to_vec() };
+        let inside = &self.shape.loops[&block].blocks;
         let (stay, leave): (Vec<u32>, Vec<u32>) = to.iter().partition(|next| inside.contains(next));
-        if stay.is_empty() || leave.is_empty() {
-            return to.to_vec();
-        }
-        if *rounds >= EXHAUSTED {
-            leave
-        } else if *rounds == 0
-            && self.eventful.contains(header)
-            && !self.shape.flush_loops.contains_key(header)
-        {
-            stay
-        } else {
-            to.to_vec()
-        }
+        let enters = *rounds == 0
+            && self.eventful.contains(&block)
+            && !self.shape.flush_loops.contains_key(&block)
+            && !leave.is_empty()
+            && !stay.is_empty();
+        if enters { stay } else { to.to_vec() }
     }
 
-    pub(super) fn terminator(&mut self, block: u32, op: &Op, state: State) {
-        // A loop that is left elsewhere than at its head does not go round for ever.
-        let exhausted = state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds >= EXHAUSTED);
-        match op {
-            Op::Jump { to } if exhausted && self.shape.loops[&block].blocks.contains(to) => {}
-            Op::Jump { to } => self.goto(state, block, *to),
+    /// The loop that has been walked often enough and is left here, at its head or where it goes back to it. Other exits
+    /// are for errors and the like.
+    fn to_be_left(&self, block: u32, state: &State, to: &[u32]) -> Option<u32> {
+        let mut done = state.rounds.iter().filter(|(_, (rounds, _))| *rounds >= EXHAUSTED);
+        let (header, _) = done.find(|(header, _)| {
+            let blocks = &self.shape.loops[header].blocks;
+            blocks.contains(&block)
+                && to.iter().any(|next| !blocks.contains(next))
+                && (block == **header || to.contains(header))
+        })?;
+        Some(*header)
+    }
+
+    pub(super) fn terminator(&mut self, block: u32, op: &Op, mut state: State) {
+        let targets = op.successors();
+        let (known, condition) = match op {
+            Op::Jump { to } => (Some(*to), NOTHING),
             Op::Branch { condition, yes, no } => {
                 let condition = self.value(&state, *condition);
-                match self.truth(&state, condition) {
-                    Some(true) => self.goto(state, block, *yes),
-                    Some(false) => self.goto(state, block, *no),
-                    None => {
-                        let ways = self.sensible(block, &state, &[*yes, *no]);
-                        if exhausted && ways.iter().all(|to| self.shape.loops[&block].blocks.contains(to)) {
-                            return;
-                        }
-                        for (to, holds) in [(*yes, true), (*no, false)] {
-                            if ways.contains(&to) {
-                                let mut next = state.clone();
-                                self.assume(&mut next, condition, holds);
-                                self.goto(next, block, to);
-                            }
-                        }
+                (self.truth(&state, condition).map(|holds| if holds { *yes } else { *no }), condition)
+            }
+            Op::Switch { value, cases, default } => {
+                let value = self.value(&state, *value);
+                let constant = self.all.expressions.as_int(value);
+                let case =
+                    |constant| cases.iter().find(|case| case.0 == constant).map_or(*default, |case| case.1);
+                (constant.map(case), value)
+            }
+            Op::Return { value } => return self.returns(state, *value),
+            _ => return,
+        };
+        let mut ways = self.sensible(block, &state, &targets);
+        if let Some(header) = self.to_be_left(block, &state, &targets) {
+            let inside = |to: &u32| self.shape.loops[&header].blocks.contains(to);
+            let rounds = state.rounds[&header].1.len() as u32;
+            match known {
+                // A loop that counts to a constant is walked to its end.
+                Some(to) if inside(&to) && rounds < COUNTED => {
+                    Rc::make_mut(&mut state.rounds).entry(header).and_modify(|entry| entry.0 = rounds);
+                    return self.goto(state, block, to);
+                }
+                Some(to) if inside(&to) => {
+                    // What the other rounds would have stored is not known.
+                    Rc::make_mut(&mut state.machine).cut_short();
+                    ways = targets.iter().copied().filter(|to| !inside(to)).collect();
+                    for to in ways {
+                        self.goto(state.clone(), block, to);
+                    }
+                    return;
+                }
+                _ => ways = targets.iter().copied().filter(|to| !inside(to)).collect(),
+            }
+        }
+        match (known, op) {
+            (Some(to), _) => self.goto(state, block, to),
+            (None, Op::Branch { yes, no, .. }) => {
+                for (to, holds) in [(*yes, true), (*no, false)] {
+                    if ways.contains(&to) {
+                        let mut next = state.clone();
+                        self.assume(&mut next, condition, holds);
+                        self.goto(next, block, to);
                     }
                 }
             }
-            Op::Switch { value, cases, default } => {
-                self.switch(block, state, *value, cases, *default, exhausted)
+            (None, Op::Switch { cases, default, .. }) => {
+                for to in ways {
+                    if let Some(next) = self.case(&state, condition, cases, *default, to) {
+                        self.goto(next, block, to);
+                    }
+                }
             }
-            Op::Return { value } => self.returns(state, *value),
             _ => {}
         }
     }
 
-    pub(super) fn switch(
+    /// The state in which a switch goes somewhere, if it can.
+    fn case(
         &mut self,
-        block: u32,
-        state: State,
-        value: Operand,
+        state: &State,
+        value: Expression,
         cases: &[(i64, u32)],
         default: u32,
-        exhausted: bool,
-    ) {
-        let value = self.value(&state, value);
-        if let Some(constant) = self.all.expressions.as_int(value) {
-            let to = cases.iter().find(|case| case.0 == constant).map_or(default, |case| case.1);
-            self.goto(state, block, to);
-            return;
+        to: u32,
+    ) -> Option<State> {
+        let mut next = state.clone();
+        if value == NOTHING {
+            return Some(next);
         }
-        let mut targets: Vec<u32> = cases.iter().map(|case| case.1).collect();
-        targets.push(default);
-        targets.sort_unstable();
-        targets.dedup();
-        let targets = self.sensible(block, &state, &targets);
-        if exhausted && targets.iter().all(|to| self.shape.loops[&block].blocks.contains(to)) {
-            return;
-        }
-        for to in targets {
-            let mut next = state.clone();
-            let own: Vec<i64> = cases.iter().filter(|case| case.1 == to).map(|case| case.0).collect();
-            if value != NOTHING {
-                if to == default {
-                    for case in cases.iter().filter(|case| case.1 != to).take(16) {
-                        let constant = self.all.expressions.int(case.0);
-                        let equal = self.all.expressions.comparison(Compare::Eq, value, constant);
-                        self.assume(&mut next, equal, false);
-                    }
-                } else if let [one] = own[..] {
-                    let constant = self.all.expressions.int(one);
-                    let equal = self.all.expressions.comparison(Compare::Eq, value, constant);
-                    if self.truth(&next, equal) == Some(false) {
-                        continue;
-                    }
-                    self.assume(&mut next, equal, true);
-                }
+        if to == default {
+            // More facts than these decide nothing that matters.
+            for case in cases.iter().filter(|case| case.1 != to).take(16) {
+                let constant = self.all.expressions.int(case.0);
+                let equal = self.all.expressions.comparison(Compare::Eq, value, constant);
+                self.assume(&mut next, equal, false);
             }
-            self.goto(next, block, to);
+            return Some(next);
         }
+        let mut own = cases.iter().filter(|case| case.1 == to).map(|case| case.0);
+        if let (Some(one), None) = (own.next(), own.next()) {
+            let constant = self.all.expressions.int(one);
+            let equal = self.all.expressions.comparison(Compare::Eq, value, constant);
+            if self.truth(&next, equal) == Some(false) {
+                return None;
+            }
+            self.assume(&mut next, equal, true);
+        }
+        Some(next)
     }
 
     pub(super) fn goto(&mut self, mut state: State, from: u32, to: u32) {

@@ -60,6 +60,8 @@ impl Default for Bounds {
 
 /// So many rounds mark a loop that has to be left.
 const EXHAUSTED: u32 = u32::MAX / 4;
+/// Rounds that a loop to a constant may have to be walked to its end; of a longer one, what it stores is known in part.
+const COUNTED: u32 = 64;
 /// So many paths are told apart by all they did; more only by what still matters.
 const TOLD_APART: usize = 8;
 /// Pointers behind pointers that are told apart.

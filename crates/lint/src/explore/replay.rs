@@ -24,11 +24,19 @@ impl Walk<'_, '_> {
     ) -> Vec<State> {
         let mut after = Vec::new();
         let visit = self.visit(&state);
+        self.steps += (summary.alignments.len() + summary.loaded.len()) / 4;
+        let mut memo = FxHashMap::default();
         // What the callee's types say of an object holds here too, if it is a whole object here as well.
         for (object, alignment) in &summary.alignments {
-            let here = self.translate(&state, *object, values, (number, visit), &mut FxHashMap::default());
+            let here = self.translate(&state, *object, values, (number, visit), &mut memo);
             if here != NOTHING && self.all.expressions.address(here).object == here {
                 self.all.expressions.set_alignment(here, *alignment);
+            }
+        }
+        for (pointer, persistence) in &summary.loaded {
+            let here = self.translate(&state, *pointer, values, (number, visit), &mut memo);
+            if matches!(self.all.expressions.form(here), Form::Content(_)) {
+                self.all.expressions.set_loaded(here, *persistence);
             }
         }
         for way in &summary.ways {
@@ -93,6 +101,7 @@ impl Walk<'_, '_> {
             let result = self.translate(&state, way.result, values, (number, visit), &mut translated);
             next.values[number as usize] =
                 if result == NOTHING { self.opaque(&state, number) } else { result };
+            self.note_loaded(number, result);
             after.push(next);
         }
         after

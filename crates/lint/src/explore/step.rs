@@ -19,7 +19,9 @@ impl Walk<'_, '_> {
                     let span = self.span(address, Length::Known(*bytes));
                     self.emit(state, Kind::Load { span }, place);
                 }
-                self.load(state, address, *bytes, Some(number))
+                let value = self.load(state, address, *bytes, Some(number));
+                self.note_loaded(number, value);
+                value
             }
             Op::Store { address, value, bytes, nontemporal } => {
                 let address = self.value(state, *address);

@@ -2,10 +2,12 @@
 
 use std::rc::Rc;
 
+use rustc_hash::FxHashSet;
+
 use super::budget::Cut;
 use super::{State, Walk};
 use crate::event::Event;
-use crate::expression::{Address, Expression, Form, NOTHING};
+use crate::expression::{Address, Expression, Form, NOTHING, Persistence};
 use crate::ir::Operand;
 use crate::machine::Exit;
 
@@ -34,6 +36,8 @@ pub(crate) struct Summary {
     pub(super) ways: Vec<Way>,
     /// Objects that are known to be aligned at more than usual.
     pub(super) alignments: Vec<(Expression, u64)>,
+    /// Pointers loaded from somewhere unknown that lead to persistent memory.
+    pub(super) loaded: Vec<(Expression, Persistence)>,
 }
 
 impl Walk<'_, '_> {
@@ -112,7 +116,18 @@ impl Walk<'_, '_> {
             let (result, facts, memory) = (NOTHING, Vec::new(), Vec::new());
             groups.push(Way { events, result, facts, memory, exit: false, signature: 0 });
         }
-        Summary { ways: groups, alignments: self.all.expressions.take_alignments() }
+        // Callers need to know of what they are told of, and of nothing else.
+        let told: FxHashSet<Expression> = groups
+            .iter()
+            .flat_map(|way| {
+                way.events.iter().filter_map(|event| event.kind.span()).map(|span| span.at.object)
+            })
+            .collect();
+        let (mut alignments, mut loaded) =
+            (self.all.expressions.take_alignments(), self.all.expressions.take_loaded());
+        alignments.retain(|(object, _)| told.contains(object));
+        loaded.retain(|(pointer, _)| told.contains(pointer));
+        Summary { ways: groups, alignments, loaded }
     }
 }
 

@@ -102,6 +102,19 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// If nothing shows where a pointer leads but the graph knows it, that is remembered.
+    pub(super) fn note_loaded(&mut self, number: u32, value: Expression) {
+        if matches!(self.all.expressions.form(value), Form::Content(_))
+            && self.all.expressions.loaded(value).is_none()
+            && self.persistence(value) == Persistence::No
+        {
+            let persistence = persistence_of(self.all.analysis, self.id, number);
+            if persistence != Persistence::No {
+                self.all.expressions.set_loaded(value, persistence);
+            }
+        }
+    }
+
     pub(super) fn remember(&mut self, state: &mut State, address: Expression, bytes: u64, value: Expression) {
         if address == NOTHING {
             return;

@@ -57,9 +57,10 @@ impl Surroundings<'_> {
                 let persistent = self.apis.sections.iter().any(|known| known == section);
                 if persistent { Persistence::Surely } else { Persistence::No }
             }
-            Form::Parameter(_) | Form::Content(_) => {
-                self.cell(address).map_or(Persistence::No, |cell| self.graph.graph.persistence(cell))
-            }
+            Form::Parameter(_) | Form::Content(_) => match self.cell(address) {
+                Some(cell) => self.graph.graph.persistence(cell),
+                None => self.expressions.loaded(object).unwrap_or(Persistence::No),
+            },
             _ => Persistence::No,
         }
     }

@@ -54,7 +54,7 @@ impl Machine {
     /// Whether a flush does something.
     pub(super) fn judge_flush(&mut self, around: &mut Surroundings, site: Site, span: &Span, alignment: u64) {
         let place = site.place;
-        let (mut exact, mut uncertain) = (Vec::new(), false);
+        let (mut exact, mut uncertain) = (Vec::new(), self.cut_short.contains(&span.at.object));
         let (mut known, mut touched) = (None, false);
         let mut protected = None;
         for write in &self.writes {
@@ -81,12 +81,15 @@ impl Machine {
                     };
                 }
                 Status::Durable | Status::Pending(..) | Status::Queued(_) if same => {
-                    touched = true;
-                    if span.contains(&write.span) != Meets::Never {
+                    // By another index it may be something else altogether.
+                    touched |= write.span.at.element == span.at.element;
+                    if span.contains(&write.span) == Meets::Covers
+                        || write.span.contains(span) == Meets::Covers
+                    {
                         known = Some(write.site);
                     }
                 }
-                _ => touched |= same,
+                _ => touched |= same && write.span.at.element == span.at.element,
             }
         }
         if exact.is_empty() && !uncertain {

@@ -152,6 +152,8 @@ pub(crate) struct Machine {
     number: u32,
     /// A store that was not durable yet is no longer known.
     forgotten: bool,
+    /// Objects of which loops that were cut short may have stored more.
+    cut_short: Vec<Expression>,
 }
 
 /// A path of so many stores is not remembered in full, and the function is named for it.
@@ -170,6 +172,15 @@ impl Machine {
     /// Whether it went over what can be remembered.
     pub(crate) fn has_forgotten(&self) -> bool {
         self.forgotten
+    }
+
+    /// A loop is left before its end: it may have stored more of what it stored.
+    pub(crate) fn cut_short(&mut self) {
+        for write in &self.writes {
+            if !self.cut_short.contains(&write.span.at.object) {
+                self.cut_short.push(write.span.at.object);
+            }
+        }
     }
 
     /// How far the path is; what comes later is told apart by it.

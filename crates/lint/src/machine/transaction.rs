@@ -129,7 +129,9 @@ impl Machine {
     pub(super) fn unused_logs(&mut self, around: &mut Surroundings) {
         for log in self.logs.clone() {
             let mut inside = Vec::new();
-            let mut uncertain = log.uncertain || around.expressions.has_opaque(log.span.at.object);
+            let object = log.span.at.object;
+            let mut uncertain =
+                log.uncertain || around.expressions.has_opaque(object) || self.cut_short.contains(&object);
             for write in self.writes.iter().filter(|write| write.number > log.number) {
                 if write.span.at.object == log.span.at.object {
                     match log.span.contains(&write.span) {
