@@ -2,7 +2,7 @@
 
 use crashproof_findings::rules::check as rules;
 use crashproof_findings::story::{Event, Fate, Kind, Story};
-use crashproof_findings::{Finding, Frame, Place, Related, Role, Rule};
+use crashproof_findings::{Finding, Frame, Level, Place, Related, Role, Rule};
 use serde_json::json;
 
 use crate::failure::{self, Failure, Least};
@@ -204,6 +204,10 @@ fn waste(waste: &Waste) -> Finding {
     let message = format!("{what}, {} of {} times", waste.wasted, waste.total);
     let mut finding = Finding::new(rule, place(&waste.place), message);
     finding.label = "wasted".into();
+    // What is useful now and then may have to be there.
+    if waste.wasted < waste.total {
+        finding.level = Level::Note;
+    }
     finding.count = waste.wasted;
     finding
 }

@@ -298,7 +298,7 @@ impl Analysis {
             self.load(record);
         }
         // A locked instruction fences what comes before it, and is seen with what it fenced.
-        if matches!(kind, Kind::StoreFence | Kind::Fence | Kind::Rmw | Kind::FailedRmw) {
+        if kind.fences() {
             self.barrier(record.thread);
         }
         if kind.stores() {

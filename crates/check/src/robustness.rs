@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::crash::{CrashState, Revealed};
 use crate::explore::Common;
-use crate::judge::{Met, judge};
+use crate::judge::{Met, judge, nothing_to_see};
 use crate::sites::Source;
 use crate::suppress::Suppression;
 use crate::told::{Read, Reads};
@@ -23,7 +23,7 @@ impl Worker<'_> {
         revealed: &Revealed,
         reads: &Reads,
     ) -> Vec<Met> {
-        if !self.check.options.robust {
+        if !self.check.options.robust || nothing_to_see(state) {
             return Vec::new();
         }
         let ignored = Arc::clone(&self.check.common().tree.outcomes[outcome].ignored);

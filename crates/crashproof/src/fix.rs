@@ -12,7 +12,7 @@ use crashproof_findings::config::Config;
 use crashproof_fix::{Failed, Macros, Outcome, Workshop};
 use crashproof_report::fix_text;
 
-use crate::build::{self, Built};
+use crate::build::{self, Programs};
 use crate::check;
 use crate::exit::Exit;
 
@@ -161,11 +161,13 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn checked(&self, program: &Path, built_from: Option<&Path>) -> Result<Report, Failed> {
+    /// Checks the program as `crashproof check` would, found or built below a directory.
+    fn checked(&self, root: &Path, extra: &[OsString]) -> Result<Report, Failed> {
         let arguments = &self.arguments.check;
-        let mut options =
-            check::options(arguments, self.config, program, built_from).map_err(Failed::Check)?;
-        options.recover = arguments.recover(program, built_from);
+        let recovery = check::recovery(arguments, self.config).map_err(Failed::Check)?;
+        let programs = Programs::below(root, &arguments.program, recovery.first().map(Path::new), extra)
+            .map_err(Failed::Build)?;
+        let options = check::options(arguments, self.config, &programs, &recovery).map_err(Failed::Check)?;
         crashproof_check::check(&options).map_err(|error| Failed::Check(error.to_string()))
     }
 }
@@ -217,12 +219,10 @@ impl Workshop for Bench<'_> {
 
     fn check(&mut self, sources: &BTreeMap<String, String>) -> Result<Report, Failed> {
         let broken = |error: io::Error| Failed::Check(error.to_string());
-        let program = &self.arguments.check.program;
         match &mut self.kind {
             Kind::Source(directory) => {
                 let extra = overlay(directory.path(), sources).map_err(broken)?;
-                let built = Built::with(program, &extra).map_err(Failed::Build)?;
-                self.checked(&built.path, Some(program))
+                self.checked(Path::new(""), &extra)
             }
             Kind::Project { root, touched, .. } => {
                 let write = |file: &String, content: &String| {
@@ -246,10 +246,10 @@ impl Workshop for Bench<'_> {
                     let said = String::from_utf8_lossy(&output.stderr).into_owned();
                     return Err(Failed::Build(format!("`{command}` fails\n{said}")));
                 }
-                let program = root.join(program);
-                self.checked(&program, None)
+                let root = root.clone();
+                self.checked(&root, &[])
             }
-            Kind::Program if sources.is_empty() => self.checked(program, None),
+            Kind::Program if sources.is_empty() => self.checked(Path::new(""), &[]),
             Kind::Program => Err(Failed::Build("it cannot be built".into())),
         }
     }

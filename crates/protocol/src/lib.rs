@@ -260,6 +260,8 @@ pub struct Control {
     pub seed: u32,
     /// End of the arena at the crash.
     pub arena_end: u64,
+    /// Where in the trace a child writes: what stands before it, in bytes, is kept.
+    pub trace_start: u64,
     /// Records the trace may hold; a child that would write more ends with [`exit::TOO_MUCH_WORK`].
     pub max_records: u64,
     /// Seconds of processor time a child may take.

@@ -149,12 +149,8 @@ unsafe fn issue(kind: Kind, address: u64, width: u8, value: u64, site: u32) {
     let issued = (*session::CONTROL).records;
     let event = Event { address, value, site: px86::Site(site), thread: Thread(CURRENT), kind, width };
     let entry = Entry { event, issued, tag: 0 };
-    let waits = matches!(
-        kind,
-        Kind::Store | Kind::NonTemporalStore | Kind::Flush | Kind::FlushOpt | Kind::StoreFence
-    );
     let scheduler = scheduler();
-    if !waits || scheduler.strategy.leaving.is_none() || scheduler.is_atomic() {
+    if !kind.may_wait() || scheduler.strategy.leaving.is_none() || scheduler.is_atomic() {
         drain(CURRENT);
         take_effect(&entry);
         return;
@@ -181,9 +177,7 @@ unsafe fn take_effect(entry: &Entry) {
     }
     match event.kind {
         Kind::FlushOpt | Kind::NonTemporalStore => scheduler().thread(thread).unfenced = true,
-        Kind::StoreFence | Kind::Fence | Kind::Rmw | Kind::FailedRmw => {
-            scheduler().thread(thread).unfenced = false;
-        }
+        kind if kind.fences() => scheduler().thread(thread).unfenced = false,
         _ => {}
     }
     record_event(event.kind, thread, event.address, event.width, value, event.site.0);
