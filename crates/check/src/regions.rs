@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use crashproof_protocol::{Record, record};
+use crashproof_protocol::{Record, record, sync};
 use px86::{Kind, LINE_BYTES, Line};
 use rustc_hash::FxHashMap;
 
@@ -212,10 +212,15 @@ impl Analysis {
     }
 
     fn synchronised(&mut self, record: &Record) {
-        let known = self.objects.remove(&record.address).unwrap_or_default();
-        self.learn(record.thread, &known);
-        let known = self.thread(record.thread).clock.clone();
-        self.objects.insert(record.address, known);
+        if record.value & sync::SAW != 0
+            && let Some(known) = self.objects.get(&record.address).cloned()
+        {
+            self.learn(record.thread, &known);
+        }
+        if record.value & sync::CHANGED != 0 {
+            let known = self.thread(record.thread).clock.clone();
+            self.objects.insert(record.address, known);
+        }
     }
 
     fn store(&mut self, record: &Record) {

@@ -7,7 +7,7 @@
 use crashproof_abi::{FLAG_ATOMIC, FLAG_VOLATILE, Site};
 use crashproof_protocol::{Record, mode, record};
 use px86::buffer::Entry;
-use px86::{Event, Kind, LINE_BYTES, Thread};
+use px86::{Class, Event, Kind, LINE_BYTES, Thread};
 
 use super::scheduler::{CONCURRENT, CURRENT, begin_atomic, current, end_atomic, point, scheduler};
 use super::strategy::Point;
@@ -232,6 +232,14 @@ pub(super) unsafe fn drain_all() {
         for number in scheduler().alive().to_vec() {
             drain(number);
         }
+    }
+}
+
+/// Volatile memory was stored to, at once. What such a store may not overtake takes effect before anybody sees it.
+pub(super) unsafe fn volatile_store() {
+    while let Some(index) = current().buffer.ready_before_other((Class::Write, None)) {
+        let entry = current().buffer.remove(index);
+        take_effect(&entry);
     }
 }
 
