@@ -100,7 +100,7 @@ pub(crate) fn related(one: &failure::Related) -> Related {
     Related { role, place: place(&one.place), message: one.message.clone() }
 }
 
-fn finding(found: &failure::Finding) -> Finding {
+pub(crate) fn finding(found: &failure::Finding) -> Finding {
     let (rule, label): (&'static Rule, _) = match found.lost {
         _ if found.crashes == 0 => (&rules::FAILS_UNDER_SCHEDULE, "the last access to persistent memory"),
         0 => (&rules::RECOVERY_FAILS_NOTHING_LOST, "crash here"),

@@ -2,6 +2,7 @@
 
 use crashproof_protocol::exit;
 
+use crate::common;
 use crate::crash::{CrashState, Revealed};
 use crate::drawn;
 use crate::failure::{Failure, Finding, Least, TokenCrash};
@@ -66,6 +67,9 @@ impl<'a> Worker<'a> {
         let key = judged.key.clone();
         let mut met = self.tell(judged, state, revealed, reads);
         met.finding.count = count;
+        if count == 1 {
+            self.check.options.monitor.found(|| common::finding(&met.finding));
+        }
         common.findings.insert(key, met);
     }
 

@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::crash::{CrashState, Revealed};
 use crate::explore::Common;
 use crate::judge::{Met, judge, nothing_to_see};
+use crate::missing_flush;
 use crate::sites::Source;
 use crate::suppress::Suppression;
 use crate::told::{Read, Reads};
@@ -64,6 +65,9 @@ impl Worker<'_> {
             }
             let mut violation = met.tell(&self.check.sites, state, self.schedule.seed);
             violation.count = count;
+            if count == 1 {
+                self.check.options.monitor.found(|| missing_flush::finding(&violation));
+            }
             common.violations.insert(site, (violation, rank));
         }
     }

@@ -17,6 +17,7 @@ use crate::build::Programs;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::progress::Watch;
+use crate::stream::Stream;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -227,8 +228,12 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         Err(message) => return usage(message),
     };
     let watch = Watch::start(Arc::clone(&options.monitor))?;
+    let stream = output.stream()?.map(|out| Stream::start(&options.monitor, out, options.program.clone()));
     let result = crashproof_check::check(&options);
     drop(watch);
+    if let Some(stream) = stream {
+        stream.end(&options.monitor);
+    }
     let report = match result {
         Ok(report) => report,
         Err(error) => {
