@@ -47,7 +47,7 @@ impl<'a> Worker<'a> {
     pub(crate) fn leaf(&mut self, state: &CrashState, outcome: usize, revealed: &Revealed, reads: &Reads) {
         let violations = self.violations(state, outcome, revealed, reads);
         if !violations.is_empty() {
-            self.note_violations(&mut self.check.common(), state, &violations);
+            self.note_violations(&mut self.check.common(), state, &violations, revealed, reads);
         }
         let Some(judged) = self.judge(state, outcome, revealed, &violations) else { return };
         let mut common = self.check.common();

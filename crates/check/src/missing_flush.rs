@@ -17,6 +17,7 @@ pub(crate) fn finding(violation: &Violation) -> Finding {
     finding.evidence.extend(violation.layout.iter().map(|layout| format!("or: {layout}")));
     finding.fix = fix(violation);
     finding.count = violation.count;
+    finding.story.clone_from(&violation.story);
     finding
 }
 

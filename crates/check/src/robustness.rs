@@ -7,6 +7,7 @@ use px86::Kind;
 use rustc_hash::FxHashMap;
 
 use crate::crash::{CrashState, Revealed};
+use crate::drawn;
 use crate::explore::Common;
 use crate::judge::{Met, judge, nothing_to_see};
 use crate::missing_flush;
@@ -51,7 +52,14 @@ impl Worker<'_> {
     }
 
     /// Adds violations to those that were met before.
-    pub(crate) fn note_violations(&self, common: &mut Common, state: &CrashState, violations: &[Met]) {
+    pub(crate) fn note_violations(
+        &self,
+        common: &mut Common,
+        state: &CrashState,
+        violations: &[Met],
+        revealed: &Revealed,
+        reads: &Reads,
+    ) {
         for met in violations {
             let site = met.site(state, met.flush_after);
             let rank = met.rank(state, self.schedule.seed);
@@ -65,6 +73,10 @@ impl Worker<'_> {
             }
             let mut violation = met.tell(&self.check.sites, state, self.schedule.seed);
             violation.count = count;
+            // Where no value shows what was lost, the picture would not either.
+            if !met.same_value {
+                violation.story = Some(drawn::story(&self.check.sites, state, self.records, revealed, reads));
+            }
             if count == 1 {
                 self.check.options.monitor.found(|| missing_flush::finding(&violation));
             }

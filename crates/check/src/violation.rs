@@ -1,6 +1,7 @@
 //! Robustness violations as they are reported: the stores, the loads that saw it, and where the flush belongs
 //! (PSan, section 5.2).
 
+use crashproof_findings::story::Story;
 use crashproof_protocol::{Record, record, sync};
 use px86::{Kind, Line};
 
@@ -73,6 +74,8 @@ pub struct Violation {
     pub windows: Vec<Window>,
     /// Which layout would make the flush unnecessary, if it is known.
     pub layout: Option<String>,
+    /// What happened, event by event.
+    pub story: Option<Story>,
     /// The stores, loads and crashes that are part of it, in the order they happened.
     pub related: Vec<Related>,
     /// How often it was met.
@@ -152,6 +155,7 @@ impl Met {
             flushed: flushed(history, stored, self.flush_after, primary_end),
             windows,
             layout: None,
+            story: None,
             related,
             count: 1,
             crashes: state.crashes(),
