@@ -180,6 +180,11 @@ impl Check<'_> {
             "the checksum over what is read from {}:{} on also matches torn contents: all were followed",
             place.file, place.line
         );
+        self.remark(remark);
+    }
+
+    /// Adds something that whoever reads the verdict should know.
+    pub(crate) fn remark(&self, remark: String) {
         let remarks = &mut self.common().remarks;
         if !remarks.contains(&remark) {
             remarks.push(remark);

@@ -434,7 +434,8 @@ mod tests {
         let (first, second) = (strand(0, &[store(X, 0, 1)]), strand(1, &[store(X, 1, 2)]));
         let fenced = vec![fence(0)];
         // A lock alone does not make persistent; a fence before it does.
-        let lock = |thread| vec![at(record::SYNC, 77, thread, 0)];
+        let both = sync::SAW | sync::CHANGED;
+        let lock = |thread| vec![Record { value: both, ..at(record::SYNC, 77, thread, 0) }];
         let waw = [(Conflict::WriteAfterWrite, 1, 2)];
         let run = |parts: &[Vec<Record>]| strands(&[vec![spawn.clone()], parts.to_vec()].concat());
         assert_eq!(run(&[first.clone(), second.clone()]), waw);

@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::crash::{CrashState, Revealed};
 use crate::drawn;
 use crate::explore::Common;
+use crate::harmless;
 use crate::judge::{Met, judge, nothing_to_see};
 use crate::missing_flush;
 use crate::sites::Source;
@@ -36,6 +37,11 @@ impl Worker<'_> {
 
     /// Is the violation known to be harmless where it was lost or seen?
     fn is_suppressed(&self, state: &CrashState, met: &Met) -> bool {
+        let missing = &met.reads[usize::from(met.too_old)];
+        if let Some(remark) = harmless::known(self.check.sites.of_recovery().get(missing.site)) {
+            self.check.remark(remark);
+            return true;
+        }
         let suppress = &self.check.options.suppress;
         if suppress.is_empty() {
             return false;

@@ -99,9 +99,9 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_robust: bool,
 
-    /// Missing flushes are known to be harmless in these lines, as the store that is lost or the load that sees
-    /// it: FILE:LINE or FILE:FIRST-LAST; may be given more than once.
-    #[arg(long, value_name = "LINES")]
+    /// Missing flushes are known to be harmless here, as the store that is lost or the load that sees it: FILE:LINE,
+    /// FILE:FIRST-LAST or FILE:FUNCTION; may be given more than once.
+    #[arg(long, value_name = "PLACE")]
     suppress: Vec<Suppression>,
 
     #[command(flatten)]
