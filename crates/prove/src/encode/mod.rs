@@ -329,12 +329,7 @@ impl<'a> Encoder<'a> {
             return self.gates.yes();
         }
         let bits = self.bits(address);
-        let wanted: Vec<Lit> = bits
-            .iter()
-            .enumerate()
-            .map(|(bit, &lit)| if place >> bit & 1 == 1 { lit } else { !lit })
-            .collect();
-        self.gates.all(&wanted)
+        self.gates.is(&bits, place)
     }
 
     /// The cell of an access's lane at one of its places.

@@ -344,7 +344,7 @@ impl Encoder<'_> {
     }
 
     pub(super) fn mux(&mut self, condition: Lit, a: &[Lit], b: &[Lit]) -> Vec<Lit> {
-        a.iter().zip(b).map(|(&a, &b)| self.gates.mux(condition, a, b)).collect()
+        self.gates.mux_word(condition, a, b)
     }
 
     pub(super) fn initial_bits(&self, cell: CellId) -> Vec<Lit> {
@@ -366,13 +366,21 @@ impl Encoder<'_> {
         let lines = lines
             .into_iter()
             .map(|line| {
+                if only {
+                    return (line, self.gates.yes());
+                }
+                if let Some(choices) = self.gates.choices(&bits) {
+                    let inside = choices.into_iter().filter(|&(at, _)| Line::containing(at) == line);
+                    let inside: Vec<Lit> = inside.map(|(_, lit)| lit).collect();
+                    return (line, self.gates.any(&inside));
+                }
                 let wanted: Vec<Lit> = bits
                     .iter()
                     .enumerate()
                     .skip(border)
                     .map(|(bit, &lit)| if line.start() >> bit & 1 == 1 { lit } else { !lit })
                     .collect();
-                (line, if only { self.gates.yes() } else { self.gates.all(&wanted) })
+                (line, self.gates.all(&wanted))
             })
             .collect();
         self.push(nodes, at, kind, guard, None, None, None);
