@@ -18,6 +18,14 @@ const MOST: usize = 48;
 pub enum Values {
     /// One of these, sorted. None at all: nothing gets here.
     Among(Vec<u64>),
+    /// One of these, sorted, or anything at all: what memory holds that nobody wrote. As an address that is an access to
+    /// nothing as good as to something, so only the values that are known count as places.
+    Wild {
+        /// The values that are known.
+        known: Vec<u64>,
+        /// All bits there are.
+        all: u64,
+    },
     /// Anything within these bits.
     Within {
         /// Bits that may be 1.
@@ -38,6 +46,7 @@ impl Values {
     pub fn may(&self) -> u64 {
         match self {
             Values::Among(values) => values.iter().fold(0, |all, value| all | value),
+            Values::Wild { all, .. } => *all,
             Values::Within { may, .. } => *may,
         }
     }
@@ -46,6 +55,7 @@ impl Values {
     pub fn must(&self) -> u64 {
         match self {
             Values::Among(values) => values.iter().fold(u64::MAX, |all, value| all & value),
+            Values::Wild { .. } => 0,
             Values::Within { must, .. } => *must,
         }
     }
@@ -54,6 +64,14 @@ impl Values {
     pub fn few(&self) -> Option<&[u64]> {
         match self {
             Values::Among(values) => Some(values),
+            Values::Wild { .. } | Values::Within { .. } => None,
+        }
+    }
+
+    /// The values that are known one by one, if there are not too many of those.
+    fn listed(&self) -> Option<&[u64]> {
+        match self {
+            Values::Among(values) | Values::Wild { known: values, .. } => Some(values),
             Values::Within { .. } => None,
         }
     }
@@ -62,6 +80,7 @@ impl Values {
     pub fn contains(&self, value: u64) -> bool {
         match self {
             Values::Among(values) => values.binary_search(&value).is_ok(),
+            Values::Wild { all, .. } => value & !all == 0,
             Values::Within { may, must } => value & !may == 0 && value & must == *must,
         }
     }
@@ -80,6 +99,12 @@ impl Values {
         Values::Within { may: all.may(), must: all.must() }
     }
 
+    fn wild(mut known: Vec<u64>, all: u64) -> Values {
+        known.sort_unstable();
+        known.dedup();
+        if known.len() <= MOST { Values::Wild { known, all } } else { Values::Within { may: all, must: 0 } }
+    }
+
     /// Adds what `other` can be. True if that is more.
     fn join(&mut self, other: &Values) -> bool {
         if other.is_nothing() {
@@ -93,6 +118,12 @@ impl Values {
                 Values::from_many(a.iter().chain(b).copied().collect())
             }
             (mine, theirs) if mine.is_nothing() => theirs.clone(),
+            (Values::Wild { known, all }, theirs) | (theirs, Values::Wild { known, all })
+                if theirs.listed().is_some() =>
+            {
+                let both = theirs.listed().into_iter().flatten().chain(known).copied().collect();
+                Values::wild(both, *all)
+            }
             (mine, theirs) => {
                 Values::Within { may: mine.may() | theirs.may(), must: mine.must() & theirs.must() }
             }
@@ -186,7 +217,10 @@ impl Analysis {
                 let bytes = width / 8;
                 let mut seen = Values::NOTHING;
                 for address in analysis.places(program, load.address, bytes) {
-                    seen.join(&Values::Among(vec![initial(program, address, bytes)]));
+                    seen.join(&match initial(program, address, bytes) {
+                        Some(value) => Values::Among(vec![value]),
+                        None => Values::wild(Vec::new(), mask(width)),
+                    });
                     let from = address.saturating_sub(7);
                     for (&at, stored) in written.range(from..address + u64::from(bytes)) {
                         for (stored_bytes, value, after) in stored {
@@ -230,7 +264,9 @@ impl Analysis {
             })
         };
         match self.get(address) {
-            Values::Among(values) => values.iter().copied().filter(|&at| inside(at)).collect(),
+            Values::Among(values) | Values::Wild { known: values, .. } => {
+                values.iter().copied().filter(|&at| inside(at)).collect()
+            }
             known @ Values::Within { .. } => program
                 .objects
                 .iter()
@@ -298,7 +334,10 @@ impl Analysis {
             [] => Values::Among(vec![one(0)]),
             [a] => match a.few() {
                 Some(values) => Values::from_many(values.iter().map(|&value| one(value)).collect()),
-                None => self.bits_of_one(terms, node, width),
+                None => match a.listed() {
+                    Some(known) => Values::wild(known.iter().map(|&value| one(value)).collect(), all),
+                    None => self.bits_of_one(terms, node, width),
+                },
             },
             [a, b] => match (a.few(), b.few()) {
                 (Some(_), Some(_)) if operands[0] == operands[1] => {
@@ -310,7 +349,15 @@ impl Analysis {
                         .map(|(a, b)| two(a, b))
                         .collect(),
                 ),
-                _ => bits_of_two(node, a, b, terms.width(operands[1]), all),
+                _ => match (node, a.listed(), b.listed()) {
+                    (Node::Binary(Binary::Add | Binary::Sub, ..), Some(left), Some(right))
+                        if left.len() * right.len() <= MOST * MOST =>
+                    {
+                        let pairs = left.iter().flat_map(|&a| right.iter().map(move |&b| (a, b)));
+                        Values::wild(pairs.map(|(a, b)| two(a, b)).collect(), all)
+                    }
+                    _ => bits_of_two(node, a, b, terms.width(operands[1]), all),
+                },
             },
             _ => Values::anything(width),
         }
@@ -381,13 +428,17 @@ fn bits_of_two(node: Node, a: &Values, b: &Values, low_width: u8, all: u64) -> V
     }
 }
 
-/// What memory holds at the start, low byte first.
-pub fn initial(program: &Program, address: u64, bytes: u8) -> u64 {
-    (0..u64::from(bytes)).fold(0, |value, byte| {
-        let at = address + byte;
-        let content = program.objects.iter().find_map(|object| {
-            at.checked_sub(object.address).and_then(|offset| object.initial.get(offset as usize))
-        });
-        value | u64::from(content.copied().unwrap_or(0)) << (8 * byte)
+/// What memory holds at the start, low byte first; none if nobody knows all of it.
+pub fn initial(program: &Program, address: u64, bytes: u8) -> Option<u64> {
+    (0..u64::from(bytes)).try_fold(0, |value, byte| {
+        Some(value | u64::from(initial_byte(program, address + byte)?) << (8 * byte))
     })
+}
+
+/// A byte of memory at the start; none if nobody knows. Where there is no memory it is 0.
+pub fn initial_byte(program: &Program, at: u64) -> Option<u8> {
+    let content = program.objects.iter().find_map(|object| {
+        at.checked_sub(object.address).and_then(|offset| object.initial.get(offset as usize))
+    });
+    content.copied().unwrap_or(Some(0))
 }

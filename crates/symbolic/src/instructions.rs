@@ -258,6 +258,7 @@ impl Machine<'_> {
             persistent: false,
             initial: Vec::new(),
             defined: false,
+            written: Vec::new(),
             fields: Vec::new(),
         };
         Ok(self.make_object(state, point, align, object))

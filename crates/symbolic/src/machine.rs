@@ -22,6 +22,7 @@ use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use crate::memory::Memory;
 use crate::objects::{Object, ObjectId, Objects, Origin};
 use crate::order::{Key, Order};
+use crate::placement;
 use crate::state::{self, Arrivals, State};
 use crate::threads::Spawn;
 use crate::value::{self, Value};
@@ -31,9 +32,6 @@ use crashproof_bitcode::MODEL_DIRECTORY;
 /// Functions are told apart by addresses in a region of their own.
 const FUNCTION_BASE: u64 = 1 << 22;
 const FUNCTION_STEP: u64 = 16;
-
-/// The section of `PERSISTENT` globals.
-const PERSISTENT_SECTION: &str = "crashproof_pm";
 
 /// Rounds of a loop that must be taken are not bounded by the user, but by this.
 const MOST_ROUNDS: u32 = 10_000;
@@ -197,7 +195,7 @@ impl<'m> Machine<'m> {
             if global.size > LARGEST_GLOBAL {
                 return Err(refuse("is larger than 16 MiB"));
             }
-            let persistent = global.section == PERSISTENT_SECTION;
+            let persistent = global.section == placement::SECTION;
             if persistent && global.thread_local {
                 return Err(refuse("is both persistent and thread-local"));
             }
@@ -211,6 +209,7 @@ impl<'m> Machine<'m> {
                     persistent,
                     initial: Vec::new(),
                     defined: global.initial.is_some(),
+                    written: Vec::new(),
                     fields: Vec::new(),
                 })
             };
@@ -269,6 +268,7 @@ impl<'m> Machine<'m> {
                     persistent: false,
                     initial: model.initial.clone(),
                     defined: model.defined,
+                    written: Vec::new(),
                     fields: Vec::new(),
                 };
                 let origin = Origin::ThreadLocal { index: id.0, thread };
@@ -387,6 +387,7 @@ impl<'m> Machine<'m> {
             persistent: false,
             initial,
             defined: true,
+            written: Vec::new(),
             fields: Vec::new(),
         });
         self.add_object(&mut state.memory, object);
@@ -1002,18 +1003,18 @@ impl<'m> Machine<'m> {
             .filter(|id| self.objects.is_exposed(*id) || self.objects.is_concurrent(*id))
             .map(|id| {
                 let object = self.objects.get(id);
-                let mut initial = object.initial.clone();
-                initial.resize(object.size as usize, 0);
                 program::Object {
                     name: object.name.clone(),
                     address: object.address,
-                    initial,
+                    initial: object.first_content(),
                     persistent: object.persistent,
                     fields: object.fields.clone(),
                 }
             })
             .collect();
+        let assumptions = placement::assumption(self.module).into_iter().collect();
         Ok(Program {
+            assumptions,
             terms: self.terms,
             objects,
             threads: self.threads,

@@ -8,7 +8,6 @@ use super::threads::accessed;
 use super::{Encoder, EventRef, LaneRef, Survivor};
 use crate::blast::fresh_within;
 use crate::memory::CellId;
-use crate::values::initial;
 use crate::words::{MOST_VALUES, union};
 
 impl Encoder<'_> {
@@ -118,7 +117,6 @@ impl Encoder<'_> {
     fn surviving_bits(&mut self, cell: CellId, writers: &[(LaneRef, Lit)]) -> Vec<Lit> {
         let content = self.memory.cells()[cell];
         let width = 8 * usize::from(content.bytes);
-        let start = initial(self.program, content.address, content.bytes);
         let mut words = vec![self.initial_bits(cell)];
         for &(writer, _) in writers {
             let value = &self.events[writer.0].write.as_ref().expect("a store").0;
@@ -135,7 +133,7 @@ impl Encoder<'_> {
             return self.gates.choice(&values, width);
         }
         let (yes, no) = (self.gates.yes(), self.gates.no());
-        let (mut may, mut must) = (start, start);
+        let (mut may, mut must) = (0, u64::MAX);
         for (bit, &lit) in words.iter().flat_map(|word| word.iter().enumerate()) {
             if lit != no {
                 may |= 1 << bit;

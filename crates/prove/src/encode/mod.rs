@@ -268,6 +268,8 @@ pub struct Encoder<'a> {
     pub recovery_reads: Vec<RecoveryLoad>,
     order: Closure,
     initial_sources: FxHashMap<CellId, SourceId>,
+    /// What cells hold at the start of which not everything is known.
+    open_cells: FxHashMap<CellId, Vec<Lit>>,
     same_memo: FxHashMap<(Term, u8, Term, u8), Lit>,
     lanes_of: FxHashMap<EventRef, Vec<Lane>>,
     private: Vec<Option<usize>>,
@@ -296,6 +298,7 @@ impl<'a> Encoder<'a> {
             recovery_reads: Vec::new(),
             order: Closure::default(),
             initial_sources: FxHashMap::default(),
+            open_cells: FxHashMap::default(),
             same_memo: FxHashMap::default(),
             lanes_of: FxHashMap::default(),
             private: Vec::new(),

@@ -8,7 +8,7 @@ use super::{Access, CrashEncoding, Encoded, Encoder, EventRef, Limit, Violation,
 use crate::memory::{CellId, Footprint, Lane, Memory};
 use crate::program::{Action, Event};
 use crate::term::Term;
-use crate::values::initial;
+use crate::values::initial_byte;
 
 /// The nodes of a thread, and the threads it starts and waits for.
 #[derive(Debug, Default)]
@@ -347,10 +347,26 @@ impl Encoder<'_> {
         self.gates.mux_word(condition, a, b)
     }
 
-    pub(super) fn initial_bits(&self, cell: CellId) -> Vec<Lit> {
-        let cell = self.memory.cells()[cell];
-        let value = initial(self.program, cell.address, cell.bytes);
-        (0..8 * u32::from(cell.bytes)).map(|bit| self.gates.constant(value >> bit & 1 == 1)).collect()
+    /// What a cell holds at the start. Bits that nobody knows are open, and the same for everybody.
+    pub(super) fn initial_bits(&mut self, cell: CellId) -> Vec<Lit> {
+        if let Some(bits) = self.open_cells.get(&cell) {
+            return bits.clone();
+        }
+        let content = self.memory.cells()[cell];
+        let mut bits = Vec::new();
+        let mut open = false;
+        for at in content.address..content.address + u64::from(content.bytes) {
+            let byte = initial_byte(self.program, at);
+            open |= byte.is_none();
+            bits.extend((0..8).map(|bit| match byte {
+                Some(byte) => self.gates.constant(byte >> bit & 1 == 1),
+                None => self.gates.fresh(),
+            }));
+        }
+        if open {
+            self.open_cells.insert(cell, bits.clone());
+        }
+        bits
     }
 
     fn flush(&mut self, nodes: &mut ThreadNodes, at: EventRef, kind: Kind, guard: Lit, address: Term) {
