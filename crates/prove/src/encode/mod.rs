@@ -38,7 +38,7 @@ pub mod strict;
 mod threads;
 
 use crashproof_orders::closure::Closure;
-use crashproof_orders::{Graph, Lit, NodeId, SolverKind, SourceId};
+use crashproof_orders::{Graph, Lit, NodeId, Solver, SolverKind, SourceId};
 use px86::{Class, Line, Platform};
 use rustc_hash::FxHashMap;
 
@@ -278,7 +278,16 @@ pub struct Encoder<'a> {
 impl<'a> Encoder<'a> {
     /// Encodes a program. None if the solver is not built in.
     pub fn new(program: &'a Program, analysis: &'a Analysis, settings: Settings) -> Option<Encoder<'a>> {
-        let solver = settings.solver.make()?;
+        Some(Encoder::for_solver(program, analysis, settings, settings.solver.make()?))
+    }
+
+    /// Encodes a program for a solver of one's own.
+    pub fn for_solver(
+        program: &'a Program,
+        analysis: &'a Analysis,
+        settings: Settings,
+        solver: Box<dyn Solver>,
+    ) -> Encoder<'a> {
         let mut encoder = Encoder {
             program,
             settings,
@@ -310,7 +319,7 @@ impl<'a> Encoder<'a> {
         encoder.survivors();
         encoder.coherence();
         encoder.recovery();
-        Some(encoder)
+        encoder
     }
 
     /// Gives the orders to the solver. Nothing may be encoded afterwards but clauses.
