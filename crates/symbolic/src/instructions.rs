@@ -5,8 +5,9 @@ use crashproof_prove::program::Action;
 use crashproof_prove::term::{self, Term, Terms};
 
 use crate::access::At;
-use crate::machine::{Flow, Frame, Machine, Stop};
+use crate::machine::{Flow, Machine, Stop};
 use crate::objects::Object;
+use crate::paths::Frame;
 use crate::state::{self, State};
 use crate::value::{self, Value};
 

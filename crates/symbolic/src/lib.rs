@@ -6,7 +6,8 @@
 //!
 //! * [`order`] sorts blocks so that everything that may lead to a block has run before it.
 //! * [`state`], [`memory`], [`value`], [`objects`], [`placement`]: what is known on a path, and where things lie.
-//! * [`machine`] walks functions, [`instructions`] does what they say, [`access`] reads and writes memory.
+//! * [`machine`] begins and ends, [`paths`] walks functions, [`instructions`] does what they say to [`operands`],
+//!   [`access`] reads and writes memory, [`emit`] makes events.
 //! * [`library`], [`intrinsics`], [`threads`], [`bulk`], [`assembly`], [`undo`]: calls that are known.
 //!
 //! # What it takes for granted
@@ -29,13 +30,16 @@
 mod access;
 mod assembly;
 mod bulk;
+mod emit;
 mod instructions;
 mod intrinsics;
 mod library;
 mod machine;
 mod memory;
 mod objects;
+mod operands;
 mod order;
+mod paths;
 mod placement;
 mod state;
 mod threads;

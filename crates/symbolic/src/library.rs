@@ -7,8 +7,9 @@ use crashproof_prove::term::Term;
 
 use crate::access::At;
 use crate::instructions::number;
-use crate::machine::{Flow, Frame, Machine, Stop, Who};
+use crate::machine::{Flow, Machine, Stop, Who};
 use crate::objects::{Object, ObjectId, Origin};
+use crate::paths::Frame;
 use crate::state::State;
 use crate::value::{self, Value};
 

@@ -149,11 +149,9 @@ impl Encoder<'_> {
         let source = self.source(writer.0, writer.1);
         let to = self.events[reader].node;
         self.graph.read(lit, source, to);
-        if !internal {
-            if self.settings.crash == CrashEncoding::Full {
-                let (reads, wrote) = (self.events[reader].executed, self.events[writer.0].executed);
-                self.gates.implies(&[reads, lit], wrote);
-            }
+        if !internal && self.settings.crash == CrashEncoding::Full {
+            let (reads, wrote) = (self.events[reader].executed, self.events[writer.0].executed);
+            self.gates.implies(&[reads, lit], wrote);
         }
         self.not_past_own(lit, reader, lane, Some(writer.0), own);
         self.reads_from.push(ReadsFrom { lit, reader, lane, writer: Some(writer) });
