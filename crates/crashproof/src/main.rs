@@ -14,6 +14,7 @@ mod progress;
 mod prove;
 mod replay;
 mod shell;
+mod stream;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
