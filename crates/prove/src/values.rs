@@ -99,6 +99,16 @@ impl Values {
         Values::Within { may: all.may(), must: all.must() }
     }
 
+    /// What both can be.
+    fn common(&self, other: &Values) -> Values {
+        match (self, other) {
+            (Values::Among(values), other) | (other, Values::Among(values)) => {
+                Values::Among(values.iter().copied().filter(|&value| other.contains(value)).collect())
+            }
+            (one, _) => one.clone(),
+        }
+    }
+
     fn wild(mut known: Vec<u64>, all: u64) -> Values {
         known.sort_unstable();
         known.dedup();
@@ -306,6 +316,9 @@ impl Analysis {
         if let Node::Choose(condition, a, b) = node {
             let mut chosen = Values::NOTHING;
             let condition = self.get(condition);
+            if condition.is_nothing() {
+                return self.get(a).common(self.get(b));
+            }
             if condition.contains(1) {
                 chosen.join(self.get(a));
             }
@@ -314,16 +327,21 @@ impl Analysis {
             }
             return chosen;
         }
-        // A conjunction with something false is false, whatever the other side is not known to be yet.
+        // An operand that nothing gives a value belongs to loads that do not happen. Where the result is wanted all the same,
+        // the other operand decides it alone: a conjunction with something false, a disjunction with something true.
         let operands: Vec<Term> = terms.operands(term).collect();
         let known: Vec<&Values> = operands.iter().map(|&operand| self.get(operand)).collect();
         if known.iter().any(|values| values.is_nothing()) {
-            if let Node::Binary(Binary::And | Binary::Mul, ..) = node
-                && known.iter().any(|values| values.few() == Some(&[0]))
-            {
-                return Values::Among(vec![0]);
-            }
-            return Values::NOTHING;
+            let decides = match node {
+                Node::Binary(Binary::And | Binary::Mul, ..) => 0,
+                Node::Binary(Binary::Or, ..) => all,
+                _ => return Values::NOTHING,
+            };
+            return if known.iter().any(|values| values.contains(decides)) {
+                Values::Among(vec![decides])
+            } else {
+                Values::NOTHING
+            };
         }
         let one = |value: u64| terms.apply(term, |_| value, |_| 0);
         let two = |a: u64, b: u64| {
