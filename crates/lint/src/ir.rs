@@ -391,11 +391,10 @@ impl Program {
     /// The number of a place.
     pub fn add_place(&mut self, place: Place) -> PlaceId {
         let next = PlaceId(self.places.len() as u32);
-        let id = *self.place_ids.entry(place).or_insert_with_key(|place| {
+        *self.place_ids.entry(place).or_insert_with_key(|place| {
             self.places.push(place.clone());
             next
-        });
-        id
+        })
     }
 
     /// All functions with code.
@@ -415,7 +414,7 @@ impl Program {
         if ty.is_array {
             let element = ty.base?;
             let one = self.types[element.0 as usize].bytes.max(1);
-            let whole = offset % one == 0 && is_all(element);
+            let whole = offset.is_multiple_of(one) && is_all(element);
             let inner = (!whole).then(|| self.member(element, offset % one, bytes)).flatten();
             let (rest, inner) = match inner {
                 Some((rest, inner)) => (Some(rest), inner),
