@@ -64,8 +64,9 @@ lint: setup ## formatting, clippy and documentation, warnings denied
 .PHONY: soak
 soak: setup ## property tests with tens of thousands of programs (SOAK_CASES=20000)
 	@echo "soak: every property test with $(SOAK_CASES) random programs"
-	CRASHPROOF_CASES=$(SOAK_CASES) PROPTEST_CASES=$(SOAK_CASES) $(CARGO) test --workspace --release \
-	    --test agreement --test literal --test parser --test random -- --nocapture
+	CRASHPROOF_CASES=$(SOAK_CASES) PROPTEST_CASES=$(SOAK_CASES) CRASHPROOF_PROGRAMS=1000 \
+	    $(CARGO) test --workspace --release \
+	    --test agreement --test literal --test parser --test random --test litmus -- --nocapture
 
 .PHONY: corpus
 corpus: setup ## every litmus test on every engine, against what the test expects

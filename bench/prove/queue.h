@@ -14,6 +14,10 @@
  *   enqueue   1 the new node   2 the link, after setting it   3 the link, for another thread
  *   dequeue   4 the cell   5 the pointer to it   6 the result EMPTY   7 the link, for another thread   8 the mark
  *             9 the result   10 the mark, for another thread   11 the result, for another thread
+ *
+ * Two of them are needed by no claim. Without 4 the cell is NONE all the same, as it was from the start. Without 11
+ * the result of a thread that was helped may be lost, but that thread has not come back: before it does, it flushes
+ * the result itself (9).
  */
 #include "client.h"
 
@@ -63,16 +67,16 @@ static void e(int k) {
     struct node *next = load(&last->next);
     if (last != load(&tail.node))
       continue;
-    if (!next) {
-      if (cas(&last->next, (struct node *)0, node)) {
-        FLUSH(2, last);
-        cas(&tail.node, last, node);
-        return;
-      }
-    } else {
-      FLUSH(3, last);
-      cas(&tail.node, last, next);
+    int mine = !next;
+    if (mine) {
+      if (!cas(&last->next, (struct node *)0, node))
+        continue;
+      next = node;
     }
+    FLUSH(mine ? 2 : 3, last);
+    cas(&tail.node, last, next);
+    if (mine)
+      return;
   }
 }
 
@@ -99,20 +103,19 @@ static void d(int t, int n) {
       continue;
     }
     long value = next->value;
-    if (cas(&next->taken_by, (long)NOBODY, (long)t)) {
-      FLUSH(8, next);
-      store(&result->value, value);
-      FLUSH(9, result);
-      cas(&head.node, first, next);
+    int mine = cas(&next->taken_by, (long)NOBODY, (long)t);
+    struct result *whose = result;
+    if (!mine) {
+      whose = load(&returned[load(&next->taken_by)].result);
+      if (load(&head.node) != first)
+        continue;
+    }
+    FLUSH(mine ? 8 : 10, next);
+    store(&whose->value, value);
+    FLUSH(mine ? 9 : 11, whose);
+    cas(&head.node, first, next);
+    if (mine)
       return;
-    }
-    struct result *theirs = load(&returned[load(&next->taken_by)].result);
-    if (load(&head.node) == first) {
-      FLUSH(10, next);
-      store(&theirs->value, value);
-      FLUSH(11, theirs);
-      cas(&head.node, first, next);
-    }
   }
 }
 

@@ -1,4 +1,5 @@
 //! unwind 3
+//! refuted 1 2 3 7 8 10
 #define NODES 3
 #define TAKERS 2
 #include "../queue.h"

@@ -1,4 +1,5 @@
 //! unwind 3
+//! refuted 1 2 3 7 8
 #define NODES 2
 #include "../queue.h"
 

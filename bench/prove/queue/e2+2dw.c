@@ -1,4 +1,5 @@
-//! unwind 3
+//! unwind e.0=1 d.0=3
+//! refuted 1 2 5 6 7 8 9 10
 #define NODES 2
 #define TAKERS 2
 #include "../queue.h"

@@ -1,4 +1,5 @@
-//! unwind 3
+//! unwind e.0=1 d.0=5
+//! refuted 1 2 5 6 7 8 9 10 only
 #define NODES 3
 #define TAKERS 3
 #include "../queue.h"

@@ -1,4 +1,5 @@
-//! unwind e.0=3 d.0=5
+//! unwind e.0=1 d.0=4
+//! refuted 1 2 5 6 7 8 9 10
 #define TAKES 2
 #define NODES 2
 #define TAKERS 2

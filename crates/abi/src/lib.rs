@@ -20,7 +20,7 @@
 use core::ffi::{c_char, c_void};
 
 /// Version of this interface. A module built for another version must be refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// An address is in the PM window if, shifted right by this, it equals [`PM_WINDOW`].
 pub const PM_SHIFT: u32 = 44;
@@ -401,11 +401,12 @@ functions! {
     /// `mfence` or a sequentially consistent fence; the instruction itself is gone.
     fn __crashproof_mfence(site: *const Site);
 
-    /// After a locked instruction on volatile memory: a full fence for this thread.
-    fn __crashproof_locked(site: *const Site);
-    /// After an atomic or volatile access of volatile memory that is no fence, and after `pause`: a place
-    /// where threads may be switched, and must be if the program spins.
-    fn __crashproof_sync(site: *const Site);
+    /// After a locked instruction on volatile memory, null if the place is not known: a full fence for this
+    /// thread. `stored` is 0 if memory is as it was before, as after a failed compare-and-swap.
+    fn __crashproof_locked(address: *const c_void, stored: u32, site: *const Site);
+    /// After an atomic or volatile access of volatile memory that is no fence, and after `pause`, whose address
+    /// is null: a place where threads may be switched, and must be if the program spins.
+    fn __crashproof_sync(address: *const c_void, site: *const Site);
 
     /// Before inline assembly that accesses `bytes` bytes of PM: memory must hold what the thread sees.
     fn __crashproof_asm_before(address: *mut c_void, bytes: u64, flags: u32, site: *const Site);

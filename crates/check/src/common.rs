@@ -2,7 +2,7 @@
 
 use crashproof_findings::rules::check as rules;
 use crashproof_findings::story::{Event, Fate, Kind, Story};
-use crashproof_findings::{Finding, Frame, Place, Related, Role, Rule};
+use crashproof_findings::{Finding, Frame, Level, Place, Related, Role, Rule};
 use serde_json::json;
 
 use crate::failure::{self, Failure, Least};
@@ -100,7 +100,7 @@ pub(crate) fn related(one: &failure::Related) -> Related {
     Related { role, place: place(&one.place), message: one.message.clone() }
 }
 
-fn finding(found: &failure::Finding) -> Finding {
+pub(crate) fn finding(found: &failure::Finding) -> Finding {
     let (rule, label): (&'static Rule, _) = match found.lost {
         _ if found.crashes == 0 => (&rules::FAILS_UNDER_SCHEDULE, "the last access to persistent memory"),
         0 => (&rules::RECOVERY_FAILS_NOTHING_LOST, "crash here"),
@@ -204,6 +204,10 @@ fn waste(waste: &Waste) -> Finding {
     let message = format!("{what}, {} of {} times", waste.wasted, waste.total);
     let mut finding = Finding::new(rule, place(&waste.place), message);
     finding.label = "wasted".into();
+    // What is useful now and then may have to be there.
+    if waste.wasted < waste.total {
+        finding.level = Level::Note;
+    }
     finding.count = waste.wasted;
     finding
 }

@@ -207,9 +207,7 @@ fn around_crash(timeline: &Timeline, records: &[Record], lines: &[Line]) -> (Vec
     let mut since: FxHashSet<u16> = FxHashSet::default();
     let mut fences = Vec::new();
     for (number, record) in records[..happened].iter().enumerate().skip(first) {
-        let fence = record.event().is_some_and(|event| {
-            event.kind.class() == px86::Class::Fence || event.kind == px86::Kind::StoreFence
-        });
+        let fence = record.event_kind().is_some_and(px86::Kind::fences);
         if on_lines(record).is_some() {
             since.insert(record.thread);
         } else if fence && since.remove(&record.thread) {

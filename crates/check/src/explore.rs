@@ -22,10 +22,11 @@ use crate::regions;
 use crate::schedule::Schedule;
 use crate::session::{Error, Session};
 use crate::sites::{AllSites, Sites, Source};
+use crate::trace::Trace;
 use crate::tree::Tree;
 use crate::unseen::unseen;
 use crate::violation::{Rank, Violation};
-use crate::wasted::wasted;
+use crate::wasted::Wasted;
 use crate::worker::{Plan, Stop, Worker};
 
 const NO_PM_HELP: &str = "persistent memory is: globals marked PERSISTENT and memory from crashproof_alloc (crashproof.h), \
@@ -36,7 +37,7 @@ const WORTH_SHARING: usize = 2000;
 
 /// A recorded run.
 pub(crate) struct Recorded {
-    pub(crate) records: Vec<Record>,
+    pub(crate) records: Trace,
     /// Threads it had.
     threads: u32,
     /// Places where they might have been switched.
@@ -44,7 +45,7 @@ pub(crate) struct Recorded {
 }
 
 /// Runs a program once under a schedule, without any crash: its trace.
-pub fn record(options: &Options, seed: u32) -> Result<Vec<Record>, Error> {
+pub fn record(options: &Options, seed: u32) -> Result<Trace, Error> {
     let mut session = Session::start(options, Part::Recorded)?;
     Ok(record_run(&mut session, options, options.strategy.schedule(seed, 0))?.records)
 }
@@ -57,6 +58,7 @@ pub(crate) fn record_run(
 ) -> Result<Recorded, Error> {
     // What runs of other schedules created is on disk, but not there yet.
     let files_created = session.files_created();
+    session.forget_trace();
     let control = session.control();
     control.mode = if options.model.is_some() { mode::RECORD_REGIONS } else { mode::RECORD };
     schedule.apply(control);
@@ -68,13 +70,13 @@ pub(crate) fn record_run(
     control.heap_ends = [0; HEAP_CLASSES];
     let ending = session.run(&[])?;
     let (threads, points) = (session.control().threads, session.control().points);
-    let records = session.records().to_vec();
     if let Some(failure) = Failure::of(ending) {
         let how = format!("it {}", failure.describe());
         return Err(Error::FailsAlone { how, failure, output: session.output_about(ending) });
     }
     let known =
         |record: &Record| record.kind == record::UNKNOWN || record.event_kind().is_some_and(Kind::stores);
+    let records = session.keep_trace()?;
     if !records.iter().any(known) {
         return Err(Error::NoPersistentMemory { help: NO_PM_HELP });
     }
@@ -115,6 +117,11 @@ impl Check<'_> {
     /// What is known so far. A worker that panicked left it whole: nothing is ever half-written.
     pub(crate) fn common(&self) -> MutexGuard<'_, Common> {
         self.common.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The stores of an execution, if anybody will ask for them.
+    pub(crate) fn history<'r>(&self, records: &'r [Record]) -> History<'r> {
+        if self.options.robust { History::of(records) } else { History::unknown() }
     }
 
     /// Notes what an execution did that is not understood.
@@ -173,6 +180,11 @@ impl Check<'_> {
             "the checksum over what is read from {}:{} on also matches torn contents: all were followed",
             place.file, place.line
         );
+        self.remark(remark);
+    }
+
+    /// Adds something that whoever reads the verdict should know.
+    pub(crate) fn remark(&self, remark: String) {
         let remarks = &mut self.common().remarks;
         if !remarks.contains(&remark) {
             remarks.push(remark);
@@ -251,8 +263,7 @@ impl Check<'_> {
 
     /// Explores the crashes of a recorded run.
     fn explore(&self, session: Session, recorded: &Recorded, schedule: Schedule) -> Result<Session, Error> {
-        let history = if self.options.robust { History::of(&recorded.records) } else { History::unknown() };
-        let history = &history;
+        let history = &self.history(&recorded.records);
         let session = match self.options.random {
             None => self.explore_by(&Plan::Everything, session, recorded, history, schedule),
             Some(random) => self.explore_randomly(random, session, recorded, history, schedule),
@@ -363,12 +374,16 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         stopped: false,
     };
     let check = Check { options, sites, started: Instant::now(), common: Mutex::new(common) };
-    let mut waste = Vec::new();
+    let mut waste = Wasted::default();
     let mut dependences = Vec::new();
     let mut points = 0;
     for seed in 0..options.schedules.max(1) {
         let schedule = options.strategy.schedule(seed, points);
-        check.common().forget_scheduled_recoveries();
+        {
+            let common = &mut *check.common();
+            common.forget_scheduled_recoveries();
+            common.hopeless.begin(&common.findings);
+        }
         let started = Instant::now();
         let recorded = record_run(&mut session, options, schedule);
         {
@@ -404,9 +419,9 @@ pub fn check(options: &Options) -> Result<Report, Error> {
                 ));
             }
         }
+        waste.look_at(&recorded.records);
         if seed == 0 {
             points = recorded.points;
-            waste = wasted(&recorded.records, &check.sites.recorded);
         }
         let started = Instant::now();
         match other.take() {
@@ -420,7 +435,11 @@ pub fn check(options: &Options) -> Result<Report, Error> {
                 other = Some(recovering);
             }
         }
-        check.common().statistics.exploring += started.elapsed();
+        {
+            let common = &mut *check.common();
+            common.statistics.exploring += started.elapsed();
+            common.hopeless.merge(&mut common.findings);
+        }
         // Without threads, before or after the crash, all schedules are the same.
         let single = recorded.threads == 1 && !check.common().recovery_has_threads;
         if check.common().stopped || single {
@@ -439,7 +458,6 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         ));
     }
     common.count_behaviours();
-    common.hopeless.merge(&mut common.findings);
     let mut findings: Vec<Finding> = common.findings.into_values().map(|met| met.finding).collect();
     findings.sort_by_key(|finding| (finding.crashes, finding.lost));
     let mut violations = grouped(common.violations.into_values().map(|(violation, _)| violation), &findings);
@@ -455,7 +473,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         dependences,
         violations,
         unused_suppressions,
-        waste,
+        waste: waste.told(&check.sites.recorded),
         unknown: common.unknown,
         remarks: common.remarks,
         crashes: options.crashes,

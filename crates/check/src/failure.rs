@@ -43,6 +43,19 @@ impl Failure {
         })
     }
 
+    /// What tells it from other failures. Assertions and sanitizers say last which they are; two of them are two
+    /// failures.
+    pub(crate) fn kind(&self, output: &str) -> String {
+        let said = output.lines().last().unwrap_or_default();
+        let speaks = match self {
+            Failure::Assertion | Failure::Sanitizer => true,
+            // The C library's `assert`.
+            Failure::Signal(libc::SIGABRT) => said.contains(": Assertion `"),
+            _ => false,
+        };
+        if speaks { format!("{self:?} {said}") } else { format!("{self:?}") }
+    }
+
     /// As the end of the sentence "recovery …".
     pub fn describe(&self) -> String {
         match self {

@@ -2,6 +2,7 @@
 
 use crashproof_protocol::exit;
 
+use crate::common;
 use crate::crash::{CrashState, Revealed};
 use crate::drawn;
 use crate::failure::{Failure, Finding, Least, TokenCrash};
@@ -41,26 +42,20 @@ pub(crate) struct Judged<'a> {
     cause: Option<Box<Violation>>,
 }
 
-/// In which way recovery failed. Assertions say which they are; two of them are two findings.
-fn kind(failure: &Failure, output: &str) -> String {
-    let said = output.lines().last().unwrap_or_default();
-    let assertion = *failure == Failure::Assertion
-        || *failure == Failure::Signal(libc::SIGABRT) && said.contains(": Assertion `");
-    if assertion { format!("{failure:?} {said}") } else { format!("{failure:?}") }
-}
-
 impl<'a> Worker<'a> {
     /// Recovery ended; if it failed, that is a finding.
-    pub(crate) fn leaf(&self, state: &CrashState, outcome: usize, revealed: &Revealed, reads: &Reads) {
+    pub(crate) fn leaf(&mut self, state: &CrashState, outcome: usize, revealed: &Revealed, reads: &Reads) {
         let violations = self.violations(state, outcome, revealed, reads);
         if !violations.is_empty() {
-            self.note_violations(&mut self.check.common(), state, &violations);
+            self.note_violations(&mut self.check.common(), state, &violations, revealed, reads);
         }
         let Some(judged) = self.judge(state, outcome, revealed, &violations) else { return };
         let mut common = self.check.common();
         if state.crashes() == 1 {
-            let Judged { failure, output, key, told, .. } = &judged;
-            common.hopeless.met(state.first.at, told.lost, failure, output, key);
+            let Judged { output, key, told, .. } = &judged;
+            if common.hopeless.met(state.first.at, told.lost, output, key) {
+                self.hopeless_at = Some(state.first.at);
+            }
         }
         let known = common.findings.get_mut(&judged.key);
         let count = known.as_ref().map_or(0, |known| known.finding.count) + 1;
@@ -72,6 +67,9 @@ impl<'a> Worker<'a> {
         let key = judged.key.clone();
         let mut met = self.tell(judged, state, revealed, reads);
         met.finding.count = count;
+        if count == 1 {
+            self.check.options.monitor.found(|| common::finding(&met.finding));
+        }
         common.findings.insert(key, met);
     }
 
@@ -86,6 +84,9 @@ impl<'a> Worker<'a> {
         let (ending, output) = {
             let common = self.check.common();
             let Outcome { ending, output, .. } = &common.tree.outcomes[outcome];
+            if *ending == Ending::Exit(0) {
+                return None;
+            }
             (*ending, output.clone())
         };
         if ending == Ending::Exit(exit::UNSUPPORTED) {
@@ -105,7 +106,7 @@ impl<'a> Worker<'a> {
         let lost = cause.map(|met| met.site(state, met.lost[0]));
         let first = lost.or(told.first_lost).unwrap_or(crash_site);
         let cause = cause.map(|met| Box::new(met.tell(&self.check.sites, state, self.schedule.seed)));
-        Some(Judged { key: (kind(&failure, &output), first), failure, output, told, cause })
+        Some(Judged { key: (failure.kind(&output), first), failure, output, told, cause })
     }
 
     /// Tells a failure at length.

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crashproof_protocol::{Record, record};
+use crashproof_protocol::{Record, record, sync};
 use crashproof_robust::{Issued, Order};
 use px86::{Kind, LINE_BYTES, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -114,6 +114,8 @@ struct Readers {
     writers: FxHashMap<Line, [u32; LINE_BYTES as usize]>,
     /// The stores of each thread that wait: the record of their issue, its place, and whether they are tolerated.
     waiting: FxHashMap<u16, VecDeque<(Record, u32, bool)>>,
+    /// Who changed each thing that orders threads last, and when.
+    changed: FxHashMap<u64, (u16, u32)>,
 }
 
 impl Readers {
@@ -122,6 +124,7 @@ impl Readers {
         match record.kind {
             record::SPAWN => history.order.spawn(thread, record.value as u16, at),
             record::JOIN => history.order.join(thread, record.value as u16, at),
+            record::SYNC => self.synchronised(history, at, record),
             record::ISSUE => {
                 self.waiting.entry(thread).or_default().push_back((*record, at, tolerated));
             }
@@ -137,6 +140,17 @@ impl Readers {
                 writers[start..start + usize::from(record.width)].fill(at);
             }
             _ => {}
+        }
+    }
+
+    fn synchronised(&mut self, history: &mut History, at: u32, record: &Record) {
+        if record.value & sync::SAW != 0
+            && let Some(&(other, then)) = self.changed.get(&record.address)
+        {
+            history.order.synchronise(record.thread, at, other, then);
+        }
+        if record.value & sync::CHANGED != 0 {
+            self.changed.insert(record.address, (record.thread, at));
         }
     }
 

@@ -7,52 +7,70 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::failure::{Failure, Finding};
 use crate::found::{Key, Met};
 
-/// What is known about such crashes.
+/// What is known about such crashes of one recorded run.
 #[derive(Default)]
 pub(crate) struct Hopeless {
-    /// By how recovery fails and what it says: the last such crash, and a finding that tells of one.
-    stretches: BTreeMap<(String, String), (usize, Key)>,
+    /// By how recovery fails and what it says.
+    stretches: BTreeMap<(String, String), Stretch>,
     /// The last crash at which a finding was met.
     latest: BTreeMap<Key, usize>,
-    /// All crashes of the recorded run.
-    crashes: BTreeSet<usize>,
+    /// What other runs had found before: it is not of this run's making.
+    before: BTreeSet<Key>,
 }
 
-fn kind(failure: &Failure, output: &str) -> (String, String) {
-    (format!("{failure:?}"), output.to_owned())
+/// From the first to the last crash after which recovery fails in one way whatever is lost.
+struct Stretch {
+    last: usize,
+    /// The crash after the last one; the last one itself if none follows.
+    next: usize,
+    /// A finding that tells of one of them.
+    whole: Key,
 }
 
 impl Hopeless {
-    /// The recorded run is crashed here.
-    pub(crate) fn crashed(&mut self, at: usize) {
-        self.crashes.insert(at);
+    /// Another run begins.
+    pub(crate) fn begin(&mut self, findings: &BTreeMap<Key, Met>) {
+        *self = Hopeless { before: findings.keys().cloned().collect(), ..Hopeless::default() };
     }
 
-    /// A finding was met at a crash; `lost` stores were lost.
-    pub(crate) fn met(&mut self, at: usize, lost: usize, failure: &Failure, output: &str, key: &Key) {
+    /// A finding was met at a crash, `lost` stores being lost. Is it one whatever is lost?
+    pub(crate) fn met(&mut self, at: usize, lost: usize, output: &str, key: &Key) -> bool {
         let latest = self.latest.entry(key.clone()).or_default();
         *latest = at.max(*latest);
         // Those that say nothing cannot be told apart.
-        if lost == 0 && !output.is_empty() {
-            let stretch = self.stretches.entry(kind(failure, output)).or_insert((at, key.clone()));
-            stretch.0 = at.max(stretch.0);
+        if lost > 0 || output.is_empty() {
+            return false;
+        }
+        let stretch = self.stretches.entry((key.0.clone(), output.to_owned()));
+        let stretch = stretch.or_insert(Stretch { last: at, next: at, whole: key.clone() });
+        if at > stretch.last {
+            (stretch.last, stretch.next) = (at, at);
+        }
+        true
+    }
+
+    /// After the crash at `at`, the next one is at `next`.
+    pub(crate) fn followed(&mut self, at: usize, next: usize) {
+        for stretch in self.stretches.values_mut().filter(|stretch| stretch.last == at) {
+            stretch.next = next;
         }
     }
 
     /// Puts the findings of a stretch together.
     pub(crate) fn merge(&self, findings: &mut BTreeMap<Key, Met>) {
-        let within = |key: &Key, finding: &Finding| {
-            let stretch = self.stretches.get(&kind(&finding.failure, &finding.output))?;
-            let (last, whole) = stretch;
-            let end = self.crashes.range(last + 1..).next().unwrap_or(last);
-            (finding.crashes == 1 && key != whole && self.latest.get(key)? <= end).then(|| whole.clone())
+        let within = |key: &Key, met: &Met| {
+            let stretch = self.stretches.get(&(key.0.clone(), met.finding.output.clone()))?;
+            let part = met.finding.crashes == 1
+                && *key != stretch.whole
+                && !self.before.contains(key)
+                && *self.latest.get(key)? <= stretch.next;
+            part.then(|| stretch.whole.clone())
         };
         let merged: Vec<(Key, Key)> = findings
             .iter()
-            .filter_map(|(key, met)| Some((key.clone(), within(key, &met.finding)?)))
+            .filter_map(|(key, met)| Some((key.clone(), within(key, met)?)))
             .filter(|(_, whole)| findings.contains_key(whole))
             .collect();
         for (key, whole) in merged {

@@ -100,6 +100,18 @@ pub(crate) fn judge(
     Judge { session, sites, state, revealed, reads: all, lines: FxHashMap::default() }.judge()
 }
 
+/// Is it plain that there is no violation? At most one line is open, and nothing that has persisted was issued after the
+/// first of its open stores: whatever is lost, nothing younger can have survived on another line. At most crashes of
+/// programs that persist one thing after the other that is all there is to see.
+pub(crate) fn nothing_to_see(state: &CrashState) -> bool {
+    let mut open = state.first.open_lines();
+    let (line, None, true) = (open.next(), open.next(), state.later.is_empty()) else { return false };
+    let certain = state.first.certain_until();
+    // Its place in the trace is when a store took effect; nothing takes effect before it is issued.
+    let mut stores = line.into_iter().flat_map(|line| state.first.each_store(line));
+    stores.all(|store| state.history.issued(store.tag).at >= certain)
+}
+
 impl Judge<'_> {
     fn judge(mut self) -> Vec<Met> {
         for (_, read) in &self.reads {

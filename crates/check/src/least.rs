@@ -12,9 +12,8 @@ use std::collections::BTreeMap;
 use px86::Line;
 
 use crate::crash::{Chosen, CrashState, Later};
-use crate::failure::{Failure, Least, TokenCrash};
+use crate::failure::{Least, TokenCrash};
 use crate::found::{Key, Met};
-use crate::history::History;
 use crate::robustness::had_read;
 use crate::session::{Error, Session};
 use crate::timeline::Timeline;
@@ -125,7 +124,7 @@ impl Worker<'_> {
         let state = self.crashed(timeline);
         let Some((other_key, mut other)) = self.probe(&state, crashes)? else { return Ok(false) };
         let simpler = other.finding.lost < best.finding.lost && other.crashes.len() == best.crashes.len();
-        if !simpler || !alike(&other, best) {
+        if !simpler || other_key.0 != key.0 {
             return Ok(false);
         }
         other.finding.count = best.finding.count;
@@ -160,7 +159,7 @@ impl Worker<'_> {
             return Ok(None);
         }
         let mut again = state.clone();
-        let history = if self.check.options.robust { History::of(&records) } else { History::unknown() };
+        let history = self.check.history(&records);
         let reads = had_read(&records[..next.at], &followed.reads, &ignored);
         again.later.push(Later {
             revealed: &followed.revealed,
@@ -172,11 +171,4 @@ impl Worker<'_> {
         });
         self.probe(&again, crashes)
     }
-}
-
-/// Do two failures show in the same way? Assertions and sanitizers say last which they are.
-fn alike(one: &Met, other: &Met) -> bool {
-    let said = |met: &Met| met.finding.output.lines().last().map(str::to_owned);
-    let speaks = matches!(one.finding.failure, Failure::Assertion | Failure::Sanitizer);
-    one.finding.failure == other.finding.failure && (!speaks || said(one) == said(other))
 }

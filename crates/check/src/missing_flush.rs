@@ -1,8 +1,7 @@
 //! Missing flushes (robustness violations) in the form that all engines share.
 
 use crashproof_findings::rules::check as rules;
-use crashproof_findings::{Finding, Fix, Level};
-use serde_json::{Map, Value, json};
+use crashproof_findings::{Finding, Fix, Inserted, Insertion, Level, Window as Lines};
 
 use crate::common::{place, related};
 use crate::violation::{Flushed, Violation, Window};
@@ -18,40 +17,40 @@ pub(crate) fn finding(violation: &Violation) -> Finding {
     finding.evidence.extend(violation.layout.iter().map(|layout| format!("or: {layout}")));
     finding.fix = fix(violation);
     finding.count = violation.count;
+    finding.story.clone_from(&violation.story);
     finding
 }
 
 /// What is to be done; none if no thread could.
 pub(crate) fn fix(violation: &Violation) -> Option<Fix> {
     let (first, others) = violation.windows.split_first()?;
-    let mut details = in_window(violation, first);
-    if let Some(layout) = &violation.layout {
-        details.insert("same_line".into(), json!(layout));
-    }
-    if !others.is_empty() {
-        let others: Vec<Value> =
-            others.iter().map(|window| Value::Object(in_window(violation, window))).collect();
-        details.insert("alternatives".into(), Value::Array(others));
-    }
-    Some(Fix { message: violation.advice(first), edits: Vec::new(), details })
+    let insertion = Insertion {
+        same_line: violation.layout.clone(),
+        alternatives: others.iter().map(|window| in_window(violation, window)).collect(),
+        ..in_window(violation, first)
+    };
+    Some(Fix { message: violation.advice(first), edits: Vec::new(), insertion: Some(insertion) })
 }
 
 /// The lines between which the flush and the fence may stand, and after which statement they should.
-fn in_window(violation: &Violation, window: &Window) -> Map<String, Value> {
+fn in_window(violation: &Violation, window: &Window) -> Insertion {
     let (kind, after) = match &violation.flushed {
-        Flushed::Unfenced(flush) if window.primary => ("insert-fence", flush),
-        _ => ("insert-flush-fence", &window.after),
+        Flushed::Unfenced(flush) if window.primary => (Inserted::InsertFence, flush),
+        _ => (Inserted::InsertFlushFence, &window.after),
     };
-    let Value::Object(details) = json!({
-        "kind": kind,
-        "file": after.file,
-        "line": after.line,
-        "column": after.column,
-        "thread": window.thread,
-        "primary": window.primary,
-        "window": {"from": window.after.line, "to": window.before.line, "to_file": window.before.file},
-    }) else {
-        unreachable!("it is an object")
-    };
-    details
+    Insertion {
+        kind,
+        file: after.file.clone(),
+        line: after.line,
+        column: after.column,
+        thread: window.thread,
+        primary: window.primary,
+        window: Lines {
+            from: window.after.line,
+            to: window.before.line,
+            to_file: window.before.file.clone(),
+        },
+        same_line: None,
+        alternatives: Vec::new(),
+    }
 }

@@ -1,6 +1,10 @@
 //! How a check is coming along, for others to look at while it runs, and a way to end it early.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, PoisonError};
+
+use crashproof_findings::Finding;
 
 /// Shared with a running check through [`crate::Options::monitor`].
 #[derive(Debug, Default)]
@@ -12,6 +16,7 @@ pub struct Monitor {
     behaviours: AtomicU64,
     findings: AtomicU64,
     cancelled: AtomicBool,
+    listener: Mutex<Option<Sender<Finding>>>,
 }
 
 /// A moment of a check.
@@ -47,6 +52,20 @@ impl Monitor {
     /// Ends the check as soon as possible; its report tells what was found so far.
     pub fn cancel(&self) {
         self.cancelled.store(true, Relaxed);
+    }
+
+    /// From now on findings are sent here as they are met for the first time. Their story is not over: a simpler way
+    /// to the same failure may be met, and of several findings the report may make one.
+    pub fn listen(&self, listener: Sender<Finding>) {
+        *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
+    }
+
+    /// Tells of something found, if anybody listens.
+    pub(crate) fn found(&self, finding: impl FnOnce() -> Finding) {
+        if let Some(listener) = &*self.listener.lock().unwrap_or_else(PoisonError::into_inner) {
+            // Whoever listened may have heard enough.
+            let _ = listener.send(finding());
+        }
     }
 
     /// Is it to end?

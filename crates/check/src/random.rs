@@ -14,7 +14,6 @@ use rand_pcg::Pcg64;
 use rustc_hash::FxHashMap;
 
 use crate::crash::{Chosen, CrashState, Later};
-use crate::history::History;
 use crate::options::Random;
 use crate::robustness::had_read;
 use crate::schedule::Schedule;
@@ -114,7 +113,7 @@ impl Worker<'_> {
         }
         let Outcome { writes, ignored, .. } = self.check.common().tree.outcomes[followed.outcome].clone();
         let Some(records) = writes else { return Ok(()) };
-        let history = if self.check.options.robust { History::of(&records) } else { History::unknown() };
+        let history = self.check.history(&records);
         let places = recovery_places(self.check.options.platform, state.last(), &records);
         if places == 0 {
             return Ok(());

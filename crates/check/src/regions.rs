@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use crashproof_protocol::{Record, record};
+use crashproof_protocol::{Record, record, sync};
 use px86::{Kind, LINE_BYTES, Line};
 use rustc_hash::FxHashMap;
 
@@ -212,10 +212,15 @@ impl Analysis {
     }
 
     fn synchronised(&mut self, record: &Record) {
-        let known = self.objects.remove(&record.address).unwrap_or_default();
-        self.learn(record.thread, &known);
-        let known = self.thread(record.thread).clock.clone();
-        self.objects.insert(record.address, known);
+        if record.value & sync::SAW != 0
+            && let Some(known) = self.objects.get(&record.address).cloned()
+        {
+            self.learn(record.thread, &known);
+        }
+        if record.value & sync::CHANGED != 0 {
+            let known = self.thread(record.thread).clock.clone();
+            self.objects.insert(record.address, known);
+        }
     }
 
     fn store(&mut self, record: &Record) {
@@ -298,7 +303,7 @@ impl Analysis {
             self.load(record);
         }
         // A locked instruction fences what comes before it, and is seen with what it fenced.
-        if matches!(kind, Kind::StoreFence | Kind::Fence | Kind::Rmw | Kind::FailedRmw) {
+        if kind.fences() {
             self.barrier(record.thread);
         }
         if kind.stores() {
@@ -429,7 +434,8 @@ mod tests {
         let (first, second) = (strand(0, &[store(X, 0, 1)]), strand(1, &[store(X, 1, 2)]));
         let fenced = vec![fence(0)];
         // A lock alone does not make persistent; a fence before it does.
-        let lock = |thread| vec![at(record::SYNC, 77, thread, 0)];
+        let both = sync::SAW | sync::CHANGED;
+        let lock = |thread| vec![Record { value: both, ..at(record::SYNC, 77, thread, 0) }];
         let waw = [(Conflict::WriteAfterWrite, 1, 2)];
         let run = |parts: &[Vec<Record>]| strands(&[vec![spawn.clone()], parts.to_vec()].concat());
         assert_eq!(run(&[first.clone(), second.clone()]), waw);

@@ -47,7 +47,7 @@ pub fn replay(
     let schedule =
         Schedule { seed: token.seed, strategy: token.strategy, expected_points: token.expected_points };
     let mut records = match record_run(&mut session, &options, schedule) {
-        Ok(recorded) => recorded.records,
+        Ok(recorded) => recorded.records.to_vec(),
         // The schedule alone makes it fail.
         Err(Error::FailsAlone { failure, output, .. }) if token.crashes.is_empty() => {
             return Ok(Replay { failure: Some(failure), output });

@@ -7,8 +7,11 @@ use px86::Kind;
 use rustc_hash::FxHashMap;
 
 use crate::crash::{CrashState, Revealed};
+use crate::drawn;
 use crate::explore::Common;
-use crate::judge::{Met, judge};
+use crate::harmless;
+use crate::judge::{Met, judge, nothing_to_see};
+use crate::missing_flush;
 use crate::sites::Source;
 use crate::suppress::Suppression;
 use crate::told::{Read, Reads};
@@ -23,7 +26,7 @@ impl Worker<'_> {
         revealed: &Revealed,
         reads: &Reads,
     ) -> Vec<Met> {
-        if !self.check.options.robust {
+        if !self.check.options.robust || nothing_to_see(state) {
             return Vec::new();
         }
         let ignored = Arc::clone(&self.check.common().tree.outcomes[outcome].ignored);
@@ -34,6 +37,11 @@ impl Worker<'_> {
 
     /// Is the violation known to be harmless where it was lost or seen?
     fn is_suppressed(&self, state: &CrashState, met: &Met) -> bool {
+        let missing = &met.reads[usize::from(met.too_old)];
+        if let Some(remark) = harmless::known(self.check.sites.of_recovery().get(missing.site)) {
+            self.check.remark(remark);
+            return true;
+        }
         let suppress = &self.check.options.suppress;
         if suppress.is_empty() {
             return false;
@@ -50,7 +58,14 @@ impl Worker<'_> {
     }
 
     /// Adds violations to those that were met before.
-    pub(crate) fn note_violations(&self, common: &mut Common, state: &CrashState, violations: &[Met]) {
+    pub(crate) fn note_violations(
+        &self,
+        common: &mut Common,
+        state: &CrashState,
+        violations: &[Met],
+        revealed: &Revealed,
+        reads: &Reads,
+    ) {
         for met in violations {
             let site = met.site(state, met.flush_after);
             let rank = met.rank(state, self.schedule.seed);
@@ -64,6 +79,13 @@ impl Worker<'_> {
             }
             let mut violation = met.tell(&self.check.sites, state, self.schedule.seed);
             violation.count = count;
+            // Where no value shows what was lost, the picture would not either.
+            if !met.same_value {
+                violation.story = Some(drawn::story(&self.check.sites, state, self.records, revealed, reads));
+            }
+            if count == 1 {
+                self.check.options.monitor.found(|| missing_flush::finding(&violation));
+            }
             common.violations.insert(site, (violation, rank));
         }
     }

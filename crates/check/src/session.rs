@@ -26,6 +26,8 @@ use rustc_hash::FxHashMap;
 use crate::monitor::Monitor;
 use crate::options::{Options, Part};
 use crate::sanitizer;
+use crate::together::Together;
+use crate::trace::{PAGE, Trace};
 
 /// What can keep a program from being checked.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +110,7 @@ pub(crate) struct Session {
     command: UnixStream,
     control: MmapMut,
     trace: MmapMut,
+    trace_file: File,
     image: MmapMut,
     image_file: File,
     output: File,
@@ -117,6 +120,7 @@ pub(crate) struct Session {
     /// Removes the files that came into being when it ends.
     owns_files: bool,
     monitor: Arc<Monitor>,
+    together: Together,
 }
 
 /// Bytes a run may print.
@@ -257,6 +261,7 @@ impl Session {
         let mut session = Session {
             control: map(&control, CONTROL_BYTES)?,
             trace: map(&trace, TRACE_BYTES)?,
+            trace_file: trace,
             image: map(&image, POOL_BYTES)?,
             image_file: image,
             process,
@@ -265,6 +270,7 @@ impl Session {
             sites,
             original: FxHashMap::default(),
             owns_files: true,
+            together: Together::default(),
             monitor: Arc::clone(&options.monitor),
         };
         let mut hello = [0];
@@ -403,6 +409,7 @@ impl Session {
         }
         // The child's descriptor shares this one's position, which tells how much it printed.
         let _ = self.output.rewind();
+        self.together.before_run(self.process.id());
         let talk = |error| system("lost the program")(error);
         self.command.write_all(&[RUN]).map_err(talk)?;
         let mut answer = [0; 4];
@@ -411,6 +418,7 @@ impl Session {
         // Under a debugger a run may take all the time it wants.
         let may_end = self.control().max_cpu_seconds > 0;
         let status = wait_for(child, may_end, &mut self.command, &self.monitor).map_err(talk)?;
+        self.together.after_run(self.process.id());
         let status = status.ok_or(Error::Interrupted)?;
         Ok(if libc::WIFSIGNALED(status) {
             Ending::Signal(libc::WTERMSIG(status))
@@ -421,9 +429,27 @@ impl Session {
 
     /// The records of the last child.
     pub(crate) fn records(&mut self) -> &[Record] {
-        let count = self.control().records as usize;
-        // Safety: the child has ended; it wrote `count` whole records at the start of the mapping.
-        unsafe { std::slice::from_raw_parts(self.trace.as_ptr().cast::<Record>(), count) }
+        let (count, start) = (self.control().records as usize, self.control().trace_start as usize);
+        // Safety: the child has ended; it wrote `count` whole records there.
+        unsafe { std::slice::from_raw_parts(self.trace.as_ptr().add(start).cast::<Record>(), count) }
+    }
+
+    /// Keeps the trace of the last child, which was at the start of the file; those of the next ones come behind it.
+    pub(crate) fn keep_trace(&mut self) -> Result<Trace, Error> {
+        let length = self.control().records as usize;
+        let trace = Trace::of(&self.trace_file, length).map_err(system("cannot map the trace"))?;
+        self.control().trace_start = trace.bytes().next_multiple_of(PAGE);
+        Ok(trace)
+    }
+
+    /// Forgets the trace that was kept: the next child writes over it.
+    pub(crate) fn forget_trace(&mut self) {
+        self.control().trace_start = 0;
+    }
+
+    /// From now on this thread and the program stay together on a processor, or they no longer do.
+    pub(crate) fn stay_together(&mut self, together: bool) {
+        self.together.set(together, self.process.id());
     }
 
     /// What the last child printed that tells how it ended: the report of a sanitizer, or the end.

@@ -116,9 +116,13 @@ impl Timeline {
 
     /// The stores to a line of which any number, oldest first, may have persisted.
     pub(crate) fn stores(&self, line: Line) -> Vec<CachedStore> {
-        let mut stores = self.execution.line(line).map_or(Vec::new(), |history| history.stores().to_vec());
-        stores.extend(self.early.get(&line).into_iter().flatten());
-        stores
+        self.each_store(line).copied().collect()
+    }
+
+    /// The same, one by one.
+    pub(crate) fn each_store(&self, line: Line) -> impl Iterator<Item = &CachedStore> {
+        let stores = self.execution.line(line).map_or(&[][..], |history| history.stores());
+        stores.iter().chain(self.early.get(&line).into_iter().flatten())
     }
 
     /// The youngest store that has certainly persisted, by its place in the trace.
@@ -138,11 +142,9 @@ impl Timeline {
         let thread = px86::Thread(next.thread);
         match next.event_kind() {
             Some(Kind::Flush) => self.open.contains(&Line::containing(next.address)),
-            Some(Kind::StoreFence | Kind::Fence | Kind::FailedRmw) => {
-                self.execution.fence_would_persist(thread)
-            }
             Some(Kind::Rmw) => self.execution.exchange_would_persist(thread),
-            Some(Kind::Store | Kind::NonTemporalStore) => self.platform == Platform::Eadr,
+            Some(kind) if kind.fences() => self.execution.fence_would_persist(thread),
+            Some(kind) if kind.stores() => self.platform == Platform::Eadr,
             _ => false,
         }
     }
@@ -177,7 +179,7 @@ impl Timeline {
                     stuck.push(later);
                 }
                 // Nothing passes a fence but loads.
-                if matches!(later.0, Class::Fence | Class::StoreFence) {
+                if event.kind.fences() {
                     break;
                 }
             } else if event.kind == Kind::NonTemporalStore {
@@ -200,8 +202,7 @@ impl Timeline {
         }
         if self.next_fence <= self.at {
             let held = |kind: Kind| preserved((Class::Flush, None), (kind.class(), None));
-            let is_fence = |kind: Kind| matches!(kind.class(), Class::Fence | Class::StoreFence);
-            self.next_fence = next(self.at + 1, &|kind| is_fence(kind) && held(kind));
+            self.next_fence = next(self.at + 1, &|kind| kind.fences() && held(kind));
         }
         self.next_non_temporal < self.next_fence
     }
@@ -245,9 +246,8 @@ impl Timeline {
             return Persisted::new();
         };
         let thread = event.thread;
-        let fences = matches!(event.kind, Kind::StoreFence | Kind::Fence | Kind::Rmw | Kind::FailedRmw);
         let mut settled: Vec<Line> = Vec::new();
-        if fences {
+        if event.kind.fences() {
             settled.extend(self.execution.pending(thread).iter().map(|pending| pending.0));
             self.execution.fence(thread);
         }
@@ -288,7 +288,7 @@ impl Timeline {
 
     /// In how many states an eager checker would recover if the crash came now.
     pub(crate) fn eager_states(&self) -> BigUint {
-        self.open_lines().map(|line| BigUint::from(self.stores(line).len() + 1)).product()
+        self.open_lines().map(|line| BigUint::from(self.each_store(line).count() + 1)).product()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Robustness violations as they are reported: the stores, the loads that saw it, and where the flush belongs
 //! (PSan, section 5.2).
 
-use crashproof_protocol::Record;
+use crashproof_findings::story::Story;
+use crashproof_protocol::{Record, record, sync};
 use px86::{Kind, Line};
 
 use crate::crash::CrashState;
@@ -73,6 +74,8 @@ pub struct Violation {
     pub windows: Vec<Window>,
     /// Which layout would make the flush unnecessary, if it is known.
     pub layout: Option<String>,
+    /// What happened, event by event.
+    pub story: Option<Story>,
     /// The stores, loads and crashes that are part of it, in the order they happened.
     pub related: Vec<Related>,
     /// How often it was met.
@@ -152,6 +155,7 @@ impl Met {
             flushed: flushed(history, stored, self.flush_after, primary_end),
             windows,
             layout: None,
+            story: None,
             related,
             count: 1,
             crashes: state.crashes(),
@@ -217,17 +221,17 @@ fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> (Vec<W
     for thread in 0..threads {
         let Some(from) = history.order.first_after(thread, earlier) else { continue };
         let until = history.order.last_before(thread, later);
-        // The last store of the thread that must come after the flush.
-        let stores = |store: u32| {
-            let record = &history.records[store as usize];
-            let issued = history.issued(store).at;
-            record.thread == thread
-                && record.event_kind().is_some_and(Kind::stores)
-                && (from..until).contains(&issued)
+        // The last that the thread did and that must come after the flush: a store, or what another thread learnt
+        // of it by, such as leaving a lock.
+        let ends = |at: u32| {
+            let record = &history.records[at as usize];
+            let issued = history.issued(at).at;
+            let stores = record.event_kind().is_some_and(Kind::stores) && (from..until).contains(&issued);
+            let tells = record.kind == record::SYNC && record.value & sync::CHANGED != 0;
+            record.thread == thread && (stores || tells && (from..=until).contains(&at))
         };
-        let range = from..(survived + 1).max(until).min(history.records.len() as u32);
-        let Some(before) = range.filter(|store| stores(*store)).max_by_key(|store| history.issued(*store).at)
-        else {
+        let range = from..(survived + 1).max(until + 1).min(history.records.len() as u32);
+        let Some(before) = range.filter(|at| ends(*at)).max_by_key(|at| history.issued(*at).at) else {
             continue;
         };
         let primary = thread == earlier.thread;
@@ -243,7 +247,9 @@ fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> (Vec<W
         let same_line =
             after.is_some_and(|after| Line::containing(after.address) == Line::containing(lost.address));
         let after = after.map(place).unwrap_or_default();
-        let before = place(&history.records[before as usize]);
+        // A lock has no place of its own.
+        let before = Some(&history.records[before as usize]).filter(|record| record.site != 0);
+        let before = place(before.unwrap_or(&history.records[survived as usize]));
         windows.push(Window { thread, primary, after, before, same_line });
     }
     (windows, primary_end)

@@ -35,43 +35,59 @@ pub struct Waste {
     pub total: u64,
 }
 
-/// A place at which every execution was wasted tells of needless work; one that was useful now and then
-/// may have to be there. Both are listed; the counts tell them apart.
-pub(crate) fn wasted(records: &[Record], sites: &Sites) -> Vec<Waste> {
-    // As on machines whose caches do not survive: code that runs on both must flush.
-    let mut observer = Observer::new(Platform::Adr);
-    let mut moments = Moments::default();
-    let mut found: BTreeMap<(u32, WasteKind), u64> = BTreeMap::new();
-    let mut totals: FxHashMap<u32, u64> = FxHashMap::default();
-    for (at, record) in records.iter().enumerate() {
-        if let Some(event) = record.event() {
-            let issued = moments.at(event.value).filter(|_| event.kind == Kind::FlushOpt);
-            // Part of an msync or fsync has a width: the program did not choose the lines.
-            let chosen = event.kind != Kind::FlushOpt || event.width == 0;
-            let issued = issued.unwrap_or(observer.now());
-            let work = observer.commit(&Entry { event, issued, tag: 0 });
-            *totals.entry(record.site).or_default() += u64::from(chosen);
-            let waste = match work {
-                _ if !chosen => None,
-                Some(Work::Clean) => Some(WasteKind::CleanFlush),
-                Some(Work::Repeated) => Some(WasteKind::RepeatedFlush),
-                // Other fences may be there for what other threads see.
-                Some(Work::Idle) if event.kind == Kind::StoreFence => Some(WasteKind::EmptyFence),
-                Some(Work::Useful | Work::Idle) | None => None,
-            };
-            if let Some(kind) = waste {
-                *found.entry((record.site, kind)).or_default() += 1;
+/// What was wasted in the runs looked at so far.
+///
+/// A place at which every execution was wasted tells of needless work; one that was useful now and then may have to
+/// be there. Both are listed; the counts tell them apart.
+#[derive(Default)]
+pub(crate) struct Wasted {
+    found: BTreeMap<(u32, WasteKind), u64>,
+    totals: FxHashMap<u32, u64>,
+}
+
+impl Wasted {
+    /// Looks at a run. What one schedule has no use for another may need.
+    pub(crate) fn look_at(&mut self, records: &[Record]) {
+        // As on machines whose caches do not survive: code that runs on both must flush.
+        let mut observer = Observer::new(Platform::Adr);
+        let mut moments = Moments::default();
+        for (at, record) in records.iter().enumerate() {
+            if let Some(event) = record.event() {
+                let issued = moments.at(event.value).filter(|_| event.kind == Kind::FlushOpt);
+                // Part of an msync or fsync has a width: the program did not choose the lines.
+                let chosen = event.kind != Kind::FlushOpt || event.width == 0;
+                let issued = issued.unwrap_or(observer.now());
+                let work = observer.commit(&Entry { event, issued, tag: 0 });
+                if let Some(work) = work.filter(|_| chosen) {
+                    self.count(record.site, event.kind, work);
+                }
             }
+            moments.after(at + 1, record, observer.now());
         }
-        moments.after(at + 1, record, observer.now());
     }
-    found
-        .into_iter()
-        .map(|((site, kind), wasted)| Waste {
+
+    fn count(&mut self, site: u32, kind: Kind, work: Work) {
+        *self.totals.entry(site).or_default() += 1;
+        let waste = match work {
+            Work::Clean => WasteKind::CleanFlush,
+            Work::Repeated => WasteKind::RepeatedFlush,
+            // Other fences may be there for what other threads see.
+            Work::Idle if kind == Kind::StoreFence => WasteKind::EmptyFence,
+            Work::Useful | Work::Idle => return,
+        };
+        *self.found.entry((site, waste)).or_default() += 1;
+    }
+
+    /// What was wasted where.
+    pub(crate) fn told(self, sites: &Sites) -> Vec<Waste> {
+        let waste = |((site, kind), wasted): ((u32, WasteKind), u64)| Waste {
             kind,
             place: sites.get(site).clone(),
             wasted,
-            total: totals[&site],
-        })
-        .collect()
+            total: self.totals[&site],
+        };
+        let mut all: Vec<Waste> = self.found.into_iter().map(waste).collect();
+        all.sort_by_key(|waste| waste.wasted < waste.total);
+        all
+    }
 }

@@ -45,6 +45,8 @@ pub(crate) struct Worker<'a> {
     /// Set while the worker only looks whether everything is known already, and runs nothing: the recoveries it
     /// crashed on the way, as in [`crate::explore::Common::recoveries_crashed`].
     pub(crate) looking: Option<FxHashSet<Vec<u8>>>,
+    /// A place from which recovery fails whatever is lost; the next place to crash is still to come.
+    pub(crate) hopeless_at: Option<usize>,
 }
 
 /// The one way recovery goes if lines hold what was chosen.
@@ -87,6 +89,7 @@ impl<'a> Worker<'a> {
             recoveries: 0,
             runs_left: None,
             looking: None,
+            hopeless_at: None,
         }
     }
 
@@ -96,6 +99,9 @@ impl<'a> Worker<'a> {
     /// that out.
     pub(crate) fn run(mut self, number: usize, of: usize, plan: &Plan) -> Result<Session, Error> {
         let result = self.at_every_place(|worker, timeline, place| {
+            if let Some(before) = worker.hopeless_at.take() {
+                worker.check.common().hopeless.followed(before, timeline.at);
+            }
             if place / BLOCK % of != number {
                 return Ok(());
             }
@@ -135,6 +141,16 @@ impl<'a> Worker<'a> {
     /// Goes through the run, and calls `crash` at every place to crash it, with the image as it then is.
     pub(crate) fn at_every_place(
         &mut self,
+        crash: impl FnMut(&mut Self, &Timeline, usize) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        self.session.stay_together(true);
+        let result = self.go_through(crash);
+        self.session.stay_together(false);
+        result
+    }
+
+    fn go_through(
+        &mut self,
         mut crash: impl FnMut(&mut Self, &Timeline, usize) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let mut timeline = Timeline::first(self.check.options.platform, self.files_created);
@@ -166,9 +182,6 @@ impl<'a> Worker<'a> {
             }
             common.statistics.failure_points += 1;
             common.statistics.eager_states += eager;
-            if state.crashes() == 1 {
-                common.hopeless.crashed(state.first.at);
-            }
             self.check.options.monitor.crashed(state.first.at, common.findings.len());
         }
         self.walk(state, ROOT, &mut Revealed::default(), &mut Reads::new(), true)
@@ -348,8 +361,7 @@ impl<'a> Worker<'a> {
         if !new {
             return Ok(());
         }
-        let robust = self.check.options.robust;
-        let history = if robust { History::of(&records) } else { History::unknown() };
+        let history = self.check.history(&records);
         // What it has read, as it goes along; the reads are the loads of its records.
         let mut upcoming = reads.iter().enumerate();
         let mut had_read = Reads::new();

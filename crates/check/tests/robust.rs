@@ -15,7 +15,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crashproof_check::{Flushed, Options, Report, Saw, Source, Suppression, Violation, check};
+use crashproof_check::{Extent, Flushed, Options, Report, Saw, Source, Suppression, Violation, check};
 
 struct Run {
     words: Vec<String>,
@@ -116,7 +116,7 @@ fn tried(file: &Path, source: &str, run: &Run, program: &Path) -> Option<String>
             ("suppress", mark) => {
                 let line = line_of(source, mark);
                 let file = file.file_name().expect("a name").to_string_lossy().into_owned();
-                options.suppress.push(Suppression { file, from: line, to: line });
+                options.suppress.push(Suppression { file, part: Extent::Lines(line, line) });
             }
             _ => panic!("not an option: {word}"),
         }

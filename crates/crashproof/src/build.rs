@@ -70,15 +70,14 @@ pub(crate) struct Built {
 }
 
 impl Built {
-    fn new(given: &Path) -> Result<Built, String> {
-        Built::with(given, &[])
-    }
-
-    /// With more arguments for the compiler, if there is something to compile.
-    pub(crate) fn with(given: &Path, extra: &[OsString]) -> Result<Built, String> {
+    /// From what is given, below a directory if it is there; with more arguments for the compiler, if there is
+    /// something to compile.
+    fn new(given: &Path, root: &Path, extra: &[OsString]) -> Result<Built, String> {
+        let there = Some(root.join(given)).filter(|path| path.exists());
+        let path = there.unwrap_or_else(|| given.to_owned());
         match language(given) {
-            Some(language) => build(given, language, extra),
-            None => Ok(Built { path: given.to_owned(), source: None, _directory: None }),
+            Some(language) => build(&path, language, extra),
+            None => Ok(Built { path, source: None, _directory: None }),
         }
     }
 }
@@ -92,8 +91,19 @@ pub(crate) struct Programs {
 
 impl Programs {
     pub(crate) fn new(program: &Path, recover: Option<&Path>) -> Result<Programs, String> {
-        let other = |given: &Path| if given == program { Ok(None) } else { Built::new(given).map(Some) };
-        Ok(Programs { recover: recover.map(other).transpose()?, program: Built::new(program)? })
+        Programs::below(Path::new(""), program, recover, &[])
+    }
+
+    /// Below a directory, and with more arguments for the compiler, if there is something to compile.
+    pub(crate) fn below(
+        root: &Path,
+        program: &Path,
+        recover: Option<&Path>,
+        extra: &[OsString],
+    ) -> Result<Programs, String> {
+        let built = |given: &Path| Built::new(given, root, extra);
+        let other = |given: &Path| if given == program { Ok(None) } else { built(given).map(Some) };
+        Ok(Programs { recover: recover.map(other).transpose()?, program: built(program)? })
     }
 
     fn recover(&self) -> Option<&Built> {

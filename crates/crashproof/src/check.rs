@@ -17,6 +17,7 @@ use crate::build::Programs;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::progress::Watch;
+use crate::stream::Stream;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -98,9 +99,9 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_robust: bool,
 
-    /// Missing flushes are known to be harmless in these lines, as the store that is lost or the load that sees
-    /// it: FILE:LINE or FILE:FIRST-LAST; may be given more than once.
-    #[arg(long, value_name = "LINES")]
+    /// Missing flushes are known to be harmless here, as the store that is lost or the load that sees it: FILE:LINE,
+    /// FILE:FIRST-LAST or FILE:FUNCTION; may be given more than once.
+    #[arg(long, value_name = "PLACE")]
     suppress: Vec<Suppression>,
 
     #[command(flatten)]
@@ -165,29 +166,31 @@ fn settings(options: &mut Options, arguments: &Arguments, config: &Config) -> Re
     Ok(())
 }
 
-impl Arguments {
-    /// The command that recovers, if it is another one; the program itself may be meant, however it was built.
-    pub(crate) fn recover(&self, program: &Path, built_from: Option<&Path>) -> Option<Recover> {
-        let words = &self.recover.as_ref()?.0;
-        let same = Path::new(&words[0]) == self.program;
-        Some(Recover {
-            program: if same { program.to_owned() } else { PathBuf::from(&words[0]) },
-            arguments: words[1..].iter().map(OsString::from).collect(),
-            built_from: built_from.filter(|_| same).map(Path::to_owned),
-        })
-    }
+/// The command that recovers, from the command line or the project's settings; empty if it is the same one.
+pub(crate) fn recovery(arguments: &Arguments, config: &Config) -> Result<Vec<String>, String> {
+    let configured = || config.check.recover.as_deref().map(Words::from_str).transpose();
+    let words = match &arguments.recover {
+        Some(words) => Some(words.clone()),
+        None => configured().map_err(|message| format!("check.recover in crashproof.toml: {message}"))?,
+    };
+    Ok(words.map_or(Vec::new(), |words| words.0))
 }
 
-/// What to check, and how far to go, for a program that may have been built from a source. What recovers is up to
-/// the caller.
+/// What to check, and how far to go.
 pub(crate) fn options(
     arguments: &Arguments,
     config: &Config,
-    program: &Path,
-    built_from: Option<&Path>,
+    programs: &Programs,
+    recovery: &[String],
 ) -> Result<Options, String> {
-    let mut options = Options::new(program.to_owned(), arguments.arguments.clone());
-    options.built_from = built_from.map(Path::to_owned);
+    let program = &programs.program;
+    let mut options = Options::new(program.path.clone(), arguments.arguments.clone());
+    options.built_from.clone_from(&program.source);
+    options.recover = programs.recovery().map(|program| Recover {
+        program: program.to_owned(),
+        arguments: recovery[1..].iter().map(OsString::from).collect(),
+        built_from: programs.recovery_source().map(Path::to_owned),
+    });
     options.strict = arguments.strict;
     options.model = arguments.model.map(|model| match model {
         PersistencyModel::Epoch => Model::Epoch,
@@ -214,28 +217,23 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         Ok(output) => output,
         Err(message) => return usage(message),
     };
-    let configured = match config.check.recover.as_deref().map(Words::from_str).transpose() {
-        Ok(words) => words,
-        Err(message) => return usage(format!("check.recover in crashproof.toml: {message}")),
+    let prepared = || {
+        let recovery = recovery(arguments, config)?;
+        let programs = Programs::new(&arguments.program, recovery.first().map(Path::new))?;
+        let options = options(arguments, config, &programs, &recovery)?;
+        Ok((programs, options))
     };
-    let words = arguments.recover.as_ref().or(configured.as_ref()).map_or(&[][..], |command| &command.0);
-    let programs = match Programs::new(&arguments.program, words.first().map(Path::new)) {
-        Ok(programs) => programs,
+    let (programs, options) = match prepared() {
+        Ok(prepared) => prepared,
         Err(message) => return usage(message),
     };
-    let program = &programs.program;
-    let mut options = match options(arguments, config, &program.path, program.source.as_deref()) {
-        Ok(options) => options,
-        Err(message) => return usage(message),
-    };
-    options.recover = programs.recovery().map(|program| Recover {
-        program: program.to_owned(),
-        arguments: words[1..].iter().map(OsString::from).collect(),
-        built_from: programs.recovery_source().map(Path::to_owned),
-    });
     let watch = Watch::start(Arc::clone(&options.monitor))?;
+    let stream = output.stream()?.map(|out| Stream::start(&options.monitor, out, options.program.clone()));
     let result = crashproof_check::check(&options);
     drop(watch);
+    if let Some(stream) = stream {
+        stream.end(&options.monitor);
+    }
     let report = match result {
         Ok(report) => report,
         Err(error) => {

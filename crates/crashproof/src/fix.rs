@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use clap::Args;
 use crashproof_check::Report;
@@ -12,9 +13,10 @@ use crashproof_findings::config::Config;
 use crashproof_fix::{Failed, Macros, Outcome, Workshop};
 use crashproof_report::fix_text;
 
-use crate::build::{self, Built};
+use crate::build::{self, Programs};
 use crate::check;
 use crate::exit::Exit;
+use crate::progress::Watch;
 
 #[derive(Args)]
 // `check` has a group of this name.
@@ -52,12 +54,10 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         remove_redundant: arguments.remove_redundant,
     };
     let fixed = match bench(arguments, config) {
-        Ok(mut bench) => crashproof_fix::fix(&mut bench, &options).and_then(|outcome| {
-            if arguments.apply {
-                bench.keep(&outcome)?;
-            }
-            Ok(outcome)
-        }),
+        Ok(mut bench) => {
+            let fixed = crashproof_fix::fix(&mut bench, &options);
+            bench.finish(fixed)
+        }
         Err(message) => Err(message),
     };
     match fixed {
@@ -97,7 +97,7 @@ enum Kind {
     /// One source, which the compiler is told to find elsewhere; sources and program in a directory that goes away.
     Source(tempfile::TempDir),
     /// A project, or a copy of it, and the sources that were changed there, as they were.
-    Project { root: PathBuf, _copy: Option<tempfile::TempDir>, touched: BTreeMap<String, String> },
+    Project { root: PathBuf, copy: Option<tempfile::TempDir>, touched: BTreeMap<String, String> },
     /// A program that nobody can build.
     Program,
 }
@@ -109,7 +109,7 @@ fn bench<'a>(arguments: &'a Arguments, config: &'a Config) -> Result<Bench<'a>, 
     } else if arguments.build.is_none() {
         Kind::Program
     } else if arguments.apply {
-        Kind::Project { root: PathBuf::from("."), _copy: None, touched: BTreeMap::new() }
+        Kind::Project { root: PathBuf::from("."), copy: None, touched: BTreeMap::new() }
     } else {
         if arguments.check.program.is_absolute() {
             return Err("name the program relative to this directory: it is built in a copy of it".into());
@@ -117,7 +117,7 @@ fn bench<'a>(arguments: &'a Arguments, config: &'a Config) -> Result<Bench<'a>, 
         let copy = temporary()?;
         copy_tree(Path::new("."), copy.path())
             .map_err(|error| format!("cannot copy the project: {error}"))?;
-        Kind::Project { root: copy.path().to_owned(), _copy: Some(copy), touched: BTreeMap::new() }
+        Kind::Project { root: copy.path().to_owned(), copy: Some(copy), touched: BTreeMap::new() }
     };
     Ok(Bench { arguments, config, kind })
 }
@@ -142,32 +142,68 @@ fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 impl Bench<'_> {
-    /// Changes the sources for good.
-    fn keep(&self, outcome: &Outcome) -> Result<(), String> {
-        if !matches!(self.kind, Kind::Source(_)) {
-            // They are in place already, or there are none.
-            return Ok(());
-        }
-        for changed in &outcome.changed {
-            let now = std::fs::read_to_string(&changed.file);
-            if now.ok().as_ref() != Some(&changed.before) {
-                return Err(format!("{} was changed meanwhile; nothing was written to it", changed.file));
+    /// Whatever came of it, sources are left as they were, or as they were checked and are wanted.
+    fn finish(&mut self, fixed: Result<Outcome, String>) -> Result<Outcome, String> {
+        let wanted: BTreeMap<&str, &str> = match &fixed {
+            Ok(outcome) => outcome
+                .changed
+                .iter()
+                .map(|changed| (changed.file.as_str(), changed.after.as_str()))
+                .collect(),
+            Err(_) => BTreeMap::new(),
+        };
+        if let Kind::Project { root, touched, .. } = &self.kind {
+            for (file, before) in touched {
+                let content = wanted.get(file.as_str()).copied().unwrap_or(before);
+                crashproof_fix::write(&root.join(file), content)
+                    .map_err(|error| format!("cannot write {file}: {error}"))?;
             }
         }
-        for changed in &outcome.changed {
-            crashproof_fix::write(Path::new(&changed.file), &changed.after)
-                .map_err(|error| format!("cannot write {}: {error}", changed.file))?;
+        let mut outcome = fixed?;
+        if self.arguments.apply && matches!(self.kind, Kind::Source(_)) {
+            keep(&outcome)?;
         }
-        Ok(())
+        // Compilers may have seen files by where the copy is; people know them by where they come from.
+        if let Kind::Project { copy: Some(copy), .. } = &self.kind {
+            for changed in &mut outcome.changed {
+                if let Ok(file) = Path::new(&changed.file).strip_prefix(copy.path()) {
+                    changed.file = file.display().to_string();
+                }
+            }
+        }
+        Ok(outcome)
     }
 
-    fn checked(&self, program: &Path, built_from: Option<&Path>) -> Result<Report, Failed> {
+    /// Checks the program as `crashproof check` would, found or built below a directory.
+    fn checked(&self, root: &Path, extra: &[OsString]) -> Result<Report, Failed> {
         let arguments = &self.arguments.check;
-        let mut options =
-            check::options(arguments, self.config, program, built_from).map_err(Failed::Check)?;
-        options.recover = arguments.recover(program, built_from);
-        crashproof_check::check(&options).map_err(|error| Failed::Check(error.to_string()))
+        let recovery = check::recovery(arguments, self.config).map_err(Failed::Check)?;
+        let programs = Programs::below(root, &arguments.program, recovery.first().map(Path::new), extra)
+            .map_err(Failed::Build)?;
+        let options = check::options(arguments, self.config, &programs, &recovery).map_err(Failed::Check)?;
+        let watch = Watch::start(Arc::clone(&options.monitor));
+        let _watch = watch.map_err(|error| Failed::Check(error.to_string()))?;
+        let report = crashproof_check::check(&options).map_err(|error| Failed::Check(error.to_string()))?;
+        if options.monitor.cancelled() {
+            return Err(Failed::Check("interrupted; nothing was changed".into()));
+        }
+        Ok(report)
     }
+}
+
+/// Changes the sources for good.
+fn keep(outcome: &Outcome) -> Result<(), String> {
+    for changed in &outcome.changed {
+        let now = std::fs::read_to_string(&changed.file);
+        if now.ok().as_ref() != Some(&changed.before) {
+            return Err(format!("{} was changed meanwhile; nothing was written to it", changed.file));
+        }
+    }
+    for changed in &outcome.changed {
+        crashproof_fix::write(Path::new(&changed.file), &changed.after)
+            .map_err(|error| format!("cannot write {}: {error}", changed.file))?;
+    }
+    Ok(())
 }
 
 /// Tells clang to find sources elsewhere.
@@ -198,7 +234,17 @@ impl Workshop for Bench<'_> {
     fn read(&mut self, file: &str) -> Result<String, String> {
         let path = match &self.kind {
             Kind::Source(_) => PathBuf::from(file),
-            Kind::Project { root, .. } => root.join(file),
+            Kind::Project { root, copy, .. } => {
+                let path = root.join(file);
+                // As CMake does it, which remembers where it was set up.
+                let elsewhere = copy.is_some() && !path.starts_with(root);
+                if elsewhere && std::env::current_dir().is_ok_and(|here| path.starts_with(here)) {
+                    return Err("the build uses the project's own directory, not the copy it runs in: \
+                                use --apply, or build into a new directory"
+                        .into());
+                }
+                path
+            }
             Kind::Program => {
                 let source = std::fs::metadata(file).and_then(|data| data.modified());
                 let program =
@@ -217,12 +263,10 @@ impl Workshop for Bench<'_> {
 
     fn check(&mut self, sources: &BTreeMap<String, String>) -> Result<Report, Failed> {
         let broken = |error: io::Error| Failed::Check(error.to_string());
-        let program = &self.arguments.check.program;
         match &mut self.kind {
             Kind::Source(directory) => {
                 let extra = overlay(directory.path(), sources).map_err(broken)?;
-                let built = Built::with(program, &extra).map_err(Failed::Build)?;
-                self.checked(&built.path, Some(program))
+                self.checked(Path::new(""), &extra)
             }
             Kind::Project { root, touched, .. } => {
                 let write = |file: &String, content: &String| {
@@ -246,10 +290,10 @@ impl Workshop for Bench<'_> {
                     let said = String::from_utf8_lossy(&output.stderr).into_owned();
                     return Err(Failed::Build(format!("`{command}` fails\n{said}")));
                 }
-                let program = root.join(program);
-                self.checked(&program, None)
+                let root = root.clone();
+                self.checked(&root, &[])
             }
-            Kind::Program if sources.is_empty() => self.checked(program, None),
+            Kind::Program if sources.is_empty() => self.checked(Path::new(""), &[]),
             Kind::Program => Err(Failed::Build("it cannot be built".into())),
         }
     }

@@ -1,6 +1,7 @@
 //! What every checking command does with its report: sets aside what is suppressed or known, writes it in every
 //! format that was asked for, and says how it ended.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -100,6 +101,8 @@ pub(crate) struct Prepared<'a> {
     suppressions: Suppressions,
     baseline: Option<Baseline>,
     deny_warnings: bool,
+    /// Lines were written to the files of this format before the work ended; the rest follows them.
+    streamed: Cell<bool>,
 }
 
 impl Output {
@@ -130,7 +133,14 @@ impl Output {
         let baseline =
             reads.map(|file| Baseline::read(file)).transpose().map_err(|error| error.to_string())?;
         let deny_warnings = deny_warnings || self.deny.is_some();
-        Ok(Prepared { output: self, sinks, suppressions, baseline, deny_warnings })
+        Ok(Prepared {
+            output: self,
+            sinks,
+            suppressions,
+            baseline,
+            deny_warnings,
+            streamed: Cell::new(false),
+        })
     }
 }
 
@@ -153,6 +163,18 @@ fn cannot_write(file: &Path, error: &io::Error) -> String {
 }
 
 impl Prepared<'_> {
+    /// Where to write lines of JSON while the work goes on, if anybody wants them.
+    pub(crate) fn stream(&self) -> io::Result<Option<Box<dyn Write + Send>>> {
+        let Some(sink) = self.sinks.iter().find(|sink| sink.format == Format::JsonLines) else {
+            return Ok(None);
+        };
+        self.streamed.set(true);
+        Ok(Some(match &sink.file {
+            None => Box::new(io::stdout()),
+            Some(file) => Box::new(File::create(file)?),
+        }))
+    }
+
     /// Deals with the report; what it comes to.
     pub(crate) fn finish(&self, mut report: Report, sources: &Sources) -> io::Result<Exit> {
         report.finish(sources);
@@ -204,7 +226,10 @@ impl Prepared<'_> {
                 out.flush()
             }
             Some(file) => {
-                let mut out = BufWriter::new(File::create(file)?);
+                let follows = sink.format == Format::JsonLines && self.streamed.get();
+                let opened =
+                    if follows { OpenOptions::new().append(true).open(file) } else { File::create(file) };
+                let mut out = BufWriter::new(opened?);
                 if sink.format == Format::Text {
                     let mut plain = anstream::StripStream::new(Vec::new());
                     self.put(sink.format, &mut plain, report, sources, 120)?;

@@ -1,11 +1,12 @@
-//! Ctrl-C during a check: what was found so far is reported, and nothing is left behind.
+//! A check that goes on: what it finds is told as lines of JSON, and after Ctrl-C what was found so far is reported, and
+//! nothing is left behind.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// A check that would not end in a lifetime, in its own temporary directory.
-fn check(directory: &Path, flags: &[&str]) -> Child {
+fn check(directory: &Path, flags: &[&str], format: &str) -> Child {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../check/tests/explore/many_lines.c");
     let program = directory.join("program");
     crashproof_testkit::compile(&source, &program, flags);
@@ -14,7 +15,7 @@ fn check(directory: &Path, flags: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_crashproof"))
         .arg("check")
         .arg(program)
-        .args(["--max-per-crash", "0", "--format", "json", "-j", "1", "--no-robust"])
+        .args(["--max-per-crash", "0", "--format", format, "-j", "1", "--no-robust"])
         .env("TMPDIR", temporary)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -42,7 +43,7 @@ fn running_in(directory: &Path) -> Vec<String> {
 fn an_interrupted_check_reports_what_it_found_and_leaves_nothing_behind() {
     for (flags, code, verdict) in [(&[][..], 1, "findings"), (&["-DSILENT"], 3, "unknown")] {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut child = check(directory.path(), flags);
+        let mut child = check(directory.path(), flags, "json");
         // It tells how it is going once it has been going for a while.
         let mut told = String::new();
         let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
@@ -60,4 +61,26 @@ fn an_interrupted_check_reports_what_it_found_and_leaves_nothing_behind() {
         let left = std::fs::read_dir(directory.path().join("tmp")).expect("a directory").count();
         assert_eq!(left, 0, "files left behind");
     }
+}
+
+#[test]
+fn lines_of_json_come_while_the_check_goes_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut child = check(directory.path(), &[], "jsonl");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut line = || -> Option<serde_json::Value> {
+        Some(serde_json::from_str(&lines.next()?.expect("text")).expect("JSON"))
+    };
+    let first = line().expect("a finding");
+    assert_eq!((&first["rule"], &first["preliminary"]), (&"recovery-fails".into(), &true.into()));
+    assert!(child.try_wait().expect("a child").is_none(), "it would not end in a lifetime");
+    interrupt(&child);
+    let rest: Vec<serde_json::Value> = std::iter::from_fn(line).collect();
+    let (last, findings) = rest.split_last().expect("a last line");
+    assert_eq!(last["verdict"], "findings");
+    let same = |finding: &serde_json::Value| {
+        finding["fingerprint"] == first["fingerprint"] && finding["preliminary"].is_null()
+    };
+    assert!(findings.iter().any(same), "told again in the end: {rest:?}");
+    assert_eq!(child.wait().expect("an end").code(), Some(1));
 }

@@ -139,15 +139,61 @@ pub struct Fix {
     pub message: String,
     /// What to change; none if only the words are known.
     pub edits: Vec<Edit>,
-    /// What else is known of it, for programs that read the JSON: its kind, where it may go.
+    /// If instructions are to be inserted, which ones and where.
     #[serde(flatten)]
-    pub details: Map<String, Value>,
+    pub insertion: Option<Insertion>,
+}
+
+/// Instructions to be inserted, for programs that read the JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Insertion {
+    /// Which ones.
+    pub kind: Inserted,
+    /// The file.
+    pub file: String,
+    /// The line of the statement after which they go.
+    pub line: u32,
+    /// Its column.
+    pub column: u32,
+    /// The thread that was there.
+    pub thread: u16,
+    /// Is this where they belong? If not, it is another place that would do.
+    pub primary: bool,
+    /// Between which statements they may go.
+    pub window: Window,
+    /// How to do without, by moving fields to one cache line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_line: Option<String>,
+    /// Other places that would do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub alternatives: Vec<Insertion>,
+}
+
+/// Instructions to be inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Inserted {
+    /// A flush, and a fence after it.
+    InsertFlushFence,
+    /// A fence: the flush is there.
+    InsertFence,
+}
+
+/// From the line of one statement to that of another, which may be in another file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Window {
+    /// The first line.
+    pub from: u32,
+    /// The last line.
+    pub to: u32,
+    /// The file of the last line.
+    pub to_file: String,
 }
 
 impl Fix {
     /// What to do, in words only.
     pub fn advice(message: impl Into<String>) -> Fix {
-        Fix { message: message.into(), edits: Vec::new(), details: Map::new() }
+        Fix { message: message.into(), edits: Vec::new(), insertion: None }
     }
 }
 

@@ -27,7 +27,9 @@ mod sources;
 pub mod story;
 pub mod suppress;
 
-pub use finding::{Also, Edit, Finding, Fix, Frame, Level, Place, Related, Role};
+pub use finding::{
+    Also, Edit, Finding, Fix, Frame, Inserted, Insertion, Level, Place, Related, Role, Window,
+};
 pub use report::{Report, SetAside, Verdict, Why};
 pub use rules::{Engine, Example, Rule};
 pub use sources::{Source, Sources};

@@ -28,12 +28,14 @@ pub(crate) enum Style {
 pub(crate) const INTRINSICS_HEADER: &str = "#include <immintrin.h>";
 
 impl Style {
-    /// The style of a file; intrinsics if it has none.
+    /// The style of a file: what it calls, else what it includes; intrinsics if it has none.
     pub(crate) fn of(source: &str, macros: Option<&Macros>) -> Style {
         let uses = |name: &str| source.contains(name);
         match macros {
             Some(macros) => Style::Own(macros.clone()),
-            None if uses("pmem_persist(") || uses("<libpmem.h>") => Style::Libpmem,
+            None if uses("pmem_persist(") || uses("pmem_flush(") => Style::Libpmem,
+            None if uses("crashproof_persist(") || uses("crashproof_flush(") => Style::Crashproof,
+            None if uses("<libpmem.h>") => Style::Libpmem,
             None if uses("crashproof.h") => Style::Crashproof,
             None if uses("_mm_clwb(") => Style::Intrinsics("_mm_clwb"),
             None if uses("_mm_clflushopt(") => Style::Intrinsics("_mm_clflushopt"),
@@ -107,6 +109,7 @@ mod tests {
         let code =
             |source: &str, macros: Option<&Macros>| Style::of(source, macros).flush(&target, true).join(" ");
         assert_eq!(code("#include <crashproof.h>", None), "crashproof_persist(&a->b, sizeof(a->b));");
+        assert_eq!(code("crashproof_flush(x, 8);", None), "crashproof_persist(&a->b, sizeof(a->b));");
         assert_eq!(code("pmem_persist(x, 8);", None), "pmem_persist(&a->b, sizeof(a->b));");
         assert_eq!(code("_mm_clwb(x);", None), "_mm_clwb((void *)&a->b); _mm_sfence();");
         assert_eq!(code("", None), "_mm_clflush((void *)&a->b); _mm_sfence();");

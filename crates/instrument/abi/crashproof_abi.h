@@ -27,7 +27,7 @@
 extern "C" {
 #endif
 
-#define CRASHPROOF_ABI_VERSION 1
+#define CRASHPROOF_ABI_VERSION 2
 
 #define CRASHPROOF_PM_SHIFT 44
 #define CRASHPROOF_PM_WINDOW 1
@@ -202,12 +202,12 @@ void __crashproof_sfence(const struct crashproof_site *site);
 void __crashproof_mfence(const struct crashproof_site *site);
 
 /* After a locked instruction on volatile memory: a full fence of this thread, and a place where threads
-   may be switched. */
-void __crashproof_locked(const struct crashproof_site *site);
+   may be switched. stored is 0 if memory is as it was before, as after a failed compare-and-swap. */
+void __crashproof_locked(const void *address, uint32_t stored, const struct crashproof_site *site);
 
-/* After an atomic or volatile access of volatile memory that is no fence, and after pause: a place where
-   threads may be switched, and must be sooner or later, since programs spin here. */
-void __crashproof_sync(const struct crashproof_site *site);
+/* After an atomic or volatile access of volatile memory that is no fence, and after pause, whose address is
+   null: a place where threads may be switched, and must be sooner or later, since programs spin here. */
+void __crashproof_sync(const void *address, const struct crashproof_site *site);
 
 /* -------------------------------------------------------------- assembly */
 

@@ -81,7 +81,7 @@ impl Instrumenter<'_> {
         let usual = self.divert(load, pm, |this| Some(this.load_from_runtime(load, ty, pointer, site)));
         if flags != 0 {
             self.builder.before(usual);
-            self.runtime.call(&self.builder, "sync", &[site]);
+            self.runtime.call(&self.builder, "sync", &[pointer, site]);
         }
     }
 
@@ -139,7 +139,7 @@ impl Instrumenter<'_> {
     fn store_to(&mut self, store: Value, value: Value, pointer: Value, flags: u32, manner: Manner) {
         if self.is_volatile_memory(pointer) {
             match manner {
-                Manner::Exchange => self.locked_after(store, kind::RMW, flags),
+                Manner::Exchange => self.locked_after(store, pointer, kind::RMW, flags),
                 _ => self.synchronise_after(store, pointer, flags),
             }
             return;
@@ -153,9 +153,9 @@ impl Instrumenter<'_> {
         });
         self.builder.before(usual);
         if manner == Manner::Exchange {
-            self.runtime.call(&self.builder, "locked", &[site]);
+            self.locked(store, pointer, site);
         } else if flags != 0 {
-            self.runtime.call(&self.builder, "sync", &[site]);
+            self.runtime.call(&self.builder, "sync", &[pointer, site]);
         }
     }
 
@@ -222,7 +222,7 @@ impl Instrumenter<'_> {
         let (pointer, operand) = (instruction.operand(0), instruction.operand(1));
         let flags = FLAG_ATOMIC | Self::access_flags(instruction);
         if self.is_volatile_memory(pointer) {
-            self.locked_after(instruction, kind::RMW, flags);
+            self.locked_after(instruction, pointer, kind::RMW, flags);
             return;
         }
         let operation = match instruction.rmw_operation() {
@@ -252,7 +252,7 @@ impl Instrumenter<'_> {
             Some(this.builder.load(ty, old, 16))
         });
         self.builder.before(usual);
-        self.runtime.call(&self.builder, "locked", &[site]);
+        self.locked(instruction, pointer, site);
     }
 
     pub(crate) fn compare_exchange(&mut self, instruction: Value) {
@@ -261,7 +261,7 @@ impl Instrumenter<'_> {
         let volatile = if instruction.is_volatile() { FLAG_VOLATILE } else { 0 };
         let flags = FLAG_ATOMIC | volatile;
         if self.is_volatile_memory(pointer) {
-            self.locked_after(instruction, kind::CAS, flags);
+            self.locked_after(instruction, pointer, kind::CAS, flags);
             return;
         }
         let ty = expected.ty();
@@ -288,7 +288,7 @@ impl Instrumenter<'_> {
             Some(this.builder.insert_field(empty, success, 1))
         });
         self.builder.before(usual);
-        self.runtime.call(&self.builder, "locked", &[site]);
+        self.locked(instruction, pointer, site);
     }
 
     /// Atomic and volatile accesses of volatile memory are where programs wait for other threads.
@@ -298,19 +298,36 @@ impl Instrumenter<'_> {
         }
         let is_load = !instruction.ty().is_void();
         let kind = if is_load { kind::LOAD } else { kind::STORE };
-        self.call_after(instruction, "sync", What { kind, flags, ..What::default() });
+        self.after(instruction, What { kind, flags, ..What::default() }, |this, site| {
+            this.runtime.call(&this.builder, "sync", &[pointer, site]);
+        });
     }
 
-    fn locked_after(&mut self, instruction: Value, kind: u8, flags: u32) {
-        self.call_after(instruction, "locked", What { kind, flags, ..What::default() });
+    fn locked_after(&mut self, instruction: Value, pointer: Value, kind: u8, flags: u32) {
+        self.after(instruction, What { kind, flags, ..What::default() }, |this, site| {
+            this.locked(instruction, pointer, site);
+        });
     }
 
-    /// Calls a runtime function that takes a site only, behind an instruction.
-    pub(crate) fn call_after(&mut self, instruction: Value, name: &str, what: What<'_>) {
+    /// Tells the runtime of a locked instruction on volatile memory, where the builder stands.
+    fn locked(&mut self, instruction: Value, pointer: Value, site: Value) {
+        let i32 = self.module.i32;
+        // A compare-and-swap says whether it stored.
+        let stored = if instruction.ty().is_struct() {
+            let success = self.builder.extract_field(instruction, 1);
+            self.builder.resize(success, i32)
+        } else {
+            i32.number(1)
+        };
+        self.runtime.call(&self.builder, "locked", &[pointer, stored, site]);
+    }
+
+    /// Puts something behind an instruction.
+    pub(crate) fn after(&mut self, instruction: Value, what: What<'_>, put: impl FnOnce(&mut Self, Value)) {
         let Some(next) = instruction.next() else { return };
         let site = self.sites.of(instruction, what);
         self.builder.before(next);
         self.builder.locate(instruction.debug_location());
-        self.runtime.call(&self.builder, name, &[site]);
+        put(self, site);
     }
 }

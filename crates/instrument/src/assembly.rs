@@ -112,7 +112,7 @@ impl Instrumenter<'_> {
         for (pointer, bytes, flags) in ranges {
             if self.is_volatile_memory(pointer) {
                 if flags & LOCKED != 0 {
-                    locked_elsewhere = Some(self.module.i1.number(1));
+                    locked_elsewhere = Some((self.module.i1.number(1), pointer));
                 }
                 continue;
             }
@@ -129,14 +129,15 @@ impl Instrumenter<'_> {
             }
             if flags & LOCKED != 0 {
                 self.builder.before(next);
-                locked_elsewhere = Some(self.builder.equal(pm, self.module.i1.number(0)));
+                locked_elsewhere = Some((self.builder.equal(pm, self.module.i1.number(0)), pointer));
             }
         }
         self.builder.locate(call.debug_location());
-        if let Some(elsewhere) = locked_elsewhere {
+        if let Some((elsewhere, pointer)) = locked_elsewhere {
             let branch = next.split_then(elsewhere);
             self.builder.before(branch);
-            self.runtime.call(&self.builder, "locked", &[site]);
+            let stored = self.module.i32.number(1);
+            self.runtime.call(&self.builder, "locked", &[pointer, stored, site]);
         }
         self.builder.before(next);
         for effect in &summary.after {
@@ -160,6 +161,8 @@ impl Instrumenter<'_> {
             && let Some(pointer) = self.address_here(call, operands, address)
         {
             arguments.insert(0, pointer);
+        } else if *effect == Effect::Pause {
+            arguments.insert(0, self.module.ptr.null());
         }
         self.runtime.call(&self.builder, name, &arguments);
     }

@@ -101,7 +101,10 @@ impl Instrumenter<'_> {
             "llvm.x86.sse2.mfence" => self.replace_by_call(call, "mfence", kind::MFENCE),
             "llvm.x86.sse2.lfence" => {}
             "llvm.x86.sse2.pause" => {
-                self.call_after(call, "sync", What { kind: kind::PAUSE, ..What::default() });
+                self.after(call, What { kind: kind::PAUSE, ..What::default() }, |this, site| {
+                    let nowhere = this.module.ptr.null();
+                    this.runtime.call(&this.builder, "sync", &[nowhere, site]);
+                });
             }
             "llvm.x86.sse3.ldu.dq" | "llvm.x86.avx.ldu.dq.256" => self.load_from(call, call.operand(0), 0),
             "llvm.x86.directstore32" | "llvm.x86.directstore64" => self.direct_store(call),

@@ -80,6 +80,35 @@ pub fn program(size: Size) -> impl Strategy<Value = Program> {
         .prop_map(|(lines, init, threads, recover)| Program { lines, init, threads, recover })
 }
 
+/// Programs of at most `size` in which most locked instructions, and some stores, happen only sometimes.
+pub fn branching_program(size: Size) -> impl Strategy<Value = Program> {
+    let locked = || {
+        prop_oneof![
+            3 => (register(), location(), 0..2i64, 1..3i64)
+                .prop_map(|(register, at, old, new)| format!("{register} = cas({at}, {old}, {new});")),
+            1 => (register(), location()).prop_map(|(register, at)| format!("{register} = faa({at}, 1);")),
+            1 => (location(), 1..3i64).prop_map(|(at, value)| format!("xchg({at}, {value});")),
+        ]
+    };
+    let plain = || simple_statement();
+    let statement = prop_oneof![
+        4 => (register(), locked()).prop_map(|(test, then)| format!("if ({test} == 1) {{ {then} }}")),
+        2 => (register(), locked(), plain())
+            .prop_map(|(test, then, other)| format!("if ({test} == 0) {{ {then} }} else {{ {other} }}")),
+        1 => (register(), plain()).prop_map(|(test, then)| format!("if ({test} == 1) {{ {then} }}")),
+        3 => (register(), location()).prop_map(|(register, at)| format!("{register} = {at};")),
+        2 => locked(),
+        2 => plain(),
+    ];
+    let threads = vec(vec(statement, 1..=size.statements), 2..=size.threads.max(2));
+    (select(vec![vec![1, 1], vec![2], vec![1, 2]]), threads).prop_map(|(lines, threads)| Program {
+        lines,
+        init: Vec::new(),
+        threads,
+        recover: None,
+    })
+}
+
 fn location() -> impl Strategy<Value = &'static str> + Clone {
     // Few locations make programs that have something to say to each other.
     prop_oneof![4 => Just(NAMES[0]), 4 => Just(NAMES[1]), 2 => Just(NAMES[2])]

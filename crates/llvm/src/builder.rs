@@ -139,6 +139,10 @@ impl Builder {
         Value(unsafe { LLVMBuildInsertValue(self.0, aggregate.0, field.0, index, NO_NAME) })
     }
 
+    pub fn extract_field(&self, aggregate: Value, index: u32) -> Value {
+        Value(unsafe { LLVMBuildExtractValue(self.0, aggregate.0, index, NO_NAME) })
+    }
+
     /// `pointer + bytes`
     pub fn offset(&self, byte: Type, pointer: Value, bytes: Value) -> Value {
         let mut index = bytes.0;

@@ -19,6 +19,10 @@ impl Type {
         self.kind() == TypeKind::LLVMIntegerTypeKind
     }
 
+    pub fn is_struct(self) -> bool {
+        self.kind() == TypeKind::LLVMStructTypeKind
+    }
+
     pub fn is_void(self) -> bool {
         self.kind() == TypeKind::LLVMVoidTypeKind
     }

@@ -13,6 +13,7 @@
 //! | [`levels`] | the order, kept as levels (Bender, Fineman, Gilbert, Tarjan 2015): only tells cycles, for large graphs |
 //! | [`theory`] | edges with reasons, compositions, propagation, explanations |
 //! | [`solver`] | one trait; [`bat`] (batsat) and `cadical` behind it |
+//! | [`smt`] | the formula written down for other solvers, to compare with |
 
 pub mod bat;
 #[cfg(feature = "cadical")]
@@ -20,6 +21,7 @@ pub mod cadical;
 pub mod closure;
 pub mod levels;
 pub mod literal;
+pub mod smt;
 pub mod solver;
 pub mod theory;
 

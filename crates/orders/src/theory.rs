@@ -113,6 +113,11 @@ impl Graph {
         &self.overwrites
     }
 
+    /// Whether no composition may put `reader` before `writer`.
+    pub fn is_apart(&self, reader: NodeId, writer: NodeId) -> bool {
+        self.apart.contains(&(reader, writer))
+    }
+
     /// How many sources there are.
     pub fn sources(&self) -> usize {
         self.sources

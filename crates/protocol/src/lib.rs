@@ -163,8 +163,8 @@ pub mod record {
     pub const EPOCH_BEGIN: u8 = 76;
     /// It ends.
     pub const EPOCH_END: u8 = 77;
-    /// A thread took or left a lock, or the like; `address` is the object. Only in
-    /// [`RECORD_REGIONS`](super::mode::RECORD_REGIONS).
+    /// A thread took or left a lock, or accessed volatile memory that others wait for; `address` is the object,
+    /// `value` what it did there (see [`sync`](super::sync)). Only where there are threads, or strands.
     pub const SYNC: u8 = 78;
     /// A store was issued and waits in its thread's buffer; it is recorded once more when it takes effect.
     pub const ISSUE: u8 = 80;
@@ -260,6 +260,8 @@ pub struct Control {
     pub seed: u32,
     /// End of the arena at the crash.
     pub arena_end: u64,
+    /// Where in the trace a child writes: what stands before it, in bytes, is kept.
+    pub trace_start: u64,
     /// Records the trace may hold; a child that would write more ends with [`exit::TOO_MUCH_WORK`].
     pub max_records: u64,
     /// Seconds of processor time a child may take.
@@ -293,6 +295,14 @@ pub struct Control {
     pub files_absent: u64,
     /// Ends of the heap's size classes at the crash; 0 for those that are empty.
     pub heap_ends: [u64; HEAP_CLASSES],
+}
+
+/// What a thread did to a thing that orders threads: the `value` of [`record::SYNC`], bits of it.
+pub mod sync {
+    /// It saw what the last one that changed it did before.
+    pub const SAW: u64 = 1;
+    /// It changed it.
+    pub const CHANGED: u64 = 2;
 }
 
 /// Values of [`Control::strategy`].

@@ -1,10 +1,13 @@
 //! Terms to gates, bit by bit, low bits first.
 
+use std::collections::BTreeMap;
+
 use crashproof_orders::Lit;
 
 use crate::gates::Gates;
 use crate::term::{Binary, Node, Term, Terms};
 use crate::values::Analysis;
+use crate::words::{Choice, MOST_VALUES};
 
 /// Bits of terms, made when asked for.
 pub struct Blaster {
@@ -70,11 +73,17 @@ impl Blaster {
 
     fn node(&mut self, gates: &mut Gates, terms: &Terms, analysis: &Analysis, term: Term) -> Vec<Lit> {
         let width = usize::from(terms.width(term));
+        if let Some(bits) = self.table(gates, terms, analysis, term) {
+            return bits;
+        }
         match terms.node(term) {
             Node::Constant(value) => (0..width).map(|bit| gates.constant(value >> bit & 1 == 1)).collect(),
-            Node::Symbol(_) => {
-                fresh_within(gates, analysis.get(term).may(), analysis.get(term).must(), width)
-            }
+            Node::Symbol(_) => match analysis.get(term).few() {
+                Some(values) if width > 1 && (2..=MOST_VALUES).contains(&values.len()) => {
+                    gates.choice(values, width)
+                }
+                _ => fresh_within(gates, analysis.get(term).may(), analysis.get(term).must(), width),
+            },
             Node::Not(a) => self.get(a).iter().map(|&bit| !bit).collect(),
             Node::Extract(a, low) => self.get(a)[usize::from(low)..][..width].to_vec(),
             Node::Concat(high, low) => [self.get(low), self.get(high)].concat(),
@@ -91,14 +100,71 @@ impl Blaster {
             }
             Node::Choose(condition, a, b) => {
                 let condition = self.get(condition)[0];
-                let pairs: Vec<_> = self.get(a).iter().copied().zip(self.get(b).iter().copied()).collect();
-                pairs.into_iter().map(|(a, b)| gates.mux(condition, a, b)).collect()
+                gates.mux_word(condition, self.get(a), self.get(b))
             }
             Node::Binary(op, a, b) => {
                 let (a, b) = (self.get(a).to_vec(), self.get(b).to_vec());
                 binary(gates, op, &a, &b)
             }
         }
+    }
+}
+
+/// Results of so many combinations of operands are looked up instead of computed.
+const LARGEST_TABLE: usize = 64;
+
+impl Blaster {
+    /// An operation whose operands take few values, as a table. What a pointer points to is found by subtracting,
+    /// dividing and comparing addresses; done bit by bit that hides from the solver that only a few can occur.
+    ///
+    /// Operands that are none of these values belong to loads that do not happen: the result does not matter.
+    fn table(&self, gates: &mut Gates, terms: &Terms, analysis: &Analysis, term: Term) -> Option<Vec<Lit>> {
+        let node = terms.node(term);
+        let operands: Vec<Term> = terms.operands(term).collect();
+        let (a, b) = match (node, operands.as_slice()) {
+            (Node::Choose(..), _) => return None,
+            (_, &[a]) => (a, None),
+            (_, &[a, b]) => (a, Some(b)),
+            _ => return None,
+        };
+        if operands.iter().all(|&operand| terms.width(operand) == 1) {
+            return None;
+        }
+        let left = self.choices(gates, analysis, a)?;
+        let right = match b {
+            Some(b) if b != a => self.choices(gates, analysis, b)?,
+            _ => vec![(0, gates.yes())],
+        };
+        if left.len() * right.len() > LARGEST_TABLE {
+            return None;
+        }
+        let known = analysis.get(term);
+        let mut results: BTreeMap<u64, Vec<Lit>> = BTreeMap::new();
+        for &(x, here) in &left {
+            for &(y, there) in &right {
+                let result = terms.apply(term, |operand| if operand == a { x } else { y }, |_| 0);
+                if known.contains(result) {
+                    let both = gates.and(here, there);
+                    results.entry(result).or_default().push(both);
+                }
+            }
+        }
+        let choices: Vec<Choice> =
+            results.into_iter().map(|(value, ways)| (value, gates.any(&ways))).collect();
+        if choices.len() > MOST_VALUES {
+            return None;
+        }
+        Some(gates.word(choices, usize::from(terms.width(term))))
+    }
+
+    /// The values of an operand, each with its literal, if they are few.
+    fn choices(&self, gates: &mut Gates, analysis: &Analysis, operand: Term) -> Option<Vec<Choice>> {
+        let bits = self.get(operand);
+        if let Some(choices) = gates.choices(bits) {
+            return Some(choices);
+        }
+        let values = analysis.get(operand).few().filter(|values| values.len() <= MOST_VALUES)?;
+        Some(values.iter().map(|&value| (value, gates.is(bits, value))).collect())
     }
 }
 

@@ -38,14 +38,25 @@ pub fn report(name: &str, question: Question, answer: &Report) -> crashproof_fin
         report.bounds.insert(bound.what.clone(), bound.value.into());
     }
     report.bounds.insert("incomplete".to_owned(), report.incomplete.clone().into());
+    if !answer.assumptions.is_empty() {
+        report.bounds.insert("assumptions".to_owned(), answer.assumptions.clone().into());
+    }
     report.stats = figures(&answer.statistics);
     report.summary = summary(question, answer);
     report.figures = figures_in_words(&answer.statistics);
     report
 }
 
-/// What the verdict is about, with its bounds.
+/// What the verdict is about, with its bounds and what it takes for granted.
 fn summary(question: Question, answer: &Report) -> String {
+    let about = bounded(question, answer);
+    match (&answer.verdict, answer.assumptions.as_slice()) {
+        (Verdict::Holds, [_, ..]) => format!("{about}; assuming {}", answer.assumptions.join(", and ")),
+        _ => about,
+    }
+}
+
+fn bounded(question: Question, answer: &Report) -> String {
     let about = match (question, answer.statistics.claims) {
         (Question::Robustness, _) => "robustness, in every schedule and crash".to_owned(),
         (Question::Invariants, 0) => "nothing it claims could be false".to_owned(),

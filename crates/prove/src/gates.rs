@@ -5,6 +5,8 @@
 use crashproof_orders::{Lit, Solver};
 use rustc_hash::FxHashMap;
 
+use crate::words::Choice;
+
 /// Makes gates in a solver.
 pub struct Gates {
     /// Takes the clauses.
@@ -13,6 +15,9 @@ pub struct Gates {
     ands: FxHashMap<(Lit, Lit), Lit>,
     xors: FxHashMap<(Lit, Lit), Lit>,
     muxes: FxHashMap<(Lit, Lit, Lit), Lit>,
+    anys: FxHashMap<Vec<Lit>, Lit>,
+    /// Words that are one of few values, by their bits.
+    pub(crate) words: FxHashMap<Vec<Lit>, Vec<Choice>>,
 }
 
 impl Gates {
@@ -26,6 +31,8 @@ impl Gates {
             ands: FxHashMap::default(),
             xors: FxHashMap::default(),
             muxes: FxHashMap::default(),
+            anys: FxHashMap::default(),
+            words: FxHashMap::default(),
         }
     }
 
@@ -119,10 +126,14 @@ impl Gates {
             [a, b] => return self.or(*a, *b),
             _ => {}
         }
+        if let Some(&gate) = self.anys.get(&kept) {
+            return gate;
+        }
         let gate = self.fresh();
         for &lit in &kept {
             self.solver.clause(&[gate, !lit]);
         }
+        self.anys.insert(kept.clone(), gate);
         kept.push(!gate);
         self.solver.clause(&kept);
         gate
@@ -187,16 +198,5 @@ impl Gates {
         self.solver.clause(&[a, b, !gate]);
         self.muxes.insert((condition, a, b), gate);
         gate
-    }
-
-    /// While `condition` is true, the two are equal, bit by bit.
-    pub fn equal_if(&mut self, condition: Lit, a: &[Lit], b: &[Lit]) {
-        debug_assert_eq!(a.len(), b.len());
-        for (&a, &b) in a.iter().zip(b) {
-            if a != b {
-                self.clause(&[!condition, !a, b]);
-                self.clause(&[!condition, a, !b]);
-            }
-        }
     }
 }

@@ -16,3 +16,4 @@ pub mod robust;
 pub mod story;
 pub mod term;
 pub mod values;
+pub mod words;

@@ -52,8 +52,8 @@ pub struct Object {
     pub name: String,
     /// Address of its first byte. Cache lines are px86's: 64 bytes, by address.
     pub address: u64,
-    /// What it holds at the start; its length is the size.
-    pub initial: Vec<u8>,
+    /// What it holds at the start; its length is the size. None: something, nobody knows what.
+    pub initial: Vec<Option<u8>>,
     /// Does it keep its content in a crash? What is not persistent, recovery finds as it was initially.
     pub persistent: bool,
     /// Names of parts, by offset and size, for people: `next` at 8. May be empty.
@@ -171,6 +171,8 @@ pub struct Program {
     pub sites: Vec<Site>,
     /// The bounds within which the program was unrolled, to be named in the verdict: `loop at list.c:12`, 3.
     pub bounds: Vec<Bound>,
+    /// What was taken for granted about this program and could be otherwise, each as `that ...`, to be named too.
+    pub assumptions: Vec<String>,
 }
 
 /// A bound within which a verdict holds.

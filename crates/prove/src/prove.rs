@@ -29,6 +29,8 @@ pub struct Report {
     pub verdict: Verdict,
     /// Within these bounds.
     pub bounds: Vec<Bound>,
+    /// Given this.
+    pub assumptions: Vec<String>,
     /// Figures.
     pub statistics: Statistics,
 }
@@ -105,7 +107,8 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let verdict = decide(&mut encoder, wrong, too_far, options)?;
     let statistics =
         Statistics { encoding: encoded - start, solving: encoded.elapsed(), ..statistics(&encoder) };
-    Ok(Report { verdict, bounds: program.bounds.clone(), statistics })
+    let (bounds, assumptions) = (program.bounds.clone(), program.assumptions.clone());
+    Ok(Report { verdict, bounds, assumptions, statistics })
 }
 
 /// What there is to say of an encoded program, times left out.

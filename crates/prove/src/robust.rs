@@ -86,7 +86,8 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     figures.candidates = candidates;
     figures.encoding = encoded - start;
     figures.solving = encoded.elapsed();
-    Ok(Report { verdict, bounds: program.bounds.clone(), statistics: figures })
+    let (bounds, assumptions) = (program.bounds.clone(), program.assumptions.clone());
+    Ok(Report { verdict, bounds, assumptions, statistics: figures })
 }
 
 fn search(

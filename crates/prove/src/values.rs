@@ -18,6 +18,14 @@ const MOST: usize = 48;
 pub enum Values {
     /// One of these, sorted. None at all: nothing gets here.
     Among(Vec<u64>),
+    /// One of these, sorted, or anything at all: what memory holds that nobody wrote. As an address that is an access to
+    /// nothing as good as to something, so only the values that are known count as places.
+    Wild {
+        /// The values that are known.
+        known: Vec<u64>,
+        /// All bits there are.
+        all: u64,
+    },
     /// Anything within these bits.
     Within {
         /// Bits that may be 1.
@@ -38,6 +46,7 @@ impl Values {
     pub fn may(&self) -> u64 {
         match self {
             Values::Among(values) => values.iter().fold(0, |all, value| all | value),
+            Values::Wild { all, .. } => *all,
             Values::Within { may, .. } => *may,
         }
     }
@@ -46,6 +55,7 @@ impl Values {
     pub fn must(&self) -> u64 {
         match self {
             Values::Among(values) => values.iter().fold(u64::MAX, |all, value| all & value),
+            Values::Wild { .. } => 0,
             Values::Within { must, .. } => *must,
         }
     }
@@ -54,6 +64,14 @@ impl Values {
     pub fn few(&self) -> Option<&[u64]> {
         match self {
             Values::Among(values) => Some(values),
+            Values::Wild { .. } | Values::Within { .. } => None,
+        }
+    }
+
+    /// The values that are known one by one, if there are not too many of those.
+    fn listed(&self) -> Option<&[u64]> {
+        match self {
+            Values::Among(values) | Values::Wild { known: values, .. } => Some(values),
             Values::Within { .. } => None,
         }
     }
@@ -62,6 +80,7 @@ impl Values {
     pub fn contains(&self, value: u64) -> bool {
         match self {
             Values::Among(values) => values.binary_search(&value).is_ok(),
+            Values::Wild { all, .. } => value & !all == 0,
             Values::Within { may, must } => value & !may == 0 && value & must == *must,
         }
     }
@@ -80,6 +99,22 @@ impl Values {
         Values::Within { may: all.may(), must: all.must() }
     }
 
+    /// What both can be.
+    fn common(&self, other: &Values) -> Values {
+        match (self, other) {
+            (Values::Among(values), other) | (other, Values::Among(values)) => {
+                Values::Among(values.iter().copied().filter(|&value| other.contains(value)).collect())
+            }
+            (one, _) => one.clone(),
+        }
+    }
+
+    fn wild(mut known: Vec<u64>, all: u64) -> Values {
+        known.sort_unstable();
+        known.dedup();
+        if known.len() <= MOST { Values::Wild { known, all } } else { Values::Within { may: all, must: 0 } }
+    }
+
     /// Adds what `other` can be. True if that is more.
     fn join(&mut self, other: &Values) -> bool {
         if other.is_nothing() {
@@ -93,6 +128,12 @@ impl Values {
                 Values::from_many(a.iter().chain(b).copied().collect())
             }
             (mine, theirs) if mine.is_nothing() => theirs.clone(),
+            (Values::Wild { known, all }, theirs) | (theirs, Values::Wild { known, all })
+                if theirs.listed().is_some() =>
+            {
+                let both = theirs.listed().into_iter().flatten().chain(known).copied().collect();
+                Values::wild(both, *all)
+            }
             (mine, theirs) => {
                 Values::Within { may: mine.may() | theirs.may(), must: mine.must() & theirs.must() }
             }
@@ -186,7 +227,10 @@ impl Analysis {
                 let bytes = width / 8;
                 let mut seen = Values::NOTHING;
                 for address in analysis.places(program, load.address, bytes) {
-                    seen.join(&Values::Among(vec![initial(program, address, bytes)]));
+                    seen.join(&match initial(program, address, bytes) {
+                        Some(value) => Values::Among(vec![value]),
+                        None => Values::wild(Vec::new(), mask(width)),
+                    });
                     let from = address.saturating_sub(7);
                     for (&at, stored) in written.range(from..address + u64::from(bytes)) {
                         for (stored_bytes, value, after) in stored {
@@ -230,7 +274,9 @@ impl Analysis {
             })
         };
         match self.get(address) {
-            Values::Among(values) => values.iter().copied().filter(|&at| inside(at)).collect(),
+            Values::Among(values) | Values::Wild { known: values, .. } => {
+                values.iter().copied().filter(|&at| inside(at)).collect()
+            }
             known @ Values::Within { .. } => program
                 .objects
                 .iter()
@@ -270,6 +316,9 @@ impl Analysis {
         if let Node::Choose(condition, a, b) = node {
             let mut chosen = Values::NOTHING;
             let condition = self.get(condition);
+            if condition.is_nothing() {
+                return self.get(a).common(self.get(b));
+            }
             if condition.contains(1) {
                 chosen.join(self.get(a));
             }
@@ -278,16 +327,21 @@ impl Analysis {
             }
             return chosen;
         }
-        // A conjunction with something false is false, whatever the other side is not known to be yet.
+        // An operand that nothing gives a value belongs to loads that do not happen. Where the result is wanted all the same,
+        // the other operand decides it alone: a conjunction with something false, a disjunction with something true.
         let operands: Vec<Term> = terms.operands(term).collect();
         let known: Vec<&Values> = operands.iter().map(|&operand| self.get(operand)).collect();
         if known.iter().any(|values| values.is_nothing()) {
-            if let Node::Binary(Binary::And | Binary::Mul, ..) = node
-                && known.iter().any(|values| values.few() == Some(&[0]))
-            {
-                return Values::Among(vec![0]);
-            }
-            return Values::NOTHING;
+            let decides = match node {
+                Node::Binary(Binary::And | Binary::Mul, ..) => 0,
+                Node::Binary(Binary::Or, ..) => all,
+                _ => return Values::NOTHING,
+            };
+            return if known.iter().any(|values| values.contains(decides)) {
+                Values::Among(vec![decides])
+            } else {
+                Values::NOTHING
+            };
         }
         let one = |value: u64| terms.apply(term, |_| value, |_| 0);
         let two = |a: u64, b: u64| {
@@ -298,7 +352,10 @@ impl Analysis {
             [] => Values::Among(vec![one(0)]),
             [a] => match a.few() {
                 Some(values) => Values::from_many(values.iter().map(|&value| one(value)).collect()),
-                None => self.bits_of_one(terms, node, width),
+                None => match a.listed() {
+                    Some(known) => Values::wild(known.iter().map(|&value| one(value)).collect(), all),
+                    None => self.bits_of_one(terms, node, width),
+                },
             },
             [a, b] => match (a.few(), b.few()) {
                 (Some(_), Some(_)) if operands[0] == operands[1] => {
@@ -310,7 +367,15 @@ impl Analysis {
                         .map(|(a, b)| two(a, b))
                         .collect(),
                 ),
-                _ => bits_of_two(node, a, b, terms.width(operands[1]), all),
+                _ => match (node, a.listed(), b.listed()) {
+                    (Node::Binary(Binary::Add | Binary::Sub, ..), Some(left), Some(right))
+                        if left.len() * right.len() <= MOST * MOST =>
+                    {
+                        let pairs = left.iter().flat_map(|&a| right.iter().map(move |&b| (a, b)));
+                        Values::wild(pairs.map(|(a, b)| two(a, b)).collect(), all)
+                    }
+                    _ => bits_of_two(node, a, b, terms.width(operands[1]), all),
+                },
             },
             _ => Values::anything(width),
         }
@@ -381,13 +446,17 @@ fn bits_of_two(node: Node, a: &Values, b: &Values, low_width: u8, all: u64) -> V
     }
 }
 
-/// What memory holds at the start, low byte first.
-pub fn initial(program: &Program, address: u64, bytes: u8) -> u64 {
-    (0..u64::from(bytes)).fold(0, |value, byte| {
-        let at = address + byte;
-        let content = program.objects.iter().find_map(|object| {
-            at.checked_sub(object.address).and_then(|offset| object.initial.get(offset as usize))
-        });
-        value | u64::from(content.copied().unwrap_or(0)) << (8 * byte)
+/// What memory holds at the start, low byte first; none if nobody knows all of it.
+pub fn initial(program: &Program, address: u64, bytes: u8) -> Option<u64> {
+    (0..u64::from(bytes)).try_fold(0, |value, byte| {
+        Some(value | u64::from(initial_byte(program, address + byte)?) << (8 * byte))
     })
+}
+
+/// A byte of memory at the start; none if nobody knows. Where there is no memory it is 0.
+pub fn initial_byte(program: &Program, at: u64) -> Option<u8> {
+    let content = program.objects.iter().find_map(|object| {
+        at.checked_sub(object.address).and_then(|offset| object.initial.get(offset as usize))
+    });
+    content.copied().unwrap_or(Some(0))
 }

@@ -2,7 +2,7 @@
 //! fails is shrunk and printed as a litmus file.
 
 use crashproof_litmus::answer::{Answer, Assertions, Options};
-use crashproof_litmus::arbitrary::{Program, Size, program};
+use crashproof_litmus::arbitrary::{Program, Size, branching_program, program};
 use crashproof_orders::SolverKind;
 use crashproof_prove::axiomatic::{Choices, run_with};
 use crashproof_prove::encode::{CrashEncoding, Settings};
@@ -38,9 +38,18 @@ fn agree(program: &Program, options: &Options, choices: Choices) -> Result<(), T
 }
 
 fn check(options: Options, choices: Choices, size: Size, default_cases: u32) {
+    check_those(program(size), options, choices, default_cases);
+}
+
+fn check_those(
+    programs: impl Strategy<Value = Program>,
+    options: Options,
+    choices: Choices,
+    default_cases: u32,
+) {
     let cases = std::env::var("CRASHPROOF_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default_cases);
     let config = Config { cases, max_shrink_iters: 20_000, failure_persistence: None, ..Config::default() };
-    let result = TestRunner::new(config).run(&program(size), |program| agree(&program, &options, choices));
+    let result = TestRunner::new(config).run(&programs, |program| agree(&program, &options, choices));
     if let Err(failure) = result {
         panic!("{failure}");
     }
@@ -97,6 +106,14 @@ fn full_executions_agree() {
 #[test]
 fn partial_executions_agree() {
     check(options(), PARTIAL, Size::default(), 300);
+}
+
+/// What does not happen must not put anything in order.
+#[test]
+fn programs_with_branches_agree() {
+    let size = Size { threads: 3, statements: 4 };
+    check_those(branching_program(size), options(), FULL, 200);
+    check_those(branching_program(size), options(), PARTIAL, 100);
 }
 
 #[test]

@@ -91,6 +91,13 @@ impl StoreBuffer {
         }
     }
 
+    /// An entry that may take effect now and is on the way of something that is not in the buffer, of this class
+    /// and on this line; none if nothing is.
+    pub fn ready_before_other(&self, later: (Class, Option<Line>)) -> Option<usize> {
+        let index = self.entries.iter().position(|earlier| preserved(earlier.order_key(), later))?;
+        Some(self.ready_before(index))
+    }
+
     /// Takes an entry out, because it takes effect.
     ///
     /// # Panics

@@ -53,6 +53,16 @@ impl Kind {
     pub const fn stores(self) -> bool {
         matches!(self, Kind::Store | Kind::NonTemporalStore | Kind::Rmw)
     }
+
+    /// Does the thread's earlier work, write-backs included, have to be done before its later stores?
+    pub const fn fences(self) -> bool {
+        matches!(self.class(), Class::Fence | Class::StoreFence)
+    }
+
+    /// May the event wait in the store buffer while its thread goes on?
+    pub const fn may_wait(self) -> bool {
+        !matches!(self.class(), Class::Read | Class::Fence)
+    }
 }
 
 /// One step of a program, as a front end reports it.

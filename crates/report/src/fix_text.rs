@@ -41,17 +41,20 @@ pub fn outcome(outcome: &Outcome, applied: bool) -> String {
     let fixed = outcome.missing.saturating_sub(outcome.remaining.len());
     let done = if applied { "written" } else { "not written; --apply does" };
     let change = if outcome.changed.is_empty() { String::new() } else { format!(" ({done})") };
+    let found = match outcome.missing {
+        0 if outcome.changed.is_empty() => "nothing to fix: no flush is missing".to_owned(),
+        missing => format!("{fixed} of {missing} missing flushes fixed{change}"),
+    };
+    let times = if outcome.rounds == 0 { "once".to_owned() } else { format!("{} times", outcome.rounds + 1) };
     let _ = writeln!(
         text,
-        "{}: {fixed} of {} missing flushes fixed{change}; checked {} times",
+        "{}: {found}; checked {times}",
         match outcome.report.errors() {
             0 if outcome.report.unknown.is_empty() => paint(GOOD, "clean"),
             0 => paint(UNSURE, "unknown"),
             1 => paint(BAD, "1 error left"),
             more => paint(BAD, format!("{more} errors left")),
         },
-        outcome.missing,
-        outcome.rounds + 1
     );
     for reason in &outcome.report.unknown {
         let _ = writeln!(text, "  {} not covered: {reason}", paint(UNSURE, "!"));

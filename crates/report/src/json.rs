@@ -158,6 +158,24 @@ pub fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     writeln!(out)
 }
 
+/// A finding that was met while the work goes on.
+#[derive(Serialize)]
+struct Preliminary<'a> {
+    preliminary: bool,
+    #[serde(flatten)]
+    finding: FindingObject<'a>,
+}
+
+/// Writes a line for each finding of work that goes on. The lines of [`write_lines`] that follow when it has ended
+/// say it all again, and count.
+pub fn write_preliminary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    for one in &report.findings {
+        serde_json::to_writer(&mut *out, &Preliminary { preliminary: true, finding: finding(one) })?;
+        writeln!(out)?;
+    }
+    out.flush()
+}
+
 /// Writes the report as lines: one for each finding, and a last one with everything else, `findings` empty. For
 /// reports that nobody wants to hold in memory: each line is written as soon as it is made.
 pub fn write_lines(out: &mut dyn Write, report: &Report) -> io::Result<()> {

@@ -40,12 +40,21 @@ const MOST_CANDIDATES: usize = 8;
 /// Writes the whole report.
 pub fn write(out: &mut dyn Write, report: &Report, sources: &Sources, look: Look) -> io::Result<()> {
     // One by one: whoever reads the first may have seen enough.
+    let mut short = false;
     for finding in &report.findings {
         let text = match look.detail {
             Detail::Quiet => one_line(finding),
+            // Worth knowing, not worth a picture.
+            Detail::Usual if finding.level == Level::Note => {
+                short = true;
+                one_line(finding)
+            }
             _ => self::finding(finding, sources, look),
         };
         out.write_all(text.as_bytes())?;
+    }
+    if short {
+        writeln!(out)?;
     }
     out.write_all(verdict(report, look).as_bytes())
 }

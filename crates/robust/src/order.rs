@@ -48,6 +48,14 @@ impl Order {
         self.learn(waiter, at, ended, at, at);
     }
 
+    /// At the moment `at` the thread sees something that `other` did at the moment `then`, such as leaving a lock:
+    /// all that `other` issued or knew before happened before whatever the thread issues from now on.
+    pub fn synchronise(&mut self, thread: u16, at: u32, other: u16, then: u32) {
+        if other != thread {
+            self.learn(thread, at, other, then, then);
+        }
+    }
+
     /// `thread` learns at the moment `at` what `other` had issued before the moment `until`, and all that `other`
     /// knew itself at the moment `then`.
     fn learn(&mut self, thread: u16, at: u32, other: u16, until: u32, then: u32) {

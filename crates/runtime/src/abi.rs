@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crashproof_abi::{PmFixup, PmGlobal, Site, VERSION, asm, is_pm, rmw, signature};
+use crashproof_abi::{PmFixup, PmGlobal, Site, VERSION, asm, is_pm, kind, rmw, signature};
 use crashproof_protocol::record;
 use px86::Kind;
 
@@ -328,13 +328,14 @@ unsafe extern "C" fn __crashproof_mfence(site: *const Site) {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __crashproof_locked(site: *const Site) {
-    threads::locked(site);
+unsafe extern "C" fn __crashproof_locked(address: *const c_void, stored: u32, site: *const Site) {
+    threads::locked(address as u64, stored != 0, site);
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __crashproof_sync(_site: *const Site) {
-    threads::sync();
+unsafe extern "C" fn __crashproof_sync(address: *const c_void, site: *const Site) {
+    let stored = !matches!((*site).kind(), Some(kind::LOAD | kind::PAUSE));
+    threads::sync(address as u64, stored, site);
 }
 
 /// What a range held before the assembly that is running; assembly does not nest within a thread.

@@ -56,6 +56,7 @@ mod parallel;
 mod pmem;
 mod pmem2;
 mod process;
+mod processors;
 mod raw;
 mod real;
 mod regions;

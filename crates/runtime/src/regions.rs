@@ -23,11 +23,9 @@ pub(crate) unsafe fn read(address: u64, width: u64, site: *const Site) {
     }
 }
 
-/// A thread took or left something that orders it with others.
-pub(crate) unsafe fn synchronised(address: u64) {
-    if MODE == mode::RECORD_REGIONS {
-        access::note(record::SYNC, address, 0, std::ptr::null());
-    }
+/// Does the checker ask for strands and epochs?
+pub(crate) unsafe fn are_wanted() -> bool {
+    MODE == mode::RECORD_REGIONS
 }
 
 /// Records a marker. The checker tells by the trace what lies between two of them, so what this thread

@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use crashproof_protocol::{PARKED, RUN, fd};
 
-use crate::{globals, process, session, sites};
+use crate::{globals, process, processors, session, sites};
 
 /// [`crashproof_protocol::ENVIRONMENT`] as C wants it.
 const ENVIRONMENT_NAME: &CStr = c"CRASHPROOF_SESSION";
@@ -72,6 +72,7 @@ unsafe extern "C" fn our_main(argc: c_int, argv: *mut *mut c_char, envp: *mut *m
 /// Serves commands for ever; returns in the children.
 unsafe fn park() {
     process::prepare_parent();
+    processors::note();
     let control = &mut *session::CONTROL;
     control.modules = sites::modules();
     control.pm_used = u32::from(globals::any());
@@ -84,6 +85,7 @@ unsafe fn park() {
             // The checker is gone.
             _ => libc::_exit(0),
         }
+        session::find_trace();
         let child = libc::fork();
         if child < 0 {
             session::give_up("cannot fork");

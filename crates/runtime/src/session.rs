@@ -15,6 +15,8 @@ use crate::{heap, process, raw, strict};
 pub(crate) static mut MODE: u32 = mode::PASS;
 /// The control block; null if not under the checker.
 pub(crate) static mut CONTROL: *mut Control = null_mut();
+/// The trace, and where in it to write.
+static mut WHOLE_TRACE: *mut u8 = null_mut();
 static mut TRACE: *mut Record = null_mut();
 /// Which bytes of each line this child has touched; one word a line. Recovery only.
 pub(crate) static mut SHADOW: *mut u64 = null_mut();
@@ -67,7 +69,8 @@ pub(crate) fn start() {
         }
         UNDER_CHECKER = true;
         CONTROL = map(0, CONTROL_BYTES, libc::MAP_SHARED, fd::CONTROL).cast();
-        TRACE = map(0, TRACE_BYTES, libc::MAP_SHARED, fd::TRACE).cast();
+        WHOLE_TRACE = map(0, TRACE_BYTES, libc::MAP_SHARED, fd::TRACE);
+        TRACE = WHOLE_TRACE.cast();
         IMAGE = map(0, POOL_BYTES, libc::MAP_SHARED, fd::IMAGE);
         map(POOL_BASE, POOL_BYTES, libc::MAP_PRIVATE, fd::IMAGE);
         let shadow_bytes = POOL_BYTES / LINE_BYTES * 8;
@@ -103,6 +106,20 @@ pub(crate) unsafe fn has_persistent_caches() -> bool {
 pub(crate) unsafe fn image_holds(address: u64, bytes: u64) -> bool {
     let start = IMAGE.add((address - POOL_BASE) as usize).cast::<u64>();
     !IMAGE.is_null() && (0..bytes as usize / 8).any(|word| *start.add(word) != 0)
+}
+
+/// Goes to where the next child, and whoever tells of its end, is to write. What the checker keeps before that is not
+/// for children to change, however wild their stores.
+pub(crate) unsafe fn find_trace() {
+    static mut PROTECTED: u64 = 0;
+    let kept = (*CONTROL).trace_start;
+    if kept != PROTECTED {
+        let protect = |bytes: u64, how| libc::mprotect(WHOLE_TRACE.cast(), bytes as usize, how);
+        protect(PROTECTED.max(kept), libc::PROT_READ | libc::PROT_WRITE);
+        protect(kept, libc::PROT_READ);
+        PROTECTED = kept;
+        TRACE = WHOLE_TRACE.add(kept as usize).cast();
+    }
 }
 
 /// Makes this process the child the checker asked for.

@@ -28,6 +28,7 @@ mod futex;
 mod locks;
 pub(crate) mod memory;
 mod objects;
+mod order;
 mod real;
 mod scheduler;
 mod semaphores;

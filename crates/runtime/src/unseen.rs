@@ -5,8 +5,6 @@
 //! A store that wrote what was there already, or was overwritten since, does not show; strict mode sees those
 //! too, and loads.
 
-use std::collections::HashMap;
-
 use crashproof_protocol::{ARENA, GLOBALS, HEAP, HEAP_CLASSES, ROOT, Record, mode, reason, record};
 
 use crate::{access, arena, files, globals, session, strict, threads};
@@ -53,22 +51,32 @@ unsafe fn in_use() -> Vec<(u64, u64)> {
 
 /// The first address on these pages that holds something else than was stored.
 unsafe fn first_change(pages: &[u64]) -> Option<u64> {
-    let mut expected: HashMap<u64, Vec<u8>> =
+    let mut expected: Vec<(u64, Vec<u8>)> =
         pages.iter().map(|&page| (page, session::image_bytes(page, PAGE).to_vec())).collect();
+    expected.sort_unstable_by_key(|(page, _)| *page);
+    // Most stores go to the page of the store before.
+    let mut latest = 0;
     for record in session::trace() {
         if !record.event_kind().is_some_and(px86::Kind::stores) {
             continue;
         }
         let Record { address, value, width, .. } = *record;
         // Pieces never cross a line, so never a page either.
-        if let Some(page) = expected.get_mut(&(address / PAGE * PAGE)) {
-            let at = (address % PAGE) as usize;
-            page[at..at + usize::from(width)].copy_from_slice(&value.to_le_bytes()[..usize::from(width)]);
+        let page = address / PAGE * PAGE;
+        if expected.get(latest).is_none_or(|(known, _)| *known != page) {
+            let Ok(found) = expected.binary_search_by_key(&page, |(page, _)| *page) else { continue };
+            latest = found;
+        }
+        let at = (address % PAGE) as usize;
+        let bytes = &mut expected[latest].1[at..at + usize::from(width)];
+        match <&mut [u8; 8]>::try_from(&mut *bytes) {
+            Ok(word) => *word = value.to_le_bytes(),
+            Err(_) => bytes.copy_from_slice(&value.to_le_bytes()[..usize::from(width)]),
         }
     }
-    pages.iter().find_map(|page| {
+    expected.iter().find_map(|(page, expected)| {
         let held = std::slice::from_raw_parts(*page as *const u8, PAGE as usize);
-        let differs = held.iter().zip(&expected[page]).position(|(held, expected)| held != expected);
+        let differs = held.iter().zip(expected).position(|(held, expected)| held != expected);
         differs.map(|at| page + at as u64)
     })
 }

@@ -5,19 +5,27 @@
 //!
 //! * `unwind LOOP=N ...`: the bound of each loop, or one number for all;
 //! * `refuted 1 2 ...`: the flushes without which the claim is false. Those that are not named are not needed by
-//!   this client: it does not do that, or cannot see it. That is checked too. `none`: it needs no flush. Without this
-//!   line the variants of a client are not tried.
+//!   this client: it does not do that, or cannot see it. That is checked too, unless the last word is `only`. `none`: it
+//!   needs no flush.
 //!
-//! A name as argument runs clients whose name contains it; `--safe` leaves the unsafe variants out.
+//! A name as argument runs clients whose name contains it; `--safe` leaves the unsafe variants out, and `--cadical` takes
+//! the other solver, if it is built in.
+//!
+//! If there is a `z3` (`pip install z3-solver`), it is given the same formula as SMT-LIB, with the order as integers, and
+//! `--z3-timeout=SECONDS` a client (60).
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use crashproof_orders::Limits;
-use crashproof_prove::encode::Settings;
+use crashproof_orders::smt::Script;
+use crashproof_orders::{Limits, SolverKind};
+use crashproof_prove::encode::{Encoder, Settings};
+use crashproof_prove::program::Program;
 use crashproof_prove::prove::{self, Report, Verdict};
+use crashproof_prove::values::Analysis;
 use crashproof_symbolic::Options;
 
 /// Clients, with the paper's seconds and events.
@@ -86,13 +94,15 @@ const FLUSHES: [(&str, u32); 3] = [("flit", 3), ("queue", 11), ("set", 6)];
 struct Client {
     file: PathBuf,
     options: Options,
-    refuted: Option<Vec<u32>>,
+    refuted: Vec<u32>,
+    /// Are only those tried?
+    only: bool,
 }
 
 impl Client {
     fn read(file: PathBuf) -> Client {
         let text = std::fs::read_to_string(&file).expect("the client is there");
-        let mut client = Client { file, options: Options::default(), refuted: None };
+        let mut client = Client { file, options: Options::default(), refuted: Vec::new(), only: false };
         for line in text.lines().filter_map(|line| line.strip_prefix("//! ")) {
             let (word, rest) = line.split_once(' ').expect("a word and what it is about");
             let words = rest.split_whitespace();
@@ -105,9 +115,11 @@ impl Client {
                         }
                     }
                 }
-                "refuted" if rest == "none" => client.refuted = Some(Vec::new()),
+                "refuted" if rest == "none" => {}
                 "refuted" => {
-                    client.refuted = Some(words.map(|word| word.parse().expect("a flush")).collect());
+                    client.only = rest.ends_with(" only");
+                    let flushes = words.filter(|word| *word != "only");
+                    client.refuted = flushes.map(|word| word.parse().expect("a flush")).collect();
                 }
                 other => panic!("{}: `{other}` is not known", client.file.display()),
             }
@@ -116,16 +128,55 @@ impl Client {
     }
 
     /// With a flush left out, or none (0). The time is without the compiler's.
-    fn prove(&self, without: u32) -> (Report, Duration) {
+    fn prove(&self, without: u32, solver: SolverKind) -> (Report, Duration, Program) {
         let define = OsString::from(format!("-DNO_FLUSH={without}"));
         let module = crashproof_symbolic::compile(std::slice::from_ref(&self.file), vec![define])
             .expect("it compiles");
         let start = Instant::now();
         let program = crashproof_symbolic::unroll(&module, &self.options).expect("it unrolls");
-        let options =
-            prove::Options { settings: Settings::default(), limits: Limits::default(), tentative: false };
+        let settings = Settings { solver, ..Settings::default() };
+        let options = prove::Options { settings, limits: Limits::default(), tentative: false };
         let report = prove::prove(&program, &options).expect("an answer");
-        (report, start.elapsed())
+        (report, start.elapsed(), program)
+    }
+}
+
+/// z3, if it is there, and how many seconds it gets for a client.
+struct Z3 {
+    seconds: u64,
+}
+
+impl Z3 {
+    fn find(seconds: u64) -> Option<Z3> {
+        let version = Command::new("z3").arg("--version").stdout(Stdio::null()).status();
+        version.is_ok_and(|status| status.success()).then_some(Z3 { seconds })
+    }
+
+    /// Asks whether a program can go wrong or too far. None if time ran out.
+    fn refutes(&self, program: &Program) -> (Option<bool>, Duration) {
+        let start = Instant::now();
+        let script = Script::default();
+        let analysis = Analysis::new(program);
+        let mut encoder =
+            Encoder::for_solver(program, &analysis, Settings::default(), Box::new(script.clone()));
+        let violations = encoder.violations.iter().map(|violation| violation.lit);
+        let bad: Vec<_> = violations.chain(encoder.limits.iter().map(|limit| limit.lit)).collect();
+        let bad = encoder.gates.any(&bad);
+        encoder.finish();
+        let mut z3 = Command::new("z3")
+            .args(["-in".to_owned(), format!("-T:{}", self.seconds)])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("z3 was there a moment ago");
+        z3.stdin.take().expect("piped").write_all(script.text(&[bad]).as_bytes()).expect("z3 reads");
+        let output = z3.wait_with_output().expect("z3 ends");
+        let answer = match String::from_utf8_lossy(&output.stdout).trim() {
+            "unsat" => Some(false),
+            "sat" => Some(true),
+            _ => None,
+        };
+        (answer, start.elapsed())
     }
 }
 
@@ -140,82 +191,153 @@ fn word(verdict: &Verdict) -> String {
     }
 }
 
+/// What the rows come to.
+#[derive(Default)]
+struct Totals {
+    rows: u32,
+    wrong: u32,
+    variants: u32,
+    time: Duration,
+    unsafe_time: Duration,
+    paper: f64,
+    z3: Duration,
+    z3_late: u32,
+}
+
+struct Bench {
+    solver: SolverKind,
+    only_safe: bool,
+    z3: Option<Z3>,
+    totals: Totals,
+}
+
+impl Bench {
+    /// Proves a client, refutes its variants, and prints its row.
+    fn row(&mut self, shown: &str, client: &Client, flushes: u32, paper: (f64, u32)) {
+        let (report, time, program) = client.prove(0, self.solver);
+        self.totals.rows += 1;
+        self.totals.time += time;
+        self.totals.paper += paper.0;
+        let mut notes = Vec::new();
+        if !matches!(report.verdict, Verdict::Holds) {
+            self.totals.wrong += 1;
+            notes.push(format!("WRONG: {}", word(&report.verdict)));
+        }
+        if !self.only_safe {
+            let names: Vec<String> = client.refuted.iter().map(ToString::to_string).collect();
+            notes.push(match names.as_slice() {
+                [] => "no flush is needed".into(),
+                _ => format!("refuted without {}", names.join(", ")),
+            });
+            self.variants(client, flushes, &mut notes);
+        }
+        let mut beside = "-".to_owned();
+        if let Some(z3) = &self.z3 {
+            let (answer, time) = z3.refutes(&program);
+            self.totals.z3 += time;
+            beside = format!("{:.2}s", time.as_secs_f64());
+            match answer {
+                Some(true) => {
+                    self.totals.wrong += 1;
+                    notes.push("WRONG: z3 does not agree".into());
+                }
+                Some(false) => {}
+                None => {
+                    self.totals.z3_late += 1;
+                    beside.insert(0, '>');
+                }
+            }
+        }
+        println!(
+            "{shown:<18} {:>7.2}s {:>7} {:>8.2}s {:>7} {:>7.0}x {beside:>9}  {}",
+            time.as_secs_f64(),
+            report.statistics.events,
+            paper.0,
+            paper.1,
+            paper.0 / time.as_secs_f64(),
+            notes.join("; "),
+        );
+    }
+
+    fn variants(&mut self, client: &Client, flushes: u32, notes: &mut Vec<String>) {
+        for flush in 1..=flushes {
+            let expected = client.refuted.contains(&flush);
+            if client.only && !expected {
+                continue;
+            }
+            let (report, time, _) = client.prove(flush, self.solver);
+            self.totals.unsafe_time += time;
+            self.totals.variants += u32::from(expected);
+            let right = match report.verdict {
+                Verdict::Violated(_) => expected,
+                Verdict::Holds => !expected,
+                Verdict::Unknown(_) => false,
+            };
+            if !right {
+                self.totals.wrong += 1;
+                notes.push(format!("WRONG: {} without flush {flush}", word(&report.verdict)));
+            }
+        }
+    }
+
+    fn finish(&self) -> ExitCode {
+        let totals = &self.totals;
+        let seconds = totals.time.as_secs_f64();
+        println!(
+            "\n{} clients in {seconds:.1} s (the paper: {:.0} s, {:.0} times as long); \
+             {} unsafe variants refuted among those tried in {:.1} s",
+            totals.rows,
+            totals.paper,
+            totals.paper / seconds,
+            totals.variants,
+            totals.unsafe_time.as_secs_f64(),
+        );
+        match &self.z3 {
+            Some(z3) => {
+                let (all, late) = (totals.z3.as_secs_f64(), totals.z3_late);
+                let ratio = all / seconds;
+                println!(
+                    "z3 took {all:.1} s, {ratio:.1} times as long, and gave up on {late} after {} s",
+                    z3.seconds
+                );
+            }
+            None => println!("There is no z3 to compare with (pip install z3-solver)."),
+        }
+        if totals.wrong == 0 {
+            ExitCode::SUCCESS
+        } else {
+            println!("{} answers are not what they should be", totals.wrong);
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    let only_safe = arguments.iter().any(|word| word == "--safe");
+    let has = |option: &str| arguments.iter().any(|word| word == option);
     let names: Vec<&String> = arguments.iter().filter(|word| !word.starts_with("--")).collect();
+    let seconds = arguments.iter().find_map(|word| word.strip_prefix("--z3-timeout="));
+    let seconds = seconds.map_or(60, |number| number.parse().expect("a number of seconds"));
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/prove");
-    let (mut wrong, mut rows, mut variants) = (0, 0, 0);
-    let (mut total, mut unsafe_total, mut paper_total) = (Duration::ZERO, Duration::ZERO, 0.0);
+    let mut bench = Bench {
+        solver: if has("--cadical") { SolverKind::Cadical } else { SolverKind::default() },
+        only_safe: has("--safe"),
+        z3: Z3::find(seconds),
+        totals: Totals::default(),
+    };
     println!(
-        "{:<18} {:>8} {:>7} {:>9} {:>7} {:>8}  unsafe variants",
-        "client", "time", "events", "paper", "", "times"
+        "{:<18} {:>8} {:>7} {:>9} {:>7} {:>8} {:>9}  unsafe variants",
+        "client", "time", "events", "paper", "", "times", "z3"
     );
     for (structure, clients) in PAPER {
         let (_, flushes) = FLUSHES.into_iter().find(|(name, _)| *name == structure).expect("counted");
-        for (name, paper_seconds, paper_events) in clients {
+        for (name, seconds, events) in clients {
             let shown = format!("{structure} {name}");
-            if !names.is_empty() && !names.iter().any(|wanted| shown.contains(wanted.as_str())) {
-                continue;
+            if names.is_empty() || names.iter().any(|wanted| shown.contains(wanted.as_str())) {
+                let client = Client::read(directory.join(structure).join(format!("{name}.c")));
+                bench.row(&shown, &client, flushes, (*seconds, *events));
             }
-            let client = Client::read(directory.join(structure).join(format!("{name}.c")));
-            let (report, time) = client.prove(0);
-            rows += 1;
-            total += time;
-            paper_total += paper_seconds;
-            let mut notes = Vec::new();
-            if !matches!(report.verdict, Verdict::Holds) {
-                wrong += 1;
-                notes.push(format!("WRONG: {}", word(&report.verdict)));
-            }
-            let refuted = client.refuted.clone().filter(|_| !only_safe);
-            for flush in (1..=flushes).filter(|_| refuted.is_some()) {
-                let (report, time) = client.prove(flush);
-                unsafe_total += time;
-                let expected = refuted.as_ref().is_some_and(|all| all.contains(&flush));
-                variants += u32::from(expected);
-                let right = match report.verdict {
-                    Verdict::Violated(_) => expected,
-                    Verdict::Holds => !expected,
-                    Verdict::Unknown(_) => false,
-                };
-                if !right {
-                    wrong += 1;
-                    notes.push(format!("WRONG: {} without flush {flush}", word(&report.verdict)));
-                }
-            }
-            if let Some(refuted) = refuted {
-                let names: Vec<String> = refuted.iter().map(ToString::to_string).collect();
-                let names = names.join(", ");
-                notes.insert(
-                    0,
-                    if refuted.is_empty() {
-                        "no flush is needed".into()
-                    } else {
-                        format!("refuted without {names}")
-                    },
-                );
-            }
-            println!(
-                "{shown:<18} {:>7.2}s {:>7} {paper_seconds:>8.2}s {paper_events:>7} {:>7.0}x  {}",
-                time.as_secs_f64(),
-                report.statistics.events,
-                paper_seconds / time.as_secs_f64(),
-                notes.join("; "),
-            );
         }
     }
-    println!(
-        "\n{rows} clients in {:.1} s (the paper: {paper_total:.0} s, {:.0} times as long); \
-         {variants} unsafe variants refuted among those tried in {:.1} s",
-        total.as_secs_f64(),
-        paper_total / total.as_secs_f64(),
-        unsafe_total.as_secs_f64(),
-    );
-    if wrong == 0 {
-        ExitCode::SUCCESS
-    } else {
-        println!("{wrong} answers are not what they should be");
-        ExitCode::FAILURE
-    }
+    bench.finish()
 }

@@ -22,6 +22,8 @@ typedef int (*constructor)(pool *pop, void *object, void *argument);
 #define PERSISTENT __attribute__((section("crashproof_pm")))
 void *crashproof_root(size_t bytes);
 void *crashproof_alloc(size_t bytes);
+/* The same, holding whatever was there before. */
+void *__crashproof_alloc_unset(size_t bytes);
 void crashproof_flush(const void *start, size_t bytes);
 void *memcpy(void *to, const void *from, size_t bytes);
 void *memset(void *to, int byte, size_t bytes);
@@ -125,14 +127,16 @@ static void publish(oid *place, oid value) {
 }
 MODEL int pmemobj_alloc(pool *pop, oid *place, size_t bytes, uint64_t type, constructor make, void *argument) {
   (void)type;
-  void *object = crashproof_alloc(bytes);
+  void *object = __crashproof_alloc_unset(bytes);
   if (make && make(pop, object, argument))
     return -1;
   publish(place, oid_of(object));
   return 0;
 }
 MODEL int pmemobj_zalloc(pool *pop, oid *place, size_t bytes, uint64_t type) {
-  return pmemobj_alloc(pop, place, bytes, type, 0, 0);
+  (void)pop, (void)type;
+  publish(place, oid_of(crashproof_alloc(bytes)));
+  return 0;
 }
 MODEL void pmemobj_free(oid *place) {
   place->off = 0;
@@ -220,11 +224,16 @@ MODEL int pmemobj_tx_xadd_range(oid object, uint64_t offset, size_t bytes, uint6
 }
 MODEL oid pmemobj_tx_alloc(size_t bytes, uint64_t type) {
   (void)type;
+  void *object = __crashproof_alloc_unset(bytes);
+  remember(object, bytes);
+  return oid_of(object);
+}
+MODEL oid pmemobj_tx_zalloc(size_t bytes, uint64_t type) {
+  (void)type;
   void *object = crashproof_alloc(bytes);
   remember(object, bytes);
   return oid_of(object);
 }
-MODEL oid pmemobj_tx_zalloc(size_t bytes, uint64_t type) { return pmemobj_tx_alloc(bytes, type); }
 MODEL int pmemobj_tx_free(oid object) {
   (void)object;
   return 0;

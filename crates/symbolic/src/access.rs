@@ -563,6 +563,7 @@ impl Machine<'_> {
         let info = self.objects.get_mut(id);
         // An earlier execution may have left something.
         info.initial.clear();
+        info.written.clear();
         if !self.objects.is_exposed(id) || self.is_sequential() {
             let mut memory: Memory = std::mem::take(&mut state.memory);
             self.add_object(&mut memory, id);

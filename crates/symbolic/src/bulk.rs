@@ -3,7 +3,7 @@
 use crashproof_prove::term::Term;
 
 use crate::access::At;
-use crate::machine::{Flow, Machine};
+use crate::machine::{Flow, Machine, Stop};
 use crate::state::State;
 
 /// Longer ranges than this are refused.
@@ -30,6 +30,7 @@ impl Machine<'_> {
         at: At<'_>,
     ) -> Flow<()> {
         let chunks = self.chunks(to, bytes);
+        self.must_be_aligned(state, to, &chunks, "a copy", at)?;
         let mut values = Vec::new();
         for (offset, size) in &chunks {
             let address = self.offset(from, *offset);
@@ -51,7 +52,9 @@ impl Machine<'_> {
         at: At<'_>,
     ) -> Flow<()> {
         let byte = self.terms.extract(byte, 0, 8);
-        for (offset, size) in self.chunks(to, bytes) {
+        let chunks = self.chunks(to, bytes);
+        self.must_be_aligned(state, to, &chunks, "a fill", at)?;
+        for (offset, size) in chunks {
             let mut value = byte;
             for _ in 1..size {
                 value = self.terms.concat(byte, value);
@@ -62,8 +65,36 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Aligned words as far as possible. Where the address is not known, it is taken to be aligned: compilers
-    /// and libraries use the widest moves they can.
+    /// Where the address is not known it was taken to be aligned; where it may not be, what is done is not known.
+    fn must_be_aligned(
+        &mut self,
+        state: &mut State,
+        to: Term,
+        chunks: &[(u64, u64)],
+        what: &str,
+        at: At<'_>,
+    ) -> Flow<()> {
+        let widest = chunks.iter().map(|&(_, size)| size).max().unwrap_or(1);
+        if self.terms.constant(to).is_some() || widest == 1 {
+            return Ok(());
+        }
+        let within = self.terms.number(widest - 1, 64);
+        let within = self.terms.and(to, within);
+        let misaligned = match self.cases(state, within) {
+            Some(cases) if cases.iter().all(|&(_, offset)| offset == 0) => return Ok(()),
+            _ => self.terms.nonzero(within),
+        };
+        let mut there = State { path: state.path.clone(), ..State::default() };
+        if there.assume(&mut self.terms, misaligned) {
+            let reason = format!("{what} to an address that may not be a multiple of {widest}");
+            self.unknown(&mut there, &reason, at.place, at.function);
+        }
+        let aligned = self.terms.not(misaligned);
+        if state.assume(&mut self.terms, aligned) { Ok(()) } else { Err(Stop::Dead) }
+    }
+
+    /// Aligned words as far as possible, as compilers and libraries use the widest moves they can. Where the address is
+    /// not known it is taken to be aligned.
     pub(crate) fn chunks(&self, to: Term, bytes: u64) -> Vec<(u64, u64)> {
         let start = self.terms.constant(to).unwrap_or(0);
         let mut all = Vec::new();

@@ -5,8 +5,9 @@ use crashproof_prove::program::Action;
 use crashproof_prove::term::{self, Term, Terms};
 
 use crate::access::At;
-use crate::machine::{Flow, Frame, Machine, Stop};
+use crate::machine::{Flow, Machine, Stop};
 use crate::objects::Object;
+use crate::paths::Frame;
 use crate::state::{self, State};
 use crate::value::{self, Value};
 
@@ -258,6 +259,7 @@ impl Machine<'_> {
             persistent: false,
             initial: Vec::new(),
             defined: false,
+            written: Vec::new(),
             fields: Vec::new(),
         };
         Ok(self.make_object(state, point, align, object))

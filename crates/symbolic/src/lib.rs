@@ -5,21 +5,24 @@
 //! program and not with the number of its paths.
 //!
 //! * [`order`] sorts blocks so that everything that may lead to a block has run before it.
-//! * [`state`], [`memory`], [`value`], [`objects`]: what is known on a path.
-//! * [`machine`] walks functions, [`instructions`] does what they say, [`access`] reads and writes memory.
+//! * [`state`], [`memory`], [`value`], [`objects`], [`placement`]: what is known on a path, and where things lie.
+//! * [`machine`] begins and ends, [`paths`] walks functions, [`instructions`] does what they say to [`operands`],
+//!   [`access`] reads and writes memory, [`emit`] makes events.
 //! * [`library`], [`intrinsics`], [`threads`], [`bulk`], [`assembly`], [`undo`]: calls that are known.
 //!
 //! # What it takes for granted
 //!
 //! Ordered by what could make a proof hold where the program fails:
 //!
-//! 1. Allocation never fails, and memory given back is not handed out again. Functions of the C library that
+//! 1. Objects of a pool begin a cache line each; persistent globals lie as [`placement`] says, and the verdict says so
+//!    where they could lie otherwise.
+//! 2. Allocation never fails, and memory given back is not handed out again. Functions of the C library that
 //!    write to a terminal or file do nothing the program could see.
-//! 2. Compilers may reorder or merge plain accesses of the source; the events are those of the source. Use
+//! 3. Compilers may reorder or merge plain accesses of the source; the events are those of the source. Use
 //!    atomics or `volatile` where it matters, as the compiler expects anyway.
-//! 3. A thread that waits in a loop which does nothing but read is a thread that waits: such rounds are not
+//! 4. A thread that waits in a loop which does nothing but read is a thread that waits: such rounds are not
 //!    counted, and whether the wait ever ends is not asked.
-//! 4. Library functions are those of `models/`, written for this purpose.
+//! 5. Library functions are those of `models/`, written for this purpose.
 //!
 //! What is not understood ends its path with [`Action::Unknown`](crashproof_prove::program::Action) and the
 //! reason; nothing is skipped silently.
@@ -27,13 +30,17 @@
 mod access;
 mod assembly;
 mod bulk;
+mod emit;
 mod instructions;
 mod intrinsics;
 mod library;
 mod machine;
 mod memory;
 mod objects;
+mod operands;
 mod order;
+mod paths;
+mod placement;
 mod state;
 mod threads;
 mod undo;

@@ -7,8 +7,9 @@ use crashproof_prove::term::Term;
 
 use crate::access::At;
 use crate::instructions::number;
-use crate::machine::{Flow, Frame, Machine, Stop, Who};
+use crate::machine::{Flow, Machine, Stop, Who};
 use crate::objects::{Object, ObjectId, Origin};
+use crate::paths::Frame;
 use crate::state::State;
 use crate::value::{self, Value};
 
@@ -154,6 +155,7 @@ impl Machine<'_> {
                     persistent: true,
                     initial: Vec::new(),
                     defined: true,
+                    written: Vec::new(),
                     fields: Vec::new(),
                 });
                 if self.objects.get(object).size < bytes {
@@ -179,6 +181,7 @@ impl Machine<'_> {
                     persistent: true,
                     initial: Vec::new(),
                     defined: true,
+                    written: Vec::new(),
                     fields: Vec::new(),
                 });
                 if self.objects.get(object).size < bytes {
@@ -205,7 +208,7 @@ impl Machine<'_> {
                 let what = scalar(0).and_then(|text| self.text_at(text)).unwrap_or_default();
                 Err(self.refuse(state, &format!("{what} is not modelled"), at))
             }
-            "crashproof_alloc" => {
+            "crashproof_alloc" | "__crashproof_alloc_unset" => {
                 let Some(bytes) = known(self, 0) else {
                     return Err(self.refuse(state, "an allocation of a size that is not known", at));
                 };
@@ -215,7 +218,8 @@ impl Machine<'_> {
                     size: bytes.max(1).next_multiple_of(px86::LINE_BYTES),
                     persistent: true,
                     initial: Vec::new(),
-                    defined: true,
+                    defined: name == "crashproof_alloc",
+                    written: Vec::new(),
                     fields: Vec::new(),
                 };
                 let address = self.make_object(state, frame.point, px86::LINE_BYTES, object);

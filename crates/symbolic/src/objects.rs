@@ -58,7 +58,21 @@ pub(crate) struct Object {
     pub(crate) initial: Vec<u8>,
     /// Whether the bytes are there from the start: a global, or fresh zeroed memory.
     pub(crate) defined: bool,
+    /// If not: which of the initial bytes the first thread had written before there were others.
+    pub(crate) written: Vec<bool>,
     pub(crate) fields: Vec<Field>,
+}
+
+impl Object {
+    /// What it holds at the start, byte by byte; none where nobody knows.
+    pub(crate) fn first_content(&self) -> Vec<Option<u8>> {
+        (0..self.size as usize)
+            .map(|at| {
+                let known = self.defined || self.written.get(at).is_some_and(|written| *written);
+                known.then(|| self.initial.get(at).copied().unwrap_or(0))
+            })
+            .collect()
+    }
 }
 
 /// Persistent memory is where the arena of the runtime is: the top bits say so.

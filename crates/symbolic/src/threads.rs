@@ -181,6 +181,7 @@ impl Machine<'_> {
             persistent: false,
             initial: Vec::new(),
             defined: true,
+            written: Vec::new(),
             fields: Vec::new(),
         });
         self.objects.expose(object);
@@ -207,17 +208,20 @@ impl Machine<'_> {
             let values = state.memory.values(&mut self.terms, object);
             let (base, size) = (self.objects.get(object).address, self.objects.get(object).size);
             let mut initial = vec![0; size as usize];
+            let mut written = vec![false; size as usize];
             for (offset, value) in values {
+                let bytes = usize::from(self.terms.width(value) / 8);
+                let start = offset as usize;
+                written[start..start + bytes].fill(true);
                 match self.terms.constant(value) {
                     Some(number) => {
-                        let bytes = usize::from(self.terms.width(value) / 8);
-                        let start = offset as usize;
                         initial[start..start + bytes].copy_from_slice(&number.to_le_bytes()[..bytes]);
                     }
                     None => stores.push((base + offset, value)),
                 }
             }
-            self.objects.get_mut(object).initial = initial;
+            let info = self.objects.get_mut(object);
+            (info.initial, info.written) = (initial, written);
         }
         // From here on these are events.
         self.several = true;

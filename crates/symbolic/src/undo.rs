@@ -51,6 +51,7 @@ impl Machine<'_> {
             persistent: true,
             initial: Vec::new(),
             defined: true,
+            written: Vec::new(),
             fields: Vec::new(),
         };
         let flag = self.make_object(state, point, px86::LINE_BYTES, log);

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crashproof_exhaustive as exhaustive;
-use crashproof_litmus::arbitrary::{Size, program};
+use crashproof_litmus::arbitrary::{Program, Size, branching_program, program};
 use crashproof_litmus::{BinaryOp, Expr, LocId, Op, Rmw, Test, answer};
 use crashproof_orders::{Limits, Outcome};
 use crashproof_prove::encode::{Encoder, Settings, Wrong};
@@ -165,11 +165,10 @@ fn refuted(source: PathBuf) -> BTreeSet<String> {
     found
 }
 
-fn compare(size: Size, wanted: usize) {
+fn compare(strategy: impl Strategy<Value = Program>, wanted: usize) {
     let directory = tempfile::tempdir().expect("a directory");
     let source = directory.path().join("program.c");
     let mut runner = TestRunner::new(Config::default());
-    let strategy = program(size);
     let mut compared = 0;
     while compared < wanted {
         let litmus = strategy.new_tree(&mut runner).expect("a program").current().source();
@@ -197,10 +196,15 @@ fn programs(usual: usize) -> usize {
 
 #[test]
 fn one_thread() {
-    compare(Size { threads: 1, statements: 8 }, programs(20));
+    compare(program(Size { threads: 1, statements: 8 }), programs(20));
 }
 
 #[test]
 fn several_threads() {
-    compare(Size { threads: 3, statements: 4 }, programs(40));
+    compare(program(Size { threads: 3, statements: 4 }), programs(40));
+}
+
+#[test]
+fn branches() {
+    compare(branching_program(Size { threads: 2, statements: 4 }), programs(30));
 }

@@ -122,3 +122,24 @@ fn a_program_that_does_not_compile_is_named() {
     let text = error.to_string();
     assert!(text.contains("broken.c") && text.contains("error:"), "{text}");
 }
+
+#[test]
+fn what_is_assumed_about_places_is_said() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (globals, assumed) in [
+        ("PERSISTENT long a, b;", Some("that `a` begins a cache line")),
+        ("PERSISTENT struct { long x, y; } pair;", Some("that `pair` begins a cache line")),
+        ("PERSISTENT long a, b __attribute__((aligned(64)));", None),
+        ("PERSISTENT long a;", None),
+    ] {
+        let file = directory.path().join("placed.c");
+        let text = format!("#include <crashproof.h>\n{globals}\nint main(void) {{ return 0; }}");
+        std::fs::write(&file, text).expect("written");
+        let program =
+            crashproof_symbolic::program(&[file], Vec::new(), &Options::default()).expect("a program");
+        match assumed {
+            Some(assumed) => assert!(program.assumptions[0].contains(assumed), "{:?}", program.assumptions),
+            None => assert!(program.assumptions.is_empty(), "{globals}: {:?}", program.assumptions),
+        }
+    }
+}

@@ -1,8 +1,10 @@
 // Message passing: stores of one thread become visible in order, so whoever sees the flag sees the data.
-// Non-temporal stores are not ordered with others, which shows.
+// Non-temporal stores are not ordered with others, which shows. The flag may as well be in volatile memory.
 //
 // run: schedules=48 verdict=clean
 // run: -DNONTEMPORAL schedules=200 verdict=fails
+// run: -DVOLATILE schedules=200 verdict=clean
+// run: -DVOLATILE -DNONTEMPORAL schedules=200 verdict=fails
 
 #include <crashproof.h>
 #include <pthread.h>
@@ -14,6 +16,12 @@ struct message {
   _Atomic long flag;
 };
 static struct message *message;
+#ifdef VOLATILE
+static _Atomic long flag;
+#define FLAG &flag
+#else
+#define FLAG &message->flag
+#endif
 
 static void *send(void *unused) {
 #ifdef NONTEMPORAL
@@ -21,12 +29,12 @@ static void *send(void *unused) {
 #else
   message->data = 42;
 #endif
-  atomic_store_explicit(&message->flag, 1, memory_order_release);
+  atomic_store_explicit(FLAG, 1, memory_order_release);
   return unused;
 }
 
 static void *receive(void *unused) {
-  while (!atomic_load_explicit(&message->flag, memory_order_acquire)) {}
+  while (!atomic_load_explicit(FLAG, memory_order_acquire)) {}
   crashproof_assert(message->data == 42);
   return unused;
 }

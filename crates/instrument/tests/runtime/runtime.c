@@ -310,8 +310,14 @@ void __crashproof_clwb(const void *address, const struct crashproof_site *site) 
 }
 void __crashproof_sfence(const struct crashproof_site *site) { LOG(site, "sfence"); }
 void __crashproof_mfence(const struct crashproof_site *site) { LOG(site, "mfence"); }
-void __crashproof_locked(const struct crashproof_site *site) { LOG(site, "locked"); }
-void __crashproof_sync(const struct crashproof_site *site) { LOG(site, "sync"); }
+void __crashproof_locked(const void *address, uint32_t stored, const struct crashproof_site *site) {
+  (void)address;
+  LOG(site, stored ? "locked" : "locked, stored nothing");
+}
+void __crashproof_sync(const void *address, const struct crashproof_site *site) {
+  (void)address;
+  LOG(site, "sync");
+}
 
 static __attribute__((unused)) const char *flag_names(uint32_t flags) {
   static char text[8];

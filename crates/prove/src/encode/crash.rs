@@ -8,7 +8,7 @@ use super::threads::accessed;
 use super::{Encoder, EventRef, LaneRef, Survivor};
 use crate::blast::fresh_within;
 use crate::memory::CellId;
-use crate::values::initial;
+use crate::words::{MOST_VALUES, union};
 
 impl Encoder<'_> {
     /// The persistent cells that are looked at after the crash.
@@ -84,21 +84,7 @@ impl Encoder<'_> {
             return;
         }
         let moment = self.moment(content.line());
-        let start = initial(self.program, content.address, content.bytes);
-        let (mut may, mut must) = (start, start);
-        for &(writer, _) in writers {
-            let value = &self.events[writer.0].write.as_ref().expect("a store").0;
-            let (yes, no) = (self.gates.yes(), self.gates.no());
-            for (bit, &lit) in Self::slice(value, self.lane(writer)).iter().enumerate() {
-                if lit != no {
-                    may |= 1 << bit;
-                }
-                if lit != yes {
-                    must &= !(1 << bit);
-                }
-            }
-        }
-        let bits = fresh_within(&mut self.gates, may, must, 8 * usize::from(content.bytes));
+        let bits = self.surviving_bits(cell, writers);
         let mut from = Vec::new();
         let initially = self.gates.fresh();
         let initial_bits = self.initial_bits(cell);
@@ -117,11 +103,45 @@ impl Encoder<'_> {
             self.gates.equal_if(lit, &bits, &value);
             let source = self.source(writer.0, writer.1);
             self.graph.read(lit, source, moment);
-            self.graph.edge(lit, self.events[writer.0].node, moment);
             from.push((Some(writer), lit));
         }
-        let some: Vec<Lit> = from.iter().map(|&(_, lit)| lit).collect();
+        let stores: Vec<(usize, Lit)> =
+            from.iter().filter_map(|&(writer, lit)| writer.map(|writer| (writer.0, lit))).collect();
+        let mut some = self.ladders(&stores, moment);
+        some.push(initially);
         self.gates.clause(&some);
         self.survivors.push(Survivor { cell, bits, from });
+    }
+
+    /// Open bits for what a cell may hold: its first content, or what one of these wrote.
+    fn surviving_bits(&mut self, cell: CellId, writers: &[(LaneRef, Lit)]) -> Vec<Lit> {
+        let content = self.memory.cells()[cell];
+        let width = 8 * usize::from(content.bytes);
+        let mut words = vec![self.initial_bits(cell)];
+        for &(writer, _) in writers {
+            let value = &self.events[writer.0].write.as_ref().expect("a store").0;
+            words.push(Self::slice(value, self.lane(writer)).to_vec());
+        }
+        let few = words.iter().try_fold(Vec::new(), |known, word| {
+            let values = union(&known, &self.gates.choices(word)?);
+            let yes = self.gates.yes();
+            (values.len() <= MOST_VALUES)
+                .then(|| values.into_iter().map(|value| (value, yes)).collect::<Vec<_>>())
+        });
+        if let Some(few) = few.filter(|few| few.len() > 1) {
+            let values: Vec<u64> = few.into_iter().map(|(value, _)| value).collect();
+            return self.gates.choice(&values, width);
+        }
+        let (yes, no) = (self.gates.yes(), self.gates.no());
+        let (mut may, mut must) = (0, u64::MAX);
+        for (bit, &lit) in words.iter().flat_map(|word| word.iter().enumerate()) {
+            if lit != no {
+                may |= 1 << bit;
+            }
+            if lit != yes {
+                must &= !(1 << bit);
+            }
+        }
+        fresh_within(&mut self.gates, may, must, width)
     }
 }

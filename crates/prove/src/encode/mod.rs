@@ -38,7 +38,7 @@ pub mod strict;
 mod threads;
 
 use crashproof_orders::closure::Closure;
-use crashproof_orders::{Graph, Lit, NodeId, SolverKind, SourceId};
+use crashproof_orders::{Graph, Lit, NodeId, Solver, SolverKind, SourceId};
 use px86::{Class, Line, Platform};
 use rustc_hash::FxHashMap;
 
@@ -268,6 +268,8 @@ pub struct Encoder<'a> {
     pub recovery_reads: Vec<RecoveryLoad>,
     order: Closure,
     initial_sources: FxHashMap<CellId, SourceId>,
+    /// What cells hold at the start of which not everything is known.
+    open_cells: FxHashMap<CellId, Vec<Lit>>,
     same_memo: FxHashMap<(Term, u8, Term, u8), Lit>,
     lanes_of: FxHashMap<EventRef, Vec<Lane>>,
     private: Vec<Option<usize>>,
@@ -276,7 +278,16 @@ pub struct Encoder<'a> {
 impl<'a> Encoder<'a> {
     /// Encodes a program. None if the solver is not built in.
     pub fn new(program: &'a Program, analysis: &'a Analysis, settings: Settings) -> Option<Encoder<'a>> {
-        let solver = settings.solver.make()?;
+        Some(Encoder::for_solver(program, analysis, settings, settings.solver.make()?))
+    }
+
+    /// Encodes a program for a solver of one's own.
+    pub fn for_solver(
+        program: &'a Program,
+        analysis: &'a Analysis,
+        settings: Settings,
+        solver: Box<dyn Solver>,
+    ) -> Encoder<'a> {
         let mut encoder = Encoder {
             program,
             settings,
@@ -296,6 +307,7 @@ impl<'a> Encoder<'a> {
             recovery_reads: Vec::new(),
             order: Closure::default(),
             initial_sources: FxHashMap::default(),
+            open_cells: FxHashMap::default(),
             same_memo: FxHashMap::default(),
             lanes_of: FxHashMap::default(),
             private: Vec::new(),
@@ -307,7 +319,7 @@ impl<'a> Encoder<'a> {
         encoder.survivors();
         encoder.coherence();
         encoder.recovery();
-        Some(encoder)
+        encoder
     }
 
     /// Gives the orders to the solver. Nothing may be encoded afterwards but clauses.
@@ -329,12 +341,7 @@ impl<'a> Encoder<'a> {
             return self.gates.yes();
         }
         let bits = self.bits(address);
-        let wanted: Vec<Lit> = bits
-            .iter()
-            .enumerate()
-            .map(|(bit, &lit)| if place >> bit & 1 == 1 { lit } else { !lit })
-            .collect();
-        self.gates.all(&wanted)
+        self.gates.is(&bits, place)
     }
 
     /// The cell of an access's lane at one of its places.

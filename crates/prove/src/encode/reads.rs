@@ -1,6 +1,8 @@
 //! Reads-from and coherence.
 
-use crashproof_orders::Lit;
+use crashproof_orders::{Lit, NodeId};
+use px86::Order;
+use px86::order::PRESERVED;
 use rustc_hash::FxHashMap;
 
 use super::{CrashEncoding, Encoder, Overwrites, ReadsFrom};
@@ -57,14 +59,21 @@ impl Encoder<'_> {
         };
         let live = self.events[reader].live;
         let mut some = vec![!live];
+        let mut possible: Vec<(usize, Lit)> = Vec::new();
         for &writer in candidates {
             let impossible = self.surely_before(reader, writer.0)
                 || self.program_before(reader, writer.0)
                 || hidden(self, writer.0);
-            if !impossible {
-                some.extend(self.reads_from(reader, lane, writer, &own));
+            if !impossible && let Some(lit) = self.reads_from(reader, lane, writer, &own) {
+                if self.program_before(writer.0, reader) {
+                    some.push(lit);
+                } else {
+                    possible.push((writer.0, lit));
+                }
             }
         }
+        let node = self.events[reader].node;
+        some.extend(self.ladders(&possible, node));
         if sure.is_empty() {
             some.push(self.reads_initial(reader, lane, &own));
         }
@@ -74,6 +83,45 @@ impl Encoder<'_> {
                 self.graph.apart(self.events[reader].node, self.events[writer].node);
             }
         }
+    }
+
+    /// Puts every store, while the literal beside it is true, before `node`, and gives literals of which one is true if
+    /// one of these is.
+    ///
+    /// The stores of one thread come one after another: whoever reads the third or a later one comes after the third. So
+    /// there is a literal for each "this or a later one", and the order is known by those. What is learnt from an order that
+    /// rules out all stores from some point on is then learnt in one literal, not in a list.
+    pub(super) fn ladders(&mut self, stores: &[(usize, Lit)], node: NodeId) -> Vec<Lit> {
+        let mut tops = Vec::new();
+        let mut above: Option<(usize, Lit)> = None;
+        for &(store, lit) in stores.iter().rev() {
+            let step = match above {
+                Some((later, top)) if self.in_turn(store, later) => self.gates.or(lit, top),
+                _ => {
+                    tops.extend(above.map(|(_, top)| top));
+                    lit
+                }
+            };
+            let from = self.events[store].node;
+            if !self.order.before(from as usize, node as usize) {
+                self.graph.edge(step, from, node);
+            }
+            above = Some((store, step));
+        }
+        tops.extend(above.map(|(_, top)| top));
+        tops
+    }
+
+    /// Does whoever comes after the second come after the first as well, also if the first does not happen? Where it
+    /// does not, nothing may come before it that does not come before the second.
+    fn in_turn(&self, a: usize, b: usize) -> bool {
+        let class = self.events[a].class;
+        let mut before = PRESERVED.iter().map(|row| row[class as usize]);
+        self.surely_before(a, b)
+            || self.program_before(a, b)
+                && class == self.events[b].class
+                && PRESERVED[class as usize][class as usize] == Order::Always
+                && before.all(|order| order != Order::SameLine)
     }
 
     fn reads_from(
@@ -99,16 +147,11 @@ impl Encoder<'_> {
         let (read, value) = (read.to_vec(), value.to_vec());
         self.gates.equal_if(lit, &read, &value);
         let source = self.source(writer.0, writer.1);
-        let (from, to) = (self.events[writer.0].node, self.events[reader].node);
+        let to = self.events[reader].node;
         self.graph.read(lit, source, to);
-        if !internal {
-            if !self.surely_before(writer.0, reader) {
-                self.graph.edge(lit, from, to);
-            }
-            if self.settings.crash == CrashEncoding::Full {
-                let (reads, wrote) = (self.events[reader].executed, self.events[writer.0].executed);
-                self.gates.implies(&[reads, lit], wrote);
-            }
+        if !internal && self.settings.crash == CrashEncoding::Full {
+            let (reads, wrote) = (self.events[reader].executed, self.events[writer.0].executed);
+            self.gates.implies(&[reads, lit], wrote);
         }
         self.not_past_own(lit, reader, lane, Some(writer.0), own);
         self.reads_from.push(ReadsFrom { lit, reader, lane, writer: Some(writer) });

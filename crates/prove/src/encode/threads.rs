@@ -8,7 +8,7 @@ use super::{Access, CrashEncoding, Encoded, Encoder, EventRef, Limit, Violation,
 use crate::memory::{CellId, Footprint, Lane, Memory};
 use crate::program::{Action, Event};
 use crate::term::Term;
-use crate::values::initial;
+use crate::values::initial_byte;
 
 /// The nodes of a thread, and the threads it starts and waits for.
 #[derive(Debug, Default)]
@@ -344,13 +344,29 @@ impl Encoder<'_> {
     }
 
     pub(super) fn mux(&mut self, condition: Lit, a: &[Lit], b: &[Lit]) -> Vec<Lit> {
-        a.iter().zip(b).map(|(&a, &b)| self.gates.mux(condition, a, b)).collect()
+        self.gates.mux_word(condition, a, b)
     }
 
-    pub(super) fn initial_bits(&self, cell: CellId) -> Vec<Lit> {
-        let cell = self.memory.cells()[cell];
-        let value = initial(self.program, cell.address, cell.bytes);
-        (0..8 * u32::from(cell.bytes)).map(|bit| self.gates.constant(value >> bit & 1 == 1)).collect()
+    /// What a cell holds at the start. Bits that nobody knows are open, and the same for everybody.
+    pub(super) fn initial_bits(&mut self, cell: CellId) -> Vec<Lit> {
+        if let Some(bits) = self.open_cells.get(&cell) {
+            return bits.clone();
+        }
+        let content = self.memory.cells()[cell];
+        let mut bits = Vec::new();
+        let mut open = false;
+        for at in content.address..content.address + u64::from(content.bytes) {
+            let byte = initial_byte(self.program, at);
+            open |= byte.is_none();
+            bits.extend((0..8).map(|bit| match byte {
+                Some(byte) => self.gates.constant(byte >> bit & 1 == 1),
+                None => self.gates.fresh(),
+            }));
+        }
+        if open {
+            self.open_cells.insert(cell, bits.clone());
+        }
+        bits
     }
 
     fn flush(&mut self, nodes: &mut ThreadNodes, at: EventRef, kind: Kind, guard: Lit, address: Term) {
@@ -366,13 +382,21 @@ impl Encoder<'_> {
         let lines = lines
             .into_iter()
             .map(|line| {
+                if only {
+                    return (line, self.gates.yes());
+                }
+                if let Some(choices) = self.gates.choices(&bits) {
+                    let inside = choices.into_iter().filter(|&(at, _)| Line::containing(at) == line);
+                    let inside: Vec<Lit> = inside.map(|(_, lit)| lit).collect();
+                    return (line, self.gates.any(&inside));
+                }
                 let wanted: Vec<Lit> = bits
                     .iter()
                     .enumerate()
                     .skip(border)
                     .map(|(bit, &lit)| if line.start() >> bit & 1 == 1 { lit } else { !lit })
                     .collect();
-                (line, if only { self.gates.yes() } else { self.gates.all(&wanted) })
+                (line, self.gates.all(&wanted))
             })
             .collect();
         self.push(nodes, at, kind, guard, None, None, None);

@@ -7,7 +7,7 @@
 use crashproof_abi::{FLAG_ATOMIC, FLAG_VOLATILE, Site};
 use crashproof_protocol::{Record, mode, record};
 use px86::buffer::Entry;
-use px86::{Event, Kind, LINE_BYTES, Thread};
+use px86::{Class, Event, Kind, LINE_BYTES, Thread};
 
 use super::scheduler::{CONCURRENT, CURRENT, begin_atomic, current, end_atomic, point, scheduler};
 use super::strategy::Point;
@@ -149,12 +149,8 @@ unsafe fn issue(kind: Kind, address: u64, width: u8, value: u64, site: u32) {
     let issued = (*session::CONTROL).records;
     let event = Event { address, value, site: px86::Site(site), thread: Thread(CURRENT), kind, width };
     let entry = Entry { event, issued, tag: 0 };
-    let waits = matches!(
-        kind,
-        Kind::Store | Kind::NonTemporalStore | Kind::Flush | Kind::FlushOpt | Kind::StoreFence
-    );
     let scheduler = scheduler();
-    if !waits || scheduler.strategy.leaving.is_none() || scheduler.is_atomic() {
+    if !kind.may_wait() || scheduler.strategy.leaving.is_none() || scheduler.is_atomic() {
         drain(CURRENT);
         take_effect(&entry);
         return;
@@ -181,9 +177,7 @@ unsafe fn take_effect(entry: &Entry) {
     }
     match event.kind {
         Kind::FlushOpt | Kind::NonTemporalStore => scheduler().thread(thread).unfenced = true,
-        Kind::StoreFence | Kind::Fence | Kind::Rmw | Kind::FailedRmw => {
-            scheduler().thread(thread).unfenced = false;
-        }
+        kind if kind.fences() => scheduler().thread(thread).unfenced = false,
         _ => {}
     }
     record_event(event.kind, thread, event.address, event.width, value, event.site.0);
@@ -238,6 +232,14 @@ pub(super) unsafe fn drain_all() {
         for number in scheduler().alive().to_vec() {
             drain(number);
         }
+    }
+}
+
+/// Volatile memory was stored to, at once. What such a store may not overtake takes effect before anybody sees it.
+pub(super) unsafe fn volatile_store() {
+    while let Some(index) = current().buffer.ready_before_other((Class::Write, None)) {
+        let entry = current().buffer.remove(index);
+        take_effect(&entry);
     }
 }
 

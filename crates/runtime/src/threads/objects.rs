@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 
-use crate::regions;
+use super::order;
 
 use super::scheduler::{CURRENT, Class, Key, Woken, block, wake_all, wake_one};
 
@@ -109,14 +109,14 @@ pub(super) unsafe fn mutex_try(address: u64) -> c_int {
             Health::Consistent | Health::Inconsistent => {
                 mutex.owner = Some(me);
                 mutex.depth = 1;
-                regions::synchronised(address);
+                order::synchronised(address);
                 0
             }
             Health::OwnerDied => {
                 mutex.owner = Some(me);
                 mutex.depth = 1;
                 mutex.state = Health::Inconsistent;
-                regions::synchronised(address);
+                order::synchronised(address);
                 libc::EOWNERDEAD
             }
         },
@@ -156,7 +156,7 @@ pub(super) unsafe fn mutex_unlock(address: u64) -> c_int {
         return 0;
     }
     mutex.owner = None;
-    regions::synchronised(address);
+    order::synchronised(address);
     if mutex.state == Health::Inconsistent {
         mutex.state = Health::NotRecoverable;
         wake_all(mutex_key(address));
@@ -228,13 +228,13 @@ pub(super) unsafe fn rw_try(address: u64, access: Access) -> c_int {
         _ if lock.writer.is_some() => libc::EBUSY,
         Access::Read => {
             lock.readers += 1;
-            regions::synchronised(address);
+            order::synchronised(address);
             0
         }
         Access::Write if lock.readers > 0 => libc::EBUSY,
         Access::Write => {
             lock.writer = Some(CURRENT);
-            regions::synchronised(address);
+            order::synchronised(address);
             0
         }
     }
@@ -258,7 +258,7 @@ pub(super) unsafe fn rw_lock(address: u64, access: Access, deadline: Option<u64>
 
 pub(super) unsafe fn rw_unlock(address: u64, class: Class) {
     if let Some(lock) = RW_LOCKS.get_mut(&address) {
-        regions::synchronised(address);
+        order::synchronised(address);
         if lock.writer.take().is_none() {
             lock.readers -= 1;
         }

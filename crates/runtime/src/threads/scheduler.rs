@@ -11,7 +11,7 @@ use px86::buffer::StoreBuffer;
 
 use super::baton::{Baton, raw_syscall};
 use super::strategy::{Candidate, Point, Strategy, Verdict};
-use super::{memory, objects, time};
+use super::{memory, objects, order, time};
 use crate::{access, session};
 
 /// Is more than one thread alive? The one branch that programs with a single thread pay for.
@@ -447,19 +447,31 @@ pub(super) unsafe fn give_way() {
     }
 }
 
-/// After an access of volatile memory that may be part of a spin loop.
+/// After an access of volatile memory that may be part of a spin loop; nowhere if it is only said that it spins.
 #[inline(always)]
-pub(crate) unsafe fn sync() {
+pub(crate) unsafe fn sync(address: u64, stored: bool, site: *const Site) {
     if CONCURRENT {
+        if stored {
+            memory::volatile_store();
+            order::changed(address, site);
+        } else if address != 0 {
+            order::saw(address, site);
+        }
         point(Point::Spin);
     }
 }
 
 /// After a locked instruction on volatile memory.
 #[inline(always)]
-pub(crate) unsafe fn locked(site: *const Site) {
+pub(crate) unsafe fn locked(address: u64, stored: bool, site: *const Site) {
     memory::volatile_fence(site);
-    sync();
+    if CONCURRENT {
+        order::saw(address, site);
+        if stored {
+            order::changed(address, site);
+        }
+        point(Point::Spin);
+    }
 }
 
 /// Until [`end_atomic`] no other thread runs, and stores take effect at once. Nests.

@@ -7,12 +7,12 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use libc::timespec;
 
+use super::order;
 use super::real::interpose;
 use super::scheduler::{
     Class, Key, Woken, block_cancellable, give_way, others_may_run, settle, synchronise, wake_one,
 };
 use super::{create, time};
-use crate::regions;
 
 type Object = *mut c_void;
 
@@ -43,7 +43,7 @@ fn failed(error: c_int) -> c_int {
 unsafe fn try_take(semaphore: Object) -> Option<()> {
     let value = value(semaphore);
     *value = value.checked_sub(1)?;
-    regions::synchronised(semaphore as u64);
+    order::synchronised(semaphore as u64);
     Some(())
 }
 
@@ -108,7 +108,7 @@ interpose! {
             return failed(libc::EOVERFLOW);
         }
         *value += 1;
-        regions::synchronised(semaphore as u64);
+        order::synchronised(semaphore as u64);
         wake_one(Key { class: Class::Semaphore, address: semaphore as u64 });
         others_may_run();
         0

@@ -5,12 +5,12 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use libc::timespec;
 
+use super::order;
 use super::real::interpose;
 use super::scheduler::{
     Class, Key, Woken, block, block_cancellable, others_may_run, settle, synchronise, wake_all, wake_one,
 };
 use super::{objects, time};
-use crate::regions;
 
 type Object = *mut c_void;
 
@@ -27,7 +27,7 @@ pub(super) unsafe fn condition_wait(condition: Object, mutex: Object, deadline: 
     }
     let woken = block_cancellable(condition_key(condition), deadline);
     if matches!(woken, Woken::Called) {
-        regions::synchronised(condition as u64);
+        order::synchronised(condition as u64);
     }
     let locked = objects::mutex_lock(mutex as u64, None);
     match woken {
@@ -99,7 +99,7 @@ pub(super) unsafe fn once(control: *mut c_int, function: unsafe extern "C-unwind
     synchronise();
     loop {
         if volatile && *control == ONCE_DONE {
-            regions::synchronised(address);
+            order::synchronised(address);
             return;
         }
         match ONCES.get(&address) {
@@ -110,12 +110,12 @@ pub(super) unsafe fn once(control: *mut c_int, function: unsafe extern "C-unwind
             None => break,
         }
     }
-    regions::synchronised(address);
+    order::synchronised(address);
     ONCES.insert(address, Once::Running);
     let mut guard = OnceGuard { control: address, result: None };
     function();
     settle();
-    regions::synchronised(address);
+    order::synchronised(address);
     if volatile {
         *control = ONCE_DONE;
     } else {
@@ -163,7 +163,7 @@ interpose! {
     version c"GLIBC_2.3.2"
     fn pthread_cond_signal(condition: Object) -> c_int |real| {
         settle();
-        regions::synchronised(condition as u64);
+        order::synchronised(condition as u64);
         wake_one(condition_key(condition));
         others_may_run();
         0
@@ -172,7 +172,7 @@ interpose! {
     version c"GLIBC_2.3.2"
     fn pthread_cond_broadcast(condition: Object) -> c_int |real| {
         settle();
-        regions::synchronised(condition as u64);
+        order::synchronised(condition as u64);
         wake_all(condition_key(condition));
         others_may_run();
         0
@@ -199,7 +199,7 @@ interpose! {
     fn pthread_barrier_wait(barrier: Object) -> c_int |real| {
         synchronise();
         let address = barrier as u64;
-        regions::synchronised(address);
+        order::synchronised(address);
         let state = barrier_at(address);
         state.came += 1;
         if state.came == state.wanted {
@@ -213,7 +213,7 @@ interpose! {
         while BARRIERS.get(&address).is_some_and(|state| state.opened == round) {
             block(Key { class: Class::Barrier, address }, None);
         }
-        regions::synchronised(address);
+        order::synchronised(address);
         0
     }
 

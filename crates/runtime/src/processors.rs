@@ -1,0 +1,76 @@
+//! Which processors a program sees: those it could use when it was started, and always the first of them.
+//!
+//! On which one a thread happens to run differs from run to run; and the checker keeps the children it talks to on
+//! its own processor, which is no business of theirs.
+
+use std::ffi::{c_int, c_long, c_uint, c_void};
+
+use libc::{cpu_set_t, pid_t, pthread_t};
+
+use crate::libc_memory::write;
+use crate::real::replace;
+
+/// Those that may be used; none if there are more than the C library's set holds.
+static mut USABLE: Option<cpu_set_t> = None;
+
+/// Remembers which may be used, before the checker chooses one.
+pub(crate) unsafe fn note() {
+    let mut set = std::mem::zeroed();
+    if libc::sched_getaffinity(0, size_of::<cpu_set_t>(), &raw mut set) == 0 {
+        USABLE = Some(set);
+    }
+}
+
+/// Which may be used.
+unsafe fn usable() -> Option<cpu_set_t> {
+    USABLE
+}
+
+unsafe fn first() -> c_int {
+    let usable = usable();
+    usable
+        .and_then(|set| (0..libc::CPU_SETSIZE).find(|&number| libc::CPU_ISSET(number as usize, &set)))
+        .unwrap_or(0)
+}
+
+/// Fills in a set of the caller's size.
+unsafe fn give(bytes: usize, to: *mut c_void, site: *const crashproof_abi::Site) -> bool {
+    let Some(set) = usable().filter(|_| bytes >= size_of::<cpu_set_t>()) else { return false };
+    write(to, (&raw const set).cast::<u8>(), size_of::<cpu_set_t>(), site);
+    let rest = vec![0; bytes - size_of::<cpu_set_t>()];
+    write(to.add(size_of::<cpu_set_t>()), rest.as_ptr(), rest.len(), site);
+    true
+}
+
+replace! {
+    fn sched_getcpu() -> c_int, caller(rdi)
+    |_site| { first() }
+
+    fn getcpu(processor: *mut c_uint, node: *mut c_uint) -> c_int, caller(rdx)
+    |site| {
+        if !processor.is_null() {
+            write(processor.cast::<c_void>(), (first() as c_uint).to_le_bytes().as_ptr(), 4, site);
+        }
+        if !node.is_null() {
+            write(node.cast::<c_void>(), [0u8; 4].as_ptr(), 4, site);
+        }
+        0
+    }
+
+    fn sched_getaffinity(process: pid_t, bytes: usize, to: *mut c_void) -> c_int, caller(rcx)
+    |site| { if give(bytes, to, site) { 0 } else { real(process, bytes, to) } }
+
+    fn pthread_getaffinity_np(thread: pthread_t, bytes: usize, to: *mut c_void) -> c_int, caller(rcx)
+    |site| { if give(bytes, to, site) { 0 } else { real(thread, bytes, to) } }
+
+    fn get_nprocs() -> c_int, caller(rdi)
+    |_site| { usable().map_or_else(|| real(), |set| libc::CPU_COUNT(&set)) }
+
+    fn sysconf(name: c_int) -> c_long, caller(rsi)
+    |_site| {
+        match usable().filter(|_| name == libc::_SC_NPROCESSORS_ONLN) {
+            Some(set) => libc::CPU_COUNT(&set).into(),
+            None => real(name),
+        }
+    }
+}

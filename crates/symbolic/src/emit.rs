@@ -1,0 +1,99 @@
+//! Events, and the places in the source that they are told with.
+
+use crashproof_bitcode::MODEL_DIRECTORY;
+use crashproof_bitcode::ir::{FunctionId, Place};
+use crashproof_prove::program::{Action, Event, Site, SiteId};
+use crashproof_prove::term::Term;
+
+use crate::machine::{Flow, Machine, Stop, Who};
+use crate::state::State;
+
+impl Machine<'_> {
+    /// Adds an event to who is executing. Ends the path if it depends on what is not modelled.
+    pub(crate) fn emit(
+        &mut self,
+        state: &mut State,
+        action: Action,
+        place: &Place,
+        function: FunctionId,
+    ) -> Flow<()> {
+        let used: Vec<Term> = match &action {
+            Action::Load { address, .. } | Action::Flush { address } | Action::FlushOpt { address } => {
+                vec![*address]
+            }
+            Action::Store { address, value, .. } => vec![*address, *value],
+            Action::Rmw { address, new, stores, .. } => vec![*address, *new, *stores],
+            Action::Assert { condition, .. } => vec![*condition],
+            _ => Vec::new(),
+        };
+        if let Some(why) = used.into_iter().find_map(|term| self.why_imprecise(term)) {
+            self.unknown(state, &why, place, function);
+            return Err(Stop::Dead);
+        }
+        if let Action::Assert { condition, .. } = &action
+            && state.known(&self.terms, *condition) == Some(true)
+        {
+            return Ok(());
+        }
+        if self.events >= self.options.events && !matches!(action, Action::Unknown { .. }) {
+            let reason = format!("there are more than {} events (--max-events)", self.options.events);
+            self.unknown(state, &reason, place, function);
+            return Err(Stop::Dead);
+        }
+        let guard = state.guard(&mut self.terms);
+        let (place, function) = self.reported(place, function);
+        let is_assertion = matches!(action, Action::Assert { .. });
+        let site = self.site(&place, function, is_assertion);
+        self.events += 1;
+        let event = Event { guard, action, site };
+        match self.who {
+            Who::Thread(thread) => self.threads[thread as usize].events.push(event),
+            Who::Recovery => self.recovery.events.push(event),
+        }
+        Ok(())
+    }
+
+    /// Ends a path: what happens from here on is not known.
+    pub(crate) fn unknown(&mut self, state: &mut State, reason: &str, place: &Place, function: FunctionId) {
+        let action = Action::Unknown { reason: reason.to_owned() };
+        let emitted = self.emit(state, action, place, function);
+        debug_assert!(emitted.is_ok(), "this action uses no terms");
+    }
+
+    /// What is done by `crashproof.h` or a model is done by who calls it.
+    fn reported(&self, place: &Place, function: FunctionId) -> (Place, FunctionId) {
+        let ours =
+            |place: &Place| place.file.ends_with("/crashproof.h") || place.file.starts_with(MODEL_DIRECTORY);
+        if !ours(place) {
+            return (place.clone(), function);
+        }
+        let outside = self.calls.iter().rev().find(|(place, _)| !ours(place));
+        outside.cloned().unwrap_or_else(|| (place.clone(), function))
+    }
+
+    fn site(&mut self, place: &Place, function: FunctionId, assertion: bool) -> SiteId {
+        if let Some(known) = self.known_sites.get(&(place.clone(), function, assertion)) {
+            return *known;
+        }
+        let text = self.source_line(place);
+        let site = Site {
+            file: place.file.to_string(),
+            function: self.module.function(function).name.clone(),
+            line: place.line,
+            column: place.column,
+            text,
+        };
+        let id = SiteId(self.sites.len() as u32);
+        self.sites.push(site);
+        self.known_sites.insert((place.clone(), function, assertion), id);
+        id
+    }
+
+    fn source_line(&mut self, place: &Place) -> String {
+        let lines = self.sources.entry(place.file.clone()).or_insert_with(|| {
+            let text = std::fs::read_to_string(&*place.file).unwrap_or_default();
+            text.lines().map(|line| line.trim().to_owned()).collect()
+        });
+        (place.line as usize).checked_sub(1).and_then(|index| lines.get(index)).cloned().unwrap_or_default()
+    }
+}
