@@ -40,7 +40,7 @@ impl Machine {
         if self.transactions.is_empty() {
             // Inside a caller's transaction this one is nested, and the outer one waits.
             if !self.inside_callers {
-                self.missing_barrier(around, Rule::MissingBarrier, 0, "a transaction begins");
+                self.missing_barrier(around, Rule::MissingBarrier, 0, "a transaction begins", site);
             }
             self.logs.clear();
         }
