@@ -83,8 +83,9 @@ impl Machine {
 
     /// Ways to order stores on purpose.
     pub(super) fn is_protocol(&self, around: &Surroundings, earlier: &Write, later: &Write) -> bool {
-        // What different functions do is seldom meant as one update.
-        if earlier.site.call.is_some() || later.site.call.is_some() {
+        // What different functions do is seldom meant as one update, and a loop takes one element after the other.
+        if earlier.site.call.is_some() || later.site.call.is_some() || earlier.site.place == later.site.place
+        {
             return true;
         }
         let scalar =
