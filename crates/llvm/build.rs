@@ -1,4 +1,4 @@
-//! Builds the C++ shim against the headers of LLVM 22.
+//! Builds the C++ shim against the headers of LLVM 22, and tells dependants where those are.
 
 use std::env;
 use std::process::Command;
@@ -21,12 +21,14 @@ fn llvm_config(argument: &str) -> String {
 fn main() {
     println!("cargo::rerun-if-changed=src/shim.cpp");
     println!("cargo::rerun-if-env-changed=LLVM_SYS_221_PREFIX");
+    let include = llvm_config("--includedir");
+    println!("cargo::metadata=include={include}");
     cc::Build::new()
         .cpp(true)
         .std("c++17")
         .file("src/shim.cpp")
         // As system headers, so that LLVM's own warnings stay out of our build.
-        .flag(format!("-isystem{}", llvm_config("--includedir")))
+        .flag(format!("-isystem{include}"))
         .flag("-fno-rtti")
         .flag("-fno-exceptions")
         .compile("crashproof_llvm_shim");

@@ -4,7 +4,7 @@
 //! few that decide whether there is something to instrument or to link.
 
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::Error;
 
@@ -178,6 +178,18 @@ impl Request {
 /// How deep response files may name each other.
 const DEPTH: u32 = 16;
 
+/// A command line with its response files put in their place; those with relative names are looked for in `directory`,
+/// where the compiler runs.
+///
+/// # Errors
+///
+/// If a response file cannot be read.
+pub fn expanded(arguments: &[OsString], directory: &Path) -> Result<Vec<String>, Error> {
+    let mut words = Vec::new();
+    expand(arguments, directory, 0, &mut words)?;
+    Ok(words)
+}
+
 fn expand(arguments: &[OsString], base: &Path, depth: u32, out: &mut Vec<String>) -> Result<(), Error> {
     for argument in arguments {
         let text = argument.to_string_lossy();
@@ -187,7 +199,7 @@ fn expand(arguments: &[OsString], base: &Path, depth: u32, out: &mut Vec<String>
                 match std::fs::read_to_string(&path) {
                     Ok(content) => {
                         let words: Vec<OsString> = split(&content).into_iter().map(OsString::from).collect();
-                        expand(&words, &PathBuf::new(), depth + 1, out)?;
+                        expand(&words, base, depth + 1, out)?;
                     }
                     // As clang has it: what is no file is an argument.
                     Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => out.push(text.into_owned()),

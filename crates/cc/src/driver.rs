@@ -22,7 +22,9 @@ impl Language {
     /// By the name a driver was called under.
     #[must_use]
     pub fn of_program(name: &OsStr) -> Self {
-        let stem = Path::new(name).file_name().unwrap_or(name).to_string_lossy();
+        let name = Path::new(name).file_name().unwrap_or(name).to_string_lossy();
+        // Versions stand behind: g++-12.
+        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
         if stem.ends_with("++") || stem.ends_with("cxx") || stem.ends_with("cpp") {
             Language::Cxx
         } else {

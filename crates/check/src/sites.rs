@@ -30,10 +30,11 @@ impl Source {
         (&self.file, self.line, self.column) == (&other.file, other.line, other.column)
     }
 
-    /// The place itself, or, if it is one of `crashproof.h`'s helpers, where that was called.
+    /// The place itself, or, if it is in a header that is not the program's, where that was called: nobody looks for
+    /// a bug in `std::atomic`.
     pub(crate) fn in_user_code(&self) -> Source {
         let mut source = self.clone();
-        while source.file.ends_with("crashproof.h") && !source.callers.is_empty() {
+        while is_of_others(&source.file) && source.callers.iter().any(|caller| !is_of_others(&caller.file)) {
             let caller = source.callers.remove(0);
             source = Source {
                 file: caller.file,
@@ -45,6 +46,15 @@ impl Source {
         }
         source
     }
+}
+
+/// Is it a header of crashproof, the compiler, the system or Rust's libraries?
+fn is_of_others(file: &str) -> bool {
+    // What a compiler brings along is found beside it, wherever that is.
+    const PARTS: [&str; 5] = ["/lib/clang/", "/lib/llvm-", "/rustc/", "/rustlib/", "/.cargo/registry/"];
+    file.starts_with("/usr/")
+        || file.ends_with("crashproof.h")
+        || PARTS.iter().any(|part| file.contains(part))
 }
 
 /// A call that was inlined.
@@ -132,8 +142,8 @@ impl Sites {
         if let Some((module, offset)) = caller::place(number) {
             let known = self.callers.get(&number);
             return known.unwrap_or_else(|| {
-                self.callers
-                    .insert(number, Box::new(self.find(module, offset).unwrap_or(self.nowhere.clone())))
+                let found = self.find(module, offset).map(|source| source.in_user_code());
+                self.callers.insert(number, Box::new(found.unwrap_or(self.nowhere.clone())))
             });
         }
         match self.sites.get(number as usize) {
@@ -175,4 +185,20 @@ impl Sites {
 fn relative(path: &str) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     Path::new(path).strip_prefix(&here).unwrap_or(Path::new(path)).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_others_are_not_where_a_bug_is() {
+        let table = "1\t0\t560\t9\t/usr/include/c++/12/bits/atomic_base.h\tstore\t\t31\t5\tlist.cpp\tpush\t90\t3\tmain.cpp\tmain\n\
+                     2\t0\t20\t1\t/usr/include/string.h\tcopy\t\n";
+        let sites = Sites::parse(table);
+        let push = sites.get(1);
+        assert_eq!((push.file.as_str(), push.line, push.function.as_str()), ("list.cpp", 31, "push"));
+        assert_eq!(push.callers.len(), 1);
+        assert_eq!(sites.get(2).line, 20, "there is nothing else to show");
+    }
 }

@@ -28,7 +28,7 @@ pub(crate) fn pass_through(mut arguments: impl Iterator<Item = OsString>) -> Opt
 
 /// Compiles; with `--lint` among the arguments, also analyses what was compiled.
 fn compile(language: Language, arguments: &[OsString]) -> ExitCode {
-    match crate::lint::WhileCompiling::asked_for(arguments) {
+    match crate::while_compiling::WhileCompiling::asked_for(arguments) {
         Some(lint) => lint.run(language),
         None => driver::main(language, arguments),
     }

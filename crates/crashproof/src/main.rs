@@ -15,6 +15,7 @@ mod prove;
 mod replay;
 mod shell;
 mod stream;
+mod while_compiling;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

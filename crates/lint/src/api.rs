@@ -60,6 +60,12 @@ pub struct PersistentType {
     /// From this member on the content is only for the running program.
     #[serde(default)]
     pub volatile_from: Option<String>,
+    /// So is the content of these members.
+    #[serde(default)]
+    pub volatile: Vec<String>,
+    /// The library lays its objects at multiples of this.
+    #[serde(default)]
+    pub alignment: u64,
 }
 
 #[derive(Deserialize, Debug)]
@@ -174,6 +180,8 @@ pub enum What {
     StrandEnd,
     /// All strands so far are waited for.
     StrandJoin,
+    /// Writes back what is queued and waits, as part of something larger.
+    Settle,
     /// Control does not come back.
     Leave,
 }
@@ -432,6 +440,7 @@ fn describe(effect: &Effect) -> String {
         What::StrandBegin => "begins a strand",
         What::StrandEnd => "ends a strand",
         What::StrandJoin => "waits for all strands",
+        What::Settle => "waits for all flushes, queued ones too",
         What::Leave => "does not return",
     };
     let mut text = verb.to_owned();

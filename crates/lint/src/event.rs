@@ -37,6 +37,8 @@ pub(crate) enum Kind {
     Queue {
         span: Span,
     },
+    /// Something that is not known to be persistent is flushed: a fence after it is not without purpose.
+    Elsewhere,
     Fence {
         class: Class,
         drains: bool,

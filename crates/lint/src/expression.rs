@@ -41,10 +41,19 @@ pub(crate) enum Form {
     /// What memory held when the function was entered.
     Content(Expression),
     /// Something nothing is known of but where it came from, and whether it points to persistent memory.
-    Opaque(u32, bool),
+    Opaque(u32, Persistence),
     Pair(Expression, Expression),
     Operation(Arithmetic, Expression, Expression),
     Comparison(Compare, Expression, Expression),
+}
+
+/// How sure it is that memory is persistent.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Persistence {
+    Surely,
+    /// For some callers, or for some of what a pointer points to.
+    Perhaps,
+    No,
 }
 
 /// Where something unique came from: an instruction on its n-th visit, or something of a callee seen through
@@ -64,6 +73,10 @@ pub(crate) struct Expressions {
     depths: Vec<u8>,
     numbers: FxHashMap<Form, Expression>,
     origins: FxHashMap<Origin, u32>,
+    /// What graphs know of pointers that were loaded from somewhere unknown, in the function that is being walked.
+    loaded: FxHashMap<Expression, Persistence>,
+    /// Alignments of objects that are more than usual, in the function that is being walked.
+    alignments: FxHashMap<Expression, u64>,
 }
 
 /// An address taken apart: the object, the element if an index that is not a constant chooses one, and the
@@ -82,6 +95,8 @@ impl Expressions {
             depths: Vec::new(),
             numbers: FxHashMap::default(),
             origins: FxHashMap::default(),
+            loaded: FxHashMap::default(),
+            alignments: FxHashMap::default(),
         };
         let nothing = all.add(Form::Nothing);
         debug_assert_eq!(nothing, NOTHING);
@@ -231,7 +246,7 @@ impl Expressions {
             | Form::Fresh(_)
             | Form::Direct(_)
             | Form::Element(..) => true,
-            Form::Opaque(_, persistent) => persistent,
+            Form::Opaque(_, persistence) => persistence != Persistence::No,
             _ => false,
         }
     }
@@ -317,6 +332,38 @@ impl Expressions {
             }
             _ => false,
         }
+    }
+
+    /// At what an object is aligned, if more is known than that it is an object.
+    pub(crate) fn alignment(&self, object: Expression) -> Option<u64> {
+        self.alignments.get(&object).copied()
+    }
+
+    pub(crate) fn set_alignment(&mut self, object: Expression, alignment: u64) {
+        self.alignments.insert(object, alignment);
+    }
+
+    /// What is known of a pointer that was loaded from somewhere unknown.
+    pub(crate) fn loaded(&self, pointer: Expression) -> Option<Persistence> {
+        self.loaded.get(&pointer).copied()
+    }
+
+    pub(crate) fn set_loaded(&mut self, pointer: Expression, persistence: Persistence) {
+        self.loaded.insert(pointer, persistence);
+    }
+
+    /// All such pointers, which then are forgotten.
+    pub(crate) fn take_loaded(&mut self) -> Vec<(Expression, Persistence)> {
+        let mut all: Vec<(Expression, Persistence)> = std::mem::take(&mut self.loaded).into_iter().collect();
+        all.sort_unstable_by_key(|(pointer, _)| *pointer);
+        all
+    }
+
+    /// All alignments, which then are forgotten: the next function has its own parameters.
+    pub(crate) fn take_alignments(&mut self) -> Vec<(Expression, u64)> {
+        let mut all: Vec<(Expression, u64)> = std::mem::take(&mut self.alignments).into_iter().collect();
+        all.sort_unstable();
+        all
     }
 
     pub(crate) fn len(&self) -> usize {

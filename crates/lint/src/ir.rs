@@ -56,6 +56,31 @@ pub struct Program {
     pub not_understood: Vec<(PlaceId, String)>,
     /// Modules without debug information.
     pub without_debug_info: Vec<String>,
+    /// Functions that are stored somewhere to be called from there.
+    pub stored_functions: FxHashMap<Home, Stored>,
+    /// Symbols that several modules define, as programs linked by themselves do. Each module calls its own.
+    pub defined_again: Vec<String>,
+    place_ids: FxHashMap<Place, PlaceId>,
+}
+
+/// Where a pointer to a function is kept.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Home {
+    /// In structures of this name, at this offset.
+    Member(String, u64),
+    /// In a variable.
+    Variable(GlobalId, i64),
+    /// In tables of virtual functions, the n-th.
+    Virtual(u64),
+}
+
+/// What is kept there.
+#[derive(Clone, Debug, Default)]
+pub struct Stored {
+    /// Functions, in the order they were seen.
+    pub functions: Vec<FunctionId>,
+    /// Something else as well.
+    pub open: bool,
 }
 
 /// A function.
@@ -81,6 +106,8 @@ pub struct Function {
     pub place: Option<PlaceId>,
     /// Source variables that parameters and instructions hold.
     pub variables: FxHashMap<Operand, Variable>,
+    /// Where the pointers of indirect calls come from, by instruction.
+    pub homes: FxHashMap<u32, Home>,
 }
 
 /// What a source calls a value.
@@ -107,6 +134,8 @@ pub struct SourceType {
     pub is_pointer: bool,
     /// Whether it is an array.
     pub is_array: bool,
+    /// As declared; 0 if the type's own.
+    pub alignment: u64,
     /// Members in the order of their offsets.
     pub members: Vec<(u64, String, Option<TypeId>)>,
 }
@@ -126,6 +155,8 @@ pub struct Global {
     pub pointers: Vec<(u64, Operand)>,
     /// Its type, if known.
     pub ty: Option<TypeId>,
+    /// Some module says what it holds at first.
+    pub defined: bool,
 }
 
 /// A basic block: a range of the function's instructions, the last one a terminator.
@@ -357,24 +388,56 @@ impl Program {
         &self.places[id.0 as usize]
     }
 
+    /// The number of a place.
+    pub fn add_place(&mut self, place: Place) -> PlaceId {
+        let next = PlaceId(self.places.len() as u32);
+        *self.place_ids.entry(place).or_insert_with_key(|place| {
+            self.places.push(place.clone());
+            next
+        })
+    }
+
     /// All functions with code.
     pub fn defined(&self) -> impl Iterator<Item = FunctionId> + '_ {
         (0..self.functions.len() as u32).map(FunctionId).filter(|id| self.function(*id).is_defined())
     }
 
-    /// The member of a type at an offset, written as the source would.
+    /// The member of a type at an offset, written as the source would, and its type: the innermost one, or the one that
+    /// so many bytes are all of.
     #[must_use]
-    pub fn field(&self, ty: TypeId, offset: u64) -> Option<String> {
-        let ty = &self.types[ty.0 as usize];
+    pub fn member(&self, id: TypeId, offset: u64, bytes: Option<u64>) -> Option<(String, Option<TypeId>)> {
+        let is_all = |ty: TypeId| {
+            let size = self.types[ty.0 as usize].bytes;
+            size > 0 && bytes.is_some_and(|bytes| bytes >= size)
+        };
+        let ty = &self.types[id.0 as usize];
         if ty.is_array {
-            let element = &self.types[ty.base?.0 as usize];
-            let bytes = element.bytes.max(1);
-            let rest = self.field(ty.base?, offset % bytes);
-            return Some(format!("[{}]{}", offset / bytes, dotted(rest)));
+            let element = ty.base?;
+            let one = self.types[element.0 as usize].bytes.max(1);
+            let whole = offset.is_multiple_of(one) && is_all(element);
+            let inner = (!whole).then(|| self.member(element, offset % one, bytes)).flatten();
+            let (rest, inner) = match inner {
+                Some((rest, inner)) => (Some(rest), inner),
+                None => (None, Some(element)),
+            };
+            return Some((format!("[{}]{}", offset / one, dotted(rest)), inner));
         }
-        let member = ty.members.iter().rev().find(|member| member.0 <= offset)?;
-        let inner = member.2.and_then(|inner| self.field(inner, offset - member.0));
-        Some(if member.1.is_empty() { inner? } else { format!("{}{}", member.1, dotted(inner)) })
+        let last = ty.members.iter().rev().find(|member| member.0 <= offset)?.0;
+        let mut same = ty.members.iter().filter(|member| member.0 == last);
+        // Of a union, the member that is meant to be named.
+        let first = same.next()?;
+        let member =
+            std::iter::once(first).chain(same).find(|member| !member.1.starts_with('_')).unwrap_or(first);
+        let whole = offset == last && member.2.is_some_and(is_all) && !member.1.is_empty();
+        let inner = member.2.filter(|_| !whole).and_then(|inner| self.member(inner, offset - last, bytes));
+        let (rest, ty) = match inner {
+            Some((rest, ty)) => (Some(rest), ty),
+            None => (None, member.2),
+        };
+        if member.1.is_empty() {
+            return Some((rest?, ty));
+        }
+        Some((format!("{}{}", member.1, dotted(rest)), ty))
     }
 }
 

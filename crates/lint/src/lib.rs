@@ -37,8 +37,9 @@ pub mod read;
 pub mod rules;
 mod span;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crashproof_findings::{Finding, Fix, Frame, Place, Related, Report, Role};
@@ -46,7 +47,7 @@ use serde_json::json;
 
 use crate::api::Apis;
 use crate::dsa::Analysis;
-use crate::explore::Explorer;
+use crate::explore::{Cut, Explorer};
 use crate::ir::{PlaceId, Program};
 use crate::rules::{Rule, Verdict};
 
@@ -95,10 +96,14 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
     let begin = Instant::now();
     let apis = apis(&options.apis)?;
     let directory = tempfile::tempdir().map_err(|cause| Error::Read { path: std::env::temp_dir(), cause })?;
-    let files = inputs::bitcode(&options.inputs, &options.arguments, options.jobs, directory.path())?;
+    let inputs = inputs::bitcode(&options.inputs, &options.arguments, options.jobs, directory.path())?;
+    let files = &inputs.files;
+    if let Some((path, messages)) = inputs.failed.first().filter(|_| files.is_empty()) {
+        return Err(Error::Compile { path: path.clone(), messages: messages.clone() });
+    }
     let compiled = begin.elapsed();
     let mut program = Program::new();
-    for file in &files {
+    for file in files {
         read::read(&mut program, &file.path, &file.directory)
             .map_err(|reason| Error::Bitcode { path: file.given.clone(), reason })?;
     }
@@ -111,12 +116,18 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
     let subject = options.inputs.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
     let mut report = Report::new("lint", subject);
     report.findings = findings(&program, &explorer);
+    for (path, message) in &inputs.failed {
+        let path = read::seen_from_here(&path.display().to_string(), Path::new(""));
+        report.incomplete.push(format!("{path} does not compile: {message}"));
+    }
+    report.notes.extend(inputs.notes.iter().cloned());
     incomplete(&mut report, &program, &explorer);
     let instructions: usize = program.functions.iter().map(|function| function.instructions.len()).sum();
     let functions = program.defined().count();
     report.bounds.insert("loops".into(), json!(options.bounds.loops));
     report.bounds.insert("recursion".into(), json!(options.bounds.recursion));
     report.bounds.insert("paths".into(), json!(options.bounds.paths));
+    report.bounds.insert("steps".into(), json!(options.bounds.steps));
     report.bounds.insert("model".into(), json!(model_name(options.model)));
     let seconds = begin.elapsed().as_secs_f64();
     for (name, value) in [
@@ -150,13 +161,28 @@ fn model_name(model: Model) -> &'static str {
 
 /// What was not looked at, by name.
 fn incomplete(report: &mut Report, program: &Program, explorer: &Explorer) {
-    for id in &explorer.given_up {
+    let mut seen_in_part: BTreeMap<Cut, Vec<&str>> = BTreeMap::new();
+    for (id, cuts) in explorer.cuts.iter() {
+        let name = &program.function(id).readable;
+        let (inside, outside): (Vec<Cut>, Vec<Cut>) = cuts.iter().partition(|cut| cut.is_inside());
+        if !inside.is_empty() {
+            let reasons: Vec<String> = inside.iter().map(|cut| cut.describe(&explorer.bounds)).collect();
+            report.incomplete.push(format!("`{name}`: {}", reasons.join("; ")));
+        }
+        // Its own paths were all walked; only what they mean to callers is not known in full.
+        for cut in outside {
+            seen_in_part.entry(cut).or_default().push(name);
+        }
+    }
+    for (cut, names) in seen_in_part {
+        report.notes.push(format!("{}: {}", cut.describe(&explorer.bounds), names.join(", ")));
+    }
+    for id in &explorer.analysis.too_large {
         let name = &program.function(*id).readable;
-        report.incomplete.push(format!("`{name}` has more paths than the budget allows"));
+        report.incomplete.push(format!("`{name}`: it calls more code than its graph of pointers can hold"));
     }
     for (place, what) in &program.not_understood {
-        let place = program.place(*place);
-        report.incomplete.push(format!("{}:{}: {what}", place.file, place.line));
+        report.incomplete.push(format!("{}: {what}", shown(program, *place)));
     }
     let mut unresolved: Vec<&str> = explorer.unresolved.iter().map(String::as_str).collect();
     unresolved.sort_unstable();
@@ -166,10 +192,24 @@ fn incomplete(report: &mut Report, program: &Program, explorer: &Explorer) {
             unresolved.join(", ")
         ));
     }
-    if !explorer.shortened.is_empty() {
-        let names: Vec<&str> =
-            explorer.shortened.iter().map(|id| program.function(*id).readable.as_str()).collect();
-        report.notes.push(format!("callers see only some of the paths of: {}", names.join(", ")));
+    let mut too_many: Vec<String> =
+        explorer.analysis.too_many.iter().map(|place| shown(program, *place)).collect();
+    if !too_many.is_empty() {
+        too_many.sort();
+        too_many.dedup();
+        report.notes.push(format!(
+            "calls through pointers that could be of too many functions: {}",
+            too_many.join(", ")
+        ));
+    }
+    if !program.defined_again.is_empty() {
+        let mut names = program.defined_again.clone();
+        names.sort();
+        names.dedup();
+        report.notes.push(format!(
+            "defined by several modules, each of which is taken to use its own: {}",
+            names.join(", ")
+        ));
     }
     if !program.without_debug_info.is_empty() {
         report.notes.push(format!(
@@ -179,17 +219,27 @@ fn incomplete(report: &mut Report, program: &Program, explorer: &Explorer) {
     }
 }
 
+fn shown(program: &Program, place: PlaceId) -> String {
+    let place = program.place(place);
+    format!("{}:{}", place.file, place.line)
+}
+
 fn findings(program: &Program, explorer: &Explorer) -> Vec<Finding> {
     let verdicts = &explorer.verdicts;
     let mut all = Vec::new();
     for ((rule, place), verdict) in &verdicts.bad {
         let sometimes = verdicts.good.get(&(*rule, *place)).is_some_and(|good| *good > 0);
-        if !rule.is_reported(sometimes) {
+        // What must hold on all paths cannot be said of a function of which only some were walked.
+        if !rule.is_reported(sometimes || explorer.cuts.is_inside(verdict.by)) {
             continue;
         }
         // A store that is never written back is one finding, also if something points to it.
         let lost = verdict.beside.iter().find(|beside| beside.role == "lost");
         let same = |rule: Rule, place: PlaceId| verdicts.bad.contains_key(&(rule, place));
+        // One flush, one finding.
+        if *rule == Rule::FlushUnmodified && same(Rule::RedundantFlush, *place) {
+            continue;
+        }
         if *rule == Rule::PublishBeforePersist
             && (same(Rule::UnloggedWrite, *place)
                 || lost.is_some_and(|lost| same(Rule::UnflushedWrite, lost.place)))

@@ -5,7 +5,7 @@ use crashproof_findings::rules::lint;
 use rustc_hash::FxHashMap;
 
 use crate::event::Site;
-use crate::ir::PlaceId;
+use crate::ir::{FunctionId, PlaceId};
 
 /// The persistency model a program is held against (Pelley, Chen and Wenisch, ISCA 2014).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -105,6 +105,8 @@ pub(crate) struct Verdict {
     pub(crate) site: Site,
     pub(crate) message: String,
     pub(crate) beside: Vec<Beside>,
+    /// The function whose paths were walked.
+    pub(crate) by: FunctionId,
     /// Paths that break the rule here.
     pub(crate) bad: u32,
 }
@@ -122,10 +124,16 @@ impl Verdicts {
         *self.good.entry((rule, place)).or_default() += 1;
     }
 
-    pub(crate) fn bad(&mut self, rule: Rule, site: Site, message: impl FnOnce() -> (String, Vec<Beside>)) {
+    pub(crate) fn bad(
+        &mut self,
+        rule: Rule,
+        site: Site,
+        by: FunctionId,
+        message: impl FnOnce() -> (String, Vec<Beside>),
+    ) {
         let verdict = self.bad.entry((rule, site.place)).or_insert_with(|| {
             let (message, beside) = message();
-            Verdict { site, message, beside, bad: 0 }
+            Verdict { site, message, beside, by, bad: 0 }
         });
         verdict.bad += 1;
     }

@@ -150,21 +150,21 @@ impl Span {
             }
             ranges.push(other.bytes()?);
         }
-        // Large ranges are counted, not walked line by line for each placement.
-        if end - start > 1 << 20 {
-            return None;
-        }
         placements(alignment)
             .map(|shift| {
                 let (first, last) = lines(start, end, shift);
-                (first..=last)
-                    .filter(|line| {
-                        !ranges.iter().any(|(from, to)| {
-                            let (a, b) = lines(*from, *to, shift);
-                            a <= *line && *line <= b
-                        })
-                    })
-                    .count() as u64
+                let mut touched: Vec<(i64, i64)> =
+                    ranges.iter().map(|(from, to)| lines(*from, *to, shift)).collect();
+                touched.sort_unstable();
+                // Lines up to `reached` are counted.
+                let (mut count, mut reached) = (0, first - 1);
+                for (from, to) in touched {
+                    let (from, to) = (from.max(reached + 1), to.min(last));
+                    if from <= to {
+                        (count, reached) = (count + to - from + 1, to);
+                    }
+                }
+                (last - first + 1 - count) as u64
             })
             .min()
     }
@@ -202,5 +202,7 @@ mod tests {
         // A flush of a line's length may touch two lines or one; 160 bytes always touch three.
         assert_eq!(span(p, 0, 64).lines_without(&[span(p, 0, 8)], 8), Some(0));
         assert_eq!(span(p, 0, 160).lines_without(&[span(p, 0, 8)], 8), Some(2));
+        let two = [span(p, 1024, 8), span(p, 0, 8)];
+        assert_eq!(span(p, 0, 1 << 30).lines_without(&two, 64), Some((1 << 24) - 2));
     }
 }

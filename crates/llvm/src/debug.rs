@@ -13,6 +13,7 @@ struct CpType {
     name_len: usize,
     bytes: u64,
     base: LLVMMetadataRef,
+    alignment: u64,
 }
 
 type TellVariable =
@@ -54,6 +55,8 @@ pub struct DebugType {
     pub bytes: u64,
     /// What a pointer points to, or the element of an array.
     pub base: Option<Meta>,
+    /// As declared; 0 if the type's own.
+    pub alignment: u64,
 }
 
 /// A member of a structure.
@@ -97,7 +100,8 @@ impl Value {
 impl Meta {
     /// Of a node that is a type.
     pub fn debug_type(self) -> DebugType {
-        let mut out = CpType { kind: 0, name: ptr::null(), name_len: 0, bytes: 0, base: ptr::null_mut() };
+        let mut out =
+            CpType { kind: 0, name: ptr::null(), name_len: 0, bytes: 0, base: ptr::null_mut(), alignment: 0 };
         unsafe { cp_type(self.0, &mut out) };
         let kind = match out.kind {
             1 => DebugKind::Pointer,
@@ -106,7 +110,13 @@ impl Meta {
             4 => DebugKind::Plain,
             _ => DebugKind::Unknown,
         };
-        DebugType { kind, name: text(out.name, out.name_len), bytes: out.bytes, base: node(out.base) }
+        DebugType {
+            kind,
+            name: text(out.name, out.name_len),
+            bytes: out.bytes,
+            base: node(out.base),
+            alignment: out.alignment,
+        }
     }
 
     /// Of a node that is a structure, class or union, behind typedefs.

@@ -261,6 +261,7 @@ struct CpType {
   uint64_t bytes;
   // What is pointed to, or the element.
   LLVMMetadataRef base;
+  uint64_t alignment;
 };
 
 void cp_type(LLVMMetadataRef MD, CpType *Out) {
@@ -278,11 +279,13 @@ void cp_type(LLVMMetadataRef MD, CpType *Out) {
     }
     if (Tag == dwarf::DW_TAG_typedef && Alias.empty())
       Alias = Derived->getName();
+    Out->alignment = std::max<uint64_t>(Out->alignment, Derived->getAlignInBytes());
     Type = Derived->getBaseType();
   }
   if (!Type)
     return;
   Out->bytes = Type->getSizeInBits() / 8;
+  Out->alignment = std::max<uint64_t>(Out->alignment, Type->getAlignInBytes());
   StringRef Name = Type->getName().empty() ? Alias : Type->getName();
   Out->name = Name.data();
   Out->name_len = Name.size();

@@ -94,6 +94,16 @@ impl Type {
         Type(unsafe { LLVMStructGetTypeAtIndex(self.0, index) })
     }
 
+    /// The name of a structure type; empty if it has none.
+    pub fn name(self) -> String {
+        let name = unsafe { LLVMGetStructName(self.0) };
+        if name.is_null() {
+            return String::new();
+        }
+        // SAFETY: LLVM ends names with a zero.
+        super::text(name, unsafe { std::ffi::CStr::from_ptr(name) }.count_bytes())
+    }
+
     /// Number of members of a structure type.
     pub fn members(self) -> u32 {
         unsafe { LLVMCountStructElementTypes(self.0) }

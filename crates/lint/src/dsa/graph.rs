@@ -5,9 +5,11 @@
 //! are collapsed into one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
+use crate::expression::Persistence;
 use crate::ir::{FunctionId, GlobalId};
 
 /// What is known of the memory a node stands for. Several may hold where objects were joined.
@@ -50,8 +52,18 @@ struct Node {
     collapsed: bool,
     edges: BTreeMap<i64, Cell>,
     functions: BTreeSet<FunctionId>,
-    /// Offsets from here on hold what only the running program uses.
-    volatile_from: Option<i64>,
+    /// Offsets that hold what only the running program uses.
+    volatile: Vec<Range<i64>>,
+}
+
+impl Node {
+    fn add_volatile(&mut self, range: Range<i64>, shift: i64) {
+        // The end of all memory stays where it is.
+        let range = range.start.saturating_add(shift)..range.end.saturating_add(shift);
+        if !self.collapsed && !self.volatile.contains(&range) {
+            self.volatile.push(range);
+        }
+    }
 }
 
 /// A graph.
@@ -89,14 +101,26 @@ impl Graph {
         self.nodes[self.find(cell).node as usize].flags
     }
 
-    pub(crate) fn is_volatile_part(&self, cell: Cell) -> bool {
+    fn is_volatile_part(&self, cell: Cell) -> bool {
         let cell = self.find(cell);
-        self.nodes[cell.node as usize].volatile_from.is_some_and(|from| cell.offset >= from)
+        self.nodes[cell.node as usize].volatile.iter().any(|range| range.contains(&cell.offset))
     }
 
-    pub(crate) fn set_volatile_from(&mut self, cell: Cell, offset: i64) {
+    /// What is known of the memory of a cell.
+    pub(crate) fn persistence(&self, cell: Cell) -> Persistence {
+        let flags = self.flags(cell);
+        if !flags.persistent || self.is_volatile_part(cell) {
+            Persistence::No
+        } else if flags.volatile() {
+            Persistence::Perhaps
+        } else {
+            Persistence::Surely
+        }
+    }
+
+    pub(crate) fn add_volatile(&mut self, cell: Cell, range: Range<i64>) {
         let cell = self.find(cell);
-        self.nodes[cell.node as usize].volatile_from = Some(cell.offset + offset);
+        self.nodes[cell.node as usize].add_volatile(range, cell.offset);
     }
 
     pub(crate) fn add_flags(&mut self, cell: Cell, flags: Flags) -> bool {
@@ -172,8 +196,8 @@ impl Graph {
             let target = &mut self.nodes[left.node as usize];
             target.flags.add(moved.flags);
             target.functions.extend(moved.functions);
-            if let Some(from) = moved.volatile_from {
-                target.volatile_from = Some(target.volatile_from.unwrap_or(from + shift));
+            for range in moved.volatile {
+                target.add_volatile(range, shift);
             }
             if any_collapsed {
                 self.collapse(left.node, &mut work);
@@ -193,7 +217,7 @@ impl Graph {
     fn collapse(&mut self, node: u32, work: &mut Vec<(Cell, Cell)>) {
         let node = &mut self.nodes[node as usize];
         node.collapsed = true;
-        node.volatile_from = None;
+        node.volatile.clear();
         let mut edges = std::mem::take(&mut node.edges).into_values();
         if let Some(first) = edges.next() {
             node.edges.insert(0, first);
@@ -226,7 +250,7 @@ impl Graph {
             flags: source.flags,
             collapsed: source.collapsed,
             functions: source.functions.clone(),
-            volatile_from: source.volatile_from,
+            volatile: source.volatile.clone(),
             ..Node::default()
         });
         let copy = self.nodes.len() as u32 - 1;
@@ -256,11 +280,10 @@ impl Graph {
             changed |= self.nodes[own.node as usize].flags.add(flags);
             let functions = caller.nodes[theirs.node as usize].functions.clone();
             self.nodes[own.node as usize].functions.extend(functions);
-            if self.nodes[own.node as usize].volatile_from.is_none()
-                && let Some(from) = caller.nodes[theirs.node as usize].volatile_from
-                && !self.nodes[own.node as usize].collapsed
-            {
-                self.nodes[own.node as usize].volatile_from = Some(from - theirs.offset + own.offset);
+            if !self.nodes[own.node as usize].collapsed {
+                for range in &caller.nodes[theirs.node as usize].volatile {
+                    self.nodes[own.node as usize].add_volatile(range.clone(), own.offset - theirs.offset);
+                }
             }
             if depth == 0 {
                 continue;
@@ -286,9 +309,14 @@ impl Graph {
             })
             .collect();
         while let Some(at) = work.pop() {
-            let from = self.nodes[at as usize].volatile_from.unwrap_or(i64::MAX);
-            let targets: Vec<Cell> =
-                self.nodes[at as usize].edges.range(..from).map(|(_, target)| *target).collect();
+            let node = &self.nodes[at as usize];
+            let is_volatile = |offset: &i64| node.volatile.iter().any(|range| range.contains(offset));
+            let targets: Vec<Cell> = node
+                .edges
+                .iter()
+                .filter(|(offset, _)| !is_volatile(offset))
+                .map(|(_, target)| *target)
+                .collect();
             for target in targets {
                 let target = self.find(target).node;
                 let node = &mut self.nodes[target as usize];

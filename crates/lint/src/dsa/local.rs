@@ -1,7 +1,5 @@
 //! The graph of a function alone, and where function pointers may come from.
 
-use rustc_hash::FxHashMap;
-
 use super::{Cell, Flags, FunctionGraph};
 use crate::api::{Apis, Returns, What};
 use crate::ir::{Callee, Function, FunctionId, Op, Operand, Program};
@@ -38,11 +36,13 @@ fn declared_types(program: &Program, apis: &Apis, function: &Function, graph: &m
         let Some(declared) = apis.types.iter().find(|declared| declared.name == base.name) else { continue };
         let cell = graph.value(*operand);
         graph.graph.add_flags(cell, PERSISTENT);
-        let from = declared.volatile_from.as_ref().and_then(|name| {
-            base.members.iter().find(|member| member.1 == *name).map(|member| member.0 as i64)
-        });
-        if let Some(from) = from {
-            graph.graph.set_volatile_from(cell, from);
+        for (at, (offset, name, _)) in base.members.iter().enumerate() {
+            if declared.volatile_from.as_ref() == Some(name) {
+                graph.graph.add_volatile(cell, *offset as i64..i64::MAX);
+            } else if declared.volatile.contains(name) {
+                let end = base.members.get(at + 1).map_or(base.bytes, |next| next.0);
+                graph.graph.add_volatile(cell, *offset as i64..end as i64);
+            }
         }
     }
 }
@@ -179,6 +179,10 @@ fn one(program: &Program, apis: &Apis, graph: &mut FunctionGraph, number: u32, o
                 None => graph.result = Some(cell),
             }
         }
+        // So that callers can say what they pass.
+        Op::Call { callee: Callee::Indirect(pointer), .. } if is_value(*pointer) => {
+            graph.value(*pointer);
+        }
         Op::Call { callee: Callee::Direct(called), arguments } => {
             let Some(meaning) = apis.meaning(&program.function(*called).name) else { return };
             for effect in &meaning.effects {
@@ -218,66 +222,25 @@ fn one(program: &Program, apis: &Apis, graph: &mut FunctionGraph, number: u32, o
     }
 }
 
-/// Functions whose address is stored at an offset from something, in code or in initial contents.
-pub(super) fn stored_functions(program: &Program) -> FxHashMap<i64, Vec<FunctionId>> {
-    let mut all: FxHashMap<i64, Vec<FunctionId>> = FxHashMap::default();
-    let mut add = |offset: i64, function: FunctionId| {
-        let known = all.entry(offset).or_default();
-        if !known.contains(&function) {
-            known.push(function);
-        }
-    };
-    for global in &program.globals {
-        for (offset, content) in &global.pointers {
-            if let Operand::Function(id) = content {
-                add(*offset as i64, *id);
-            }
-        }
-    }
-    for id in program.defined() {
-        let function = program.function(id);
-        for instruction in &function.instructions {
-            if let Op::Store { address, value: Operand::Function(stored), .. } = &instruction.op {
-                add(field_offset(function, *address), *stored);
-            }
-        }
-    }
-    all
-}
-
-fn field_offset(function: &Function, address: Operand) -> i64 {
-    match address {
-        Operand::Instruction(number) => match &function.instructions[number as usize].op {
-            Op::Offset { offset, .. } => *offset,
-            _ => 0,
-        },
-        Operand::Global(_, offset) => offset,
-        _ => 0,
-    }
-}
-
-/// Whom a call through a pointer may call: what the graph knows or, failing that, every function stored at
-/// the same offset of something with the same number of parameters.
+/// Whom a call through a pointer may call: what the graph knows or, failing that, what is ever stored where the
+/// pointer comes from. Nothing if something unknown may be stored there as well.
 pub(super) fn targets(
     program: &Program,
     graph: &FunctionGraph,
     id: FunctionId,
+    call: u32,
     pointer: Operand,
     arguments: usize,
-    stored: &FxHashMap<i64, Vec<FunctionId>>,
 ) -> Vec<FunctionId> {
-    let fits = |target: &FunctionId| {
-        let function = program.function(*target);
-        function.parameters as usize == arguments
-    };
+    let fits = |target: &FunctionId| program.function(*target).parameters as usize == arguments;
     let mut known = graph.lookup(pointer).map(|cell| graph.graph.functions(cell)).unwrap_or_default();
     known.retain(fits);
     if !known.is_empty() {
         return known;
     }
-    let function = program.function(id);
-    let Operand::Instruction(number) = pointer else { return Vec::new() };
-    let Op::Load { address, .. } = &function.instructions[number as usize].op else { return Vec::new() };
-    let offset = field_offset(function, *address);
-    stored.get(&offset).map(|all| all.iter().copied().filter(fits).collect()).unwrap_or_default()
+    let stored = program.function(id).homes.get(&call).and_then(|home| program.stored_functions.get(home));
+    match stored {
+        Some(stored) if !stored.open => stored.functions.iter().copied().filter(fits).collect(),
+        _ => Vec::new(),
+    }
 }

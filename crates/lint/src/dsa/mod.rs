@@ -18,7 +18,7 @@ mod local;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::api::Apis;
-use crate::ir::{Callee, FunctionId, GlobalId, Op, Operand, Program};
+use crate::ir::{Callee, FunctionId, GlobalId, Op, Operand, PlaceId, Program};
 
 pub(crate) use graph::{Cell, Flags, Graph};
 
@@ -45,27 +45,58 @@ pub(crate) struct Analysis {
     /// Functions that the library calls with a fresh object, and which parameter that is.
     pub(crate) constructors: FxHashMap<FunctionId, u32>,
     pub(crate) calls_itself: FxHashSet<FunctionId>,
+    /// Calls through pointers with so many targets that none is followed.
+    pub(crate) too_many: Vec<PlaceId>,
+    /// Functions whose graph does not hold what all their callees know.
+    pub(crate) too_large: Vec<FunctionId>,
 }
 
-/// More targets than this say nothing.
-const MAX_TARGETS: usize = 8;
+/// More targets than this say nothing: the call is one of unknown code, and told.
+const MAX_TARGETS: usize = 16;
+/// So often callbacks that are passed on through callbacks are looked for.
+const ROUNDS: usize = 3;
+/// A graph of so many nodes is mostly copies of copies: no more callees are copied into it, and that is told.
+const MAX_NODES: usize = 200_000;
 
 impl Analysis {
-    /// Runs all phases.
+    /// Runs all phases, again while they show more functions that pointers point to: a callback is known where it is
+    /// called only after the callers were looked at.
     pub(crate) fn run(program: &Program, apis: &Apis) -> Analysis {
-        let stored = local::stored_functions(program);
+        let mut analysis = Analysis::once(program, apis, FxHashMap::default());
+        for _ in 0..ROUNDS {
+            let found = analysis.callbacks_found(program);
+            if found.is_empty() {
+                break;
+            }
+            let mut known = std::mem::take(&mut analysis.targets);
+            known.extend(found);
+            analysis = Analysis::once(program, apis, known);
+        }
+        analysis
+    }
+
+    fn once(
+        program: &Program,
+        apis: &Apis,
+        mut targets: FxHashMap<(FunctionId, u32), Vec<FunctionId>>,
+    ) -> Analysis {
         let mut graphs: FxHashMap<FunctionId, FunctionGraph> =
             program.defined().map(|id| (id, local::build(program, apis, id))).collect();
-        let mut targets = FxHashMap::default();
-        let mut constructors = FxHashMap::default();
+        let (mut constructors, mut callbacks) = (FxHashMap::default(), FxHashSet::default());
+        let mut too_many = Vec::new();
         for id in program.defined() {
             for (number, instruction) in (0..).zip(&program.function(id).instructions) {
                 let Op::Call { callee, arguments } = &instruction.op else { continue };
                 match callee {
                     Callee::Indirect(pointer) => {
+                        if targets.contains_key(&(id, number)) {
+                            continue;
+                        }
                         let found =
-                            local::targets(program, &graphs[&id], id, *pointer, arguments.len(), &stored);
-                        if !found.is_empty() && found.len() <= MAX_TARGETS {
+                            local::targets(program, &graphs[&id], id, number, *pointer, arguments.len());
+                        if found.len() > MAX_TARGETS {
+                            too_many.push(instruction.place);
+                        } else if !found.is_empty() {
                             targets.insert((id, number), found);
                         }
                     }
@@ -76,6 +107,12 @@ impl Analysis {
                                 arguments.get(constructor.argument as usize)
                         {
                             constructors.insert(*target, constructor.object);
+                        }
+                        if meaning.is_none() && program.function(*called).is_defined() {
+                            callbacks.extend(arguments.iter().filter_map(|argument| match argument {
+                                Operand::Function(id) => Some(*id),
+                                _ => None,
+                            }));
                         }
                     }
                 }
@@ -91,7 +128,8 @@ impl Analysis {
         let order = components(program, &calls);
         let component: FxHashMap<FunctionId, usize> =
             order.iter().enumerate().flat_map(|(at, all)| all.iter().map(move |id| (*id, at))).collect();
-        let (mut called, mut calls_itself) = (FxHashSet::default(), FxHashSet::default());
+        // Whoever is handed to other code as a callback is called from there.
+        let (mut called, mut calls_itself) = (callbacks, FxHashSet::default());
         for (from, own) in &calls {
             for (_, to) in own {
                 if from == to {
@@ -101,13 +139,48 @@ impl Analysis {
                 }
             }
         }
-        let mut analysis = Analysis { graphs, targets, order, called, constructors, calls_itself };
+        let mut analysis = Analysis {
+            graphs,
+            targets,
+            order,
+            called,
+            constructors,
+            calls_itself,
+            too_many,
+            too_large: Vec::new(),
+        };
         analysis.bottom_up(program, &calls);
         analysis.top_down(program, &calls);
         for graph in analysis.graphs.values_mut() {
             graph.graph.spread();
         }
         analysis
+    }
+
+    /// Targets of calls that had none, now that callers have told what they pass.
+    fn callbacks_found(&self, program: &Program) -> FxHashMap<(FunctionId, u32), Vec<FunctionId>> {
+        let mut found = FxHashMap::default();
+        for id in program.defined() {
+            for (number, instruction) in (0..).zip(&program.function(id).instructions) {
+                let Op::Call { callee: Callee::Indirect(pointer), arguments } = &instruction.op else {
+                    continue;
+                };
+                // What is stored where somebody may store anything is no full list.
+                if self.targets.contains_key(&(id, number))
+                    || program.function(id).homes.contains_key(&number)
+                {
+                    continue;
+                }
+                let graph = &self.graphs[&id];
+                let mut all =
+                    graph.lookup(*pointer).map(|cell| graph.graph.functions(cell)).unwrap_or_default();
+                all.retain(|target| program.function(*target).parameters as usize == arguments.len());
+                if !all.is_empty() && all.len() <= MAX_TARGETS {
+                    found.insert((id, number), all);
+                }
+            }
+        }
+        found
     }
 
     fn bottom_up(&mut self, program: &Program, calls: &Calls) {
@@ -127,8 +200,8 @@ impl Analysis {
                     };
                     let pairs = graph.pairs(callee, *number, arguments);
                     graph.graph.join_copy(&callee.graph, &pairs);
-                    // A graph this large is mostly copies of copies.
-                    if graph.graph.len() > 200_000 {
+                    if graph.graph.len() > MAX_NODES {
+                        self.too_large.push(id);
                         break;
                     }
                 }

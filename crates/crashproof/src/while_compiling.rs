@@ -1,0 +1,115 @@
+//! `crashproof cc --lint`: what is compiled is held against a persistency model on the way.
+//!
+//! The modules that clang compiles are kept as they are before its optimiser, so the front end runs once, and analysed as one
+//! program when it is done. Findings are warnings as compilers print them, for people and for editors. They do not fail the
+//! build, unless `--lint-deny` is given.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crashproof_cc::{Language, Toolchain, driver};
+use crashproof_findings::config::Config;
+use crashproof_findings::{Finding, Report, Sources, Verdict};
+use crashproof_lint::{Model, Options};
+
+use crate::exit::Exit;
+
+/// A compilation with an analysis.
+pub(crate) struct WhileCompiling {
+    arguments: Vec<OsString>,
+    model: Model,
+    deny: bool,
+}
+
+impl WhileCompiling {
+    /// Takes `--lint`, `--lint=MODEL` and `--lint-deny` out of a compiler's arguments, if any is there.
+    pub(crate) fn asked_for(arguments: &[OsString]) -> Option<WhileCompiling> {
+        let mut lint = WhileCompiling { arguments: Vec::new(), model: Model::default(), deny: false };
+        let mut asked = false;
+        for argument in arguments {
+            match argument.to_str() {
+                Some("--lint" | "--lint=epoch") => asked = true,
+                Some("--lint=strict") => (asked, lint.model) = (true, Model::Strict),
+                Some("--lint=strand") => (asked, lint.model) = (true, Model::Strand),
+                Some("--lint-deny") => (asked, lint.deny) = (true, true),
+                _ => lint.arguments.push(argument.clone()),
+            }
+        }
+        asked.then_some(lint)
+    }
+
+    /// Compiles, then analyses.
+    pub(crate) fn run(self, language: Language) -> ExitCode {
+        match self.compile(language) {
+            Ok(code) => code,
+            Err(message) => {
+                anstream::eprintln!("crashproof: error: {message}");
+                Exit::Usage.into()
+            }
+        }
+    }
+
+    fn compile(self, language: Language) -> Result<ExitCode, String> {
+        let here = std::env::current_dir().unwrap_or_default();
+        let config = Config::find(&here).map_err(|error| error.to_string())?;
+        let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let toolchain = Toolchain::find().map_err(|error| error.to_string())?;
+        let plan = driver::plan(language, &self.arguments, &toolchain).map_err(|error| error.to_string())?;
+        plan.warnings.iter().for_each(|warning| anstream::eprintln!("crashproof: warning: {warning}"));
+        let mut command = plan.command;
+        let status = command
+            .env("CRASHPROOF_LINT_BITCODE", directory.path())
+            .status()
+            .map_err(|error| format!("cannot run {}: {error}", command.get_program().to_string_lossy()))?;
+        if !status.success() {
+            return Ok(ExitCode::from(status.code().unwrap_or(1) as u8));
+        }
+        let mut inputs: Vec<PathBuf> = std::fs::read_dir(directory.path())
+            .map_err(|error| error.to_string())?
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .collect();
+        inputs.sort();
+        if inputs.is_empty() {
+            // Linking, or nothing to compile.
+            return Ok(ExitCode::SUCCESS);
+        }
+        let options = Options { inputs, model: self.model, jobs: 1, ..Options::default() };
+        let mut report = crashproof_lint::lint(&options).map_err(|error| error.to_string())?;
+        report.finish(&Sources::default());
+        // Which suppressions nobody needs only shows when everything is looked at.
+        config.suppressions.apply(&mut report);
+        if config.lint.deny_warnings.unwrap_or(false) {
+            report.deny_warnings();
+        }
+        let mut text = Vec::new();
+        write(&mut text, &report, self.deny).map_err(|error| error.to_string())?;
+        // At once: compilers that run at the same time write to the same terminal.
+        io::stderr().lock().write_all(&text).map_err(|error| error.to_string())?;
+        let errors = report.verdict() == Verdict::Findings;
+        Ok(if self.deny && errors { Exit::Findings.into() } else { ExitCode::SUCCESS })
+    }
+}
+
+/// Findings as compilers print theirs, one line each, and what was not looked at.
+fn write(out: &mut dyn Write, report: &Report, deny: bool) -> io::Result<()> {
+    for finding in &report.findings {
+        let level =
+            if deny && finding.level == crashproof_findings::Level::Error { "error" } else { "warning" };
+        let Finding { place, message, rule, .. } = finding;
+        writeln!(out, "{}:{}:{}: {level}: {message} [{}]", place.file, place.line, place.column, rule.id)?;
+        for other in &finding.related {
+            let at = &other.place;
+            writeln!(out, "{}:{}:{}: note: {}", at.file, at.line, at.column, other.message)?;
+        }
+        for frame in &place.frames {
+            let how = if frame.inlined { "inlined here" } else { "reached through this call" };
+            writeln!(out, "{}:{}:{}: note: {how}", frame.file, frame.line, frame.column)?;
+        }
+    }
+    for what in &report.incomplete {
+        writeln!(out, "crashproof: note: not covered by --lint: {what}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,249 @@
+//! Branches: which ways are possible, and what taking one of them says.
+
+use std::rc::Rc;
+
+use super::{COUNTED, EXHAUSTED, State, Walk};
+use crate::expression::{Expression, Form, NOTHING};
+use crate::ir::{Arithmetic, Compare, Op};
+
+impl Walk<'_, '_> {
+    /// Whether a condition is known to hold.
+    pub(super) fn truth(&mut self, state: &State, condition: Expression) -> Option<bool> {
+        if condition == NOTHING {
+            return None;
+        }
+        if let Some(value) = self.all.expressions.as_int(condition) {
+            return Some(value & 1 != 0 || value > 1);
+        }
+        let (fact, holds) = self.all.expressions.fact(condition, true);
+        if let Some(value) = self.all.expressions.as_int(fact) {
+            return Some((value != 0) == holds);
+        }
+        if let Some(known) = state.facts.get(&fact) {
+            return Some(*known == holds);
+        }
+        if self.is_condition(fact) {
+            let parts = match self.all.expressions.form(fact) {
+                Form::Operation(Arithmetic::And, left, right) => Some((left, right, false)),
+                Form::Operation(Arithmetic::Or, left, right) => Some((left, right, true)),
+                _ => None,
+            };
+            if let Some((left, right, decides)) = parts {
+                let (left, right) = (self.truth(state, left), self.truth(state, right));
+                if left == Some(decides) || right == Some(decides) {
+                    return Some(decides == holds);
+                }
+                if left == Some(!decides) && right == Some(!decides) {
+                    return Some(decides != holds);
+                }
+            }
+        }
+        // Equal to one constant is not equal to another.
+        if let Form::Comparison(Compare::Eq, left, right) = self.all.expressions.form(fact)
+            && self.all.expressions.as_int(right).is_some()
+        {
+            let other = state.facts.iter().any(|(known, truth)| {
+                *truth
+                    && matches!(self.all.expressions.form(*known), Form::Comparison(Compare::Eq, same, constant)
+                        if same == left && constant != right && self.all.expressions.as_int(constant).is_some())
+            });
+            if other {
+                return Some(!holds);
+            }
+        }
+        None
+    }
+
+    pub(super) fn is_condition(&self, expression: Expression) -> bool {
+        match self.all.expressions.form(expression) {
+            Form::Comparison(..) => true,
+            Form::Operation(Arithmetic::And | Arithmetic::Or, left, right) => {
+                self.is_condition(left) && self.is_condition(right)
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn assume(&mut self, state: &mut State, condition: Expression, holds: bool) {
+        if condition == NOTHING {
+            return;
+        }
+        if self.is_condition(condition) {
+            match (self.all.expressions.form(condition), holds) {
+                (Form::Operation(Arithmetic::And, left, right), true)
+                | (Form::Operation(Arithmetic::Or, left, right), false) => {
+                    self.assume(state, left, holds);
+                    self.assume(state, right, holds);
+                    return;
+                }
+                _ => {}
+            }
+        }
+        let (fact, holds) = self.all.expressions.fact(condition, holds);
+        if self.all.expressions.as_int(fact).is_none() {
+            Rc::make_mut(&mut state.facts).insert(fact, holds);
+        }
+    }
+
+    /// Of the ways out of a loop's head, those that make sense the first time: in, if something happens there.
+    fn sensible(&self, block: u32, state: &State, to: &[u32]) -> Vec<u32> {
+        let Some((rounds, _)) = state.rounds.get(&block) else { return to.to_vec() };
+        let inside = &self.shape.loops[&block].blocks;
+        let (stay, leave): (Vec<u32>, Vec<u32>) = to.iter().partition(|next| inside.contains(next));
+        let enters = *rounds == 0
+            && self.eventful.contains(&block)
+            && !self.shape.flush_loops.contains_key(&block)
+            && !leave.is_empty()
+            && !stay.is_empty();
+        if enters { stay } else { to.to_vec() }
+    }
+
+    /// The loop that has been walked often enough and is left here, at its head or where it goes back to it. Other exits
+    /// are for errors and the like.
+    fn to_be_left(&self, block: u32, state: &State, to: &[u32]) -> Option<u32> {
+        let mut done = state.rounds.iter().filter(|(_, (rounds, _))| *rounds >= EXHAUSTED);
+        let (header, _) = done.find(|(header, _)| {
+            let blocks = &self.shape.loops[header].blocks;
+            blocks.contains(&block)
+                && to.iter().any(|next| !blocks.contains(next))
+                && (block == **header || to.contains(header))
+        })?;
+        Some(*header)
+    }
+
+    pub(super) fn terminator(&mut self, block: u32, op: &Op, mut state: State) {
+        let targets = op.successors();
+        let (known, condition) = match op {
+            Op::Jump { to } => (Some(*to), NOTHING),
+            Op::Branch { condition, yes, no } => {
+                let condition = self.value(&state, *condition);
+                (self.truth(&state, condition).map(|holds| if holds { *yes } else { *no }), condition)
+            }
+            Op::Switch { value, cases, default } => {
+                let value = self.value(&state, *value);
+                let constant = self.all.expressions.as_int(value);
+                let case =
+                    |constant| cases.iter().find(|case| case.0 == constant).map_or(*default, |case| case.1);
+                (constant.map(case), value)
+            }
+            Op::Return { value } => return self.returns(state, *value),
+            _ => return,
+        };
+        let mut ways = self.sensible(block, &state, &targets);
+        if let Some(header) = self.to_be_left(block, &state, &targets) {
+            let inside = |to: &u32| self.shape.loops[&header].blocks.contains(to);
+            let rounds = state.rounds[&header].1.len() as u32;
+            match known {
+                // A loop that counts to a constant is walked to its end.
+                Some(to) if inside(&to) && rounds < COUNTED => {
+                    Rc::make_mut(&mut state.rounds).entry(header).and_modify(|entry| entry.0 = rounds);
+                    return self.goto(state, block, to);
+                }
+                Some(to) if inside(&to) => {
+                    // What the other rounds would have stored is not known.
+                    Rc::make_mut(&mut state.machine).cut_short();
+                    ways = targets.iter().copied().filter(|to| !inside(to)).collect();
+                    for to in ways {
+                        self.goto(state.clone(), block, to);
+                    }
+                    return;
+                }
+                _ => ways = targets.iter().copied().filter(|to| !inside(to)).collect(),
+            }
+        }
+        match (known, op) {
+            (Some(to), _) => self.goto(state, block, to),
+            (None, Op::Branch { yes, no, .. }) => {
+                for (to, holds) in [(*yes, true), (*no, false)] {
+                    if ways.contains(&to) {
+                        let mut next = state.clone();
+                        self.assume(&mut next, condition, holds);
+                        self.goto(next, block, to);
+                    }
+                }
+            }
+            (None, Op::Switch { cases, default, .. }) => {
+                for to in ways {
+                    if let Some(next) = self.case(&state, condition, cases, *default, to) {
+                        self.goto(next, block, to);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The state in which a switch goes somewhere, if it can.
+    fn case(
+        &mut self,
+        state: &State,
+        value: Expression,
+        cases: &[(i64, u32)],
+        default: u32,
+        to: u32,
+    ) -> Option<State> {
+        let mut next = state.clone();
+        if value == NOTHING {
+            return Some(next);
+        }
+        if to == default {
+            // More facts than these decide nothing that matters.
+            for case in cases.iter().filter(|case| case.1 != to).take(16) {
+                let constant = self.all.expressions.int(case.0);
+                let equal = self.all.expressions.comparison(Compare::Eq, value, constant);
+                self.assume(&mut next, equal, false);
+            }
+            return Some(next);
+        }
+        let mut own = cases.iter().filter(|case| case.1 == to).map(|case| case.0);
+        if let (Some(one), None) = (own.next(), own.next()) {
+            let constant = self.all.expressions.int(one);
+            let equal = self.all.expressions.comparison(Compare::Eq, value, constant);
+            if self.truth(&next, equal) == Some(false) {
+                return None;
+            }
+            self.assume(&mut next, equal, true);
+        }
+        Some(next)
+    }
+
+    pub(super) fn goto(&mut self, mut state: State, from: u32, to: u32) {
+        let Some(rank) = self.shape.rank[to as usize] else { return };
+        let back = self.shape.rank[from as usize].is_some_and(|own| rank <= own);
+        if self.shape.loops.contains_key(&to) {
+            if back {
+                let signature = state.machine.signature();
+                let rounds = Rc::make_mut(&mut state.rounds);
+                let entry = rounds.entry(to).or_default();
+                if entry.0 >= EXHAUSTED {
+                    // It did not leave when it had to.
+                    return;
+                }
+                entry.0 += 1;
+                let again = entry.1.contains(&signature) || entry.0 >= self.all.bounds.loops;
+                entry.1.push(signature);
+                if again {
+                    // One more look at the head, to leave.
+                    entry.0 = EXHAUSTED;
+                }
+            } else {
+                Rc::make_mut(&mut state.rounds).insert(to, (0, Vec::new()));
+            }
+        }
+        // Loops that are left are forgotten, so that paths can be joined again.
+        let left: Vec<u32> = state
+            .rounds
+            .keys()
+            .filter(|header| !self.shape.loops.get(header).is_some_and(|a_loop| a_loop.blocks.contains(&to)))
+            .copied()
+            .collect();
+        if !left.is_empty() {
+            let rounds = Rc::make_mut(&mut state.rounds);
+            for header in left {
+                rounds.remove(&header);
+            }
+        }
+        state.from = from;
+        self.pending.entry((rank, to)).or_default().push(state);
+    }
+}

@@ -1,0 +1,117 @@
+//! Where paths meet, those that did the same become one.
+
+use std::rc::Rc;
+
+use super::{EXHAUSTED, Memory, State, TOLD_APART, Walk, persistence_of};
+use crate::expression::{Form, NOTHING, Origin};
+use crate::ir::Op;
+
+impl Walk<'_, '_> {
+    /// Joins states that did the same.
+    pub(super) fn join(&mut self, block: u32, states: Vec<State>) -> Vec<State> {
+        // Rounds of loops are told apart only as far as they decide: first, last, or in between.
+        let turns = |state: &State| -> Vec<(u32, u32)> {
+            state
+                .rounds
+                .iter()
+                .map(|(header, (rounds, _))| (*header, (*rounds).min(2) + rounds / EXHAUSTED))
+                .collect()
+        };
+        let joined = self
+            .join_by(block, states, |state| (u64::from(state.trace), state.machine.stage(), turns(state)));
+        if joined.len() <= TOLD_APART {
+            return joined;
+        }
+        // Too many: what can no longer be told apart by a rule is one.
+        self.join_by(block, joined, |state| (state.machine.signature(), state.machine.stage(), turns(state)))
+    }
+
+    pub(super) fn join_by<K: PartialEq>(
+        &mut self,
+        block: u32,
+        states: Vec<State>,
+        key: impl Fn(&State) -> K,
+    ) -> Vec<State> {
+        let mut groups: Vec<(K, State)> = Vec::new();
+        for mut state in states {
+            self.phis(block, &mut state);
+            let wanted = key(&state);
+            match groups.iter().position(|(known, _)| *known == wanted) {
+                Some(at) => self.merge(at, &mut groups, state),
+                None => groups.push((wanted, state)),
+            }
+        }
+        groups.into_iter().map(|(_, state)| state).collect()
+    }
+
+    pub(super) fn merge<K>(&mut self, at: usize, groups: &mut [(K, State)], other: State) {
+        self.meetings += 1;
+        let target = &mut groups[at].1;
+        if target.rounds != other.rounds {
+            let rounds = Rc::make_mut(&mut target.rounds);
+            for (header, (count, seen)) in other.rounds.iter() {
+                let own = rounds.entry(*header).or_default();
+                own.0 = own.0.max(*count);
+                for signature in seen {
+                    if !own.1.contains(signature) {
+                        own.1.push(*signature);
+                    }
+                }
+            }
+        }
+        for (number, value) in other.values.iter().enumerate() {
+            let own = target.values[number];
+            if own != *value && own != NOTHING {
+                target.values[number] = if *value == NOTHING {
+                    NOTHING
+                } else {
+                    let persistence = persistence_of(self.all.analysis, self.id, number as u32);
+                    // What is known of the last value that was met here is not known of this one.
+                    let origin =
+                        self.all.expressions.origin(Origin::Meeting(self.id, number as u32, self.meetings));
+                    self.all.expressions.add(Form::Opaque(origin, persistence))
+                };
+            }
+        }
+        if target.facts != other.facts {
+            let facts = target.facts.iter().filter(|(fact, holds)| other.facts.get(fact) == Some(holds));
+            target.facts = Rc::new(facts.map(|(fact, holds)| (*fact, *holds)).collect());
+        }
+        if target.memory != other.memory {
+            let mut memory = Memory::new();
+            for (address, (bytes, value)) in target.memory.iter() {
+                match other.memory.get(address) {
+                    Some((other_bytes, other_value)) if other_bytes == bytes && other_value == value => {
+                        memory.insert(*address, (*bytes, *value));
+                    }
+                    _ => {
+                        memory.insert(*address, (*bytes, NOTHING));
+                    }
+                }
+            }
+            for (address, (bytes, _)) in other.memory.iter() {
+                memory.entry(*address).or_insert((*bytes, NOTHING));
+            }
+            target.memory = Rc::new(memory);
+        }
+    }
+
+    pub(super) fn phis(&mut self, block: u32, state: &mut State) {
+        let mut results = Vec::new();
+        for (number, instruction) in self.function.block(block) {
+            let Op::Phi { incoming } = &instruction.op else { break };
+            if state.from == u32::MAX {
+                // Already done: the state went through a meeting.
+                return;
+            }
+            let value = incoming.iter().find(|(from, _)| *from == state.from).map(|(_, operand)| *operand);
+            let value = value.map_or(NOTHING, |operand| self.value(state, operand));
+            let value = if value == NOTHING { self.opaque(state, number) } else { value };
+            results.push((number, value));
+        }
+        for (number, value) in results {
+            state.values[number as usize] = value;
+        }
+        state.from = u32::MAX;
+    }
+}

@@ -1,0 +1,139 @@
+//! What the source calls memory, and what it says of its type: names for messages, alignment for cache lines.
+
+use super::{State, Walk};
+use crate::expression::{Address, Expression, Form, NOTHING};
+use crate::ir::{SourceType, TypeId};
+use crate::span::{Length, Span};
+
+/// Pointers behind pointers that are still called by name.
+const DEPTH: u32 = 4;
+
+/// Part of an object: its name, and its type if that is known.
+struct Part {
+    name: String,
+    ty: Option<TypeId>,
+}
+
+impl Walk<'_, '_> {
+    /// What the source calls a range; empty if nothing is known.
+    pub(super) fn describe(&mut self, state: &State, span: &Span) -> String {
+        let bytes = match span.length {
+            Length::Known(bytes) => Some(bytes),
+            _ => None,
+        };
+        let name = self.part(state, span.at, bytes, DEPTH).map(|part| part.name).unwrap_or_default();
+        let in_rust =
+            self.function.place.is_some_and(|place| self.all.program.place(place).file.ends_with(".rs"));
+        if in_rust { name.replace("->", ".") } else { name }
+    }
+
+    fn ty(&self, id: TypeId) -> &SourceType {
+        &self.all.program.types[id.0 as usize]
+    }
+
+    /// The object or member at an address; with a length, the whole object if that is meant.
+    fn part(&mut self, state: &State, at: Address, bytes: Option<u64>, depth: u32) -> Option<Part> {
+        let depth = depth.checked_sub(1)?;
+        let program = self.all.program;
+        let covers = |ty: TypeId| {
+            let size = program.types[ty.0 as usize].bytes;
+            size > 0 && bytes.is_some_and(|bytes| bytes >= size)
+        };
+        if let Form::Global(id) = self.all.expressions.form(at.object) {
+            let global = &program.globals[id.0 as usize];
+            let Some(ty) = global.ty else { return Some(Part { name: global.name.clone(), ty: None }) };
+            let member = (!(at.offset == 0 && covers(ty)))
+                .then(|| program.member(ty, at.offset as u64, bytes))
+                .flatten();
+            return Some(match member {
+                Some((field, ty)) if field.starts_with('[') => {
+                    Part { name: format!("{}{field}", global.name), ty }
+                }
+                Some((field, ty)) => Part { name: format!("{}.{field}", global.name), ty },
+                None => Part { name: global.name.clone(), ty: Some(ty) },
+            });
+        }
+        let (distance, name, base) = self.nearest_pointer(state, at, depth)?;
+        let target = self.ty(base);
+        if target.bytes > 0 && distance >= target.bytes as i64 && !target.members.is_empty() {
+            return None;
+        }
+        let member = (!(distance == 0 && covers(base)))
+            .then(|| program.member(base, distance as u64, bytes))
+            .flatten();
+        Some(match member {
+            Some((field, ty)) => Part { name: format!("{name}->{field}"), ty },
+            None => Part { name: format!("*{name}"), ty: Some(base) },
+        })
+    }
+
+    /// A pointer that the source has a name for and that points to an address or before it: how far before, the name, the
+    /// type that it points to.
+    fn nearest_pointer(&mut self, state: &State, at: Address, depth: u32) -> Option<(i64, String, TypeId)> {
+        let mut best: Option<(i64, String, TypeId)> = None;
+        let variables = std::mem::take(&mut self.variables);
+        for (operand, variable) in &variables {
+            let value = self.value(state, *operand);
+            let Some(base) = variable.ty.and_then(|ty| self.ty(ty).base) else { continue };
+            let own = self.all.expressions.address(value);
+            if value == NOTHING
+                || own.object != at.object
+                || own.element != at.element
+                || own.offset > at.offset
+            {
+                continue;
+            }
+            let distance = at.offset - own.offset;
+            let target = self.ty(base);
+            let outside = target.bytes > 0 && distance >= target.bytes as i64 && !target.members.is_empty();
+            if !outside && best.as_ref().is_none_or(|known| distance < known.0) {
+                best = Some((distance, variable.name.clone(), base));
+            }
+        }
+        self.variables = variables;
+        if best.is_some() {
+            return best;
+        }
+        let (name, base) = self.pointer(state, at.element.unwrap_or(at.object), depth)?;
+        (at.offset >= 0).then_some((at.offset, name, base))
+    }
+
+    /// A pointer that was loaded from something with a name.
+    fn pointer(&mut self, state: &State, pointer: Expression, depth: u32) -> Option<(String, TypeId)> {
+        match self.all.expressions.form(pointer) {
+            Form::Content(address) => {
+                let at = self.all.expressions.address(address);
+                let part = self.part(state, at, None, depth)?;
+                let ty = self.ty(part.ty?);
+                let base = ty.base.filter(|_| ty.is_pointer)?;
+                Some((part.name, base))
+            }
+            // PMDK's typed identifiers carry the type of the object.
+            Form::Direct(id) => {
+                let Form::Content(address) = self.all.expressions.form(id) else { return None };
+                let start = self.all.expressions.plus(address, -8);
+                let at = self.all.expressions.address(start);
+                let part = self.part(state, at, Some(16), depth)?;
+                let typed = self.ty(part.ty?).members.iter().find(|member| member.1 == "_type")?.2?;
+                let base = self.ty(typed).base?;
+                Some((format!("D_RW({})", part.name.trim_start_matches('*')), base))
+            }
+            _ => None,
+        }
+    }
+
+    /// Remembers at what an object is aligned, if its type or its library says so.
+    pub(super) fn note_alignment(&mut self, state: &State, object: Expression) {
+        if self.all.expressions.alignment(object).is_some() {
+            return;
+        }
+        let at = Address { object, element: None, offset: 0 };
+        let Some((0, _, base)) = self.nearest_pointer(state, at, DEPTH) else { return };
+        let ty = self.ty(base);
+        let declared = self.all.apis.types.iter().filter(|known| known.name == ty.name);
+        let alignment = declared.map(|known| known.alignment).fold(ty.alignment, u64::max);
+        if alignment > 8 {
+            self.all.expressions.set_alignment(object, alignment);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What a caller sees of a function: its ways, in terms of parameters.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashSet;
+
+use super::budget::Cut;
+use super::{State, Walk};
+use crate::event::Event;
+use crate::expression::{Address, Expression, Form, NOTHING, Persistence};
+use crate::ir::Operand;
+use crate::machine::Exit;
+
+/// Ways that callers see of a function, beside one that stands for all others.
+pub(super) const MAX_WAYS: usize = 12;
+/// Contents of memory a caller sees of one way.
+pub(super) const MAX_MEMORY: usize = 1024;
+/// Events a caller sees of one way.
+pub(super) const MAX_EVENTS: usize = 300;
+
+/// One way through a function, as a caller sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Way {
+    pub(super) events: Vec<Event>,
+    pub(super) result: Expression,
+    pub(super) facts: Vec<(Expression, bool)>,
+    pub(super) memory: Vec<(Address, u64, Expression)>,
+    pub(super) exit: bool,
+    /// What of it still matters to rules, as a number.
+    pub(super) signature: u64,
+}
+
+/// All ways through a function.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Summary {
+    pub(super) ways: Vec<Way>,
+    /// Objects that are known to be aligned at more than usual.
+    pub(super) alignments: Vec<(Expression, u64)>,
+    /// Pointers loaded from somewhere unknown that lead to persistent memory.
+    pub(super) loaded: Vec<(Expression, Persistence)>,
+}
+
+impl Walk<'_, '_> {
+    pub(super) fn returns(&mut self, mut state: State, value: Option<Operand>) {
+        let result = value.map_or(NOTHING, |value| self.value(&state, value));
+        let failure = match self.all.expressions.as_int(result) {
+            Some(number) if number < 0 => true,
+            Some(0) => self.function.returns_pointer,
+            _ => false,
+        };
+        let exit = if failure { Exit::Failure } else { Exit::Normal };
+        if self.is_root {
+            let mut machine = std::mem::take(&mut state.machine);
+            Rc::make_mut(&mut machine).path_ends(&mut self.around(), exit);
+            state.machine = machine;
+        }
+        let own = |this: &Self, object: Expression| matches!(this.all.expressions.form(object), Form::Local(function, _) if function == this.id);
+        // What is nearest to the parameters matters most.
+        let mut memory: Vec<(Address, u64, Expression)> = state
+            .memory
+            .iter()
+            .filter(|(at, _)| !own(self, at.object) && !self.all.expressions.has_opaque(at.object))
+            .map(|(at, (bytes, value))| (*at, *bytes, *value))
+            .collect();
+        memory.sort_by_key(|(at, ..)| self.all.expressions.depth(at.object));
+        if memory.len() > MAX_MEMORY {
+            self.cut(Cut::Memory);
+            memory.truncate(MAX_MEMORY);
+        }
+        if state.machine.has_forgotten() {
+            self.cut(Cut::Stores);
+        }
+        let facts = state
+            .facts
+            .iter()
+            .filter(|(fact, _)| self.is_about_parameters(**fact))
+            .map(|(fact, holds)| (*fact, *holds))
+            .collect();
+        let events = self.all.traces.events(state.trace);
+        let signature = state.machine.signature();
+        self.ways.push(Way { events, result, facts, memory, exit: failure, signature });
+    }
+
+    pub(super) fn is_about_parameters(&self, expression: Expression) -> bool {
+        match self.all.expressions.form(expression) {
+            Form::Comparison(_, left, right) | Form::Operation(_, left, right) => {
+                self.is_about_parameters(left) && self.is_about_parameters(right)
+            }
+            Form::Plus(inner, _) => self.is_about_parameters(inner),
+            Form::Parameter(_) | Form::Int(_) => true,
+            _ => false,
+        }
+    }
+
+    pub(super) fn summary(mut self) -> Summary {
+        let mut ways = std::mem::take(&mut self.ways);
+        let all = ways.len();
+        ways.retain(|way| way.events.len() <= MAX_EVENTS);
+        if ways.len() < all {
+            self.cut(Cut::Events);
+        }
+        let mut groups = joined(ways, |left, right| left.events == right.events);
+        if groups.len() > MAX_WAYS {
+            // What can no longer be told apart by a rule is one.
+            groups =
+                joined(groups, |left, right| left.signature == right.signature && left.exit == right.exit);
+        }
+        if groups.len() > MAX_WAYS {
+            self.cut(Cut::Ways);
+            // Ways that succeed say more than ways that give up.
+            groups.sort_by_key(|way| (way.exit, std::cmp::Reverse(way.events.len())));
+            groups.truncate(MAX_WAYS);
+        }
+        if self.all.cuts.hides_ways(self.id) {
+            let events = vec![self.anything()];
+            let (result, facts, memory) = (NOTHING, Vec::new(), Vec::new());
+            groups.push(Way { events, result, facts, memory, exit: false, signature: 0 });
+        }
+        // Callers need to know of what they are told of, and of nothing else.
+        let told: FxHashSet<Expression> = groups
+            .iter()
+            .flat_map(|way| {
+                way.events.iter().filter_map(|event| event.kind.span()).map(|span| span.at.object)
+            })
+            .collect();
+        let (mut alignments, mut loaded) =
+            (self.all.expressions.take_alignments(), self.all.expressions.take_loaded());
+        alignments.retain(|(object, _)| told.contains(object));
+        loaded.retain(|(pointer, _)| told.contains(pointer));
+        Summary { ways: groups, alignments, loaded }
+    }
+}
+
+/// Makes one of the ways that are the same in some sense: the first, with what holds of all.
+fn joined(ways: Vec<Way>, same: impl Fn(&Way, &Way) -> bool) -> Vec<Way> {
+    let mut groups: Vec<Way> = Vec::new();
+    for way in ways {
+        let Some(known) = groups.iter_mut().find(|known| same(known, &way)) else {
+            groups.push(way);
+            continue;
+        };
+        if known.result != way.result {
+            known.result = NOTHING;
+        }
+        known.facts.retain(|fact| way.facts.contains(fact));
+        known.exit &= way.exit;
+        for entry in &mut known.memory {
+            let other = way.memory.iter().find(|other| other.0 == entry.0);
+            if other != Some(entry) {
+                entry.2 = NOTHING;
+            }
+        }
+        for entry in &way.memory {
+            if !known.memory.iter().any(|other| other.0 == entry.0) {
+                known.memory.push((entry.0, entry.1, NOTHING));
+            }
+        }
+    }
+    groups
+}

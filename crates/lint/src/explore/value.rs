@@ -1,0 +1,156 @@
+//! What values and memory hold on a path.
+
+use std::rc::Rc;
+
+use super::{MAX_DEPTH, State, Walk, persistence_of};
+use crate::expression::{Address, Expression, Form, NOTHING, Origin, Persistence};
+use crate::ir::Operand;
+use crate::machine::Surroundings;
+use crate::span::{Length, Span};
+
+impl Walk<'_, '_> {
+    pub(super) fn value(&mut self, state: &State, operand: Operand) -> Expression {
+        let all = &mut self.all.expressions;
+        match operand {
+            Operand::Instruction(number) => state.values[number as usize],
+            Operand::Parameter(number) => all.add(Form::Parameter(number)),
+            Operand::Int(value) => all.int(value),
+            Operand::Global(id, offset) => {
+                let base = all.add(Form::Global(id));
+                all.plus(base, offset)
+            }
+            Operand::Function(id) => all.add(Form::Function(id)),
+            Operand::Undefined => NOTHING,
+        }
+    }
+
+    pub(super) fn visit(&self, state: &State) -> u32 {
+        state.rounds.values().map(|(rounds, _)| (*rounds).min(1000)).sum()
+    }
+
+    pub(super) fn origin(&mut self, state: &State, number: u32) -> u32 {
+        let visit = self.visit(state);
+        self.all.expressions.origin(Origin::Instruction(self.id, number, visit))
+    }
+
+    pub(super) fn opaque(&mut self, state: &State, number: u32) -> Expression {
+        let persistence = persistence_of(self.all.analysis, self.id, number);
+        let origin = self.origin(state, number);
+        self.all.expressions.add(Form::Opaque(origin, persistence))
+    }
+
+    pub(super) fn persistence(&mut self, address: Expression) -> Persistence {
+        if address == NOTHING {
+            return Persistence::No;
+        }
+        self.around().persistence(address)
+    }
+
+    pub(super) fn around(&mut self) -> Surroundings<'_> {
+        Surroundings {
+            program: self.all.program,
+            apis: self.all.apis,
+            expressions: &mut self.all.expressions,
+            names: &self.all.names,
+            verdicts: &mut self.all.verdicts,
+            graph: &self.all.analysis.graphs[&self.id],
+            function: self.id,
+            constructed: self.all.analysis.constructors.get(&self.id).copied(),
+            is_root: self.is_root,
+            model: self.all.model,
+            pedantic: self.all.pedantic,
+        }
+    }
+
+    pub(super) fn load(
+        &mut self,
+        state: &State,
+        address: Expression,
+        bytes: u64,
+        number: Option<u32>,
+    ) -> Expression {
+        if address == NOTHING || self.all.expressions.depth(address) > MAX_DEPTH {
+            return number.map_or(NOTHING, |number| self.opaque(state, number));
+        }
+        let at = self.all.expressions.address(address);
+        match state.memory.get(&at) {
+            Some((known, value)) if *known == bytes && *value != NOTHING => *value,
+            Some(_) => number.map_or(NOTHING, |number| self.opaque(state, number)),
+            None => {
+                // A constant that nothing stores to.
+                if let Form::Global(id) = self.all.expressions.form(at.object)
+                    && at.element.is_none()
+                {
+                    let global = &self.all.program.globals[id.0 as usize];
+                    if let Some((_, Operand::Function(function))) =
+                        global.pointers.iter().find(|(offset, _)| *offset as i64 == at.offset)
+                    {
+                        return self.all.expressions.add(Form::Function(*function));
+                    }
+                }
+                // Part of something that was stored as a whole.
+                let inside = state.memory.range(..=at).next_back().is_some_and(|(known, (length, _))| {
+                    known.object == at.object
+                        && known.element == at.element
+                        && known.offset + *length as i64 > at.offset
+                });
+                match number {
+                    Some(number) if inside => self.opaque(state, number),
+                    _ => self.all.expressions.add(Form::Content(address)),
+                }
+            }
+        }
+    }
+
+    /// If nothing shows where a pointer leads but the graph knows it, that is remembered.
+    pub(super) fn note_loaded(&mut self, number: u32, value: Expression) {
+        if matches!(self.all.expressions.form(value), Form::Content(_))
+            && self.all.expressions.loaded(value).is_none()
+            && self.persistence(value) == Persistence::No
+        {
+            let persistence = persistence_of(self.all.analysis, self.id, number);
+            if persistence != Persistence::No {
+                self.all.expressions.set_loaded(value, persistence);
+            }
+        }
+    }
+
+    pub(super) fn remember(&mut self, state: &mut State, address: Expression, bytes: u64, value: Expression) {
+        if address == NOTHING {
+            return;
+        }
+        let at = self.all.expressions.address(address);
+        let memory = Rc::make_mut(&mut state.memory);
+        let end = at.offset.saturating_add(bytes as i64);
+        let first = Address { object: at.object, element: None, offset: i64::MIN };
+        let mut covered = Vec::new();
+        for (known, entry) in memory.range_mut(first..).take_while(|(known, _)| known.object == at.object) {
+            if known.element != at.element {
+                // Another element, or the same by another index.
+                entry.1 = NOTHING;
+            } else if known.offset < end && known.offset + entry.0 as i64 > at.offset {
+                if known.offset >= at.offset {
+                    covered.push(*known);
+                } else {
+                    entry.1 = NOTHING;
+                }
+            }
+        }
+        for known in covered {
+            memory.remove(&known);
+        }
+        memory.insert(at, (bytes, value));
+    }
+
+    pub(super) fn span(&mut self, address: Expression, length: Length) -> Span {
+        Span { at: self.all.expressions.address(address), length }
+    }
+
+    pub(super) fn length(&mut self, value: Expression) -> Length {
+        match self.all.expressions.as_int(value) {
+            Some(bytes) if bytes >= 0 => Length::Known(bytes as u64),
+            _ if value == NOTHING => Length::Unknown,
+            _ => Length::Symbol(value),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Runs compilers, several at a time.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{Bitcode, Collected, Error};
+
+/// A compiler to run.
+pub(super) struct Job {
+    pub(super) given: PathBuf,
+    pub(super) directory: PathBuf,
+    pub(super) output: PathBuf,
+    pub(super) command: Command,
+    /// The user named this very file: if it does not compile there is no point in going on.
+    pub(super) required: bool,
+}
+
+/// What became of a job: options that had to be left out, or why there is no bitcode.
+type Outcome = Result<Vec<String>, Error>;
+
+/// Runs all; what cannot be compiled and is not required is named.
+pub(super) fn run(jobs: Vec<Job>, workers: usize, all: &mut Collected) -> Result<(), Error> {
+    let next = AtomicUsize::new(0);
+    let count = jobs.len();
+    let jobs: Vec<Mutex<(Job, Option<Outcome>)>> =
+        jobs.into_iter().map(|job| Mutex::new((job, None))).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..workers.clamp(1, count.max(1)) {
+            scope.spawn(|| {
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let (job, outcome) = &mut *job.lock().expect("no worker panics with a job");
+                    *outcome = Some(one(job));
+                }
+            });
+        }
+    });
+    let mut left_out: Vec<String> = Vec::new();
+    for done in jobs {
+        let (job, outcome) = done.into_inner().expect("no worker panicked");
+        match outcome.expect("every job was taken") {
+            Ok(options) => {
+                left_out.extend(options);
+                let Job { given, directory, output, .. } = job;
+                all.files.push(Bitcode { path: output, given, directory });
+            }
+            Err(Error::Compile { path, messages }) if !job.required => {
+                let first = messages.lines().find(|line| line.contains("error:"));
+                all.failed.push((path, first.or(messages.lines().next()).unwrap_or("").trim().to_owned()));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if !left_out.is_empty() {
+        left_out.sort();
+        left_out.dedup();
+        all.notes.push(format!("options that clang does not know were left out: {}", left_out.join(" ")));
+    }
+    Ok(())
+}
+
+/// Runs one. Options of another compiler that clang does not know are left out, and told.
+fn one(job: &mut Job) -> Outcome {
+    let mut left_out: Vec<String> = Vec::new();
+    loop {
+        let output = job.command.output().map_err(|cause| {
+            let program = PathBuf::from(job.command.get_program());
+            Error::Toolchain(crashproof_cc::Error::Run { program, cause })
+        })?;
+        if output.status.success() {
+            return Ok(left_out);
+        }
+        let messages = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+        let unknown = unknown_options(&messages);
+        if job.required || unknown.is_empty() || unknown.iter().any(|option| left_out.contains(option)) {
+            return Err(Error::Compile { path: job.given.clone(), messages });
+        }
+        job.command = without(&job.command, &unknown);
+        left_out.extend(unknown);
+    }
+}
+
+/// The options that clang says it does not know.
+fn unknown_options(messages: &str) -> Vec<String> {
+    messages
+        .lines()
+        .filter_map(|line| {
+            let rest = line.split_once("unknown argument")?.1.trim_start_matches([':', ' ']);
+            Some(rest.strip_prefix('\'')?.split_once('\'')?.0.to_owned())
+        })
+        .collect()
+}
+
+fn without(command: &Command, options: &[String]) -> Command {
+    let mut fewer = Command::new(command.get_program());
+    fewer.args(
+        command.get_args().filter(|argument| !options.iter().any(|option| *argument == option.as_str())),
+    );
+    if let Some(directory) = command.get_current_dir() {
+        fewer.current_dir(directory);
+    }
+    fewer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_other_compilers_are_recognised() {
+        let messages = "clang: error: unknown argument: '-fconserve-stack'\n\
+                        clang: error: unknown argument '-mfoo', did you mean '-mfog'?\nx.c:1: error: bad\n";
+        assert_eq!(unknown_options(messages), ["-fconserve-stack", "-mfoo"]);
+    }
+}

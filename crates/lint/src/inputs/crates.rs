@@ -1,0 +1,113 @@
+//! Rust: a single source, or a crate with what it depends on.
+//!
+//! rustc writes bitcode beside what it would write anyway. Its optimiser is kept away as clang's is. The
+//! standard library comes precompiled: what of it is generic or inlined is part of the crates, the rest is
+//! unknown code.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crashproof_cc::cargo::TARGET;
+
+use super::{Bitcode, Error, Job};
+
+/// What the analysis wants of rustc. Checks for overflow are branches that nothing takes.
+const OPTIONS: [&str; 8] = [
+    "-Cdebuginfo=2",
+    "-Copt-level=1",
+    "-Cno-prepopulate-passes",
+    "-Ccodegen-units=1",
+    "-Cpanic=abort",
+    "-Coverflow-checks=off",
+    "-Cdebug-assertions=off",
+    "-Awarnings",
+];
+
+fn program(variable: &str, usual: &str) -> OsString {
+    std::env::var_os(variable).unwrap_or_else(|| usual.into())
+}
+
+/// A source of its own.
+pub(super) fn single(
+    path: &Path,
+    arguments: &[OsString],
+    directory: &Path,
+    output: PathBuf,
+) -> Result<Job, Error> {
+    let text = std::fs::read_to_string(path).map_err(|cause| Error::Read { path: path.to_owned(), cause })?;
+    let given =
+        |option: &str| arguments.iter().any(|argument| argument.to_string_lossy().starts_with(option));
+    let mut command = Command::new(program("RUSTC", "rustc"));
+    // Functions that nobody calls are worth a look as well.
+    command.args(["--emit=llvm-bc", "-Clink-dead-code"]).args(OPTIONS);
+    if !given("--edition") {
+        command.args(["--edition", "2024"]);
+    }
+    if !given("--crate-type") {
+        let is_program = text.lines().any(|line| line.trim_start().starts_with("fn main"));
+        command.args(["--crate-type", if is_program { "bin" } else { "lib" }]);
+    }
+    command.args(arguments).arg("-o").arg(&output).arg(path);
+    Ok(Job { given: path.to_owned(), directory: directory.to_owned(), output, command, required: true })
+}
+
+/// A crate, by its manifest; `arguments` are for `cargo build`. Build scripts and procedural macros run on the way, but
+/// are not part of the program.
+pub(super) fn build(
+    manifest: &Path,
+    arguments: &[OsString],
+    jobs: usize,
+    directory: &Path,
+) -> Result<Vec<Bitcode>, Error> {
+    let target = directory.join("cargo");
+    let mut flags = vec!["--emit=llvm-bc"];
+    flags.extend(OPTIONS);
+    let mut command = Command::new(program("CARGO", "cargo"));
+    command.args(["build", "--quiet", "--target", TARGET, "--manifest-path"]).arg(manifest);
+    command.arg("--jobs").arg(jobs.max(1).to_string()).args(arguments);
+    command.env("CARGO_TARGET_DIR", &target).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+    // Compiling piece by piece leaves bitcode of the pieces behind.
+    command.env("CARGO_INCREMENTAL", "0");
+    // Another tool's wrapper would see options that are not meant for it.
+    command.env_remove("RUSTC_WRAPPER").env_remove("RUSTC_WORKSPACE_WRAPPER");
+    let output = command.output().map_err(|cause| {
+        Error::Toolchain(crashproof_cc::Error::Run { program: command.get_program().into(), cause })
+    })?;
+    if !output.status.success() {
+        let messages = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+        return Err(Error::Compile { path: manifest.to_owned(), messages });
+    }
+    let manifest = std::path::absolute(manifest).unwrap_or_default();
+    let mut files = Vec::new();
+    find(&target.join(TARGET), &mut files);
+    files.sort();
+    Ok(files
+        .into_iter()
+        .map(|path| Bitcode {
+            given: path.file_name().map(PathBuf::from).unwrap_or_default(),
+            path,
+            directory: workspace(manifest.parent().unwrap_or(Path::new("/"))),
+        })
+        .collect())
+}
+
+/// Where cargo runs rustc: the root of the workspace.
+fn workspace(directory: &Path) -> PathBuf {
+    let is_root = |above: &&Path| {
+        std::fs::read_to_string(above.join("Cargo.toml")).is_ok_and(|text| text.contains("[workspace]"))
+    };
+    directory.ancestors().find(is_root).unwrap_or(directory).to_owned()
+}
+
+/// All bitcode below a directory.
+fn find(directory: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            find(&path, files);
+        } else if path.extension() == Some(OsStr::new("bc")) {
+            files.push(path);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Compilation databases, as CMake, Meson and Bear write them.
+//!
+//! The compiler of an entry is replaced by clang, its output and its optimiser too; whatever would write files
+//! beside the output (dependencies, coverage) is left out. Everything else stays: include directories,
+//! definitions, the language and its standard.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crashproof_cc::{Language, arguments};
+use rustc_hash::FxHashSet;
+use serde::Deserialize;
+
+use super::{Error, Job, clang, common, language};
+
+#[derive(Deserialize)]
+struct Entry {
+    directory: PathBuf,
+    file: PathBuf,
+    command: Option<String>,
+    arguments: Option<Vec<String>>,
+}
+
+/// Programs that run a compiler which is their first argument.
+const WRAPPERS: [&str; 6] = ["ccache", "sccache", "distcc", "icecc", "crashproof", "env"];
+
+/// Adds the compilers of a database to the jobs, each with `more` arguments and its output in `directory`.
+pub(super) fn read(
+    path: &Path,
+    more: &[OsString],
+    directory: &Path,
+    jobs: &mut Vec<Job>,
+    notes: &mut Vec<String>,
+) -> Result<(), Error> {
+    let text = std::fs::read_to_string(path).map_err(|cause| Error::Read { path: path.to_owned(), cause })?;
+    let entries: Vec<Entry> = serde_json::from_str(&text).map_err(|error| Error::Database {
+        path: path.to_owned(),
+        reason: format!("this is no compilation database: {error}"),
+    })?;
+    if entries.is_empty() {
+        return Err(Error::Database { path: path.to_owned(), reason: "it has no entries".into() });
+    }
+    // Relative directories are meant from where the database is.
+    let base = std::path::absolute(path).unwrap_or_default();
+    let base = base.parent().unwrap_or(Path::new("/"));
+    let (mut seen, mut other) = (FxHashSet::default(), Vec::new());
+    for entry in entries {
+        let words = words(path, &entry)?;
+        let place = base.join(&entry.directory);
+        let ending = entry.file.extension().and_then(OsStr::to_str).unwrap_or("");
+        let Some(is_cxx) = language(ending) else {
+            other.push(entry.file.display().to_string());
+            continue;
+        };
+        let (is_cxx, options) = options(&words, &place, is_cxx)?;
+        // A library that is built twice, static and shared, is still one.
+        let kept: Vec<String> = options.iter().filter(|o| !is_about_linking(o)).cloned().collect();
+        if !seen.insert((place.clone(), entry.file.clone(), kept)) {
+            continue;
+        }
+        let mut command = Command::new(clang(is_cxx)?);
+        command.current_dir(&place).args(options);
+        common(&mut command)?;
+        let output = directory.join(format!("{}.bc", jobs.len()));
+        command.args(more).arg("-o").arg(&output);
+        let given = place.join(&entry.file);
+        jobs.push(Job { given, directory: place, output, command, required: false });
+    }
+    if !other.is_empty() {
+        notes.push(format!("neither C nor C++, and not read: {}", other.join(", ")));
+    }
+    Ok(())
+}
+
+fn words(database: &Path, entry: &Entry) -> Result<Vec<String>, Error> {
+    let wrong = |reason: String| Error::Database {
+        path: database.to_owned(),
+        reason: format!("the entry of {}: {reason}", entry.file.display()),
+    };
+    match (&entry.arguments, &entry.command) {
+        (Some(words), _) => Ok(words.clone()),
+        (None, Some(command)) => shell_words::split(command).map_err(|error| wrong(error.to_string())),
+        (None, None) => Err(wrong("it has neither `arguments` nor `command`".into())),
+    }
+}
+
+/// The options worth keeping, and whether the compiler compiles C++.
+fn options(words: &[String], directory: &Path, is_cxx: bool) -> Result<(bool, Vec<String>), Error> {
+    let name = |word: &String| Path::new(word).file_name().unwrap_or_default().to_owned();
+    let mut rest = words;
+    while let [first, after @ ..] = rest
+        && WRAPPERS.iter().any(|wrapper| name(first) == **wrapper)
+    {
+        rest = after;
+    }
+    let Some((compiler, rest)) = rest.split_first() else { return Ok((is_cxx, Vec::new())) };
+    // g++ takes .c for C++.
+    let is_cxx = is_cxx || Language::of_program(&name(compiler)) == Language::Cxx;
+    let given: Vec<OsString> = rest.iter().map(OsString::from).collect();
+    let all = arguments::expanded(&given, directory)?;
+    let mut kept = Vec::new();
+    let mut words = all.into_iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "-o" | "-MF" | "-MT" | "-MQ" | "-MJ" | "--output" | "-dumpdir" | "-dumpbase" => {
+                words.next();
+            }
+            "-c" | "-S" | "-E" | "--lint" | "--lint-deny" | "-save-temps" | "--coverage" => {}
+            _ if is_dropped(&word) => {}
+            _ => kept.push(word),
+        }
+    }
+    Ok((is_cxx, kept))
+}
+
+fn is_dropped(word: &str) -> bool {
+    let preprocessor = word.strip_prefix("-Wp,");
+    // Dependencies, the optimiser, debug information, warnings, and what watches the running program.
+    [
+        "-M",
+        "-O",
+        "-g",
+        "-flto",
+        "-fsanitize",
+        "-fprofile",
+        "-fcoverage",
+        "-ftest-coverage",
+        "-o",
+        "-save-temps",
+        "--lint=",
+    ]
+    .iter()
+    .any(|prefix| word.starts_with(prefix))
+        || word.starts_with("-W") && preprocessor.is_none()
+        || preprocessor.is_some_and(|options| options.starts_with("-M"))
+}
+
+fn is_about_linking(option: &str) -> bool {
+    matches!(option, "-fPIC" | "-fpic" | "-fPIE" | "-fpie" | "-DPIC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(line: &str, is_cxx: bool) -> (bool, String) {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let (is_cxx, options) = options(&words, Path::new("/"), is_cxx).expect("options");
+        (is_cxx, options.join(" "))
+    }
+
+    #[test]
+    fn what_would_write_files_or_optimise_is_left_out() {
+        let line = "/usr/bin/gcc -Wall -Werror -O2 -g3 -flto=auto -DX='1' -I inc -MD -MF a.d -MTa.o -Wp,-MD,a.d \
+                    -Wp,-D_GNU_SOURCE -std=gnu99 -fsanitize=address -o a.o -c a.c";
+        assert_eq!(kept(line, false), (false, "-DX='1' -I inc -Wp,-D_GNU_SOURCE -std=gnu99 a.c".into()));
+    }
+
+    #[test]
+    fn compilers_are_known_by_name_behind_wrappers() {
+        assert_eq!(kept("ccache g++-12 -c a.c", false), (true, "a.c".into()));
+        assert_eq!(kept("crashproof cc --lint -c a.c", false), (false, "a.c".into()));
+        assert_eq!(kept("x86_64-linux-gnu-gcc -c a.cc", true), (true, "a.cc".into()));
+    }
+}

@@ -1,0 +1,119 @@
+//! What a machine asks of its surroundings: which memory is persistent, what it is called, whom to tell.
+
+use px86::LINE_BYTES;
+
+use crate::api::Apis;
+use crate::dsa::FunctionGraph;
+use crate::event::{Names, Site};
+use crate::expression::{Expression, Expressions, Form, Persistence};
+use crate::ir::{FunctionId, Operand, Program};
+use crate::rules::{Beside, Model, Rule, Verdicts};
+
+/// What the machine needs from around it.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) apis: &'a Apis,
+    pub(crate) expressions: &'a mut Expressions,
+    pub(crate) names: &'a Names,
+    pub(crate) verdicts: &'a mut Verdicts,
+    pub(crate) graph: &'a FunctionGraph,
+    pub(crate) function: FunctionId,
+    /// The parameter that is a fresh object, if the function is a constructor.
+    pub(crate) constructed: Option<u32>,
+    /// Nobody in the program calls the function, so nothing can be left to a caller.
+    pub(crate) is_root: bool,
+    pub(crate) model: Model,
+    pub(crate) pedantic: bool,
+}
+
+impl Surroundings<'_> {
+    /// The cell of the graph that an address lies in.
+    pub(super) fn cell(&self, expression: Expression) -> Option<crate::dsa::Cell> {
+        let graph = self.graph;
+        match self.expressions.form(expression) {
+            Form::Parameter(number) => graph.lookup(Operand::Parameter(number)),
+            Form::Global(id) => graph.lookup(Operand::Global(id, 0)),
+            Form::Local(function, number) if function == self.function => {
+                graph.lookup(Operand::Instruction(number))
+            }
+            Form::Plus(inner, offset) => {
+                let cell = self.cell(inner)?;
+                Some(crate::dsa::Cell { node: cell.node, offset: cell.offset + offset })
+            }
+            Form::Element(inner, ..) => self.cell(inner),
+            Form::Content(address) => graph.graph.edge(self.cell(address)?),
+            _ => None,
+        }
+    }
+
+    /// Whether an address is in persistent memory.
+    pub(crate) fn persistence(&self, address: Expression) -> Persistence {
+        let object = self.expressions.address(address).object;
+        match self.expressions.form(object) {
+            Form::Mapped(_) | Form::Fresh(_) | Form::Direct(_) => Persistence::Surely,
+            Form::Opaque(_, persistence) => persistence,
+            Form::Global(id) => {
+                let section = &self.program.globals[id.0 as usize].section;
+                let persistent = self.apis.sections.iter().any(|known| known == section);
+                if persistent { Persistence::Surely } else { Persistence::No }
+            }
+            Form::Parameter(_) | Form::Content(_) => match self.cell(address) {
+                Some(cell) => self.graph.graph.persistence(cell),
+                None => self.expressions.loaded(object).unwrap_or(Persistence::No),
+            },
+            _ => Persistence::No,
+        }
+    }
+
+    pub(super) fn alignment(&self, object: Expression) -> u64 {
+        match self.expressions.form(object) {
+            Form::Global(id) => self.program.globals[id.0 as usize].alignment,
+            // Files are mapped at pages.
+            Form::Mapped(_) => LINE_BYTES,
+            _ => self.expressions.alignment(object).unwrap_or(8),
+        }
+    }
+
+    /// The object was allocated on this path, and nothing points to it unless the path stored a pointer.
+    pub(super) fn is_fresh(&self, object: Expression) -> bool {
+        match self.expressions.form(object) {
+            Form::Fresh(_) => true,
+            Form::Direct(id) => matches!(self.expressions.form(id), Form::FreshId(_)),
+            Form::Parameter(number) => self.constructed == Some(number),
+            _ => false,
+        }
+    }
+
+    pub(super) fn is_parameter(&self, object: Expression) -> bool {
+        matches!(self.expressions.form(object), Form::Parameter(_))
+    }
+
+    /// Two objects that are written differently may be the same.
+    pub(super) fn may_be_same(&self, left: Expression, right: Expression) -> bool {
+        if left == right {
+            return true;
+        }
+        if self.is_fresh(left) || self.is_fresh(right) {
+            return false;
+        }
+        self.expressions.has_opaque(left) || self.expressions.has_opaque(right)
+    }
+
+    pub(super) fn name(&self, site: Site) -> String {
+        match self.names.text(site.name) {
+            "" => "persistent memory".into(),
+            name => format!("`{name}`"),
+        }
+    }
+
+    pub(super) fn by_call(&self, site: Site, beside: &mut Vec<Beside>) {
+        if let Some(call) = site.call {
+            beside.push(Beside { role: "call", place: call, message: "reached through this call".into() });
+        }
+    }
+
+    pub(super) fn bad(&mut self, rule: Rule, site: Site, message: String, mut beside: Vec<Beside>) {
+        self.by_call(site, &mut beside);
+        self.verdicts.bad(rule, site, self.function, || (message, beside));
+    }
+}

@@ -1,0 +1,102 @@
+//! Where knowledge ends: unknown code, the end of a callee, the end of a path.
+
+use super::{Exit, Machine, Status, Surroundings, stage};
+use crate::event::Site;
+use crate::expression::{Expression, Persistence};
+use crate::rules::{Beside, Rule};
+
+impl Machine {
+    pub(super) fn unknown(&mut self, around: &Surroundings, objects: &[Expression]) {
+        for object in objects {
+            for write in &mut self.writes {
+                if write.span.at.object == *object && write.status != Status::Durable {
+                    write.status = Status::Maybe;
+                }
+            }
+            self.clean.retain(|clean| {
+                clean.span.at.object != *object && !around.may_be_same(clean.span.at.object, *object)
+            });
+        }
+        for log in &mut self.logs {
+            log.uncertain = true;
+        }
+        for clean in &mut self.clean {
+            (clean.pending, clean.queued) = (false, false);
+        }
+        for write in &mut self.writes {
+            if matches!(write.status, Status::Pending(..) | Status::Queued(_)) {
+                write.status = Status::Durable;
+            }
+        }
+        (self.drained, self.queue_drained) = (false, false);
+        self.change();
+    }
+
+    /// The end of a callee that began at event `from`, inside a transaction: what it wrote and flushed must
+    /// be waited for (Table 4, nested transactions).
+    pub(crate) fn callee_ends(&mut self, around: &mut Surroundings, from: u32, name: &str) {
+        if !self.in_transaction() || self.stage() != stage::WORK {
+            return;
+        }
+        let open: Vec<Site> = self
+            .writes
+            .iter()
+            .filter(|write| write.number > from && !write.unpublished)
+            .filter_map(|write| match write.status {
+                Status::Pending(place, _) => Some(Site { place, ..write.site }),
+                _ => None,
+            })
+            .collect();
+        for site in open {
+            let memory = around.name(site);
+            let message = format!(
+                "{memory} is flushed, but nothing waits for it before `{name}` returns into a transaction"
+            );
+            around.bad(Rule::MissingBarrierNested, site, message, Vec::new());
+        }
+    }
+
+    /// The end of a path through a function that nobody in the program calls.
+    pub(crate) fn path_ends(&mut self, around: &mut Surroundings, exit: Exit) {
+        if self.in_transaction() || self.inside_callers {
+            return;
+        }
+        // What is left behind where something failed is seldom used.
+        let lenient = exit == Exit::Failure && !around.pedantic;
+        for write in &self.writes {
+            let site = write.site;
+            let sure = around.persistence(write.span.at.object) == Persistence::Surely;
+            let sure = sure && self.is_cared_for(around, write.span.at.object);
+            match write.status {
+                _ if !sure => {}
+                Status::Dirty if write.nontemporal && !lenient => {
+                    let message =
+                        format!("{} is stored past the cache, but nothing waits for it", around.name(site));
+                    around.bad(Rule::MissingBarrier, site, message, Vec::new());
+                }
+                Status::Dirty if !lenient => {
+                    let message = format!("{} is stored to, but never written back", around.name(site));
+                    around.bad(Rule::UnflushedWrite, site, message, Vec::new());
+                }
+                // What is queued may be left to whoever drains the queue, unless somebody took a fence for that.
+                Status::Queued(_) if self.last_fence < write.number => {}
+                // A copy of as much as the caller says is a service: the caller waits when it is done.
+                Status::Pending(..)
+                    if write.bulk
+                        && write.span.bytes().is_none()
+                        && around.is_parameter(write.span.at.object) => {}
+                Status::Pending(place, _) | Status::Queued(place) if !lenient => {
+                    let beside =
+                        vec![Beside { role: "stored", place: site.place, message: "stored here".into() }];
+                    let name = around.name(site);
+                    let message = format!("{name} is flushed, but nothing waits for it");
+                    around.bad(Rule::MissingBarrier, Site { place, ..site }, message, beside);
+                }
+                Status::Durable | Status::Maybe => {
+                    around.verdicts.good(Rule::UnflushedWrite, site.place);
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Pointers that make objects reachable.
+
+use super::{Logged, Machine, Status, Surroundings};
+use crate::event::Site;
+use crate::expression::{Expression, Form, Persistence};
+use crate::rules::{Beside, Rule};
+use crate::span::Span;
+
+impl Machine {
+    pub(super) fn is_unpublished(&self, around: &Surroundings, object: Expression) -> bool {
+        around.is_fresh(object) && !self.published.contains(&object)
+    }
+
+    /// The object that a stored value leads to.
+    pub(super) fn target(&self, around: &Surroundings, value: Expression) -> Option<Expression> {
+        if matches!(around.expressions.form(value), Form::Nothing | Form::Int(_)) {
+            return None;
+        }
+        let object = around.expressions.address(value).object;
+        self.writes
+            .iter()
+            .map(|write| write.span.at.object)
+            .find(|written| {
+                *written == object
+                    || matches!(around.expressions.form(*written), Form::Direct(id) if id == value)
+            })
+            // A pointer that was loaded from memory led there before.
+            .filter(|found| match around.expressions.form(*found) {
+                Form::Content(_) | Form::Opaque(..) => false,
+                Form::Direct(id) => {
+                    !matches!(around.expressions.form(id), Form::Content(_) | Form::Opaque(..))
+                }
+                _ => true,
+            })
+    }
+
+    pub(super) fn publish(
+        &mut self,
+        around: &mut Surroundings,
+        site: Site,
+        to: &Span,
+        value: Expression,
+        logged: Logged,
+    ) {
+        let Some(target) = self.target(around, value) else { return };
+        // Neither does an object publish anything that is itself out of reach.
+        if self.is_unpublished(around, to.at.object) {
+            return;
+        }
+        if target == to.at.object {
+            self.publish_inside(around, site, to, value, logged);
+            return;
+        }
+        let mut reached = vec![target];
+        let mut at = 0;
+        while let Some(object) = reached.get(at).copied() {
+            at += 1;
+            let values: Vec<Expression> = self
+                .writes
+                .iter()
+                .filter(|write| write.span.at.object == object)
+                .map(|write| write.value)
+                .collect();
+            for value in values {
+                if let Some(next) = self.target(around, value)
+                    && !reached.contains(&next)
+                    && next != to.at.object
+                    && self.is_unpublished(around, next)
+                {
+                    reached.push(next);
+                }
+            }
+        }
+        // In a transaction that logs the pointer, the object is durable before the pointer counts.
+        let safe = !self.knows_transaction(around)
+            || self.in_transaction() && logged != Logged::No
+            || self.logs_every_store(around);
+        if !safe {
+            let lost: Vec<(Site, Status)> = self
+                .writes
+                .iter()
+                .filter(|write| reached.contains(&write.span.at.object))
+                .filter(|write| around.persistence(write.span.at.object) == Persistence::Surely)
+                .filter(|write| match write.status {
+                    Status::Dirty => true,
+                    // A flush that later stores cannot pass needs no fence before the pointer.
+                    Status::Pending(_, ordered) => !ordered,
+                    Status::Queued(_) => true,
+                    _ => false,
+                })
+                .map(|write| (write.site, write.status))
+                .collect();
+            if let Some((first, status)) = lost.first() {
+                let name = around.name(*first);
+                let how = match status {
+                    Status::Dirty => "not written back",
+                    Status::Queued(_) => "only queued for writing back",
+                    _ => "written back without a fence",
+                };
+                let beside =
+                    vec![Beside { role: "lost", place: first.place, message: format!("{name} is {how}") }];
+                let message =
+                    format!("{} makes an object reachable whose content is {how}: {name}", around.name(site));
+                around.bad(Rule::PublishBeforePersist, site, message, beside);
+            } else {
+                around.verdicts.good(Rule::PublishBeforePersist, site.place);
+            }
+        }
+        self.published.extend(reached);
+    }
+
+    /// A pool that is one object to us holds many: a pointer into it makes what lies there reachable.
+    pub(super) fn publish_inside(
+        &mut self,
+        around: &mut Surroundings,
+        site: Site,
+        to: &Span,
+        value: Expression,
+        logged: Logged,
+    ) {
+        /// Larger nodes than this are rare, and what lies behind may be something else.
+        const NODE: i64 = 256;
+        let at = around.expressions.address(value);
+        let near = |offset: i64| (at.offset..at.offset + NODE).contains(&offset);
+        let safe = !self.knows_transaction(around) || self.in_transaction() && logged != Logged::No;
+        if safe || at.element != to.at.element || near(to.at.offset) {
+            return;
+        }
+        let lost = self.writes.iter().find(|write| {
+            write.span.at.object == at.object
+                && write.span.at.element == at.element
+                && near(write.span.at.offset)
+                && matches!(write.status, Status::Dirty | Status::Pending(_, false) | Status::Queued(_))
+        });
+        let Some(lost) = lost.map(|write| write.site) else { return };
+        let name = around.name(lost);
+        let beside =
+            vec![Beside { role: "lost", place: lost.place, message: format!("{name} is not durable") }];
+        let message = format!("{} makes an object reachable that is not durable: {name}", around.name(site));
+        around.bad(Rule::PublishBeforePersist, site, message, beside);
+    }
+}

@@ -1,0 +1,117 @@
+//! Stores, and pointers that make objects reachable.
+
+use super::{Logged, MAX_WRITES, Machine, Status, Surroundings, Write, stage};
+use crate::event::Site;
+use crate::expression::{Expression, Form};
+use crate::rules::{Beside, Rule};
+use crate::span::{Meets, Span};
+
+impl Machine {
+    pub(super) fn store(
+        &mut self,
+        around: &mut Surroundings,
+        site: Site,
+        span: Span,
+        value: Expression,
+        nontemporal: bool,
+        bulk: bool,
+    ) {
+        self.access(around, site, span, true);
+        if nontemporal {
+            self.care_for(span.at.object);
+        }
+        let alignment = around.alignment(span.at.object);
+        self.clean.retain(|clean| {
+            !(clean.span.at.object == span.at.object && clean.span.may_share_line(&span, alignment)
+                || clean.span.at.object != span.at.object
+                    && around.may_be_same(clean.span.at.object, span.at.object))
+        });
+        let unpublished = self.is_unpublished(around, span.at.object);
+        let every = self.logs_every_store(around);
+        let transaction = self.transactions.last().filter(|t| t.stage <= stage::WORK).map_or(0, |t| t.number);
+        let logged = if transaction == 0 {
+            Logged::No
+        } else if every || around.is_fresh(span.at.object) {
+            Logged::Yes
+        } else {
+            self.logged(around, &span)
+        };
+        if every {
+            let before = self.writes.iter().find(|write| {
+                write.transaction == transaction && write.span == span && write.site.place != site.place
+            });
+            match before.map(|write| write.site) {
+                Some(before) => {
+                    let name = around.name(site);
+                    let beside =
+                        vec![Beside { role: "first", place: before.place, message: "stored before".into() }];
+                    around.bad(
+                        Rule::RepeatedPersist,
+                        site,
+                        format!("{name} is stored to again in the same transaction, and logged again"),
+                        beside,
+                    );
+                }
+                None => around.verdicts.good(Rule::RepeatedPersist, site.place),
+            }
+        }
+        self.publish(around, site, &span, value, logged);
+        self.change();
+        // What is overwritten before it could be lost is no loss.
+        let same_transaction = transaction;
+        self.writes.retain(|write| {
+            !(span.contains(&write.span) == Meets::Covers
+                && write.transaction == same_transaction
+                && write.site.place == site.place
+                || write.span == span && write.status != Status::Durable && write.epoch == self.epoch)
+        });
+        self.writes.push(Write {
+            span,
+            value,
+            site,
+            status: Status::Dirty,
+            logged,
+            nontemporal,
+            bulk,
+            transaction,
+            epoch: self.epoch,
+            number: self.number,
+            unpublished,
+        });
+        if self.writes.len() > MAX_WRITES {
+            let durable = self.writes.iter().position(|write| write.status == Status::Durable);
+            self.forgotten |= durable.is_none();
+            self.writes.remove(durable.unwrap_or(0));
+        }
+    }
+
+    pub(super) fn logged(&self, around: &Surroundings, span: &Span) -> Logged {
+        let mut best = Logged::No;
+        for log in &self.logs {
+            if log.span.at.object == span.at.object {
+                match log.span.contains(span) {
+                    Meets::Covers => return Logged::Yes,
+                    Meets::Maybe => best = Logged::Maybe,
+                    Meets::Never => {}
+                }
+            } else if around.may_be_same(log.span.at.object, span.at.object) {
+                best = Logged::Maybe;
+            }
+        }
+        best
+    }
+
+    /// Whether an object is persistent by more than what the graph says of pointers to it.
+    pub(super) fn is_cared_for(&self, around: &Surroundings, object: Expression) -> bool {
+        match around.expressions.form(object) {
+            Form::Parameter(_) | Form::Content(_) | Form::Opaque(..) => self.cared_for.contains(&object),
+            _ => true,
+        }
+    }
+
+    pub(super) fn care_for(&mut self, object: Expression) {
+        if !self.cared_for.contains(&object) {
+            self.cared_for.push(object);
+        }
+    }
+}

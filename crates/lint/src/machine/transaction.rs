@@ -1,0 +1,201 @@
+//! Transactions: what is logged, and what their end makes durable.
+
+use px86::LINE_BYTES;
+
+use super::{Log, Logged, Machine, Status, Surroundings, Transaction, overlap, stage};
+use crate::event::Site;
+use crate::expression::Persistence;
+use crate::rules::{Beside, Rule};
+use crate::span::{Meets, Span};
+
+impl Machine {
+    pub(super) fn log(&mut self, around: &mut Surroundings, site: Site, span: Span) {
+        self.care_for(span.at.object);
+        self.inside_callers |= self.transactions.is_empty();
+        let before = self.logs.iter().find(|log| log.span.contains(&span) == Meets::Covers);
+        match before.map(|log| log.site) {
+            Some(before) if before.place != site.place => {
+                let name = around.name(site);
+                let beside =
+                    vec![Beside { role: "first", place: before.place, message: "logged here".into() }];
+                let message = format!("{name} is logged again in the same transaction");
+                around.bad(Rule::RepeatedPersist, site, message, beside);
+            }
+            Some(_) => {}
+            None => {
+                if around.is_fresh(span.at.object) && self.in_transaction() {
+                    let name = around.name(site);
+                    let message =
+                        format!("{name} was allocated in this transaction: there is nothing to undo");
+                    around.bad(Rule::RepeatedPersist, site, message, Vec::new());
+                } else {
+                    around.verdicts.good(Rule::RepeatedPersist, site.place);
+                }
+            }
+        }
+        self.logs.push(Log { span, site, number: self.number, uncertain: false });
+    }
+
+    pub(super) fn begin(&mut self, around: &mut Surroundings, site: Site, framework: usize) {
+        if self.transactions.is_empty() {
+            self.missing_barrier(around, Rule::MissingBarrier, 0, "a transaction begins");
+            self.logs.clear();
+        }
+        self.transactions.push(Transaction {
+            site,
+            framework,
+            stage: stage::WORK,
+            changed: false,
+            number: self.number,
+        });
+    }
+
+    pub(super) fn commit(&mut self, around: &mut Surroundings) {
+        let Some(transaction) = self.transactions.last().cloned() else { return };
+        let outermost = self.transactions.len() == 1;
+        if !outermost {
+            // A nested transaction becomes part of the outer one.
+            let number = self.transactions[self.transactions.len() - 2].number;
+            for write in self.writes.iter_mut().filter(|write| write.transaction == transaction.number) {
+                write.transaction = number;
+            }
+            if transaction.changed {
+                let outer = self.transactions.len() - 2;
+                self.transactions[outer].changed = true;
+            }
+            return;
+        }
+        let rules = around.apis.frameworks[transaction.framework].commit;
+        // A caller may have a transaction of its own around this one.
+        if around.is_root && transaction.changed {
+            around.verdicts.good(Rule::EmptyTransaction, transaction.site.place);
+        } else if around.is_root {
+            let message = "this transaction changes nothing persistent".to_owned();
+            around.bad(Rule::EmptyTransaction, transaction.site, message, Vec::new());
+        }
+        if rules.flushes_logged && !rules.logs_every_store {
+            self.unused_logs(around);
+        }
+        let mut lost = Vec::new();
+        for write in self.writes.iter_mut().filter(|write| write.transaction == transaction.number) {
+            let fresh = around.is_fresh(write.span.at.object);
+            let flushed = match write.logged {
+                Logged::Yes if fresh => rules.flushes_allocated,
+                Logged::Yes => rules.flushes_logged,
+                _ => false,
+            };
+            match write.status {
+                Status::Dirty if !flushed && write.logged != Logged::Maybe && !write.nontemporal => {
+                    // Without a commit that flushes, what follows it may still write it back.
+                    if rules.flushes_logged {
+                        let sure = around.persistence(write.span.at.object) == Persistence::Surely;
+                        if around.is_root && sure {
+                            lost.push(write.site);
+                        }
+                        write.status = Status::Maybe;
+                    }
+                }
+                Status::Dirty | Status::Maybe => write.status = Status::Durable,
+                Status::Pending(..) | Status::Queued(_) if rules.drains => write.status = Status::Durable,
+                _ => around.verdicts.good(Rule::UnloggedWrite, write.site.place),
+            }
+        }
+        for write in &mut self.writes {
+            if rules.drains && matches!(write.status, Status::Pending(..) | Status::Queued(_)) {
+                write.status = Status::Durable;
+            }
+        }
+        for site in lost {
+            let name = around.name(site);
+            let beside = vec![Beside {
+                role: "transaction",
+                place: transaction.site.place,
+                message: "in this transaction".into(),
+            }];
+            let message =
+                format!("{name} is stored to in a transaction, but neither logged before nor written back");
+            around.bad(Rule::UnloggedWrite, site, message, beside);
+        }
+        if rules.drains {
+            for clean in &mut self.clean {
+                (clean.pending, clean.queued) = (false, false);
+            }
+            (self.drained, self.queue_drained) = (true, true);
+        }
+        self.epoch += 2;
+    }
+
+    /// What was logged for nothing.
+    pub(super) fn unused_logs(&mut self, around: &mut Surroundings) {
+        for log in self.logs.clone() {
+            let mut inside = Vec::new();
+            let object = log.span.at.object;
+            let mut uncertain =
+                log.uncertain || around.expressions.has_opaque(object) || self.cut_short.contains(&object);
+            for write in self.writes.iter().filter(|write| write.number > log.number) {
+                if write.span.at.object == log.span.at.object {
+                    match log.span.contains(&write.span) {
+                        Meets::Covers if write.span.at.element == log.span.at.element => {
+                            inside.push(write.span)
+                        }
+                        Meets::Never => {}
+                        _ => uncertain = true,
+                    }
+                } else if around.may_be_same(write.span.at.object, log.span.at.object) {
+                    uncertain = true;
+                }
+            }
+            let name = around.name(log.site);
+            let Some((start, end)) = log.span.bytes() else { continue };
+            let written: Vec<(i64, i64)> = inside.iter().filter_map(Span::bytes).collect();
+            let rest = end - start - overlap(start, end, &written);
+            if uncertain {
+                around.verdicts.good(Rule::LogUnmodified, log.site.place);
+            } else if inside.is_empty() {
+                let message = format!("{name} is logged, but the transaction does not modify it");
+                around.bad(Rule::LogUnmodified, log.site, message, Vec::new());
+            } else if rest >= LINE_BYTES as i64 || around.pedantic && rest > 0 {
+                let message =
+                    format!("{name}: {} bytes are logged, but {rest} of them are not modified", end - start);
+                around.bad(Rule::LogUnmodified, log.site, message, Vec::new());
+            } else {
+                around.verdicts.good(Rule::LogUnmodified, log.site.place);
+            }
+        }
+    }
+
+    pub(super) fn change(&mut self) {
+        if let Some(transaction) = self.transactions.last_mut() {
+            transaction.changed = true;
+        }
+    }
+
+    pub(super) fn set_stage(&mut self, stage: i64) {
+        if let Some(transaction) = self.transactions.last_mut() {
+            transaction.stage = stage;
+        }
+    }
+
+    pub(super) fn commit_stage(&mut self, around: &mut Surroundings) {
+        self.commit(around);
+        self.set_stage(stage::ON_COMMIT);
+    }
+
+    pub(super) fn logs_are_over(&mut self) {
+        if self.transactions.is_empty() {
+            self.logs.clear();
+        }
+    }
+
+    /// Whether it is known if this runs in a transaction: a function that others call may run in theirs.
+    pub(super) fn knows_transaction(&self, around: &Surroundings) -> bool {
+        around.is_root && !self.inside_callers || self.in_transaction()
+    }
+
+    /// The model whose transactions log every store.
+    pub(super) fn logs_every_store(&self, around: &Surroundings) -> bool {
+        self.transactions
+            .last()
+            .is_some_and(|transaction| around.apis.frameworks[transaction.framework].commit.logs_every_store)
+    }
+}

@@ -1,0 +1,194 @@
+//! Instructions of LLVM, one by one.
+
+use crashproof_llvm::{Opcode, Ordering, Predicate, TypeKind, Value};
+use px86::order::Class;
+
+use super::{Context, Reader};
+use crate::ir::*;
+
+impl Reader<'_> {
+    pub(super) fn instruction(
+        &mut self,
+        value: Value,
+        context: &Context,
+        place: PlaceId,
+        out: &mut Vec<Instruction>,
+    ) {
+        let block = |block: crashproof_llvm::Block| context.blocks[&block];
+        let op = match value.opcode() {
+            Opcode::LLVMAlloca => {
+                let ty = value.allocated_type();
+                let count = value.operand(0).as_number();
+                let one = if ty.is_sized() { self.module.alloc_size(ty) } else { 0 };
+                Op::Alloca { bytes: count.map_or(0, |count| count.saturating_mul(one)) }
+            }
+            Opcode::LLVMLoad => {
+                Op::Load { address: self.operand(value.operand(0), context), bytes: self.bytes(value.ty()) }
+            }
+            Opcode::LLVMStore => Op::Store {
+                address: self.operand(value.operand(1), context),
+                value: self.escaping(value.operand(0), context),
+                bytes: self.bytes(value.operand(0).ty()),
+                nontemporal: value.has_metadata("nontemporal"),
+            },
+            Opcode::LLVMAtomicRMW => Op::Locked {
+                address: self.operand(value.operand(0), context),
+                value: Operand::Undefined,
+                bytes: self.bytes(value.operand(1).ty()),
+            },
+            Opcode::LLVMAtomicCmpXchg => Op::Locked {
+                address: self.operand(value.operand(0), context),
+                value: self.escaping(value.operand(2), context),
+                bytes: self.bytes(value.operand(2).ty()),
+            },
+            Opcode::LLVMGetElementPtr => self.address(value, context),
+            Opcode::LLVMPHI => Op::Phi {
+                incoming: value
+                    .incoming_pairs()
+                    .into_iter()
+                    .map(|(incoming, from)| (block(from), self.escaping(incoming, context)))
+                    .collect(),
+            },
+            Opcode::LLVMSelect => Op::Select {
+                condition: self.operand(value.operand(0), context),
+                yes: self.escaping(value.operand(1), context),
+                no: self.escaping(value.operand(2), context),
+            },
+            Opcode::LLVMBitCast
+            | Opcode::LLVMPtrToInt
+            | Opcode::LLVMIntToPtr
+            | Opcode::LLVMZExt
+            | Opcode::LLVMSExt
+            | Opcode::LLVMTrunc
+            | Opcode::LLVMFreeze
+            | Opcode::LLVMAddrSpaceCast => Op::Copy { value: self.escaping(value.operand(0), context) },
+            Opcode::LLVMICmp => Op::Compare {
+                what: match value.predicate() {
+                    Predicate::LLVMIntEQ => Compare::Eq,
+                    Predicate::LLVMIntNE => Compare::Ne,
+                    Predicate::LLVMIntULT | Predicate::LLVMIntSLT => Compare::Lt,
+                    Predicate::LLVMIntULE | Predicate::LLVMIntSLE => Compare::Le,
+                    Predicate::LLVMIntUGT | Predicate::LLVMIntSGT => Compare::Gt,
+                    Predicate::LLVMIntUGE | Predicate::LLVMIntSGE => Compare::Ge,
+                },
+                left: self.operand(value.operand(0), context),
+                right: self.operand(value.operand(1), context),
+            },
+            Opcode::LLVMExtractValue => {
+                let indices = value.indices();
+                let aggregate = self.operand(value.operand(0), context);
+                // One level is what calling conventions make; deeper ones say nothing.
+                if indices.len() == 1 { Op::Extract { aggregate, index: indices[0] } } else { Op::Other }
+            }
+            Opcode::LLVMInsertValue => {
+                let indices = value.indices();
+                let aggregate = self.operand(value.operand(0), context);
+                let inner = self.escaping(value.operand(1), context);
+                if indices.len() == 1 {
+                    Op::Insert { aggregate, value: inner, index: indices[0] }
+                } else {
+                    Op::Other
+                }
+            }
+            Opcode::LLVMFence if value.is_single_thread() => Op::Other,
+            Opcode::LLVMFence => match value.ordering() {
+                // Anything weaker is no instruction on x86.
+                Ordering::LLVMAtomicOrderingSequentiallyConsistent => Op::Fence { class: Class::Fence },
+                _ => Op::Other,
+            },
+            Opcode::LLVMCall => {
+                self.call(value, context, place, out);
+                return;
+            }
+            Opcode::LLVMInvoke => {
+                self.call(value, context, place, out);
+                out.push(Instruction { op: Op::Jump { to: block(value.normal_destination()) }, place });
+                return;
+            }
+            Opcode::LLVMBr => match value.condition() {
+                Some(condition) => {
+                    let to = value.successors();
+                    let condition = self.operand(condition, context);
+                    Op::Branch { condition, yes: block(to[0]), no: block(to[1]) }
+                }
+                None => Op::Jump { to: block(value.successors()[0]) },
+            },
+            Opcode::LLVMSwitch => {
+                let to = value.successors();
+                let mut cases = Vec::new();
+                for (number, case) in to.iter().enumerate().skip(1) {
+                    if let Some(constant) = value.case_value(number as u32).as_signed() {
+                        cases.push((constant, block(*case)));
+                    }
+                }
+                let switched = self.operand(value.operand(0), context);
+                Op::Switch { value: switched, cases, default: block(to[0]) }
+            }
+            Opcode::LLVMRet => {
+                let result = (value.operand_count() > 0).then(|| self.escaping(value.operand(0), context));
+                Op::Return { value: result }
+            }
+            Opcode::LLVMUnreachable | Opcode::LLVMResume => Op::Unreachable,
+            Opcode::LLVMIndirectBr | Opcode::LLVMCallBr => {
+                self.not_understood(place, "a jump that is not followed");
+                if value.opcode() == Opcode::LLVMCallBr {
+                    out.push(Instruction { op: Op::Other, place });
+                }
+                match value.successors().first() {
+                    Some(first) => Op::Jump { to: block(*first) },
+                    None => Op::Unreachable,
+                }
+            }
+            other => match arithmetic(other) {
+                Some(what) => Op::Arithmetic {
+                    what,
+                    left: self.operand(value.operand(0), context),
+                    right: self.operand(value.operand(1), context),
+                },
+                None => Op::Other,
+            },
+        };
+        out.push(Instruction { op, place });
+    }
+
+    pub(super) fn address(&mut self, value: Value, context: &Context) -> Op {
+        let base = self.escaping(value.operand(0), context);
+        let mut ty = value.gep_source_type();
+        let (mut offset, mut index) = (0_i64, Vec::new());
+        for position in 1..value.operand_count() {
+            let operand = value.operand(position);
+            let scale = if position == 1 {
+                self.module.alloc_size(ty)
+            } else if ty.kind() == TypeKind::LLVMStructTypeKind {
+                let member = operand.as_number().unwrap_or(0) as u32;
+                offset += self.module.member_offset(ty, member) as i64;
+                ty = ty.member(member);
+                continue;
+            } else {
+                ty = ty.element();
+                self.module.alloc_size(ty)
+            };
+            match operand.as_signed() {
+                Some(number) => offset += number * scale as i64,
+                None => index.push((self.operand(operand, context), scale as i64)),
+            }
+        }
+        Op::Offset { base, offset, index }
+    }
+}
+
+fn arithmetic(opcode: Opcode) -> Option<Arithmetic> {
+    Some(match opcode {
+        Opcode::LLVMAdd => Arithmetic::Add,
+        Opcode::LLVMSub => Arithmetic::Sub,
+        Opcode::LLVMMul => Arithmetic::Mul,
+        Opcode::LLVMAnd => Arithmetic::And,
+        Opcode::LLVMOr => Arithmetic::Or,
+        Opcode::LLVMXor => Arithmetic::Xor,
+        Opcode::LLVMShl => Arithmetic::Shl,
+        Opcode::LLVMLShr | Opcode::LLVMAShr => Arithmetic::Shr,
+        Opcode::LLVMUDiv | Opcode::LLVMSDiv => Arithmetic::Div,
+        Opcode::LLVMURem | Opcode::LLVMSRem => Arithmetic::Rem,
+        _ => return None,
+    })
+}
