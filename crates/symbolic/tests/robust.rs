@@ -61,7 +61,8 @@ fn a_flush_after_every_access_makes_programs_robust() {
         std::fs::write(&file, format!("{ACCESSES}\n{program}\n")).expect("written");
         for flushed in [true, false] {
             let compiler = if flushed { vec![OsString::from("-DFLUSHED")] } else { Vec::new() };
-            let unrolled = crashproof_symbolic::program(&[file.clone()], compiler, &Default::default());
+            let unrolled =
+                crashproof_symbolic::program(std::slice::from_ref(&file), compiler, &Default::default());
             let report =
                 robust::prove(&unrolled.expect("a program"), &Options::default()).expect("an answer");
             match report.verdict {
