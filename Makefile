@@ -76,6 +76,7 @@ corpus: setup ## every litmus test on every engine, against what the test expect
 bench: setup ## the figures the project promises, measured
 	$(CARGO) bench --package crashproof --bench litmus
 	$(CARGO) bench --package crashproof --bench check
+	$(CARGO) bench --package crashproof --bench lint
 
 .PHONY: bench-prove
 bench-prove: setup ## Table 1 of the SMT paper, measured beside its figures

@@ -6,13 +6,14 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use crashproof_cc::{Language, Toolchain, driver};
 use crashproof_findings::config::Config;
 use crashproof_findings::{Finding, Report, Sources, Verdict};
-use crashproof_lint::{Model, Options};
+use crashproof_lint::{Bounds, Model, Options};
 
 use crate::exit::Exit;
 
@@ -51,6 +52,13 @@ impl WhileCompiling {
         }
     }
 
+    /// A smaller budget than that of `crashproof lint`: nobody waits for a compiler as they wait for an analysis.
+    fn analyse(&self, inputs: Vec<PathBuf>) -> Result<Report, String> {
+        let bounds = Bounds { paths: 32, steps: 5_000, ..Bounds::default() };
+        let options = Options { inputs, model: self.model, jobs: 1, bounds, ..Options::default() };
+        crashproof_lint::lint(&options).map_err(|error| error.to_string())
+    }
+
     fn compile(self, language: Language) -> Result<ExitCode, String> {
         let here = std::env::current_dir().unwrap_or_default();
         let config = Config::find(&here).map_err(|error| error.to_string())?;
@@ -59,24 +67,33 @@ impl WhileCompiling {
         let plan = driver::plan(language, &self.arguments, &toolchain).map_err(|error| error.to_string())?;
         plan.warnings.iter().for_each(|warning| anstream::eprintln!("crashproof: warning: {warning}"));
         let mut command = plan.command;
-        let status = command
+        let mut clang = command
             .env("CRASHPROOF_LINT_BITCODE", directory.path())
-            .status()
+            .spawn()
             .map_err(|error| format!("cannot run {}: {error}", command.get_program().to_string_lossy()))?;
+        // Most compilations are of one module. It is there before clang's optimiser begins: both can work at once.
+        let early = loop {
+            let kept = modules(directory.path())?;
+            if !kept.is_empty() {
+                break kept;
+            }
+            if clang.try_wait().map_err(|error| error.to_string())?.is_some() {
+                break Vec::new();
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let begun = (!early.is_empty()).then(|| self.analyse(early.clone()));
+        let status = clang.wait().map_err(|error| error.to_string())?;
         if !status.success() {
             return Ok(ExitCode::from(status.code().unwrap_or(1) as u8));
         }
-        let mut inputs: Vec<PathBuf> = std::fs::read_dir(directory.path())
-            .map_err(|error| error.to_string())?
-            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-            .collect();
-        inputs.sort();
-        if inputs.is_empty() {
+        let all = modules(directory.path())?;
+        let mut report = match begun {
+            Some(report) if all == early => report?,
             // Linking, or nothing to compile.
-            return Ok(ExitCode::SUCCESS);
-        }
-        let options = Options { inputs, model: self.model, jobs: 1, ..Options::default() };
-        let mut report = crashproof_lint::lint(&options).map_err(|error| error.to_string())?;
+            _ if all.is_empty() => return Ok(ExitCode::SUCCESS),
+            _ => self.analyse(all)?,
+        };
         report.finish(&Sources::default());
         // Which suppressions nobody needs only shows when everything is looked at.
         config.suppressions.apply(&mut report);
@@ -90,6 +107,17 @@ impl WhileCompiling {
         let errors = report.verdict() == Verdict::Findings;
         Ok(if self.deny && errors { Exit::Findings.into() } else { ExitCode::SUCCESS })
     }
+}
+
+/// The modules that clang has left so far.
+fn modules(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut all: Vec<PathBuf> = std::fs::read_dir(directory)
+        .map_err(|error| error.to_string())?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|ending| ending == "bc"))
+        .collect();
+    all.sort();
+    Ok(all)
 }
 
 /// Findings as compilers print theirs, one line each, and what was not looked at.
@@ -108,8 +136,8 @@ fn write(out: &mut dyn Write, report: &Report, deny: bool) -> io::Result<()> {
             writeln!(out, "{}:{}:{}: note: {how}", frame.file, frame.line, frame.column)?;
         }
     }
-    for what in &report.incomplete {
-        writeln!(out, "crashproof: note: not covered by --lint: {what}")?;
+    if !report.incomplete.is_empty() {
+        writeln!(out, "crashproof: note: not covered by --lint: {}", report.incomplete.join(", "))?;
     }
     Ok(())
 }

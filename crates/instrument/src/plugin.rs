@@ -63,7 +63,10 @@ fn keep_for_lint(module: &Module) {
     }
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = format!("{}-{}.bc", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    if !module.write_bitcode(&Path::new(&directory).join(name)) {
+    // Whoever waits for it must not see a part.
+    let whole = Path::new(&directory).join(&name);
+    let part = whole.with_extension("part");
+    if !module.write_bitcode(&part) || std::fs::rename(&part, &whole).is_err() {
         eprintln!("crashproof: warning: {} cannot be kept for lint", module.source_file());
     }
     module.mark(KEPT);

@@ -79,6 +79,9 @@ struct Entry {
     returns: Option<String>,
     #[serde(default)]
     constructor: Option<Constructor>,
+    /// What is returned lies at a multiple of this.
+    #[serde(default)]
+    alignment: u64,
     #[serde(default)]
     note: Option<String>,
 }
@@ -220,6 +223,8 @@ pub struct Meaning {
     pub returns: Returns,
     /// A callback.
     pub constructor: Option<Constructor>,
+    /// At what the result is aligned; 0 if nothing is known.
+    pub alignment: u64,
     note: Option<String>,
 }
 
@@ -318,6 +323,7 @@ impl Apis {
                 effects: entry.effects,
                 returns,
                 constructor: entry.constructor,
+                alignment: entry.alignment,
                 note: entry.note,
             };
             if entry.names.is_empty() {
@@ -409,6 +415,9 @@ impl Meaning {
                 "calls argument {} with a fresh object as its parameter {}",
                 constructor.argument, constructor.object
             ));
+        }
+        if self.alignment > 0 {
+            parts.push(format!("at a multiple of {}", self.alignment));
         }
         parts.extend(self.note.clone());
         if parts.is_empty() { "nothing to do with persistence".into() } else { parts.join("; ") }

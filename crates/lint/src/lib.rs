@@ -22,7 +22,7 @@
 //! 2. Functions whose code is not given and that no description covers: what they are given is no longer
 //!    known afterwards. They are listed.
 //! 3. Other threads.
-//! 4. Paths on which a transaction aborts.
+//! 4. Paths on which a transaction aborts or an exception is thrown.
 
 pub mod api;
 mod dsa;
@@ -277,8 +277,7 @@ fn finding(program: &Program, rule: Rule, verdict: &Verdict, sometimes: bool) ->
             role => {
                 let role = match role {
                     "lost" => Role::Lost,
-                    "transaction" => Role::Fix,
-                    _ => Role::Survived,
+                    _ => Role::Note,
                 };
                 finding.related.push(Related { role, place, message: beside.message.clone() });
             }

@@ -106,9 +106,18 @@ impl Walk<'_, '_> {
             let blocks = &self.shape.loops[header].blocks;
             blocks.contains(&block)
                 && to.iter().any(|next| !blocks.contains(next))
-                && (block == **header || to.contains(header))
+                && (to.contains(header) || block == **header && !self.leaves_at_its_end(**header))
         })?;
         Some(*header)
+    }
+
+    /// Whether a loop decides where it goes back whether it goes on, as `do` loops do.
+    fn leaves_at_its_end(&self, header: u32) -> bool {
+        let blocks = &self.shape.loops[&header].blocks;
+        blocks.iter().filter(|block| **block != header).any(|block| {
+            let to = self.function.terminator(*block).op.successors();
+            to.contains(&header) && to.iter().any(|next| !blocks.contains(next))
+        })
     }
 
     pub(super) fn terminator(&mut self, block: u32, op: &Op, mut state: State) {

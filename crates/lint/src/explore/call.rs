@@ -40,11 +40,14 @@ impl Walk<'_, '_> {
             let mut before = state.clone();
             let function = self.all.program.function(*target);
             if let Some(meaning) = self.all.apis.meaning(&function.name) {
-                let (effects, returns, framework) =
-                    (meaning.effects.clone(), meaning.returns, meaning.framework);
+                let (effects, returns, framework, alignment) =
+                    (meaning.effects.clone(), meaning.returns, meaning.framework, meaning.alignment);
                 if self.effects(&mut before, number, &values, &effects, framework, place) {
                     let result = self.result(&before, number, &values, returns);
                     before.values[number as usize] = result;
+                    if alignment > 0 {
+                        self.all.expressions.set_alignment(result, alignment);
+                    }
                     after.push(before);
                 }
             } else if let Some(summary) = self.all.summaries.get(target).cloned() {

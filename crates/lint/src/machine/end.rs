@@ -76,7 +76,14 @@ impl Machine {
                 }
                 Status::Dirty if !lenient => {
                     let message = format!("{} is stored to, but never written back", around.name(site));
-                    around.bad(Rule::UnflushedWrite, site, message, Vec::new());
+                    let other =
+                        self.clean.iter().rev().find(|clean| clean.span.at.object == write.span.at.object);
+                    let beside = other.map(|clean| Beside {
+                        role: "flush",
+                        place: clean.site.place,
+                        message: format!("this writes back {}, not what was stored", around.name(clean.site)),
+                    });
+                    around.bad(Rule::UnflushedWrite, site, message, beside.into_iter().collect());
                 }
                 // What is queued may be left to whoever drains the queue, unless somebody took a fence for that.
                 Status::Queued(_) if self.last_fence < write.number => {}

@@ -83,8 +83,9 @@ impl Machine {
 
     /// Ways to order stores on purpose.
     pub(super) fn is_protocol(&self, around: &Surroundings, earlier: &Write, later: &Write) -> bool {
-        // What different functions do is seldom meant as one update.
-        if earlier.site.call.is_some() || later.site.call.is_some() {
+        // What different functions do is seldom meant as one update, and a loop takes one element after the other.
+        if earlier.site.call.is_some() || later.site.call.is_some() || earlier.site.place == later.site.place
+        {
             return true;
         }
         let scalar =
@@ -111,7 +112,14 @@ impl Machine {
     }
 
     /// Flushes since `from` that nothing waited for.
-    pub(super) fn missing_barrier(&mut self, around: &mut Surroundings, rule: Rule, from: u32, when: &str) {
+    pub(super) fn missing_barrier(
+        &mut self,
+        around: &mut Surroundings,
+        rule: Rule,
+        from: u32,
+        when: &str,
+        at: Site,
+    ) {
         let open: Vec<(Site, bool)> = self
             .clean
             .iter()
@@ -122,15 +130,16 @@ impl Machine {
             let name = around.name(site);
             let how = if queued { "is only queued for writing back" } else { "is flushed" };
             let message = format!("{name} {how}, but nothing waits for it before {when}");
-            around.bad(rule, site, message, Vec::new());
+            let beside = vec![Beside { role: "too late", place: at.place, message: format!("{when} here") }];
+            around.bad(rule, site, message, beside);
         }
     }
 
-    pub(super) fn epoch_end(&mut self, around: &mut Surroundings) {
+    pub(super) fn epoch_end(&mut self, around: &mut Surroundings, site: Site) {
         let Some((_, from)) = self.epochs_open.pop() else { return };
         let rule =
             if self.epochs_open.is_empty() { Rule::MissingBarrier } else { Rule::MissingBarrierNested };
-        self.missing_barrier(around, rule, from, "the epoch ends");
+        self.missing_barrier(around, rule, from, "the epoch ends", site);
         for write in &self.writes {
             if write.number > from && write.status == Status::Dirty && !write.nontemporal {
                 let site = write.site;

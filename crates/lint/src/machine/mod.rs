@@ -263,11 +263,11 @@ impl Machine {
             }
             Kind::EpochBegin => {
                 if self.epochs_open.is_empty() {
-                    self.missing_barrier(around, Rule::MissingBarrier, 0, "an epoch begins");
+                    self.missing_barrier(around, Rule::MissingBarrier, 0, "an epoch begins", site);
                 }
                 self.epochs_open.push((site, self.number));
             }
-            Kind::EpochEnd => self.epoch_end(around),
+            Kind::EpochEnd => self.epoch_end(around, site),
             Kind::StrandBegin => {
                 self.strands += 1;
                 self.strand = Some(self.strands);

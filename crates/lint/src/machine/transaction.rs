@@ -38,7 +38,10 @@ impl Machine {
 
     pub(super) fn begin(&mut self, around: &mut Surroundings, site: Site, framework: usize) {
         if self.transactions.is_empty() {
-            self.missing_barrier(around, Rule::MissingBarrier, 0, "a transaction begins");
+            // Inside a caller's transaction this one is nested, and the outer one waits.
+            if !self.inside_callers {
+                self.missing_barrier(around, Rule::MissingBarrier, 0, "a transaction begins", site);
+            }
             self.logs.clear();
         }
         self.transactions.push(Transaction {

@@ -1,0 +1,27 @@
+// What comes after a loop to a constant is looked at, whatever the loop did.
+
+#include "raw.h"
+
+struct node {
+  long keys[6];
+  long pad[8];
+  long count;
+};
+
+void clear(struct node *node) {
+  for (int i = 2; i < 6; i++)
+    node->keys[i] = 0;
+  persist(node->keys, sizeof(node->keys));
+  node->count = 2; //~ unflushed-write
+}
+
+void shift(struct node *node) {
+  int i = 5;
+  do {
+    if (node->keys[i] < 0)
+      return;
+    node->keys[i] = node->keys[i - 1];
+    persist(&node->keys[i], sizeof(long));
+  } while (--i > 0);
+  node->count = 6; //~ unflushed-write
+}
