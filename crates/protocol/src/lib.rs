@@ -218,6 +218,7 @@ pub struct Record {
 
 impl Record {
     /// The px86 kind, if it is one.
+    #[inline]
     pub fn event_kind(&self) -> Option<Kind> {
         const KINDS: [Kind; 9] = [
             Kind::Load,
@@ -234,6 +235,7 @@ impl Record {
     }
 
     /// The event, if it is one of the model's.
+    #[inline]
     pub fn event(&self) -> Option<px86::Event> {
         Some(px86::Event {
             address: self.address,

@@ -137,6 +137,16 @@ pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
 /// Stores up to eight bytes.
 #[inline(always)]
 pub(crate) unsafe fn store(kind: Kind, address: u64, width: u64, value: u64, site: *const Site) {
+    // The usual case in a recorded run, which may be long.
+    if kind == Kind::Store && MODE == mode::RECORD && !CONCURRENT && within_line(address, width) {
+        poke(address, width, value);
+        return record(kind, address, width as u8, value, site);
+    }
+    store_otherwise(kind, address, width, value, site);
+}
+
+#[inline(never)]
+unsafe fn store_otherwise(kind: Kind, address: u64, width: u64, value: u64, site: *const Site) {
     if !recording() {
         return poke(address, width, value);
     }
