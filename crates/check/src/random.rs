@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crashproof_protocol::Record;
 use num_bigint::BigUint;
 use px86::Platform;
-use rand::{Rng, RngExt};
+use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use rustc_hash::FxHashMap;
 
@@ -49,8 +49,10 @@ impl Draws {
 /// Where a draw's chances come from: a stream of its own, so that draws do not depend on each other's order.
 fn generator(seed: u64, schedule: Schedule, draw: u64) -> Pcg64 {
     let stream = u128::from(schedule.seed) << 64 | u128::from(draw);
-    let mut generator = Pcg64::new(u128::from(seed), stream);
-    // The first numbers of neighbouring streams are alike.
+    // Small seeds make generators whose first numbers are alike; spread out they do not.
+    let mut spread = Pcg64::seed_from_u64(seed);
+    let state = u128::from(spread.next_u64()) << 64 | u128::from(spread.next_u64());
+    let mut generator = Pcg64::new(state, stream);
     generator.next_u64();
     generator
 }
@@ -108,6 +110,7 @@ impl Worker<'_> {
         let Some(followed) = self.follow_chosen(state, &chosen)? else { return Ok(()) };
         self.check.common().statistics.recoveries_saved += u64::from(followed.known);
         self.leaf(state, followed.outcome, &followed.revealed, &followed.reads);
+        self.note_other_reads(state, &followed);
         if state.crashes() >= self.check.options.crashes {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crashproof_protocol::{Record, record};
-use px86::Kind;
+use px86::{Kind, Line};
 use rustc_hash::FxHashMap;
 
 use crate::crash::{CrashState, Revealed};
@@ -15,7 +15,7 @@ use crate::missing_flush;
 use crate::sites::Source;
 use crate::suppress::Suppression;
 use crate::told::{Read, Reads};
-use crate::worker::Worker;
+use crate::worker::{Followed, Worker, group};
 
 impl Worker<'_> {
     /// The violations that a recovery shows, without those that somebody knows to be harmless.
@@ -26,13 +26,61 @@ impl Worker<'_> {
         revealed: &Revealed,
         reads: &Reads,
     ) -> Vec<Met> {
-        if !self.check.options.robust || nothing_to_see(state) {
+        if !self.check.options.robust {
             return Vec::new();
         }
         let ignored = Arc::clone(&self.check.common().tree.outcomes[outcome].ignored);
-        let mut violations = judge(&self.session, &self.check.sites, state, revealed, reads, &ignored);
+        self.violations_of(state, revealed, reads, &ignored)
+    }
+
+    /// The same of reads of which these, by number, do not count.
+    fn violations_of(
+        &self,
+        state: &CrashState,
+        revealed: &Revealed,
+        reads: &Reads,
+        ignored: &[u32],
+    ) -> Vec<Met> {
+        if nothing_to_see(state) {
+            return Vec::new();
+        }
+        let mut violations = judge(&self.session, &self.check.sites, state, revealed, reads, ignored);
         violations.retain(|met| !self.is_suppressed(state, met));
         violations
+    }
+
+    /// Notes the violations that a recovery would show if it read something else than it did, once: whatever any of
+    /// its reads may read is looked at, although only one of all was followed.
+    pub(crate) fn note_other_reads(&self, state: &CrashState, followed: &Followed) {
+        let ignored = {
+            let common = self.check.common();
+            if !self.check.options.robust || common.recovery_has_threads {
+                return;
+            }
+            Arc::clone(&common.tree.outcomes[followed.outcome].ignored)
+        };
+        let mut revealed = Revealed::default();
+        for (number, read) in followed.reads.iter().enumerate().filter(|(_, read)| read.open) {
+            let line = Line::containing(read.address);
+            let all = self.contents(state, line, &revealed);
+            for (value, contents) in group(&all, read.address, read.width) {
+                if value == read.value {
+                    revealed.insert(line, contents);
+                } else if !followed.checksummed.contains(&(number as u32))
+                    && ignored.binary_search(&(number as u32)).is_err()
+                {
+                    let before = revealed.insert(line, contents);
+                    let mut reads: Reads = followed.reads[..number].to_vec();
+                    reads.push(Read { value, ..*read });
+                    let violations = self.violations_of(state, &revealed, &reads, &ignored);
+                    self.note_violations(&mut self.check.common(), state, &violations, &revealed, &reads);
+                    match before {
+                        Some(contents) => revealed.insert(line, contents),
+                        None => revealed.remove(&line),
+                    };
+                }
+            }
+        }
     }
 
     /// Is the violation known to be harmless where it was lost or seen?

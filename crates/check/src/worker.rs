@@ -54,6 +54,8 @@ pub(crate) struct Followed {
     pub(crate) outcome: usize,
     pub(crate) revealed: Revealed,
     pub(crate) reads: Reads,
+    /// The numbers of the reads that a checksum protects.
+    pub(crate) checksummed: Vec<u32>,
     /// Was it known before?
     pub(crate) known: bool,
 }
@@ -284,6 +286,7 @@ impl<'a> Worker<'a> {
     ) -> Result<Option<Followed>, Stop> {
         let mut at = ROOT;
         let (mut revealed, mut reads, mut known) = (Revealed::default(), Reads::new(), true);
+        let (mut checksummed, mut began) = (Vec::new(), None);
         loop {
             match self.follow_certain(state, &mut at, &mut reads) {
                 Seen::Unknown => {
@@ -295,8 +298,18 @@ impl<'a> Worker<'a> {
                         return Ok(None);
                     }
                 }
-                Seen::Begin | Seen::End { .. } => at = self.check.common().tree.pass(at),
-                Seen::Leaf(outcome) => return Ok(Some(Followed { outcome, revealed, reads, known })),
+                Seen::Begin => {
+                    began = Some(reads.len());
+                    at = self.check.common().tree.pass(at);
+                }
+                Seen::End { .. } => {
+                    checksummed.extend(began.take().unwrap_or(reads.len()) as u32..reads.len() as u32);
+                    at = self.check.common().tree.pass(at);
+                }
+                Seen::Leaf(outcome) => {
+                    checksummed.extend(began.unwrap_or(reads.len()) as u32..reads.len() as u32);
+                    return Ok(Some(Followed { outcome, revealed, reads, checksummed, known }));
+                }
                 Seen::Read { address, width, site } => {
                     let line = Line::containing(address);
                     let seen = value(&chosen[&line], address, width);

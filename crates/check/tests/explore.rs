@@ -61,6 +61,23 @@ fn random_crashes_find_what_cannot_be_exhausted_and_repeat() {
     assert_eq!(again.failure.as_ref(), Some(&finding.failure));
 }
 
+/// Whatever a load may read is looked at, not only what it happens to.
+#[test]
+fn one_random_crash_shows_what_others_would() {
+    let built = Built::new("many_lines.c", &["-DSILENT", "-DLINES=1"]);
+    let line = built.line_of("LOST");
+    let shown = (0..40).filter(|seed| {
+        let report = randomly(built.options(), 1, *seed);
+        assert!(report.violations.iter().all(|violation| violation.place.line == line));
+        !report.violations.is_empty()
+    });
+    // Half of them see the flag; of these, half also happen to lose the line.
+    let shown = shown.count();
+    assert!(shown > 15, "{shown} of 40");
+    let good = Built::new("many_lines.c", &["-DSILENT", "-DGOOD", "-DLINES=3"]);
+    assert!((0..10).all(|seed| randomly(good.options(), 2, seed).violations.is_empty()));
+}
+
 #[test]
 fn random_crashes_may_show_everything() {
     let built = Built::new("many_lines.c", &["-DGOOD", "-DLINES=3"]);

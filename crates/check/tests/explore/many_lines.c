@@ -29,7 +29,9 @@ int main(void) {
     long sum = 0; // reads all before it judges
     for (int i = 0; i < LINES; i++)
       sum += root->line[i].value;
-#ifndef SILENT
+#ifdef SILENT
+    (void)sum;
+#else
     crashproof_assert(sum == LINES * (LINES + 1) / 2);
 #endif
   }
