@@ -11,6 +11,7 @@ use crashproof_lint::{Bounds, Model, Options};
 
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::progress::Doing;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -108,7 +109,10 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
-    match crashproof_lint::lint(&options) {
+    let doing = Doing::start("compiling and analysing");
+    let report = crashproof_lint::lint(&options);
+    drop(doing);
+    match report {
         // Sources are read now, as they are.
         Ok(report) => output.finish(report, &Sources::default()),
         Err(error) => Ok(usage(&error)),

@@ -11,6 +11,7 @@ use crashproof_report::{litmus_error, litmus_json};
 use px86::Platform;
 
 use crate::exit::Exit;
+use crate::progress::Doing;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -185,7 +186,9 @@ fn one(arguments: &Arguments, file: &Path, counts: &mut Counts, out: &mut impl W
             ..Limits::default()
         },
     };
+    let doing = Doing::start(format!("exploring {shown}"));
     let answers: Vec<Answer> = arguments.engine.runs().iter().map(|run| run(&test, &options)).collect();
+    drop(doing);
     let mut answer = answers[0].clone();
     if answers.len() > 1 {
         if let Some(difference) = disagreement(&answers) {

@@ -1,9 +1,10 @@
-//! Tells on standard error how a check is coming along, if it takes longer than a second; and lets Ctrl-C end it.
+//! Tells on standard error how the work is coming along, if it takes longer than a second; and lets Ctrl-C end a
+//! check.
 
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(100);
 /// Between lines where there is no terminal.
 const LINES: Duration = Duration::from_secs(10);
+
+const BAR: &str = "{spinner} {bar:20} {msg}";
+const SPINNER: &str = "{spinner} {msg}";
 
 /// What an interrupted shell command ends with.
 const INTERRUPTED: i32 = 130;
@@ -39,7 +43,7 @@ impl Watch {
         let (end, ended) = channel::<()>();
         let thread = std::thread::spawn(move || {
             let started = Instant::now();
-            let mut teller = Teller::new();
+            let mut teller = Teller::new(BAR);
             while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 if signalled.load(Ordering::Relaxed) {
                     monitor.cancel();
@@ -63,6 +67,48 @@ impl Drop for Watch {
     }
 }
 
+/// Tells what is being done, where there is no more to tell, until it is dropped.
+pub(crate) struct Doing {
+    what: Arc<Mutex<String>>,
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Doing {
+    pub(crate) fn start(what: impl Into<String>) -> Doing {
+        let what = Arc::new(Mutex::new(what.into()));
+        let (end, ended) = channel::<()>();
+        let told = Arc::clone(&what);
+        let thread = std::thread::spawn(move || {
+            let started = Instant::now();
+            let mut teller = Teller::new(SPINNER);
+            while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                if started.elapsed() >= PATIENCE {
+                    let what = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    let seconds = started.elapsed().as_secs();
+                    teller.say(started.elapsed(), || format!("{what}, {seconds} s so far"));
+                }
+            }
+            teller.end();
+        });
+        Doing { what, end: Some(end), thread: Some(thread) }
+    }
+
+    /// Something else is being done now.
+    pub(crate) fn now(&self, what: impl Into<String>) {
+        *self.what.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
+    }
+}
+
+impl Drop for Doing {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
 /// Where it is told.
 enum Teller {
     /// On a terminal, in place.
@@ -72,24 +118,30 @@ enum Teller {
 }
 
 impl Teller {
-    fn new() -> Teller {
+    /// With a bar where it is known how much there is to do.
+    fn new(template: &str) -> Teller {
         if !std::io::stderr().is_terminal() {
             return Teller::Lines(Duration::ZERO);
         }
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        let style =
-            ProgressStyle::with_template("{spinner} {bar:20} {msg}").expect("a template that is tested");
+        let style = ProgressStyle::with_template(template).expect("a template that is tested");
         bar.set_style(style);
         Teller::Bar(bar)
     }
 
     fn tell(&mut self, progress: &Progress, elapsed: Duration, cancelled: bool) {
-        let text =
-            || if cancelled { "ending, with what was found so far".into() } else { text(progress, elapsed) };
+        if let Teller::Bar(bar) = self {
+            bar.set_length(progress.events);
+            bar.set_position(progress.at);
+        }
+        self.say(elapsed, || {
+            if cancelled { "ending, with what was found so far".into() } else { text(progress, elapsed) }
+        });
+    }
+
+    fn say(&mut self, elapsed: Duration, text: impl FnOnce() -> String) {
         match self {
             Teller::Bar(bar) => {
-                bar.set_length(progress.events);
-                bar.set_position(progress.at);
                 bar.set_message(text());
                 bar.tick();
             }
@@ -135,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_bar_can_be_made_and_says_how_it_goes() {
-        assert!(ProgressStyle::with_template("{spinner} {bar:20} {msg}").is_ok());
+        assert!([BAR, SPINNER].iter().all(|template| ProgressStyle::with_template(template).is_ok()));
         let progress =
             Progress { events: 100, at: 25, places: 5, recoveries: 20, behaviours: 7, findings: 1 };
         let told = text(&progress, Duration::from_secs(2));

@@ -19,6 +19,7 @@ use px86::Platform;
 
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::progress::Doing;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -126,7 +127,10 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     };
     let options = Options { settings, limits, tentative: false };
     let question = if arguments.robust { Question::Robustness } else { Question::Invariants };
-    let report = match deepen(arguments, question, &options) {
+    let doing = Doing::start("compiling");
+    let report = deepen(arguments, question, &options, &doing);
+    drop(doing);
+    let report = match report {
         Ok(report) => report,
         Err(Failure::Input(message)) => {
             anstream::eprintln!("{message}");
@@ -164,9 +168,15 @@ enum Failure {
 ///
 /// A counterexample is one however little was unrolled; and if nothing that was cut off can be reached, a proof with few
 /// rounds is a proof with many. So small bounds come first: they are usually enough, and much cheaper.
-fn deepen(arguments: &Arguments, question: Question, options: &Options) -> Result<Report, Failure> {
+fn deepen(
+    arguments: &Arguments,
+    question: Question,
+    options: &Options,
+    doing: &Doing,
+) -> Result<Report, Failure> {
     let file = &arguments.files[0];
     let ask = |program: &Program, tentative: bool| {
+        doing.now(format!("proving {} events", program_events(program)));
         let options = Options { tentative, ..*options };
         match question {
             Question::Robustness => crashproof_prove::robust::prove(program, &options),
@@ -195,9 +205,10 @@ fn deepen(arguments: &Arguments, question: Question, options: &Options) -> Resul
             events: arguments.max_events,
             arguments: arguments.run_arguments.clone(),
         };
+        doing.now(format!("unrolling loops {unwind} times"));
         let program = crashproof_symbolic::unroll(&module, &bounds).map_err(wrong)?;
         // Unknown for other reasons than bounds: more rounds change nothing.
-        let events = program.threads.iter().chain(&program.recovery).map(|thread| thread.events.len()).sum();
+        let events = program_events(&program);
         match last.take() {
             Some((before, report)) if before == events => return Ok(report),
             _ => {}
@@ -210,6 +221,10 @@ fn deepen(arguments: &Arguments, question: Question, options: &Options) -> Resul
         last = Some((events, report));
         unwind += 1;
     }
+}
+
+fn program_events(program: &Program) -> usize {
+    program.threads.iter().chain(&program.recovery).map(|thread| thread.events.len()).sum()
 }
 
 /// With so many rounds of each loop the prover begins.
