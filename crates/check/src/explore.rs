@@ -13,6 +13,7 @@ use rustc_hash::FxHashSet;
 
 use crate::failure::{Failure, Finding, Least, Token, TokenCrash};
 use crate::found::{Key, Met};
+use crate::harmless::Harmless;
 use crate::history::History;
 use crate::hopeless::Hopeless;
 use crate::layout::suggest;
@@ -109,6 +110,7 @@ pub(crate) struct Common {
 pub(crate) struct Check<'a> {
     pub(crate) options: &'a Options,
     pub(crate) sites: AllSites,
+    pub(crate) harmless: Harmless,
     pub(crate) started: Instant,
     common: Mutex<Common>,
 }
@@ -180,14 +182,14 @@ impl Check<'_> {
             "the checksum over what is read from {}:{} on also matches torn contents: all were followed",
             place.file, place.line
         );
-        self.remark(remark);
+        self.remark(&remark);
     }
 
     /// Adds something that whoever reads the verdict should know.
-    pub(crate) fn remark(&self, remark: String) {
+    pub(crate) fn remark(&self, remark: &str) {
         let remarks = &mut self.common().remarks;
-        if !remarks.contains(&remark) {
-            remarks.push(remark);
+        if !remarks.iter().any(|known| known == remark) {
+            remarks.push(remark.to_owned());
         }
     }
 
@@ -309,11 +311,8 @@ impl Check<'_> {
             common.findings = before.0;
             common.violations = before.1;
             common.statistics = Statistics { recoveries: common.statistics.recoveries, ..before.2 };
-            let remark = format!("{tried} random crashes showed all that recovery can do");
-            if !common.remarks.contains(&remark) {
-                common.remarks.push(remark);
-            }
         }
+        self.remark(&format!("{tried} random crashes showed all that recovery can do"));
         self.explore_by(&Plan::Everything, session, recorded, history, schedule)
     }
 
@@ -373,7 +372,8 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         statistics: Statistics::default(),
         stopped: false,
     };
-    let check = Check { options, sites, started: Instant::now(), common: Mutex::new(common) };
+    let harmless = Harmless::of(sites.of_recovery());
+    let check = Check { options, sites, harmless, started: Instant::now(), common: Mutex::new(common) };
     let mut waste = Wasted::default();
     let mut dependences = Vec::new();
     let mut points = 0;

@@ -81,19 +81,15 @@ impl<'a> Worker<'a> {
         revealed: &Revealed,
         violations: &[judge::Met],
     ) -> Option<Judged<'a>> {
-        let (ending, output) = {
+        let (ending, failure, output) = {
             let common = self.check.common();
             let Outcome { ending, output, .. } = &common.tree.outcomes[outcome];
-            if *ending == Ending::Exit(0) {
-                return None;
-            }
-            (*ending, output.clone())
+            (*ending, Failure::of(*ending)?, output.clone())
         };
         if ending == Ending::Exit(exit::UNSUPPORTED) {
             self.check.note(format!("recovery did something that cannot be followed: {output}"));
             return None;
         }
-        let failure = Failure::of(ending)?;
         let mut told = Told::new(&self.check.sites);
         let mut crash_site = (0, 0);
         for (level, timeline) in state.timelines().enumerate() {

@@ -9,7 +9,6 @@ use rustc_hash::FxHashMap;
 use crate::crash::{CrashState, Revealed};
 use crate::drawn;
 use crate::explore::Common;
-use crate::harmless;
 use crate::judge::{Met, judge, nothing_to_see};
 use crate::missing_flush;
 use crate::sites::Source;
@@ -86,8 +85,8 @@ impl Worker<'_> {
     /// Is the violation known to be harmless where it was lost or seen?
     fn is_suppressed(&self, state: &CrashState, met: &Met) -> bool {
         let missing = &met.reads[usize::from(met.too_old)];
-        if let Some(remark) = harmless::known(self.check.sites.of_recovery().get(missing.site)) {
-            self.check.remark(remark);
+        if let Some(why) = self.check.harmless.why(self.check.sites.of_recovery().get(missing.site)) {
+            self.check.remark(why);
             return true;
         }
         let suppress = &self.check.options.suppress;

@@ -138,6 +138,13 @@ impl Sites {
         Sites { sites, nowhere, modules, callers: FrozenMap::new() }
     }
 
+    /// Is there a site in a function whose name begins so?
+    pub(crate) fn have_function(&self, start: &str) -> bool {
+        let inside = |name: &str| name.starts_with(start);
+        let callers = |site: &Source| site.callers.iter().any(|caller| inside(&caller.function));
+        self.sites.iter().any(|site| inside(&site.function) || callers(site))
+    }
+
     pub(crate) fn get(&self, number: u32) -> &Source {
         if let Some((module, offset)) = caller::place(number) {
             let known = self.callers.get(&number);

@@ -153,10 +153,15 @@ impl Bench<'_> {
             Err(_) => BTreeMap::new(),
         };
         if let Kind::Project { root, touched, .. } = &self.kind {
+            let mut failed = Vec::new();
             for (file, before) in touched {
                 let content = wanted.get(file.as_str()).copied().unwrap_or(before);
-                crashproof_fix::write(&root.join(file), content)
-                    .map_err(|error| format!("cannot write {file}: {error}"))?;
+                if let Err(error) = crashproof_fix::write(&root.join(file), content) {
+                    failed.push(format!("cannot write {file}: {error}"));
+                }
+            }
+            if !failed.is_empty() {
+                return Err(failed.join("\n"));
             }
         }
         let mut outcome = fixed?;

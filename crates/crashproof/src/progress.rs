@@ -26,10 +26,44 @@ const SPINNER: &str = "{spinner} {msg}";
 /// What an interrupted shell command ends with.
 const INTERRUPTED: i32 = 130;
 
-/// Watches a check until it is dropped.
-pub(crate) struct Watch {
+/// Does something again and again, in a thread of its own, until it is dropped.
+struct Ticker {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
+}
+
+impl Ticker {
+    /// Calls `look` at every tick, with the time since the start and, once that is worth a word, the teller.
+    fn start(
+        template: &'static str,
+        mut look: impl FnMut(Duration, Option<&mut Teller>) + Send + 'static,
+    ) -> Ticker {
+        let (end, ended) = channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let started = Instant::now();
+            let mut teller = Teller::new(template);
+            while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                let elapsed = started.elapsed();
+                look(elapsed, Some(&mut teller).filter(|_| elapsed >= PATIENCE));
+            }
+            teller.end();
+        });
+        Ticker { end: Some(end), thread: Some(thread) }
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Watches a check until it is dropped.
+pub(crate) struct Watch {
+    _ticker: Ticker,
 }
 
 impl Watch {
@@ -40,72 +74,40 @@ impl Watch {
             flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&signalled))?;
             flag::register(signal, Arc::clone(&signalled))?;
         }
-        let (end, ended) = channel::<()>();
-        let thread = std::thread::spawn(move || {
-            let started = Instant::now();
-            let mut teller = Teller::new(BAR);
-            while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                if signalled.load(Ordering::Relaxed) {
-                    monitor.cancel();
-                }
-                if started.elapsed() >= PATIENCE {
-                    teller.tell(&monitor.progress(), started.elapsed(), monitor.cancelled());
-                }
+        let ticker = Ticker::start(BAR, move |elapsed, teller| {
+            if signalled.load(Ordering::Relaxed) {
+                monitor.cancel();
             }
-            teller.end();
+            if let Some(teller) = teller {
+                teller.tell(&monitor.progress(), elapsed, monitor.cancelled());
+            }
         });
-        Ok(Watch { end: Some(end), thread: Some(thread) })
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        Ok(Watch { _ticker: ticker })
     }
 }
 
 /// Tells what is being done, where there is no more to tell, until it is dropped.
 pub(crate) struct Doing {
     what: Arc<Mutex<String>>,
-    end: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _ticker: Ticker,
 }
 
 impl Doing {
     pub(crate) fn start(what: impl Into<String>) -> Doing {
         let what = Arc::new(Mutex::new(what.into()));
-        let (end, ended) = channel::<()>();
         let told = Arc::clone(&what);
-        let thread = std::thread::spawn(move || {
-            let started = Instant::now();
-            let mut teller = Teller::new(SPINNER);
-            while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                if started.elapsed() >= PATIENCE {
-                    let what = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    let seconds = started.elapsed().as_secs();
-                    teller.say(started.elapsed(), || format!("{what}, {seconds} s so far"));
-                }
+        let ticker = Ticker::start(SPINNER, move |elapsed, teller| {
+            if let Some(teller) = teller {
+                let what = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                teller.say(elapsed, || format!("{what}, {} s so far", elapsed.as_secs()));
             }
-            teller.end();
         });
-        Doing { what, end: Some(end), thread: Some(thread) }
+        Doing { what, _ticker: ticker }
     }
 
     /// Something else is being done now.
     pub(crate) fn now(&self, what: impl Into<String>) {
         *self.what.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
-    }
-}
-
-impl Drop for Doing {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

@@ -21,24 +21,23 @@ pub(crate) unsafe fn note() {
     }
 }
 
-/// Which may be used.
-unsafe fn usable() -> Option<cpu_set_t> {
-    USABLE
-}
-
 unsafe fn first() -> c_int {
-    let usable = usable();
-    usable
+    USABLE
         .and_then(|set| (0..libc::CPU_SETSIZE).find(|&number| libc::CPU_ISSET(number as usize, &set)))
         .unwrap_or(0)
 }
 
-/// Fills in a set of the caller's size.
+/// Fills in a set of the caller's size, if all that are usable fit into it.
 unsafe fn give(bytes: usize, to: *mut c_void, site: *const crashproof_abi::Site) -> bool {
-    let Some(set) = usable().filter(|_| bytes >= size_of::<cpu_set_t>()) else { return false };
-    write(to, (&raw const set).cast::<u8>(), size_of::<cpu_set_t>(), site);
-    let rest = vec![0; bytes - size_of::<cpu_set_t>()];
-    write(to.add(size_of::<cpu_set_t>()), rest.as_ptr(), rest.len(), site);
+    let Some(set) = USABLE else { return false };
+    let set = std::slice::from_raw_parts((&raw const set).cast::<u8>(), size_of::<cpu_set_t>());
+    if set.iter().skip(bytes).any(|byte| *byte != 0) {
+        return false;
+    }
+    let mut given = vec![0; bytes];
+    let known = bytes.min(set.len());
+    given[..known].copy_from_slice(&set[..known]);
+    write(to, given.as_ptr(), bytes, site);
     true
 }
 
@@ -64,11 +63,11 @@ replace! {
     |site| { if give(bytes, to, site) { 0 } else { real(thread, bytes, to) } }
 
     fn get_nprocs() -> c_int, caller(rdi)
-    |_site| { usable().map_or_else(|| real(), |set| libc::CPU_COUNT(&set)) }
+    |_site| { USABLE.map_or_else(|| real(), |set| libc::CPU_COUNT(&set)) }
 
     fn sysconf(name: c_int) -> c_long, caller(rsi)
     |_site| {
-        match usable().filter(|_| name == libc::_SC_NPROCESSORS_ONLN) {
+        match USABLE.filter(|_| name == libc::_SC_NPROCESSORS_ONLN) {
             Some(set) => libc::CPU_COUNT(&set).into(),
             None => real(name),
         }

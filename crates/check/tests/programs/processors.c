@@ -15,7 +15,10 @@ static void ask(long *values) {
   crashproof_assert(sched_getaffinity(0, sizeof set, &set) == 0);
   unsigned processor, node;
   crashproof_assert(getcpu(&processor, &node) == 0);
-  values[0] = CPU_COUNT(&set);
+  // A set as small as the kernel takes it, as programs allocate them.
+  unsigned long few = 0;
+  crashproof_assert(sched_getaffinity(0, sizeof few, (cpu_set_t *)&few) == 0 || CPU_COUNT(&set) > 64);
+  values[0] = CPU_COUNT(&set) ^ (long)few << 8;
   values[1] = sysconf(_SC_NPROCESSORS_ONLN) << 20 | get_nprocs();
   values[2] = sched_getcpu();
   values[3] = processor;
