@@ -408,6 +408,11 @@ functions! {
     /// is null: a place where threads may be switched, and must be if the program spins.
     fn __crashproof_sync(address: *const c_void, site: *const Site);
 
+    /// In place of `rdtsc`: a clock that shows the same in every run.
+    fn __crashproof_cycles() -> u64;
+    /// In place of `rdrand` and `rdseed`: numbers that are the same in every run.
+    fn __crashproof_random() -> u64;
+
     /// Before inline assembly that accesses `bytes` bytes of PM: memory must hold what the thread sees.
     fn __crashproof_asm_before(address: *mut c_void, bytes: u64, flags: u32, site: *const Site);
     /// After it: what changed since was written by it.

@@ -209,6 +209,10 @@ void __crashproof_locked(const void *address, uint32_t stored, const struct cras
    null: a place where threads may be switched, and must be sooner or later, since programs spin here. */
 void __crashproof_sync(const void *address, const struct crashproof_site *site);
 
+/* In place of rdtsc, and of rdrand and rdseed: a clock and numbers that are the same in every run. */
+uint64_t __crashproof_cycles(void);
+uint64_t __crashproof_random(void);
+
 /* -------------------------------------------------------------- assembly */
 
 #define CRASHPROOF_ASM_READ 1u

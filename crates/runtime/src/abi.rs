@@ -6,7 +6,7 @@ use crashproof_abi::{PmFixup, PmGlobal, Site, VERSION, asm, is_pm, kind, rmw, si
 use crashproof_protocol::record;
 use px86::Kind;
 
-use crate::{access, globals, parallel, raw, session, sites, threads};
+use crate::{access, determinism, globals, parallel, raw, session, sites, threads};
 
 /// Makes the compiler compare a definition with the interface.
 macro_rules! conforms {
@@ -45,6 +45,8 @@ conforms!(
     __crashproof_mfence,
     __crashproof_locked,
     __crashproof_sync,
+    __crashproof_cycles,
+    __crashproof_random,
     __crashproof_asm_before,
     __crashproof_asm_after,
     __crashproof_unknown,
@@ -336,6 +338,16 @@ unsafe extern "C" fn __crashproof_locked(address: *const c_void, stored: u32, si
 unsafe extern "C" fn __crashproof_sync(address: *const c_void, site: *const Site) {
     let stored = !matches!((*site).kind(), Some(kind::LOAD | kind::PAUSE));
     threads::sync(address as u64, stored, site);
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __crashproof_cycles() -> u64 {
+    determinism::cycles()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __crashproof_random() -> u64 {
+    determinism::random()
 }
 
 /// What a range held before the assembly that is running; assembly does not nest within a thread.
