@@ -299,6 +299,10 @@ functions! {
         fixups_end: *const PmFixup,
     );
 
+    /// From a constructor of every instrumented module that comes after those that register, and before the program's
+    /// own: whatever is linked together has registered. `module` is an address in the module.
+    fn __crashproof_registered(module: *const c_void);
+
     /// Load of 1 byte, zero-extended.
     fn __crashproof_load1(address: *const c_void, site: *const Site) -> u64;
     /// Load of 2 bytes, zero-extended.

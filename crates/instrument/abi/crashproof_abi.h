@@ -123,6 +123,10 @@ void __crashproof_register_globals(struct crashproof_pm_global *const *begin,
                                    const struct crashproof_pm_fixup *fixups,
                                    const struct crashproof_pm_fixup *fixups_end);
 
+/* From a constructor of every instrumented module that comes after those that register (priority 2), and
+   before the program's own: whatever is linked together has registered. module is an address in it. */
+void __crashproof_registered(const void *module);
+
 /* ----------------------------------------------------------------- loads */
 
 uint64_t __crashproof_load1(const void *address, const struct crashproof_site *site);

@@ -6,7 +6,7 @@ use crashproof_abi::{PmFixup, PmGlobal, Site, VERSION, asm, is_pm, kind, rmw, si
 use crashproof_protocol::record;
 use px86::Kind;
 
-use crate::{access, determinism, globals, parallel, raw, session, sites, threads};
+use crate::{access, determinism, globals, parallel, raw, server, session, sites, threads};
 
 /// Makes the compiler compare a definition with the interface.
 macro_rules! conforms {
@@ -16,6 +16,7 @@ macro_rules! conforms {
 conforms!(
     __crashproof_register_module,
     __crashproof_register_globals,
+    __crashproof_registered,
     __crashproof_load1,
     __crashproof_load2,
     __crashproof_load4,
@@ -70,6 +71,11 @@ unsafe extern "C" fn __crashproof_register_globals(
 ) {
     session::start();
     globals::register(begin, end, fixups, fixups_end);
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __crashproof_registered(module: *const c_void) {
+    server::registered(module);
 }
 
 macro_rules! loads {
