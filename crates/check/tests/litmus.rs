@@ -16,6 +16,7 @@ use crashproof_litmus::arbitrary::{Size, program};
 use crashproof_litmus::{Op, Rmw, Test};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestRunner};
+use px86::Platform;
 
 /// Values that fit the code; programs with others are skipped.
 const VALUES: i64 = 4;
@@ -161,35 +162,35 @@ fn what_recovery_finds_is_what_the_exhaustive_machine_says() {
         let litmus = strategy.new_tree(&mut runner).expect("a program").current().source();
         let mut test = crashproof_litmus::parse(&litmus).expect("random programs are well-formed");
         test.recover = None;
-        let truth = crashproof_exhaustive::run(&test, &answer::Options::default());
-        let codes: Option<BTreeSet<i32>> = truth.states.iter().map(|state| code(state)).collect();
+        let truths = [Platform::Adr, Platform::Eadr].map(|platform| {
+            let options = answer::Options { platform, ..answer::Options::default() };
+            (platform, crashproof_exhaustive::run(&test, &options))
+        });
+        let all: Option<BTreeSet<i32>> = truths[0].1.states.iter().map(|state| code(state)).collect();
         let stores = test.threads.iter().flat_map(|code| &code.instructions).any(|i| i.op.may_store());
-        let (Some(codes), Some(c), true) = (codes, to_c(&test, None), stores) else { continue };
-        if codes.iter().any(|&code| code >= 200) || truth.states.len() < 2 {
+        let (Some(all), Some(c), true) = (all, to_c(&test, None), stores) else { continue };
+        if all.iter().any(|&code| code >= 200) || all.len() < 2 {
             continue;
         }
         std::fs::write(&source, &c).expect("written");
         crashproof_testkit::compile(&source, &binary, &[]);
-        let report = check(&Options::new(binary.clone(), Vec::new()))
-            .unwrap_or_else(|error| panic!("{error}\n{litmus}"));
-        let found = found(&report, &format!("{litmus}\n{c}"));
-        assert_eq!(found, codes, "\n{litmus}\n{c}");
-        assert!(report.unknown.is_empty(), "{:?}", report.unknown);
-        // A violation is reported exactly if there is one.
-        let robust = truth.robust.strict.known().expect("small programs are decided");
-        assert_eq!(
-            violated(&report),
-            !robust,
-            "\n{litmus}\n{c}\n{:?}\n{:?}",
-            truth.robust,
-            report.violations
-        );
-        *(if robust { &mut robust_ones } else { &mut others }) += 1;
+        for (platform, truth) in truths {
+            let about = format!("{platform:?}\n{litmus}\n{c}");
+            let options = Options { platform, ..Options::new(binary.clone(), Vec::new()) };
+            let report = check(&options).unwrap_or_else(|error| panic!("{error}\n{about}"));
+            let codes: Option<BTreeSet<i32>> = truth.states.iter().map(|state| code(state)).collect();
+            assert_eq!(Some(found(&report, &about)), codes, "\n{about}");
+            assert!(report.unknown.is_empty(), "{:?}", report.unknown);
+            // A violation is reported exactly if there is one.
+            let robust = truth.robust.strict.known().expect("small programs are decided");
+            assert_eq!(violated(&report), !robust, "\n{about}\n{:?}\n{:?}", truth.robust, report.violations);
+            *(if robust { &mut robust_ones } else { &mut others }) += 1;
+        }
         compared += 1;
     }
     println!(
-        "{compared} random programs compiled and checked; all outcomes agree with the exhaustive machine, and so does \
-         robustness: {robust_ones} robust, {others} not"
+        "{compared} random programs compiled and checked, on machines whose caches are lost and on others; all outcomes \
+         agree with the exhaustive machine, and so does robustness: {robust_ones} robust, {others} not"
     );
 }
 
@@ -212,7 +213,8 @@ fn threads_show_nothing_that_the_exhaustive_machine_does_not() {
         // Every other program has a line in volatile memory.
         let volatile_line = (compared % 2 == 1).then_some(test.lines - 1).filter(|_| test.lines > 1);
         let is_persistent = |at: &crashproof_litmus::LocId| volatile_line != Some(test.location(*at).line);
-        let truth = crashproof_exhaustive::run(&test, &answer::Options::default());
+        let platform = [Platform::Adr, Platform::Adr, Platform::Eadr][compared % 3];
+        let truth = crashproof_exhaustive::run(&test, &answer::Options { platform, ..Default::default() });
         let persistent = |state: &Vec<i64>| -> Vec<i64> {
             let locations = test.location_ids().zip(state);
             locations.filter(|(at, _)| is_persistent(at)).map(|(_, value)| *value).collect()
@@ -227,6 +229,7 @@ fn threads_show_nothing_that_the_exhaustive_machine_does_not() {
         crashproof_testkit::compile(&source, &binary, &[]);
         let mut options = Options::new(binary.clone(), Vec::new());
         options.schedules = 48;
+        options.platform = platform;
         let report = match check(&options) {
             Ok(report) => report,
             // The default schedule stores nothing.

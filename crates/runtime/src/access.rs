@@ -309,7 +309,7 @@ pub(crate) unsafe fn failed_exchange(address: u64, width: u64, old: u64, site: *
 pub(crate) unsafe fn flush(kind: Kind, address: u64, site: *const Site) {
     if recording() && crashproof_abi::is_pm(address) {
         if CONCURRENT {
-            return memory::flush_or_fence(kind, address, site);
+            return memory::flush_or_fence(kind, address, 0, site);
         }
         let issued = (*crate::session::CONTROL).records;
         record(kind, address, 0, issued, site);
@@ -332,7 +332,7 @@ pub(crate) unsafe fn forget(address: u64, bytes: u64) {
 pub(crate) unsafe fn flush_implied(address: u64, site: *const Site) {
     if recording() && crashproof_abi::is_pm(address) {
         if CONCURRENT {
-            return memory::flush_or_fence(Kind::FlushOpt, address, site);
+            return memory::flush_or_fence(Kind::FlushOpt, address, 1, site);
         }
         let issued = (*crate::session::CONTROL).records;
         record(Kind::FlushOpt, address, 1, issued, site);
@@ -345,7 +345,7 @@ pub(crate) unsafe fn flush_implied(address: u64, site: *const Site) {
 pub(crate) unsafe fn fence(kind: Kind, site: *const Site) {
     if recording() {
         if CONCURRENT {
-            return memory::flush_or_fence(kind, 0, site);
+            return memory::flush_or_fence(kind, 0, 0, site);
         }
         record(kind, 0, 0, 0, site);
         memory::set_unfenced(false);

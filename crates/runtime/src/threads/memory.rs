@@ -137,11 +137,11 @@ pub(crate) unsafe fn end_exchange(idle: bool) {
     }
 }
 
-/// A flush or a fence.
+/// A flush or a fence. A flush that is part of something larger has a width.
 #[inline(never)]
-pub(crate) unsafe fn flush_or_fence(kind: Kind, address: u64, site: *const Site) {
+pub(crate) unsafe fn flush_or_fence(kind: Kind, address: u64, width: u8, site: *const Site) {
     before(site, None);
-    issue(kind, address, 0, 0, sites::number(site));
+    issue(kind, address, width, 0, sites::number(site));
 }
 
 /// The running thread gives an instruction out: to its buffer, or to take effect now.
