@@ -8,8 +8,8 @@
 //!   this client: it does not do that, or cannot see it. That is checked too, unless the last word is `only`. `none`: it
 //!   needs no flush.
 //!
-//! A name as argument runs clients whose name contains it; `--safe` leaves the unsafe variants out, and `--cadical` takes
-//! the other solver, if it is built in.
+//! A name as argument runs clients whose name contains it; `--safe` leaves the unsafe variants out, `--cadical` takes
+//! the other solver, if it is built in, and `--jobs=N` sets how many work at the same time (all cores).
 //!
 //! If there is a `z3` (`pip install z3-solver`), it is given the same formula as SMT-LIB, with the order as integers, and
 //! `--z3-timeout=SECONDS` a client (60).
@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use crashproof_orders::SolverKind;
 use crashproof_orders::smt::Script;
-use crashproof_orders::{Limits, SolverKind};
 use crashproof_prove::encode::{Encoder, Settings};
 use crashproof_prove::program::Program;
 use crashproof_prove::prove::{self, Report, Verdict};
@@ -128,14 +128,14 @@ impl Client {
     }
 
     /// With a flush left out, or none (0). The time is without the compiler's.
-    fn prove(&self, without: u32, solver: SolverKind) -> (Report, Duration, Program) {
+    fn prove(&self, without: u32, solver: SolverKind, helpers: usize) -> (Report, Duration, Program) {
         let define = OsString::from(format!("-DNO_FLUSH={without}"));
         let module = crashproof_symbolic::compile(std::slice::from_ref(&self.file), vec![define])
             .expect("it compiles");
         let start = Instant::now();
         let program = crashproof_symbolic::unroll(&module, &self.options).expect("it unrolls");
         let settings = Settings { solver, ..Settings::default() };
-        let options = prove::Options { settings, limits: Limits::default(), tentative: false };
+        let options = prove::Options { settings, helpers, ..prove::Options::default() };
         let report = prove::prove(&program, &options).expect("an answer");
         (report, start.elapsed(), program)
     }
@@ -206,6 +206,7 @@ struct Totals {
 
 struct Bench {
     solver: SolverKind,
+    helpers: usize,
     only_safe: bool,
     z3: Option<Z3>,
     totals: Totals,
@@ -214,7 +215,7 @@ struct Bench {
 impl Bench {
     /// Proves a client, refutes its variants, and prints its row.
     fn row(&mut self, shown: &str, client: &Client, flushes: u32, paper: (f64, u32)) {
-        let (report, time, program) = client.prove(0, self.solver);
+        let (report, time, program) = client.prove(0, self.solver, self.helpers);
         self.totals.rows += 1;
         self.totals.time += time;
         self.totals.paper += paper.0;
@@ -265,7 +266,7 @@ impl Bench {
             if client.only && !expected {
                 continue;
             }
-            let (report, time, _) = client.prove(flush, self.solver);
+            let (report, time, _) = client.prove(flush, self.solver, self.helpers);
             self.totals.unsafe_time += time;
             self.totals.variants += u32::from(expected);
             let right = match report.verdict {
@@ -318,9 +319,15 @@ fn main() -> ExitCode {
     let names: Vec<&String> = arguments.iter().filter(|word| !word.starts_with("--")).collect();
     let seconds = arguments.iter().find_map(|word| word.strip_prefix("--z3-timeout="));
     let seconds = seconds.map_or(60, |number| number.parse().expect("a number of seconds"));
+    let jobs = arguments.iter().find_map(|word| word.strip_prefix("--jobs="));
+    let jobs = jobs.map_or_else(
+        || std::thread::available_parallelism().map_or(1, usize::from),
+        |number| number.parse::<usize>().expect("a number of threads").max(1),
+    );
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/prove");
     let mut bench = Bench {
         solver: if has("--cadical") { SolverKind::Cadical } else { SolverKind::default() },
+        helpers: jobs - 1,
         only_safe: has("--safe"),
         z3: Z3::find(seconds),
         totals: Totals::default(),
