@@ -34,7 +34,7 @@ impl Default for Options {
             limits: Limits::default(),
             tentative: false,
             helpers: 0,
-            look: 5000,
+            look: 1000,
         }
     }
 }
