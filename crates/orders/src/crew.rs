@@ -1,11 +1,13 @@
 //! Several solvers at one formula.
 //!
 //! A single question goes to the first of them; many go round ([`Solver::survey`]). Whoever is free takes the next
-//! question, in the order given, and first learns what the others found out meanwhile: that a question has no model,
+//! question, in the order given but rather of a group that nobody else has begun, and first learns what the others found out meanwhile: that a question has no model,
 //! which is a fact from then on, and the shortest of the clauses they learnt. Such clauses follow from the formula alone,
 //! whatever was assumed. So the answers do not depend on who was faster; which model is found may.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHashMap;
 
 use crate::literal::{Lit, Var};
 use crate::solver::{Limits, Outcome, Question, Solver, SolverKind, Statistics, Stop, Survey};
@@ -162,8 +164,10 @@ struct Desk<'a> {
 
 #[derive(Default)]
 struct State {
-    /// The next question to take.
-    next: usize,
+    /// Which questions are taken.
+    taken: Vec<bool>,
+    /// Who began each group.
+    owners: FxHashMap<usize, usize>,
     /// Clauses that somebody learnt, and who.
     learnt: Vec<(usize, Box<[Lit]>)>,
     /// Questions without a model.
@@ -183,7 +187,8 @@ impl State {
 
 impl<'a> Desk<'a> {
     fn new(questions: &'a [Question], limits: Limits) -> Desk<'a> {
-        Desk { questions, limits, state: Mutex::new(State::default()) }
+        let state = State { taken: vec![false; questions.len()], ..State::default() };
+        Desk { questions, limits, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -195,7 +200,7 @@ impl<'a> Desk<'a> {
     fn work(&self, solver: &mut dyn Solver, number: usize, variables: u32) {
         solver.keep_learnt(LONGEST);
         let mut heard = 0;
-        while let Some(question) = self.take() {
+        while let Some(question) = self.take(number) {
             if !self.ask(solver, number, question, &mut heard, variables) {
                 break;
             }
@@ -203,13 +208,17 @@ impl<'a> Desk<'a> {
         solver.keep_learnt(0);
     }
 
-    fn take(&self) -> Option<usize> {
+    fn take(&self, number: usize) -> Option<usize> {
         let mut state = self.state();
-        if state.is_over() || state.next == self.questions.len() {
+        if state.is_over() {
             return None;
         }
-        state.next += 1;
-        Some(state.next - 1)
+        let own = |&at: &usize| *state.owners.get(&self.questions[at].group).unwrap_or(&number) == number;
+        let left = (0..self.questions.len()).filter(|&at| !state.taken[at]);
+        let question = left.clone().find(own).or_else(|| left.clone().next())?;
+        state.taken[question] = true;
+        state.owners.entry(self.questions[question].group).or_insert(number);
+        Some(question)
     }
 
     /// Answers a question. False if the survey is over.
@@ -221,7 +230,7 @@ impl<'a> Desk<'a> {
         heard: &mut usize,
         variables: u32,
     ) -> bool {
-        let Question { lit, ends } = self.questions[question];
+        let Question { lit, ends, .. } = self.questions[question];
         let slice = Limits { conflicts: Some(SLICE), ..self.limits };
         loop {
             let news: Vec<Box<[Lit]>> = {

@@ -71,6 +71,8 @@ pub struct Question {
     pub lit: Lit,
     /// If there is, is that all one wants to know, of all questions?
     pub ends: bool,
+    /// Questions of one group are alike: who has answered one is quicker with the next.
+    pub group: usize,
 }
 
 /// What became of many questions.
@@ -127,7 +129,7 @@ pub trait Solver {
     fn survey(&mut self, questions: &[Question], limits: &Limits) -> Survey {
         let limits = Limits { conflicts: None, ..*limits };
         let mut possible = Vec::new();
-        for (index, &Question { lit, ends }) in questions.iter().enumerate() {
+        for (index, &Question { lit, ends, .. }) in questions.iter().enumerate() {
             match self.solve(&[lit], &limits) {
                 Outcome::Unsatisfiable => self.clause(&[!lit]),
                 Outcome::Satisfiable if ends => return Survey::Found(index),

@@ -133,13 +133,15 @@ fn survey(formula: &Formula, kind: SolverKind, helpers: usize) {
     let expected: Vec<usize> = (0..lits.len()).filter(|&at| can(lits[at])).collect();
     let mut crew = Crew::new(kind, helpers).expect("built in");
     tell(formula, &mut crew, Keeping::Closure);
-    let questions: Vec<Question> = lits.iter().map(|&lit| Question { lit, ends: false }).collect();
+    let questions: Vec<Question> =
+        lits.iter().map(|&lit| Question { lit, ends: false, group: lit.index() / 4 }).collect();
     let Survey::Through(mut possible) = crew.survey(&questions, &Limits::default()) else {
         panic!("nothing ends this")
     };
     possible.sort_unstable();
     assert_eq!(possible, expected, "{helpers} helpers");
-    let questions: Vec<Question> = lits.iter().map(|&lit| Question { lit, ends: true }).collect();
+    let questions: Vec<Question> =
+        lits.iter().map(|&lit| Question { lit, ends: true, group: lit.index() / 4 }).collect();
     match crew.survey(&questions, &Limits::default()) {
         Survey::Found(at) => {
             let model = Formula { assumptions: vec![lits[at]], ..formula.clone() };

@@ -183,14 +183,16 @@ fn decide(encoder: &mut Encoder, wrong: Lit, too_far: Lit, options: &Options) ->
 ///
 /// That a claim holds makes those behind it easier: pointers that lead somewhere in the first round of a loop are half of why
 /// they do in the second. So what stands early in its thread comes first, and recovery, which sees what the threads left,
-/// comes last.
+/// comes last. Claims of one thread are a group: its orders decide them.
 fn one_by_one(encoder: &Encoder, limits: bool) -> Vec<Question> {
     let place = |event: EventRef| (event.thread.is_none(), event.index, event.thread);
     let violations = encoder.violations.iter().map(|found| (place(found.event), found.lit, true));
     let limits = encoder.limits.iter().filter(|_| limits).map(|found| (place(found.event), found.lit, false));
     let mut all: Vec<_> = violations.chain(limits).collect();
     all.sort_by_key(|&(place, ..)| place);
-    all.into_iter().map(|(_, lit, ends)| Question { lit, ends }).collect()
+    let threads = encoder.program.threads.len();
+    let group = |(_, index, thread): (bool, usize, Option<usize>)| thread.unwrap_or(threads + index);
+    all.into_iter().map(|(place, lit, ends)| Question { lit, ends, group: group(place) }).collect()
 }
 
 /// Something is wrong in the last model: of several claims that fail there the first in program order, threads before recovery.

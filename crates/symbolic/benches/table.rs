@@ -12,7 +12,7 @@
 //! the other solver, if it is built in, and `--jobs=N` sets how many work at the same time (all cores).
 //!
 //! If there is a `z3` (`pip install z3-solver`), it is given the same formula as SMT-LIB, with the order as integers, and
-//! `--z3-timeout=SECONDS` a client (60).
+//! 25 times our time for a client, at least 10 seconds and at most `--z3-timeout=SECONDS` (60).
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -141,7 +141,13 @@ impl Client {
     }
 }
 
-/// z3, if it is there, and how many seconds it gets for a client.
+/// z3 is stopped at so many times our time for a client: then enough is known.
+const PATIENCE: u32 = 25;
+
+/// But it always gets so many seconds.
+const LEAST_SECONDS: u64 = 10;
+
+/// z3, if it is there, and how many seconds it gets for a client at most.
 struct Z3 {
     seconds: u64,
 }
@@ -152,9 +158,10 @@ impl Z3 {
         version.is_ok_and(|status| status.success()).then_some(Z3 { seconds })
     }
 
-    /// Asks whether a program can go wrong or too far. None if time ran out.
-    fn refutes(&self, program: &Program) -> (Option<bool>, Duration) {
+    /// Asks whether a program can go wrong or too far, which took us a while. None if time ran out.
+    fn refutes(&self, program: &Program, ours: Duration) -> (Option<bool>, Duration) {
         let start = Instant::now();
+        let seconds = (ours * PATIENCE).as_secs().max(LEAST_SECONDS).min(self.seconds);
         let script = Script::default();
         let analysis = Analysis::new(program);
         let mut encoder =
@@ -164,7 +171,7 @@ impl Z3 {
         let bad = encoder.gates.any(&bad);
         encoder.finish();
         let mut z3 = Command::new("z3")
-            .args(["-in".to_owned(), format!("-T:{}", self.seconds)])
+            .args(["-in".to_owned(), format!("-T:{seconds}")])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -234,7 +241,7 @@ impl Bench {
         }
         let mut beside = "-".to_owned();
         if let Some(z3) = &self.z3 {
-            let (answer, time) = z3.refutes(&program);
+            let (answer, time) = z3.refutes(&program, time);
             self.totals.z3 += time;
             beside = format!("{:.2}s", time.as_secs_f64());
             match answer {
@@ -297,9 +304,22 @@ impl Bench {
             Some(z3) => {
                 let (all, late) = (totals.z3.as_secs_f64(), totals.z3_late);
                 let ratio = all / seconds;
+                // Who was stopped would have taken longer: a sum with them says how long at least.
+                let (least, stopped) = match late {
+                    0 => ("", String::new()),
+                    _ => (
+                        "at least ",
+                        format!(
+                            "; it was stopped at {late} clients, each after {PATIENCE} times our time, but not before \
+                             {} s nor after {} s",
+                            z3.seconds.min(LEAST_SECONDS),
+                            z3.seconds
+                        ),
+                    ),
+                };
                 println!(
-                    "z3 took {all:.1} s, {ratio:.1} times as long, and gave up on {late} after {} s",
-                    z3.seconds
+                    "z3 took {least}{all:.1} s on one thread, {least}{ratio:.1} times as long as ours on {}{stopped}",
+                    self.helpers + 1
                 );
             }
             None => println!("There is no z3 to compare with (pip install z3-solver)."),
