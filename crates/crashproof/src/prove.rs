@@ -67,6 +67,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = SolverName::Batsat)]
     solver: SolverName,
 
+    /// Solve in so many threads at the same time, where one would take long; all cores if not given.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+
     /// Give up after so many seconds.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
@@ -125,7 +129,10 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         },
         ..Settings::default()
     };
-    let options = Options { settings, limits, tentative: false };
+    let jobs = arguments
+        .jobs
+        .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+    let options = Options { settings, limits, helpers: jobs - 1, ..Options::default() };
     let question = if arguments.robust { Question::Robustness } else { Question::Invariants };
     let doing = Doing::start("compiling");
     let report = deepen(arguments, question, &options, &doing);

@@ -1,6 +1,6 @@
 //! batsat behind the trait.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use batsat::{Callbacks, Lit as BatLit, SolverInterface, Var as BatVar, lbool, theory};
@@ -16,11 +16,20 @@ pub struct Bat {
     stopped: Rc<Cell<Option<Stop>>>,
     /// Clauses learnt for the present question, one a conflict.
     learnt: Rc<Cell<u64>>,
+    kept: Rc<RefCell<Kept>>,
     theory: Adapter,
     model: Vec<lbool>,
     clauses: u64,
     graph: (u64, u64),
     buffer: Vec<BatLit>,
+}
+
+/// Clauses learnt, for others.
+#[derive(Default)]
+struct Kept {
+    /// Those of more literals are not kept.
+    longest: usize,
+    clauses: Vec<Box<[Lit]>>,
 }
 
 /// Looks at the limits now and then.
@@ -29,11 +38,16 @@ struct Watchdog {
     stopped: Rc<Cell<Option<Stop>>>,
     asked: Cell<u32>,
     learnt: Rc<Cell<u64>>,
+    kept: Rc<RefCell<Kept>>,
 }
 
 impl Callbacks for Watchdog {
-    fn on_new_clause(&mut self, _: &[BatLit], _: batsat::ClauseKind) {
+    fn on_new_clause(&mut self, clause: &[BatLit], _: batsat::ClauseKind) {
         self.learnt.set(self.learnt.get() + 1);
+        let mut kept = self.kept.borrow_mut();
+        if clause.len() <= kept.longest {
+            kept.clauses.push(clause.iter().map(|&lit| from_bat(lit)).collect());
+        }
     }
 
     fn stop(&self) -> bool {
@@ -64,17 +78,20 @@ impl Default for Bat {
         let limits = Rc::new(Cell::new(Limits::default()));
         let stopped = Rc::new(Cell::new(None));
         let learnt = Rc::new(Cell::new(0));
+        let kept = Rc::new(RefCell::new(Kept::default()));
         let watchdog = Watchdog {
             limits: Rc::clone(&limits),
             stopped: Rc::clone(&stopped),
             asked: Cell::new(0),
             learnt: Rc::clone(&learnt),
+            kept: Rc::clone(&kept),
         };
         Bat {
             solver: batsat::Solver::new(batsat::SolverOpts::default(), watchdog),
             limits,
             stopped,
             learnt,
+            kept,
             theory: Adapter {
                 theory: None,
                 seen: 0,
@@ -204,6 +221,14 @@ impl Solver for Bat {
         } else {
             Outcome::Unknown(self.stopped.get().unwrap_or(Stop::Time))
         }
+    }
+
+    fn keep_learnt(&mut self, longest: usize) {
+        *self.kept.borrow_mut() = Kept { longest, clauses: Vec::new() };
+    }
+
+    fn take_learnt(&mut self) -> Vec<Box<[Lit]>> {
+        std::mem::take(&mut self.kept.borrow_mut().clauses)
     }
 
     fn value(&self, lit: Lit) -> bool {

@@ -1,23 +1,29 @@
 //! The order as a transitive closure, after Italiano, "Amortized efficiency of a path retrieval data
 //! structure" (1986), with undo.
 //!
-//! For every node the set of nodes after it is kept as a row of bits. Adding an edge joins the row of its
-//! head to the rows of everything before its tail; what changes is written down and taken back on undo. That
-//! costs more than detecting cycles, and tells more: every pair that the edge put in order is offered to the
-//! caller, who learns which orders are now forced.
+//! For every node the nodes after it, and those before it, are kept as rows of bits. An edge from a to b puts x before
+//! y if x is a or before it, y is b or after it, and neither was settled: what is before b already is before everything
+//! behind b, and what is after a already comes after everything before a. So the two rows of a, less those of b, say
+//! which rows change, and few words of them do. What changes is written down and taken back on undo. That costs more
+//! than detecting cycles, and tells more: every pair that the edge put in order is offered to the caller, who learns
+//! which orders are now forced.
 
 /// A partial order over nodes `0..n`.
 #[derive(Debug, Default)]
 pub struct Closure {
-    nodes: usize,
     /// Words in a row.
     words: usize,
     /// Bit y of row x: x is before y.
     after: Vec<u64>,
+    /// Bit x of row y: x is before y.
+    prior: Vec<u64>,
     /// Bit y of row x: tell the caller when x comes before y.
     watched: Vec<u64>,
-    /// Words as they were, newest last: index into `after`, old content.
+    /// Words as they were, newest last: index into `after`, then into `prior`, and the old content.
     undo: Vec<(u32, u64)>,
+    /// The words of what an edge concerns, its tail's side and its head's: which word, and its bits. Kept for its memory.
+    tails: Vec<(usize, u64)>,
+    heads: Vec<(usize, u64)>,
 }
 
 impl Closure {
@@ -25,11 +31,11 @@ impl Closure {
     pub fn new(nodes: usize) -> Closure {
         let words = nodes.div_ceil(64);
         Closure {
-            nodes,
             words,
             after: vec![0; nodes * words],
+            prior: vec![0; nodes * words],
             watched: vec![0; nodes * words],
-            undo: Vec::new(),
+            ..Closure::default()
         }
     }
 
@@ -52,26 +58,35 @@ impl Closure {
         if self.before(a, b) {
             return true;
         }
-        for x in 0..self.nodes {
-            if x != a && !self.before(x, a) || self.before(x, b) {
-                continue;
+        difference(&self.prior, self.words, a, b, &mut self.tails);
+        difference(&self.after, self.words, b, a, &mut self.heads);
+        for &(block, bits) in &self.tails {
+            for x in ones(block, bits) {
+                for &(word, heads) in &self.heads {
+                    let at = x * self.words + word;
+                    let old = self.after[at];
+                    let new = heads & !old;
+                    if new == 0 {
+                        continue;
+                    }
+                    self.undo.push((at as u32, old));
+                    self.after[at] = old | new;
+                    for y in ones(word, new & self.watched[at]) {
+                        put(x, y);
+                    }
+                }
             }
-            for word in 0..self.words {
-                let mut new = self.after[b * self.words + word];
-                if word == b / 64 {
-                    new |= 1 << (b % 64);
-                }
-                let at = x * self.words + word;
-                new &= !self.after[at];
-                if new == 0 {
-                    continue;
-                }
-                self.undo.push((at as u32, self.after[at]));
-                self.after[at] |= new;
-                let mut told = new & self.watched[at];
-                while told != 0 {
-                    put(x, word * 64 + told.trailing_zeros() as usize);
-                    told &= told - 1;
+        }
+        let behind = self.after.len();
+        for &(block, bits) in &self.heads {
+            for y in ones(block, bits) {
+                for &(word, tails) in &self.tails {
+                    let at = y * self.words + word;
+                    let old = self.prior[at];
+                    if tails & !old != 0 {
+                        self.undo.push(((behind + at) as u32, old));
+                        self.prior[at] = old | tails;
+                    }
                 }
             }
         }
@@ -85,9 +100,12 @@ impl Closure {
 
     /// Takes back everything since `mark`.
     pub fn undo_to(&mut self, mark: usize) {
-        while self.undo.len() > mark {
-            let (at, old) = self.undo.pop().expect("longer than the mark");
-            self.after[at as usize] = old;
+        let behind = self.after.len();
+        for (at, old) in self.undo.drain(mark..).rev() {
+            match (at as usize).checked_sub(behind) {
+                None => self.after[at as usize] = old,
+                Some(at) => self.prior[at] = old,
+            }
         }
     }
 
@@ -95,4 +113,28 @@ impl Closure {
     pub fn forget_undo(&mut self) {
         self.undo.clear();
     }
+}
+
+/// The words, not empty, of a node and its row in a matrix, without the row of another.
+fn difference(matrix: &[u64], words: usize, node: usize, other: usize, into: &mut Vec<(usize, u64)>) {
+    into.clear();
+    for word in 0..words {
+        let own = if word == node / 64 { 1 << (node % 64) } else { 0 };
+        let bits = (matrix[node * words + word] | own) & !matrix[other * words + word];
+        if bits != 0 {
+            into.push((word, bits));
+        }
+    }
+}
+
+/// The numbers of the ones in a word of a row.
+fn ones(word: usize, mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        if bits == 0 {
+            return None;
+        }
+        let bit = bits.trailing_zeros() as usize;
+        bits &= bits - 1;
+        Some(word * 64 + bit)
+    })
 }

@@ -13,12 +13,14 @@
 //! | [`levels`] | the order, kept as levels (Bender, Fineman, Gilbert, Tarjan 2015): only tells cycles, for large graphs |
 //! | [`theory`] | edges with reasons, compositions, propagation, explanations |
 //! | [`solver`] | one trait; [`bat`] (batsat) and `cadical` behind it |
+//! | [`crew`] | several solvers at one formula, which tell each other what they learn |
 //! | [`smt`] | the formula written down for other solvers, to compare with |
 
 pub mod bat;
 #[cfg(feature = "cadical")]
 pub mod cadical;
 pub mod closure;
+pub mod crew;
 pub mod levels;
 pub mod literal;
 pub mod smt;
@@ -26,5 +28,5 @@ pub mod solver;
 pub mod theory;
 
 pub use literal::{Lit, Var};
-pub use solver::{Limits, Outcome, Solver, SolverKind, Statistics};
+pub use solver::{Limits, Outcome, Question, Solver, SolverKind, Statistics, Survey};
 pub use theory::{Graph, NodeId, SourceId};

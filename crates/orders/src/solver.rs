@@ -64,6 +64,28 @@ pub enum Outcome {
     Unknown(Stop),
 }
 
+/// Is there a model in which this is true?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// This.
+    pub lit: Lit,
+    /// If there is, is that all one wants to know, of all questions?
+    pub ends: bool,
+    /// Questions of one group are alike: who has answered one is quicker with the next.
+    pub group: usize,
+}
+
+/// What became of many questions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Survey {
+    /// This one, by number, ended it; ask [`Solver::value`] for its model.
+    Found(usize),
+    /// None that would have ended it has a model; these, by number and in no order, have one.
+    Through(Vec<usize>),
+    /// A limit was hit.
+    Unknown(Stop),
+}
+
 /// Figures about the work done, over all questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -101,6 +123,31 @@ pub trait Solver {
 
     /// Is there a model in which these are true?
     fn solve(&mut self, assumptions: &[Lit], limits: &Limits) -> Outcome;
+
+    /// Asks many questions, one after another. What has no model is a fact for those that follow, so questions that are
+    /// easy, or that others depend on, come first. `limits.conflicts` is not heeded.
+    fn survey(&mut self, questions: &[Question], limits: &Limits) -> Survey {
+        let limits = Limits { conflicts: None, ..*limits };
+        let mut possible = Vec::new();
+        for (index, &Question { lit, ends, .. }) in questions.iter().enumerate() {
+            match self.solve(&[lit], &limits) {
+                Outcome::Unsatisfiable => self.clause(&[!lit]),
+                Outcome::Satisfiable if ends => return Survey::Found(index),
+                Outcome::Satisfiable => possible.push(index),
+                Outcome::Unknown(stop) => return Survey::Unknown(stop),
+            }
+        }
+        Survey::Through(possible)
+    }
+
+    /// From now on keeps a copy of what it learns, of clauses with at most so many literals. 0: of nothing. A solver that
+    /// does not tell what it learns may do nothing.
+    fn keep_learnt(&mut self, _longest: usize) {}
+
+    /// What was kept since this was last asked.
+    fn take_learnt(&mut self) -> Vec<Box<[Lit]>> {
+        Vec::new()
+    }
 
     /// The value of a literal in the last model.
     fn value(&self, lit: Lit) -> bool;

@@ -1,8 +1,9 @@
 //! Random formulas over random edges: every solver and every way of keeping the order agrees with trying all
 //! assignments.
 
+use crashproof_orders::crew::Crew;
 use crashproof_orders::theory::{Graph, Keeping};
-use crashproof_orders::{Limits, Lit, Outcome, SolverKind, Var};
+use crashproof_orders::{Limits, Lit, Outcome, Question, Solver, SolverKind, Survey, Var};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -82,8 +83,8 @@ impl Formula {
     }
 }
 
-fn solve(formula: &Formula, kind: SolverKind, keeping: Keeping) -> bool {
-    let mut solver = kind.make().expect("built in");
+/// Gives the formula to a solver, without the assumptions.
+fn tell(formula: &Formula, solver: &mut dyn Solver, keeping: Keeping) {
     for _ in 0..VARIABLES {
         solver.new_var();
     }
@@ -101,6 +102,11 @@ fn solve(formula: &Formula, kind: SolverKind, keeping: Keeping) -> bool {
     formula.apart.iter().for_each(|&(a, b)| graph.apart(a, b));
     formula.clauses.iter().for_each(|clause| solver.clause(clause));
     solver.set_graph(&graph, keeping);
+}
+
+fn solve(formula: &Formula, kind: SolverKind, keeping: Keeping) -> bool {
+    let mut solver = kind.make().expect("built in");
+    tell(formula, &mut *solver, keeping);
     let limits = Limits::default();
     match solver.solve(&formula.assumptions, &limits) {
         Outcome::Satisfiable => {
@@ -115,6 +121,33 @@ fn solve(formula: &Formula, kind: SolverKind, keeping: Keeping) -> bool {
             false
         }
         Outcome::Unknown(stop) => panic!("no limit was set, and {stop:?} was hit"),
+    }
+}
+
+/// Asks for every literal whether it can be true, and then whether any can that, by the first answers, can; and whether
+/// one that cannot can.
+fn survey(formula: &Formula, kind: SolverKind, helpers: usize) {
+    let can = |lit: Lit| Formula { assumptions: vec![lit], ..formula.clone() }.satisfiable();
+    let lits: Vec<Lit> =
+        (0..VARIABLES).flat_map(|var| [true, false].map(|sign| Lit::new(Var(var), sign))).collect();
+    let expected: Vec<usize> = (0..lits.len()).filter(|&at| can(lits[at])).collect();
+    let mut crew = Crew::new(kind, helpers).expect("built in");
+    tell(formula, &mut crew, Keeping::Closure);
+    let questions: Vec<Question> =
+        lits.iter().map(|&lit| Question { lit, ends: false, group: lit.index() / 4 }).collect();
+    let Survey::Through(mut possible) = crew.survey(&questions, &Limits::default()) else {
+        panic!("nothing ends this")
+    };
+    possible.sort_unstable();
+    assert_eq!(possible, expected, "{helpers} helpers");
+    let questions: Vec<Question> =
+        lits.iter().map(|&lit| Question { lit, ends: true, group: lit.index() / 4 }).collect();
+    match crew.survey(&questions, &Limits::default()) {
+        Survey::Found(at) => {
+            let model = Formula { assumptions: vec![lits[at]], ..formula.clone() };
+            assert!(model.holds(|lit| crew.value(lit)), "{helpers} helpers gave a model that is none");
+        }
+        other => assert!(expected.is_empty() && other == Survey::Through(Vec::new()), "{other:?}"),
     }
 }
 
@@ -134,6 +167,9 @@ proptest! {
             }
             for keeping in [Keeping::Closure, Keeping::Levels] {
                 prop_assert_eq!(solve(&formula, kind, keeping), expected, "{:?} {:?}", kind, keeping);
+            }
+            for helpers in 0..3 {
+                survey(&formula, kind, helpers);
             }
         }
     }

@@ -2,16 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use crashproof_orders::crew::Crew;
 use crashproof_orders::solver::Stop;
-use crashproof_orders::{Limits, Lit, Outcome};
+use crashproof_orders::{Limits, Lit, Outcome, Question, Survey};
 
-use crate::encode::{Encoder, Settings};
+use crate::encode::{Encoder, EventRef, Settings, Violation};
 use crate::program::{Bound, Program, Site};
 use crate::story::{Counterexample, NoExecution};
 use crate::values::Analysis;
 
 /// How to go about it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// What to encode, and how.
     pub settings: Settings,
@@ -20,6 +21,22 @@ pub struct Options {
     /// Will the program be given again, cut off later, if the answer is unknown? Then what is cut off is asked for first,
     /// and a violation is looked for only as long as that is cheap.
     pub tentative: bool,
+    /// How many solvers more than one may work at the same time.
+    pub helpers: usize,
+    /// Conflicts after which one stops asking for all claims at once, and takes them one by one.
+    pub look: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            settings: Settings::default(),
+            limits: Limits::default(),
+            tentative: false,
+            helpers: 0,
+            look: 1000,
+        }
+    }
 }
 
 /// What was found out.
@@ -96,8 +113,9 @@ pub(crate) const MOST_REASONS: usize = 8;
 pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let start = Instant::now();
     let analysis = Analysis::new(program);
-    let mut encoder = Encoder::new(program, &analysis, options.settings)
+    let crew = Crew::new(options.settings.solver, options.helpers)
         .ok_or(Error::NoSolver(options.settings.solver.name()))?;
+    let mut encoder = Encoder::for_solver(program, &analysis, options.settings, Box::new(crew));
     let wrong: Vec<Lit> = encoder.violations.iter().map(|violation| violation.lit).collect();
     let wrong = encoder.gates.any(&wrong);
     let too_far: Vec<Lit> = encoder.limits.iter().map(|limit| limit.lit).collect();
@@ -129,36 +147,59 @@ const TENTATIVE_CONFLICTS: u64 = 2000;
 
 fn decide(encoder: &mut Encoder, wrong: Lit, too_far: Lit, options: &Options) -> Result<Verdict, Error> {
     let limits = &options.limits;
+    let look = Limits { conflicts: Some(options.look), ..*limits };
+    let mut patience = look;
     let mut reasons = None;
-    let mut patience = *limits;
     if options.tentative {
-        let found = reached_limits(encoder, too_far, limits, 1)?;
-        if !found.is_empty() {
-            patience.conflicts = Some(TENTATIVE_CONFLICTS);
+        // Where it is not cheap to tell what was cut off, that is left to the survey.
+        if encoder.gates.solver.solve(&[too_far], &look) != Outcome::Unknown(Stop::Conflicts) {
+            let found = reached_limits(encoder, too_far, limits, 1)?;
+            if !found.is_empty() {
+                patience.conflicts = Some(TENTATIVE_CONFLICTS);
+            }
+            reasons = Some(found);
         }
-        reasons = Some(found);
     }
-    match encoder.gates.solver.solve(&[wrong], &patience) {
-        Outcome::Satisfiable => {
-            // Of several that fail in this execution the first in program order, threads before recovery.
-            let failed = encoder
-                .violations
-                .iter()
-                .find(|violation| encoder.gates.solver.value(violation.lit))
-                .cloned()
-                .ok_or(NoExecution)?;
-            return Ok(Verdict::Violated(Box::new(encoder.counterexample(&failed)?)));
+    let reasons = match (encoder.gates.solver.solve(&[wrong], &patience), reasons) {
+        (Outcome::Satisfiable, _) => return violated(encoder),
+        // Only a tentative look stops so, and will be taken again from further away.
+        (Outcome::Unknown(Stop::Conflicts), Some(reasons)) if !reasons.is_empty() => reasons,
+        (Outcome::Unknown(Stop::Conflicts), reasons) => {
+            match encoder.gates.solver.survey(&one_by_one(encoder, reasons.is_none()), limits) {
+                Survey::Found(_) => return violated(encoder),
+                Survey::Unknown(stop) => return Ok(Verdict::Unknown(vec![stopped(stop)])),
+                Survey::Through(possible) if possible.is_empty() => Vec::new(),
+                Survey::Through(_) => reached_limits(encoder, too_far, limits, MOST_REASONS)?,
+            }
         }
-        // Only a tentative look stops so, and then there are reasons.
-        Outcome::Unknown(Stop::Conflicts) if reasons.is_some() => {}
-        Outcome::Unknown(stop) => return Ok(Verdict::Unknown(vec![stopped(stop)])),
-        Outcome::Unsatisfiable => {}
-    }
-    let reasons = match reasons {
-        Some(reasons) => reasons,
-        None => reached_limits(encoder, too_far, limits, MOST_REASONS)?,
+        (Outcome::Unknown(stop), _) => return Ok(Verdict::Unknown(vec![stopped(stop)])),
+        (Outcome::Unsatisfiable, Some(reasons)) => reasons,
+        (Outcome::Unsatisfiable, None) => reached_limits(encoder, too_far, limits, MOST_REASONS)?,
     };
     Ok(if reasons.is_empty() { Verdict::Holds } else { Verdict::Unknown(reasons) })
+}
+
+/// Everything that may be wrong, and with `limits` what may be too far, as questions of their own.
+///
+/// That a claim holds makes those behind it easier: pointers that lead somewhere in the first round of a loop are half of why
+/// they do in the second. So what stands early in its thread comes first, and recovery, which sees what the threads left,
+/// comes last. Claims of one thread are a group: its orders decide them.
+fn one_by_one(encoder: &Encoder, limits: bool) -> Vec<Question> {
+    let place = |event: EventRef| (event.thread.is_none(), event.index, event.thread);
+    let violations = encoder.violations.iter().map(|found| (place(found.event), found.lit, true));
+    let limits = encoder.limits.iter().filter(|_| limits).map(|found| (place(found.event), found.lit, false));
+    let mut all: Vec<_> = violations.chain(limits).collect();
+    all.sort_by_key(|&(place, ..)| place);
+    let threads = encoder.program.threads.len();
+    let group = |(_, index, thread): (bool, usize, Option<usize>)| thread.unwrap_or(threads + index);
+    all.into_iter().map(|(place, lit, ends)| Question { lit, ends, group: group(place) }).collect()
+}
+
+/// Something is wrong in the last model: of several claims that fail there the first in program order, threads before recovery.
+fn violated(encoder: &mut Encoder) -> Result<Verdict, Error> {
+    let fails = |violation: &&Violation| encoder.gates.solver.value(violation.lit);
+    let failed = encoder.violations.iter().find(fails).cloned().ok_or(NoExecution)?;
+    Ok(Verdict::Violated(Box::new(encoder.counterexample(&failed)?)))
 }
 
 /// What cannot be told because the program was cut off, or is not understood, at places that can be reached.

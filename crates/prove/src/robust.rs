@@ -51,9 +51,9 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     for violation in crashing.violations.clone() {
         if violation.what == Wrong::Outside {
             too_far.push(violation.lit);
-            let (lit, site) = (violation.lit, violation.site);
+            let (lit, event, site) = (violation.lit, violation.event, violation.site);
             let reason = "an access outside of every object can happen here".to_owned();
-            crashing.limits.push(crate::encode::Limit { lit, reason, site });
+            crashing.limits.push(crate::encode::Limit { lit, reason, event, site });
         }
     }
     let too_far = crashing.gates.any(&too_far);

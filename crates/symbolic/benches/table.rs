@@ -8,11 +8,11 @@
 //!   this client: it does not do that, or cannot see it. That is checked too, unless the last word is `only`. `none`: it
 //!   needs no flush.
 //!
-//! A name as argument runs clients whose name contains it; `--safe` leaves the unsafe variants out, and `--cadical` takes
-//! the other solver, if it is built in.
+//! A name as argument runs clients whose name contains it; `--safe` leaves the unsafe variants out, `--cadical` takes
+//! the other solver, if it is built in, and `--jobs=N` sets how many work at the same time (all cores).
 //!
 //! If there is a `z3` (`pip install z3-solver`), it is given the same formula as SMT-LIB, with the order as integers, and
-//! `--z3-timeout=SECONDS` a client (60).
+//! 25 times our time for a client, at least 10 seconds and at most `--z3-timeout=SECONDS` (60).
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use crashproof_orders::SolverKind;
 use crashproof_orders::smt::Script;
-use crashproof_orders::{Limits, SolverKind};
 use crashproof_prove::encode::{Encoder, Settings};
 use crashproof_prove::program::Program;
 use crashproof_prove::prove::{self, Report, Verdict};
@@ -128,20 +128,26 @@ impl Client {
     }
 
     /// With a flush left out, or none (0). The time is without the compiler's.
-    fn prove(&self, without: u32, solver: SolverKind) -> (Report, Duration, Program) {
+    fn prove(&self, without: u32, solver: SolverKind, helpers: usize) -> (Report, Duration, Program) {
         let define = OsString::from(format!("-DNO_FLUSH={without}"));
         let module = crashproof_symbolic::compile(std::slice::from_ref(&self.file), vec![define])
             .expect("it compiles");
         let start = Instant::now();
         let program = crashproof_symbolic::unroll(&module, &self.options).expect("it unrolls");
         let settings = Settings { solver, ..Settings::default() };
-        let options = prove::Options { settings, limits: Limits::default(), tentative: false };
+        let options = prove::Options { settings, helpers, ..prove::Options::default() };
         let report = prove::prove(&program, &options).expect("an answer");
         (report, start.elapsed(), program)
     }
 }
 
-/// z3, if it is there, and how many seconds it gets for a client.
+/// z3 is stopped at so many times our time for a client: then enough is known.
+const PATIENCE: u32 = 25;
+
+/// But it always gets so many seconds.
+const LEAST_SECONDS: u64 = 10;
+
+/// z3, if it is there, and how many seconds it gets for a client at most.
 struct Z3 {
     seconds: u64,
 }
@@ -152,9 +158,10 @@ impl Z3 {
         version.is_ok_and(|status| status.success()).then_some(Z3 { seconds })
     }
 
-    /// Asks whether a program can go wrong or too far. None if time ran out.
-    fn refutes(&self, program: &Program) -> (Option<bool>, Duration) {
+    /// Asks whether a program can go wrong or too far, which took us a while. None if time ran out.
+    fn refutes(&self, program: &Program, ours: Duration) -> (Option<bool>, Duration) {
         let start = Instant::now();
+        let seconds = (ours * PATIENCE).as_secs().max(LEAST_SECONDS).min(self.seconds);
         let script = Script::default();
         let analysis = Analysis::new(program);
         let mut encoder =
@@ -164,7 +171,7 @@ impl Z3 {
         let bad = encoder.gates.any(&bad);
         encoder.finish();
         let mut z3 = Command::new("z3")
-            .args(["-in".to_owned(), format!("-T:{}", self.seconds)])
+            .args(["-in".to_owned(), format!("-T:{seconds}")])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -206,6 +213,7 @@ struct Totals {
 
 struct Bench {
     solver: SolverKind,
+    helpers: usize,
     only_safe: bool,
     z3: Option<Z3>,
     totals: Totals,
@@ -214,7 +222,7 @@ struct Bench {
 impl Bench {
     /// Proves a client, refutes its variants, and prints its row.
     fn row(&mut self, shown: &str, client: &Client, flushes: u32, paper: (f64, u32)) {
-        let (report, time, program) = client.prove(0, self.solver);
+        let (report, time, program) = client.prove(0, self.solver, self.helpers);
         self.totals.rows += 1;
         self.totals.time += time;
         self.totals.paper += paper.0;
@@ -233,7 +241,7 @@ impl Bench {
         }
         let mut beside = "-".to_owned();
         if let Some(z3) = &self.z3 {
-            let (answer, time) = z3.refutes(&program);
+            let (answer, time) = z3.refutes(&program, time);
             self.totals.z3 += time;
             beside = format!("{:.2}s", time.as_secs_f64());
             match answer {
@@ -265,7 +273,7 @@ impl Bench {
             if client.only && !expected {
                 continue;
             }
-            let (report, time, _) = client.prove(flush, self.solver);
+            let (report, time, _) = client.prove(flush, self.solver, self.helpers);
             self.totals.unsafe_time += time;
             self.totals.variants += u32::from(expected);
             let right = match report.verdict {
@@ -296,9 +304,22 @@ impl Bench {
             Some(z3) => {
                 let (all, late) = (totals.z3.as_secs_f64(), totals.z3_late);
                 let ratio = all / seconds;
+                // Who was stopped would have taken longer: a sum with them says how long at least.
+                let (least, stopped) = match late {
+                    0 => ("", String::new()),
+                    _ => (
+                        "at least ",
+                        format!(
+                            "; it was stopped at {late} clients, each after {PATIENCE} times our time, but not before \
+                             {} s nor after {} s",
+                            z3.seconds.min(LEAST_SECONDS),
+                            z3.seconds
+                        ),
+                    ),
+                };
                 println!(
-                    "z3 took {all:.1} s, {ratio:.1} times as long, and gave up on {late} after {} s",
-                    z3.seconds
+                    "z3 took {least}{all:.1} s on one thread, {least}{ratio:.1} times as long as ours on {}{stopped}",
+                    self.helpers + 1
                 );
             }
             None => println!("There is no z3 to compare with (pip install z3-solver)."),
@@ -318,9 +339,15 @@ fn main() -> ExitCode {
     let names: Vec<&String> = arguments.iter().filter(|word| !word.starts_with("--")).collect();
     let seconds = arguments.iter().find_map(|word| word.strip_prefix("--z3-timeout="));
     let seconds = seconds.map_or(60, |number| number.parse().expect("a number of seconds"));
+    let jobs = arguments.iter().find_map(|word| word.strip_prefix("--jobs="));
+    let jobs = jobs.map_or_else(
+        || std::thread::available_parallelism().map_or(1, usize::from),
+        |number| number.parse::<usize>().expect("a number of threads").max(1),
+    );
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/prove");
     let mut bench = Bench {
         solver: if has("--cadical") { SolverKind::Cadical } else { SolverKind::default() },
+        helpers: jobs - 1,
         only_safe: has("--safe"),
         z3: Z3::find(seconds),
         totals: Totals::default(),

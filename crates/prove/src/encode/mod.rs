@@ -174,6 +174,8 @@ pub struct Limit {
     pub lit: Lit,
     /// Why that is too far.
     pub reason: String,
+    /// Where.
+    pub event: EventRef,
     /// Where in the source.
     pub site: SiteId,
 }

@@ -58,7 +58,7 @@ impl Encoder<'_> {
                 }
             }
             Action::Unknown { reason } => {
-                self.limits.push(Limit { lit: guard, reason: reason.clone(), site: event.site });
+                self.limits.push(Limit { lit: guard, reason: reason.clone(), event: at, site: event.site });
             }
             // Alone, and not crashed again: flushes and fences show recovery nothing.
             Action::Flush { .. }

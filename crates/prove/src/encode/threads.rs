@@ -232,7 +232,7 @@ impl Encoder<'_> {
                 let lit = self.gates.and(guard, !condition);
                 self.violation(nodes, lit, Wrong::Assertion(message.clone()), at, event);
             }
-            Action::Unknown { reason } => self.limit(nodes, guard, reason.clone(), event),
+            Action::Unknown { reason } => self.limit(nodes, guard, reason.clone(), at, event),
         }
     }
 
@@ -243,10 +243,10 @@ impl Encoder<'_> {
         }
     }
 
-    fn limit(&mut self, nodes: &mut ThreadNodes, lit: Lit, reason: String, event: &Event) {
+    fn limit(&mut self, nodes: &mut ThreadNodes, lit: Lit, reason: String, at: EventRef, event: &Event) {
         if lit != self.gates.no() {
             nodes.checks.push((nodes.events.len(), Check::Limit(self.limits.len())));
-            self.limits.push(Limit { lit, reason, site: event.site });
+            self.limits.push(Limit { lit, reason, event: at, site: event.site });
         }
     }
 
@@ -276,7 +276,7 @@ impl Encoder<'_> {
         if let Some(lit) = self.crosses_line(access) {
             let lit = self.gates.and(guard, lit);
             let reason = "an access that crosses a cache line is not modelled".to_owned();
-            self.limit(nodes, lit, reason, event);
+            self.limit(nodes, lit, reason, at, event);
         }
     }
 
