@@ -236,6 +236,7 @@ fn deepen(
             PoolContent::Any => Pool::Any,
         },
         flush_every_access: arguments.flush_every_access,
+        no_recovery: question == Question::Robustness,
         approximate,
     };
     let unroll = |unwind: u32, approximate: bool| {

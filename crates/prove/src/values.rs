@@ -279,11 +279,15 @@ impl Analysis {
             Values::Among(values) | Values::Wild { known: values, .. } => {
                 values.iter().copied().filter(|&at| inside(at)).collect()
             }
+            // Objects do not overlap, so what fits into one is inside.
             known @ Values::Within { .. } => program
                 .objects
                 .iter()
-                .flat_map(|object| object.address..object.address + object.initial.len() as u64)
-                .filter(|&at| known.contains(at) && inside(at))
+                .flat_map(|object| {
+                    let end = object.address + object.initial.len() as u64;
+                    object.address..(end + 1).saturating_sub(bytes).max(object.address)
+                })
+                .filter(|&at| known.contains(at))
                 .collect(),
         }
     }

@@ -75,6 +75,8 @@ pub struct Options {
     pub pool: Pool,
     /// Is every access to persistent memory followed by a `clflush` of its line?
     pub flush_every_access: bool,
+    /// Is what recovery does left out? Robustness does not ask for it.
+    pub no_recovery: bool,
     /// May a value that is not modelled be taken for any value? A proof then still is one, but a counterexample may not be.
     pub approximate: bool,
 }
@@ -90,6 +92,7 @@ impl Default for Options {
             stdin: None,
             pool: Pool::New,
             flush_every_access: false,
+            no_recovery: false,
             approximate: false,
         }
     }

@@ -158,6 +158,9 @@ impl<'m> Machine<'m> {
         while let Some(spawn) = self.spawned.pop_front() {
             self.run_spawned(spawn)?;
         }
+        if self.options.no_recovery {
+            return Ok(());
+        }
         let recover =
             self.module.function_named("recover").filter(|id| !self.module.function(*id).blocks.is_empty());
         self.start(Who::Recovery, recover.unwrap_or(main), recover)
@@ -317,7 +320,7 @@ impl<'m> Machine<'m> {
             terms: self.terms,
             objects,
             threads: self.threads,
-            recovery: Some(self.recovery),
+            recovery: (!self.options.no_recovery).then_some(self.recovery),
             sites: self.sites,
             bounds: self.bounds.into_iter().map(|(what, value)| Bound { what, value }).collect(),
         })
