@@ -17,6 +17,7 @@ use crashproof_report::litmus_error;
 use crashproof_symbolic::{LoopBound, Pool};
 use px86::Platform;
 
+use crate::again::{self, Again};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::progress::Doing;
@@ -90,6 +91,11 @@ pub(crate) struct Arguments {
     /// Write the event graph of a counterexample, in Graphviz's language, to this file.
     #[arg(long, value_name = "FILE")]
     dot: Option<PathBuf>,
+
+    /// If a claim turns out false: build the sources with instrumentation as this program, and look for the same failure
+    /// in its runs, as `crashproof check` does.
+    #[arg(long, value_name = "PROGRAM")]
+    replay: Option<PathBuf>,
 
     #[command(flatten)]
     output: Output,
@@ -169,7 +175,29 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
             return Ok(Exit::Internal);
         }
     };
-    let report = crashproof_prove::findings::report(&name, question, &report);
+    let answer = report;
+    let mut report = crashproof_prove::findings::report(&name, question, &answer);
+    if let (Some(program), Verdict::Violated(counterexample)) = (&arguments.replay, &answer.verdict)
+        && let Some(finding) = report.findings.first_mut()
+    {
+        let again = if question == Question::Robustness {
+            let sentence = "not replayed: only claims are, not robustness".to_owned();
+            Again { sentence, token: String::new() }
+        } else {
+            let doing = Doing::start("replaying");
+            let again = again::meet(
+                &arguments.files,
+                &arguments.compiler,
+                &arguments.run_arguments,
+                program,
+                counterexample,
+            );
+            drop(doing);
+            again
+        };
+        finding.evidence.push(again.sentence);
+        finding.replay = again.token;
+    }
     if let Some(file) = &arguments.dot
         && let Some(graph) = report.findings.iter().find_map(|finding| finding.graph.as_ref())
         && let Err(error) = std::fs::write(file, crashproof_report::dot::digraph(graph))
