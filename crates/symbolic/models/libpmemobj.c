@@ -116,20 +116,18 @@ MODEL void *pmemobj_memset_persist(pool *pop, void *to, int byte, size_t bytes) 
   return pmemobj_memset(pop, to, byte, bytes, 0);
 }
 
-static PERSISTENT struct {
-  long number;
-} __attribute__((aligned(64))) together[LANES];
 long __crashproof_together_begin(void) { return __crashproof_tx_number(); }
 void __crashproof_together_set(long number, uint64_t *place, uint64_t value) {
   if (in_pool(place))
-    __crashproof_tx_add(number, &together[__crashproof_lane()].number, place, sizeof *place, NO_FLUSH);
+    __crashproof_tx_add(number, __crashproof_lane(1), place, sizeof *place, NO_FLUSH);
   *place = value;
   if (in_pool(place))
     persist(place, sizeof *place);
 }
 void __crashproof_together_end(long number) {
-  together[__crashproof_lane()].number = number;
-  persist(&together[__crashproof_lane()], sizeof together[0].number);
+  long *committed = __crashproof_lane(1);
+  *committed = number;
+  persist(committed, sizeof *committed);
 }
 void __crashproof_set_oid(long number, oid *place, oid value) {
   /* Mostly there is one pool. */

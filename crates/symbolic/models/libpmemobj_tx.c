@@ -23,10 +23,6 @@ enum stage { NONE, WORK, ONCOMMIT, ONABORT, FINALLY };
 enum parameter { END, MUTEX, RWLOCK, CALLBACK };
 enum { DEEPEST = 16, LOCKS = 8, INVAL = 22 };
 
-static PERSISTENT struct {
-  long number;
-} __attribute__((aligned(64))) committed[LANES];
-
 static _Thread_local struct {
   pool *pop;
   enum stage stage;
@@ -94,8 +90,9 @@ MODEL enum stage pmemobj_tx_stage(void) { return tx.stage; }
 MODEL int pmemobj_tx_errno(void) { return tx.error; }
 
 static void commit_number(void) {
-  committed[__crashproof_lane()].number = tx.number;
-  persist(&committed[__crashproof_lane()], sizeof committed[0].number);
+  long *committed = __crashproof_lane(0);
+  *committed = tx.number;
+  persist(committed, sizeof *committed);
 }
 static void stop(int error) {
   must(WORK);
@@ -157,7 +154,7 @@ MODEL int pmemobj_tx_end(void) {
 
 static int add(const void *start, size_t bytes, uint64_t flags) {
   must(WORK);
-  __crashproof_tx_add(tx.number, &committed[__crashproof_lane()].number, start, bytes, flags & (NO_FLUSH | NO_SNAPSHOT));
+  __crashproof_tx_add(tx.number, __crashproof_lane(0), start, bytes, flags & (NO_FLUSH | NO_SNAPSHOT));
   return 0;
 }
 MODEL int pmemobj_tx_add_range_direct(const void *start, size_t bytes) { return add(start, bytes, 0); }

@@ -30,7 +30,8 @@ void *__crashproof_pool_alloc(size_t bytes, uint64_t type, int zeroed, int plain
 uint64_t __crashproof_pool_type(const void *object);
 size_t __crashproof_pool_size(const void *object);
 void *__crashproof_shadow(const void *lock);
-size_t __crashproof_lane(void);
+/* A persistent word of the thread: the number of what it committed last, of transactions (0) or of other operations (1). */
+long *__crashproof_lane(int kind);
 long __crashproof_tx_number(void);
 void __crashproof_tx_add(long number, const long *committed, const void *start, size_t bytes, uint64_t flags);
 void __crashproof_tx_flush(long number);
@@ -40,7 +41,7 @@ void __crashproof_not_modelled(const char *what);
 void __crashproof_assume(int condition);
 unsigned long crashproof_nondet_ulong(void);
 
-enum { UUID = 0x706f6f6c, LANES = 64, CANCELED = 125 };
+enum { UUID = 0x706f6f6c, CANCELED = 125 };
 /* Flags of allocations and of ranges that are added. */
 enum { ZERO = 1, NO_FLUSH = 2, NO_SNAPSHOT = 4 };
 

@@ -32,6 +32,8 @@ pub(crate) enum Origin {
     Root,
     /// `pmemobj_root`.
     PoolRoot,
+    /// A word of a thread for its transactions: of which kind, and whose; none for recovery.
+    Lane(u64, Option<u32>),
     /// What is volatile about the object at this address; recovery has its own.
     Shadow(u64, bool),
     /// A file, by its path.

@@ -55,12 +55,9 @@ impl Machine<'_> {
             ("pool_type", [pointer]) => self.pool_type(state, *pointer),
             ("pool_size", [pointer]) => self.pool_size(state, *pointer),
             ("shadow", [pointer]) => self.shadow(state, *pointer, at)?,
-            ("lane", []) => {
-                let lane = match self.who {
-                    Who::Thread(thread) => thread.into(),
-                    Who::Recovery => 0,
-                };
-                self.terms.number(lane, 64)
+            ("lane", [kind]) => {
+                let Some(kind) = self.terms.constant(*kind) else { return Ok(None) };
+                self.lane(state, kind)
             }
             ("tx_number", []) => self.transaction_number(),
             ("tx_add", [number, committed, start, length, flags]) => {
@@ -212,6 +209,21 @@ impl Machine<'_> {
         }
         self.allocated = all;
         answer.unwrap_or_else(|| self.terms.symbol("input", 64))
+    }
+
+    /// A persistent word of the thread.
+    fn lane(&mut self, state: &mut State, kind: u64) -> Term {
+        let thread = match self.who {
+            Who::Thread(thread) => Some(thread),
+            Who::Recovery => None,
+        };
+        let object = self.objects.place(Origin::Lane(kind, thread), px86::LINE_BYTES, false, || Object {
+            internal: true,
+            ..pool_object("number committed last".into(), 8, true)
+        });
+        self.find_persistent(state, object);
+        let address = self.objects.get(object).address;
+        self.terms.number(address, 64)
     }
 
     /// Volatile memory that belongs to a persistent object: its lock, as long as the process runs.
