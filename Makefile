@@ -66,7 +66,7 @@ soak: setup ## property tests with tens of thousands of programs (SOAK_CASES=200
 	@echo "soak: every property test with $(SOAK_CASES) random programs"
 	CRASHPROOF_CASES=$(SOAK_CASES) PROPTEST_CASES=$(SOAK_CASES) CRASHPROOF_PROGRAMS=1000 \
 	    $(CARGO) test --workspace --release \
-	    --test agreement --test literal --test parser --test random --test litmus -- --nocapture
+	    --test agreement --test literal --test parser --test random --test litmus --test bytes -- --nocapture
 
 .PHONY: corpus
 corpus: setup ## every litmus test on every engine, against what the test expects

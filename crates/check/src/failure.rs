@@ -6,6 +6,7 @@ use data_encoding::BASE64URL_NOPAD;
 use px86::storage::CachedStore;
 use serde::{Deserialize, Serialize};
 
+use crate::panic;
 use crate::session::Ending;
 use crate::sites::Source;
 use crate::violation::Violation;
@@ -43,9 +44,12 @@ impl Failure {
         })
     }
 
-    /// What tells it from other failures. Assertions and sanitizers say last which they are; two of them are two
-    /// failures.
+    /// What tells it from other failures. Assertions and sanitizers say last which they are, panics first; two of
+    /// them are two failures.
     pub(crate) fn kind(&self, output: &str) -> String {
+        if let Some(place) = panic::place(output) {
+            return format!("{self:?} {place}");
+        }
         let said = output.lines().last().unwrap_or_default();
         let speaks = match self {
             Failure::Assertion | Failure::Sanitizer => true,
@@ -215,7 +219,7 @@ pub(crate) fn store_text(store: &CachedStore) -> String {
 
 /// How a recorded store is told of.
 pub(crate) fn record_text(store: &Record) -> String {
-    stored(store.width, store.address, store.value)
+    stored(store.width(), store.address(), store.value)
 }
 
 fn stored(width: u8, address: u64, value: u64) -> String {

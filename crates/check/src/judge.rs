@@ -106,6 +106,9 @@ pub(crate) fn judge(
 pub(crate) fn nothing_to_see(state: &CrashState) -> bool {
     let mut open = state.first.open_lines();
     let (line, None, true) = (open.next(), open.next(), state.later.is_empty()) else { return false };
+    if state.first.overtakes() {
+        return false;
+    }
     let certain = state.first.certain_until();
     // Its place in the trace is when a store took effect; nothing takes effect before it is issued.
     let mut stores = line.into_iter().flat_map(|line| state.first.each_store(line));
@@ -117,7 +120,9 @@ impl Judge<'_> {
         for (_, read) in &self.reads {
             // What was closed when an earlier recovery read it may be open now, and the other way round.
             let line = Line::containing(read.address);
-            if read.address != 0 && !self.lines.contains_key(&line) && self.state.is_open(line) {
+            let overtaken = || self.state.timelines().any(|timeline| !timeline.overtaken(line).is_empty());
+            let known = read.address == 0 || self.lines.contains_key(&line);
+            if !known && (self.state.is_open(line) || overtaken()) {
                 self.lines.insert(line, self.open_line(line));
             }
         }
@@ -136,7 +141,7 @@ impl Judge<'_> {
     }
 
     fn open_line(&self, line: Line) -> OpenLine {
-        let stores: Vec<Vec<CachedStore>> =
+        let mut stores: Vec<Vec<CachedStore>> =
             self.state.timelines().map(|timeline| timeline.stores(line)).collect();
         let all = self.session.image_line(line);
         let mut fates: Vec<(Fate, Bytes)> = vec![([0; MAX_CRASHES], all)];
@@ -159,6 +164,10 @@ impl Judge<'_> {
             fates = longer;
         }
         retain(&mut fates, self.revealed, line);
+        // No fate keeps these.
+        for (stores, timeline) in stores.iter_mut().zip(self.state.timelines()) {
+            stores.extend(timeline.overtaken(line));
+        }
         OpenLine { stores, fates: fates.into_iter().map(|(fate, _)| fate).collect() }
     }
 

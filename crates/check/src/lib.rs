@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `session` | the program, parked before `main`; runs children on command |
 //! | `sanitizer` | reports of sanitizers, if the program was built with any |
+//! | `panic` | what Rust programs say when they panic |
 //! | `sites` | where in the source events come from |
 //! | `timeline` | the recorded run, replayed through the model; the places to crash |
 //! | `crash` | what each line may hold after a crash |
@@ -53,6 +54,7 @@ mod least;
 mod missing_flush;
 mod monitor;
 mod options;
+mod panic;
 mod random;
 mod regions;
 mod replay;

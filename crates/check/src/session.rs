@@ -25,9 +25,9 @@ use rustc_hash::FxHashMap;
 
 use crate::monitor::Monitor;
 use crate::options::{Options, Part};
-use crate::sanitizer;
 use crate::together::Together;
 use crate::trace::{PAGE, Trace};
+use crate::{panic, sanitizer};
 
 /// What can keep a program from being checked.
 #[derive(Debug, thiserror::Error)]
@@ -452,10 +452,14 @@ impl Session {
         self.together.set(together, self.process.id());
     }
 
-    /// What the last child printed that tells how it ended: the report of a sanitizer, or the end.
+    /// What the last child printed that tells how it ended: the report of a sanitizer, a panic, or the end.
     pub(crate) fn output_about(&mut self, ending: Ending) -> String {
         match ending {
             Ending::Exit(exit::SANITIZER) => sanitizer::report(&self.output_tail(MAX_OUTPUT)),
+            // The calls that led to a panic come after it.
+            Ending::Exit(panic::EXIT) | Ending::Signal(libc::SIGABRT) => {
+                panic::message(&self.output_tail(1 << 16)).unwrap_or_else(|| self.output_tail(4096))
+            }
             _ => self.output_tail(4096),
         }
     }

@@ -19,6 +19,12 @@ pub(crate) struct Timeline {
     /// Non-temporal stores that come later in the program and may have overtaken what comes next; see
     /// [`Timeline::look_ahead`].
     early: BTreeMap<Line, Vec<CachedStore>>,
+    /// Stores that those overtook: they have not persisted, although something younger may have. Only where caches
+    /// survive; elsewhere they can be lost later, too.
+    overtaken: BTreeMap<Line, Vec<CachedStore>>,
+    /// Non-temporal stores of a thread that is alone, where caches survive: they may still be waiting, while later
+    /// stores are safe at once. (Where caches are lost, a line that was not written back says the same.)
+    late: BTreeMap<Line, Vec<CachedStore>>,
     /// End of the arena now.
     pub(crate) arena_end: u64,
     /// Files that do not exist now, although a run left them on disk; a bit each.
@@ -57,7 +63,7 @@ impl Moments {
 
     /// A record took effect, with which the trace was `length` long; this was the moment then.
     pub(crate) fn after(&mut self, length: usize, record: &Record, moment: Seq) {
-        if self.moments.is_empty() && record.kind == record::SPAWN {
+        if self.moments.is_empty() && record.kind() == record::SPAWN {
             self.first = length;
         } else if self.moments.is_empty() {
             return;
@@ -76,6 +82,8 @@ impl Timeline {
             at: 0,
             open: BTreeSet::new(),
             early: BTreeMap::new(),
+            overtaken: BTreeMap::new(),
+            late: BTreeMap::new(),
             arena_end: arena_end.max(ARENA.base),
             files_absent: 0,
             heap_ends: [0; HEAP_CLASSES],
@@ -92,7 +100,9 @@ impl Timeline {
 
     /// The start of a first run, before the files it created exist.
     pub(crate) fn first(platform: Platform, files_created: u64) -> Timeline {
-        Timeline { files_absent: files_created, ..Timeline::new(platform, ARENA.base) }
+        // Where caches survive, what there was before the first store is there only before it.
+        let written = platform == Platform::Eadr;
+        Timeline { files_absent: files_created, written, ..Timeline::new(platform, ARENA.base) }
     }
 
     /// The start of a recovery, after what `before` had come to: what is durable at once stays.
@@ -106,12 +116,14 @@ impl Timeline {
 
     /// Lines of which something may be lost, or may have persisted although it comes later.
     pub(crate) fn open_lines(&self) -> impl Iterator<Item = Line> + '_ {
-        let early = self.early.keys().filter(|line| !self.open.contains(line));
-        self.open.iter().chain(early).copied()
+        let late = self.late.keys();
+        let early =
+            self.early.keys().filter(|line| !self.open.contains(line) && !self.late.contains_key(line));
+        self.open.iter().chain(late).chain(early).copied()
     }
 
     pub(crate) fn is_open(&self, line: Line) -> bool {
-        self.open.contains(&line) || self.early.contains_key(&line)
+        self.open.contains(&line) || self.late.contains_key(&line) || self.early.contains_key(&line)
     }
 
     /// The stores to a line of which any number, oldest first, may have persisted.
@@ -122,7 +134,19 @@ impl Timeline {
     /// The same, one by one.
     pub(crate) fn each_store(&self, line: Line) -> impl Iterator<Item = &CachedStore> {
         let stores = self.execution.line(line).map_or(&[][..], |history| history.stores());
-        stores.iter().chain(self.early.get(&line).into_iter().flatten())
+        let waiting = [&self.late, &self.early].into_iter().filter_map(move |stores| stores.get(&line));
+        stores.iter().chain(waiting.flatten())
+    }
+
+    /// Stores to a line that have not persisted although younger ones of other lines may have, besides
+    /// [`Timeline::stores`].
+    pub(crate) fn overtaken(&self, line: Line) -> &[CachedStore] {
+        self.overtaken.get(&line).map_or(&[], Vec::as_slice)
+    }
+
+    /// Are there any?
+    pub(crate) fn overtakes(&self) -> bool {
+        !self.overtaken.is_empty()
     }
 
     /// The youngest store that has certainly persisted, by its place in the trace.
@@ -139,9 +163,13 @@ impl Timeline {
         }
         self.look_ahead(records);
         let Some(next) = records.get(self.at) else { return true };
-        let thread = px86::Thread(next.thread);
+        let thread = px86::Thread(next.thread());
+        if next.event().is_some_and(|event| self.late_before(&event).next().is_some()) {
+            return true;
+        }
         match next.event_kind() {
-            Some(Kind::Flush) => self.open.contains(&Line::containing(next.address)),
+            Some(Kind::NonTemporalStore) if self.may_wait() => false,
+            Some(Kind::Flush) => self.open.contains(&Line::containing(next.address())),
             Some(Kind::Rmw) => self.execution.exchange_would_persist(thread),
             Some(kind) if kind.fences() => self.execution.fence_would_persist(thread),
             Some(kind) if kind.stores() => self.platform == Platform::Eadr,
@@ -149,32 +177,55 @@ impl Timeline {
         }
     }
 
-    /// Finds the non-temporal stores that may have overtaken a `clflush` that is about to take effect.
+    /// Do non-temporal stores wait here, rather than in a buffer of the runtime's?
+    fn may_wait(&self) -> bool {
+        self.platform == Platform::Eadr && self.moments.moments.is_empty()
+    }
+
+    /// The lines whose waiting stores take effect before an instruction does.
+    fn late_before(&self, event: &px86::Event) -> impl Iterator<Item = Line> {
+        // A write-back does not make anything later wait, so it may wait itself.
+        let passes = matches!(event.kind, Kind::Load | Kind::FlushOpt | Kind::NonTemporalStore);
+        let later = (event.kind.class(), event.line());
+        let waits = move |line: &Line| !passes && preserved((Class::NonTemporal, Some(*line)), later);
+        self.late.keys().copied().filter(waits)
+    }
+
+    /// Finds the non-temporal stores that may have overtaken something that is about to take effect and makes what was
+    /// before it certain: a `clflush`, or where caches survive, a store.
     ///
     /// A recorded run of one thread lets everything take effect in program order. That hides nothing but
     /// this: a non-temporal store need not wait for an earlier `clflush` of another line, so it may persist
     /// although the power fails before the `clflush`. (Runs of several threads have real buffers.)
     fn look_ahead(&mut self, records: &[Record]) {
         self.early.clear();
+        self.overtaken.clear();
         if !self.moments.moments.is_empty() {
             return;
         }
-        let Some(next) = records.get(self.at).filter(|next| next.event_kind() == Some(Kind::Flush)) else {
-            return;
-        };
+        let survives = self.platform == Platform::Eadr;
+        let stores = |kind| survives && kind == Kind::Store;
+        let settles = |event: &px86::Event| event.kind == Kind::Flush || stores(event.kind);
+        let Some(next) = records.get(self.at).and_then(Record::event).filter(settles) else { return };
         if !self.may_be_overtaken(records) {
             return;
         }
-        // What cannot have taken effect before the `clflush`: itself, and whatever must follow such a thing.
+        // What cannot have taken effect before it: itself, and whatever must follow such a thing.
         let key = |event: &px86::Event| (event.kind.class(), event.line());
-        let mut stuck = vec![(Class::Flush, Some(Line::containing(next.address)))];
-        for (index, record) in records.iter().enumerate().skip(self.at + 1) {
+        let mut stuck: Vec<(Class, Option<Line>)> = Vec::new();
+        let mut passed: Vec<CachedStore> = Vec::new();
+        for (index, record) in records.iter().enumerate().skip(self.at) {
             let Some(event) = record.event() else { continue };
-            if event.thread != px86::Thread(next.thread) {
+            if event.thread != next.thread {
                 break;
             }
             let later = key(&event);
-            if stuck.iter().any(|&earlier| preserved(earlier, later)) {
+            let at = self.execution.now() + 1 + (index - self.at) as u64;
+            let store = CachedStore { at, tag: index as u32, event };
+            if index == self.at || stuck.iter().any(|&earlier| preserved(earlier, later)) {
+                if stores(event.kind) {
+                    passed.push(store);
+                }
                 if !stuck.contains(&later) {
                     stuck.push(later);
                 }
@@ -183,9 +234,10 @@ impl Timeline {
                     break;
                 }
             } else if event.kind == Kind::NonTemporalStore {
-                let at = self.execution.now() + 1 + (index - self.at) as u64;
-                let line = Line::containing(event.address);
-                self.early.entry(line).or_default().push(CachedStore { at, tag: index as u32, event });
+                self.early.entry(Line::containing(event.address)).or_default().push(store);
+                for store in passed.drain(..) {
+                    self.overtaken.entry(Line::containing(store.event.address)).or_default().push(store);
+                }
             }
         }
     }
@@ -216,6 +268,7 @@ impl Timeline {
     pub(crate) fn crashed(&mut self) {
         self.written = false;
         self.early.clear();
+        self.overtaken.clear();
     }
 
     /// Lets the next record take effect; gives out what became certain.
@@ -236,22 +289,35 @@ impl Timeline {
         self.at += 1;
         self.last_site = next.site;
         let Some(event) = next.event() else {
-            match next.kind {
+            match next.kind() {
                 record::ARENA => self.arena_end = next.value,
-                record::FILE if next.value == 0 => self.files_absent |= 1 << next.address,
-                record::FILE => self.files_absent &= !(1 << next.address),
-                record::HEAP => self.heap_ends[next.address as usize] = next.value,
+                record::FILE if next.value == 0 => self.files_absent |= 1 << next.address(),
+                record::FILE => self.files_absent &= !(1 << next.address()),
+                record::HEAP => self.heap_ends[next.address() as usize] = next.value,
+                // From here on stores wait in buffers of the runtime's; nobody creates a thread without fencing.
+                record::SPAWN => {
+                    let settled: Vec<Line> = self.late.keys().copied().collect();
+                    settled.iter().for_each(|line| self.no_longer_waits(*line));
+                    return self.forget(settled);
+                }
                 _ => {}
             }
             return Persisted::new();
         };
         let thread = event.thread;
-        let mut settled: Vec<Line> = Vec::new();
+        let mut settled: Vec<Line> = self.late_before(&event).collect();
+        settled.iter().for_each(|line| self.no_longer_waits(*line));
         if event.kind.fences() {
             settled.extend(self.execution.pending(thread).iter().map(|pending| pending.0));
             self.execution.fence(thread);
         }
         match event.kind {
+            Kind::NonTemporalStore if self.may_wait() => {
+                let (at, tag) = (self.execution.pass(), self.at as u32 - 1);
+                let waiting = self.late.entry(Line::containing(event.address)).or_default();
+                waiting.push(CachedStore { at, tag, event });
+                self.written = true;
+            }
             Kind::Store | Kind::NonTemporalStore | Kind::Rmw => {
                 let line = Line::containing(event.address);
                 self.execution.commit_store(&event, self.at as u32 - 1);
@@ -274,6 +340,18 @@ impl Timeline {
         }
         settled.sort_unstable();
         settled.dedup();
+        self.forget(settled)
+    }
+
+    /// The stores to a line that were waiting take effect.
+    fn no_longer_waits(&mut self, line: Line) {
+        for store in self.late.remove(&line).into_iter().flatten() {
+            self.execution.commit_store(&store.event, store.tag);
+        }
+    }
+
+    /// What has become certain of these lines is no longer open.
+    fn forget(&mut self, settled: Vec<Line>) -> Persisted {
         let mut persisted = Persisted::new();
         for line in settled {
             persisted.extend(self.execution.forget_certain(line));
@@ -297,7 +375,7 @@ mod tests {
     use super::*;
 
     fn record(kind: u8, thread: u16, value: u64, width: u8) -> Record {
-        Record { address: ARENA.base, value, site: 0, thread, kind, width }
+        Record::new(kind, ARENA.base, width, value, thread, 0)
     }
 
     /// Thread 1 issues its write-back, thread 0 stores, the write-back takes effect and is fenced: it may

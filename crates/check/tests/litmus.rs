@@ -13,9 +13,10 @@ use std::fmt::Write as _;
 use crashproof_check::{Failure, Options, Report, check};
 use crashproof_litmus::answer;
 use crashproof_litmus::arbitrary::{Size, program};
-use crashproof_litmus::{Op, Rmw, Test};
+use crashproof_litmus::{Code, Op, Rmw, Test};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestRunner};
+use px86::Platform;
 
 /// Values that fit the code; programs with others are skipped.
 const VALUES: i64 = 4;
@@ -28,9 +29,60 @@ fn code(outcome: &[i64]) -> Option<i32> {
         .map(|code| code + 1)
 }
 
-/// The test as C, with the locations of one line in volatile memory; none if it uses what this translation does not
-/// know. A test of one thread does without creating any.
-fn to_c(test: &Test, volatile_line: Option<usize>) -> Option<String> {
+/// A block as C.
+fn block(test: &Test, code: &Code) -> String {
+    let place = |at: crashproof_litmus::LocId| {
+        let location = test.location(at);
+        format!("l{}.{}", location.line, location.name)
+    };
+    let instructions = &code.instructions;
+    let mut text = String::new();
+    for (index, instruction) in instructions.iter().enumerate() {
+        let _ = write!(text, "i{index}: ; ");
+        let _ = match &instruction.op {
+            Op::Assign(register, value) => writeln!(text, "r[{}] = {};", register.0, expression(value)),
+            Op::Load(register, at) => writeln!(text, "r[{}] = {};", register.0, place(*at)),
+            Op::Store(at, value) => writeln!(text, "{} = {};", place(*at), expression(value)),
+            Op::NonTemporal(at, value) => {
+                writeln!(text, "_mm_stream_si64((long long *)&{}, {});", place(*at), expression(value))
+            }
+            Op::Rmw(register, at, rmw) => {
+                let old = match rmw {
+                    Rmw::Cas(expected, new) => format!(
+                        "__sync_val_compare_and_swap(&{}, {}, {})",
+                        place(*at),
+                        expression(expected),
+                        expression(new)
+                    ),
+                    Rmw::Faa(add) => {
+                        format!("__sync_fetch_and_add(&{}, {})", place(*at), expression(add))
+                    }
+                    Rmw::Xchg(new) => {
+                        format!("__atomic_exchange_n(&{}, {}, __ATOMIC_SEQ_CST)", place(*at), expression(new))
+                    }
+                };
+                match register {
+                    Some(register) => writeln!(text, "r[{}] = {old};", register.0),
+                    None => writeln!(text, "{old};"),
+                }
+            }
+            Op::Flush(at) => writeln!(text, "_mm_clflush((void *)&{});", place(*at)),
+            Op::FlushOpt(at) => writeln!(text, "crashproof_flush((void *)&{}, 8);", place(*at)),
+            Op::StoreFence => writeln!(text, "_mm_sfence();"),
+            Op::Fence => writeln!(text, "_mm_mfence();"),
+            Op::JumpIfZero(condition, target) => {
+                writeln!(text, "if (!({})) goto i{target};", expression(condition))
+            }
+            Op::Jump(target) => writeln!(text, "goto i{target};"),
+            Op::Assert(condition) => writeln!(text, "crashproof_assert({});", expression(condition)),
+        };
+    }
+    let _ = writeln!(text, "i{}: ;", instructions.len());
+    text
+}
+
+/// The test as C, with the locations of one line in volatile memory. A test of one thread does without creating any.
+fn to_c(test: &Test, volatile_line: Option<usize>) -> String {
     let mut text = String::from(
         "#include <crashproof.h>\n#include <immintrin.h>\n#include <pthread.h>\n#include <stdlib.h>\n",
     );
@@ -55,52 +107,7 @@ fn to_c(test: &Test, volatile_line: Option<usize>) -> Option<String> {
     };
     for (number, thread) in test.threads.iter().enumerate() {
         let _ = writeln!(text, "static void *run{number}(void *unused) {{\n  long r[8] = {{0}};");
-        let instructions = &thread.instructions;
-        for (index, instruction) in instructions.iter().enumerate() {
-            let _ = write!(text, "i{index}: ; ");
-            let _ = match &instruction.op {
-                Op::Assign(register, value) => writeln!(text, "r[{}] = {};", register.0, expression(value)),
-                Op::Load(register, at) => writeln!(text, "r[{}] = {};", register.0, place(*at)),
-                Op::Store(at, value) => writeln!(text, "{} = {};", place(*at), expression(value)),
-                Op::NonTemporal(at, value) => {
-                    writeln!(text, "_mm_stream_si64((long long *)&{}, {});", place(*at), expression(value))
-                }
-                Op::Rmw(register, at, rmw) => {
-                    let old = match rmw {
-                        Rmw::Cas(expected, new) => format!(
-                            "__sync_val_compare_and_swap(&{}, {}, {})",
-                            place(*at),
-                            expression(expected),
-                            expression(new)
-                        ),
-                        Rmw::Faa(add) => {
-                            format!("__sync_fetch_and_add(&{}, {})", place(*at), expression(add))
-                        }
-                        Rmw::Xchg(new) => {
-                            format!(
-                                "__atomic_exchange_n(&{}, {}, __ATOMIC_SEQ_CST)",
-                                place(*at),
-                                expression(new)
-                            )
-                        }
-                    };
-                    match register {
-                        Some(register) => writeln!(text, "r[{}] = {old};", register.0),
-                        None => writeln!(text, "{old};"),
-                    }
-                }
-                Op::Flush(at) => writeln!(text, "_mm_clflush((void *)&{});", place(*at)),
-                Op::FlushOpt(at) => writeln!(text, "crashproof_flush((void *)&{}, 8);", place(*at)),
-                Op::StoreFence => writeln!(text, "_mm_sfence();"),
-                Op::Fence => writeln!(text, "_mm_mfence();"),
-                Op::JumpIfZero(condition, target) => {
-                    writeln!(text, "if (!({})) goto i{target};", expression(condition))
-                }
-                Op::Jump(target) => writeln!(text, "goto i{target};"),
-                Op::Assert(_) => return None,
-            };
-        }
-        let _ = writeln!(text, "i{}: ;\n  return unused;\n}}", instructions.len());
+        let _ = writeln!(text, "{}  return unused;\n}}", block(test, thread));
     }
     text.push_str("int main(void) {\n  if (!crashproof_crashes()) {\n");
     let count = test.threads.len();
@@ -113,24 +120,38 @@ fn to_c(test: &Test, volatile_line: Option<usize>) -> Option<String> {
         }
         let _ = writeln!(text, "    for (int i = 0; i < {count}; i++) pthread_join(threads[i], 0);");
     }
-    text.push_str("    return 0;\n  }\n  long code = 0;\n");
+    text.push_str("    return 0;\n  }\n");
+    if let Some(recover) = &test.recover {
+        let _ = writeln!(text, "  long r[8] = {{0}};\n{}  (void)r;\n  return 0;\n}}", block(test, recover));
+        return text;
+    }
+    text.push_str("  long code = 0;\n");
     for at in test.location_ids().filter(|at| volatile_line != Some(test.location(*at).line)) {
         let _ = writeln!(text, "  code = code * {VALUES} + {};", place(at));
     }
     text.push_str("  exit((int)code + 1);\n}\n");
-    Some(text)
+    text
 }
 
 fn expression(expr: &crashproof_litmus::Expr) -> String {
-    use crashproof_litmus::{BinaryOp, Expr};
+    use crashproof_litmus::{BinaryOp, Expr, UnaryOp};
     match expr {
         Expr::Int(value) => value.to_string(),
         Expr::Variable(register) => format!("r[{register}]"),
-        Expr::Binary(BinaryOp::Add, left, right) => format!("({} + {})", expression(left), expression(right)),
-        Expr::Binary(BinaryOp::Equal, left, right) => {
-            format!("({} == {})", expression(left), expression(right))
+        Expr::Unary(UnaryOp::Not, inner) => format!("!{}", expression(inner)),
+        Expr::Binary(operation, left, right) => {
+            let operation = match operation {
+                BinaryOp::Add => "+",
+                BinaryOp::Equal => "==",
+                BinaryOp::NotEqual => "!=",
+                BinaryOp::LessEqual => "<=",
+                BinaryOp::And => "&&",
+                BinaryOp::Or => "||",
+                other => unreachable!("random programs have no {other:?}"),
+            };
+            format!("({} {operation} {})", expression(left), expression(right))
         }
-        other => unreachable!("random programs have no {other:?}"),
+        other @ Expr::Unary(..) => unreachable!("random programs have no {other:?}"),
     }
 }
 
@@ -161,35 +182,36 @@ fn what_recovery_finds_is_what_the_exhaustive_machine_says() {
         let litmus = strategy.new_tree(&mut runner).expect("a program").current().source();
         let mut test = crashproof_litmus::parse(&litmus).expect("random programs are well-formed");
         test.recover = None;
-        let truth = crashproof_exhaustive::run(&test, &answer::Options::default());
-        let codes: Option<BTreeSet<i32>> = truth.states.iter().map(|state| code(state)).collect();
+        let truths = [Platform::Adr, Platform::Eadr].map(|platform| {
+            let options = answer::Options { platform, ..answer::Options::default() };
+            (platform, crashproof_exhaustive::run(&test, &options))
+        });
+        let all: Option<BTreeSet<i32>> = truths[0].1.states.iter().map(|state| code(state)).collect();
         let stores = test.threads.iter().flat_map(|code| &code.instructions).any(|i| i.op.may_store());
-        let (Some(codes), Some(c), true) = (codes, to_c(&test, None), stores) else { continue };
-        if codes.iter().any(|&code| code >= 200) || truth.states.len() < 2 {
+        let (Some(all), true) = (all, stores) else { continue };
+        let c = to_c(&test, None);
+        if all.iter().any(|&code| code >= 200) || all.len() < 2 {
             continue;
         }
         std::fs::write(&source, &c).expect("written");
         crashproof_testkit::compile(&source, &binary, &[]);
-        let report = check(&Options::new(binary.clone(), Vec::new()))
-            .unwrap_or_else(|error| panic!("{error}\n{litmus}"));
-        let found = found(&report, &format!("{litmus}\n{c}"));
-        assert_eq!(found, codes, "\n{litmus}\n{c}");
-        assert!(report.unknown.is_empty(), "{:?}", report.unknown);
-        // A violation is reported exactly if there is one.
-        let robust = truth.robust.strict.known().expect("small programs are decided");
-        assert_eq!(
-            violated(&report),
-            !robust,
-            "\n{litmus}\n{c}\n{:?}\n{:?}",
-            truth.robust,
-            report.violations
-        );
-        *(if robust { &mut robust_ones } else { &mut others }) += 1;
+        for (platform, truth) in truths {
+            let about = format!("{platform:?}\n{litmus}\n{c}");
+            let options = Options { platform, ..Options::new(binary.clone(), Vec::new()) };
+            let report = check(&options).unwrap_or_else(|error| panic!("{error}\n{about}"));
+            let codes: Option<BTreeSet<i32>> = truth.states.iter().map(|state| code(state)).collect();
+            assert_eq!(Some(found(&report, &about)), codes, "\n{about}");
+            assert!(report.unknown.is_empty(), "{:?}", report.unknown);
+            // A violation is reported exactly if there is one.
+            let robust = truth.robust.strict.known().expect("small programs are decided");
+            assert_eq!(violated(&report), !robust, "\n{about}\n{:?}\n{:?}", truth.robust, report.violations);
+            *(if robust { &mut robust_ones } else { &mut others }) += 1;
+        }
         compared += 1;
     }
     println!(
-        "{compared} random programs compiled and checked; all outcomes agree with the exhaustive machine, and so does \
-         robustness: {robust_ones} robust, {others} not"
+        "{compared} random programs compiled and checked, on machines whose caches are lost and on others; all outcomes \
+         agree with the exhaustive machine, and so does robustness: {robust_ones} robust, {others} not"
     );
 }
 
@@ -212,14 +234,16 @@ fn threads_show_nothing_that_the_exhaustive_machine_does_not() {
         // Every other program has a line in volatile memory.
         let volatile_line = (compared % 2 == 1).then_some(test.lines - 1).filter(|_| test.lines > 1);
         let is_persistent = |at: &crashproof_litmus::LocId| volatile_line != Some(test.location(*at).line);
-        let truth = crashproof_exhaustive::run(&test, &answer::Options::default());
+        let platform = [Platform::Adr, Platform::Adr, Platform::Eadr][compared % 3];
+        let truth = crashproof_exhaustive::run(&test, &answer::Options { platform, ..Default::default() });
         let persistent = |state: &Vec<i64>| -> Vec<i64> {
             let locations = test.location_ids().zip(state);
             locations.filter(|(at, _)| is_persistent(at)).map(|(_, value)| *value).collect()
         };
         let codes: Option<BTreeSet<i32>> =
             truth.states.iter().map(|state| code(&persistent(state))).collect();
-        let (Some(codes), Some(c)) = (codes, to_c(&test, volatile_line)) else { continue };
+        let Some(codes) = codes else { continue };
+        let c = to_c(&test, volatile_line);
         if codes.iter().any(|&code| code >= 200) || codes.len() < 2 || !truth.complete() {
             continue;
         }
@@ -227,6 +251,7 @@ fn threads_show_nothing_that_the_exhaustive_machine_does_not() {
         crashproof_testkit::compile(&source, &binary, &[]);
         let mut options = Options::new(binary.clone(), Vec::new());
         options.schedules = 48;
+        options.platform = platform;
         let report = match check(&options) {
             Ok(report) => report,
             // The default schedule stores nothing.
@@ -251,4 +276,50 @@ fn threads_show_nothing_that_the_exhaustive_machine_does_not() {
          {violations} of {not_robust} that are not robust were seen not to be"
     );
     assert!(met * 2 > outcomes, "schedules show next to nothing: {met} of {outcomes}");
+}
+
+#[test]
+fn recoveries_that_crash_fail_where_the_exhaustive_machine_says() {
+    let wanted: usize = std::env::var("CRASHPROOF_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(25);
+    let directory = crashproof_testkit::scratch("litmus-recoveries");
+    let (source, binary) = (directory.join("program.c"), directory.join("program"));
+    let mut runner = TestRunner::new(Config::default());
+    let strategy = program(Size { threads: 1, statements: 6 });
+    let (mut compared, mut failing, mut only_second) = (0, 0, 0);
+    while compared < wanted {
+        let litmus = strategy.new_tree(&mut runner).expect("a program").current().source();
+        let test = crashproof_litmus::parse(&litmus).expect("random programs are well-formed");
+        let may_store = |code: &Code| code.instructions.iter().any(|instruction| instruction.op.may_store());
+        // Recoveries that change nothing are like the ones above.
+        let interesting = test.threads.iter().any(may_store) && test.recover.as_ref().is_some_and(may_store);
+        let asserts = |code: &Code| code.instructions.iter().any(|one| matches!(one.op, Op::Assert(_)));
+        let changes = || crashproof_exhaustive::run(&test, &answer::Options::default()).states.len() > 1;
+        if !interesting || !test.recover.as_ref().is_some_and(asserts) || !changes() {
+            continue;
+        }
+        std::fs::write(&source, to_c(&test, None)).expect("written");
+        crashproof_testkit::compile(&source, &binary, &[]);
+        for platform in [Platform::Adr, Platform::Eadr] {
+            let fails = [1, 2, 3].map(|crashes| {
+                let options = answer::Options { crashes, platform, ..answer::Options::default() };
+                let truth = match crashproof_exhaustive::run(&test, &options).assertions {
+                    answer::Assertions::Fail(_) => true,
+                    answer::Assertions::Hold => false,
+                    other => panic!("{other:?}\n{litmus}"),
+                };
+                let mut options = Options { platform, ..Options::new(binary.clone(), Vec::new()) };
+                options.crashes = crashes as usize;
+                let report = check(&options).unwrap_or_else(|error| panic!("{error}\n{litmus}"));
+                assert_eq!(!report.findings.is_empty(), truth, "{crashes} crashes, {platform:?}\n{litmus}");
+                truth
+            });
+            failing += usize::from(fails[0]);
+            only_second += usize::from(!fails[0] && fails[2]);
+        }
+        compared += 1;
+    }
+    println!(
+        "{compared} random programs with recoveries that store, crashed up to three times: {failing} fail after one \
+         crash, {only_second} only after more; all as the exhaustive machine says"
+    );
 }

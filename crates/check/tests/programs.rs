@@ -11,6 +11,7 @@
 //! //! -DFORK: unknown forked              nothing is found, and the reason why not all is known says "forked"
 //! //! -DEARLY: refused crash              it cannot be checked, and the message says "crash"
 //! //! -DSTRICT: clean                     checked in strict mode
+//! //! -DEADR: clean                       checked as on a machine whose caches survive
 //! ```
 
 use std::ffi::OsString;
@@ -85,6 +86,9 @@ fn differs(program: &Program, case: &Case) -> Option<String> {
     options.pm_path = vec![pool.clone()];
     options.pm_heap = program.options.iter().any(|option| option == "pm-heap");
     options.strict = case.flags.iter().any(|flag| flag == "-DSTRICT");
+    if case.flags.iter().any(|flag| flag == "-DEADR") {
+        options.platform = px86::Platform::Eadr;
+    }
     options.max_cpu_seconds = 2;
     let report = match check(&options) {
         Ok(report) => report,

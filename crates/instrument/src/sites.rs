@@ -141,16 +141,19 @@ impl<'m> Sites<'m> {
         if let Some(found) = own.clone().filter(|(location, _)| location.line != 0) {
             return found;
         }
-        let mut neighbour = instruction.previous().filter(|_| function.has_debug_info());
-        for _ in 0..NEIGHBOURS {
-            let Some(candidate) = neighbour else { break };
-            if let Some(meta) = candidate.debug_location() {
-                let found = self.resolve(meta);
-                if found.0.line != 0 {
-                    return found;
+        // Those before first: what follows may be another statement.
+        for step in [Value::previous, Value::next] {
+            let mut neighbour = step(instruction).filter(|_| function.has_debug_info());
+            for _ in 0..NEIGHBOURS {
+                let Some(candidate) = neighbour else { break };
+                if let Some(meta) = candidate.debug_location() {
+                    let found = self.resolve(meta);
+                    if found.0.line != 0 {
+                        return found;
+                    }
                 }
+                neighbour = step(candidate);
             }
-            neighbour = candidate.previous();
         }
         if let Some(found) = own {
             return found;

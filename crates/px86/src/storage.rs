@@ -232,6 +232,11 @@ impl Execution {
         }
     }
 
+    /// A moment passes in which nothing takes effect here.
+    pub fn pass(&mut self) -> Seq {
+        self.tick()
+    }
+
     fn tick(&mut self) -> Seq {
         self.now += 1;
         self.now

@@ -46,7 +46,7 @@ pub(crate) fn bits(address: u64, width: u64) -> u64 {
 
 #[inline(always)]
 pub(crate) unsafe fn record(kind: Kind, address: u64, width: u8, value: u64, site: *const Site) {
-    append(Record { address, value, site: sites::number(site), thread: CURRENT, kind: kind as u8, width });
+    append(Record::new(kind as u8, address, width, value, CURRENT, sites::number(site)));
 }
 
 /// Reads `width` bytes, 1 to 8, as a number.
@@ -309,7 +309,7 @@ pub(crate) unsafe fn failed_exchange(address: u64, width: u64, old: u64, site: *
 pub(crate) unsafe fn flush(kind: Kind, address: u64, site: *const Site) {
     if recording() && crashproof_abi::is_pm(address) {
         if CONCURRENT {
-            return memory::flush_or_fence(kind, address, site);
+            return memory::flush_or_fence(kind, address, 0, site);
         }
         let issued = (*crate::session::CONTROL).records;
         record(kind, address, 0, issued, site);
@@ -332,7 +332,7 @@ pub(crate) unsafe fn forget(address: u64, bytes: u64) {
 pub(crate) unsafe fn flush_implied(address: u64, site: *const Site) {
     if recording() && crashproof_abi::is_pm(address) {
         if CONCURRENT {
-            return memory::flush_or_fence(Kind::FlushOpt, address, site);
+            return memory::flush_or_fence(Kind::FlushOpt, address, 1, site);
         }
         let issued = (*crate::session::CONTROL).records;
         record(Kind::FlushOpt, address, 1, issued, site);
@@ -345,7 +345,7 @@ pub(crate) unsafe fn flush_implied(address: u64, site: *const Site) {
 pub(crate) unsafe fn fence(kind: Kind, site: *const Site) {
     if recording() {
         if CONCURRENT {
-            return memory::flush_or_fence(kind, 0, site);
+            return memory::flush_or_fence(kind, 0, 0, site);
         }
         record(kind, 0, 0, 0, site);
         memory::set_unfenced(false);
@@ -357,6 +357,6 @@ pub(crate) unsafe fn fence(kind: Kind, site: *const Site) {
 /// A record that is not an event of the model.
 pub(crate) unsafe fn note(kind: u8, address: u64, value: u64, site: *const Site) {
     if recording() {
-        append(Record { address, value, site: sites::number(site), thread: CURRENT, kind, width: 0 });
+        append(Record::new(kind, address, 0, value, CURRENT, sites::number(site)));
     }
 }
