@@ -38,7 +38,8 @@ impl Compiler {
     }
 
     /// Compiles and links files (C, C++, bitcode, IR text) into one module. Texts (C, with the name they go by) are
-    /// compiled and linked too if they mention a function that is called and not defined.
+    /// compiled and linked too if they define a function that is called and not defined yet; they may include those that
+    /// are headers.
     ///
     /// # Errors
     ///
@@ -55,28 +56,42 @@ impl Compiler {
             };
             inputs.push((file.clone(), bytes));
         }
-        let module = llvm::read(&inputs)?;
-        let missing: Vec<String> = module
-            .functions
-            .iter()
-            .filter(|function| function.blocks.is_empty() && !function.name.starts_with("llvm."))
-            .map(|function| format!("{}(", function.name))
-            .collect();
-        let wanted = |text: &str| missing.iter().any(|call| text.contains(call.as_str()));
-        let wanted: Vec<_> = texts.iter().filter(|(_, text)| wanted(text)).collect();
-        if wanted.is_empty() {
-            return Ok(module);
+        let headers = texts.iter().filter(|(name, _)| name.ends_with(".h"));
+        for (name, text) in headers {
+            let header = directory.path().join(name);
+            fs::write(&header, text).map_err(|cause| io(&header, cause))?;
         }
-        for (name, text) in wanted {
-            let source = directory.path().join(name);
-            fs::write(&source, text).map_err(|cause| io(&source, cause))?;
-            let mut here = directory.path().as_os_str().to_owned();
-            here.push("=");
-            here.push(MODEL_DIRECTORY);
-            let bytes = self.compile(&source, &source.with_extension("bc"), Some(&here))?;
-            inputs.push((PathBuf::from(name), bytes));
+        let mut rest: Vec<_> = texts.iter().filter(|(name, _)| !name.ends_with(".h")).collect();
+        // What is linked may call for more.
+        loop {
+            let module = llvm::read(&inputs)?;
+            let missing: Vec<String> = module
+                .functions
+                .iter()
+                .filter(|function| function.blocks.is_empty() && !function.name.starts_with("llvm."))
+                .map(|function| format!("{}(", function.name))
+                .collect();
+            // A definition begins a line, and does not end with it.
+            let defines = |line: &str| !line.starts_with(' ') && !line.ends_with(';');
+            let wanted = |text: &str| {
+                let mut lines = text.lines().filter(|line| defines(line));
+                lines.any(|line| missing.iter().any(|call| line.contains(call.as_str())))
+            };
+            let (wanted, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(_, text)| wanted(text));
+            if wanted.is_empty() {
+                return Ok(module);
+            }
+            rest = others;
+            for (name, text) in wanted {
+                let source = directory.path().join(name);
+                fs::write(&source, text).map_err(|cause| io(&source, cause))?;
+                let mut here = directory.path().as_os_str().to_owned();
+                here.push("=");
+                here.push(MODEL_DIRECTORY);
+                let bytes = self.compile(&source, &source.with_extension("bc"), Some(&here))?;
+                inputs.push((PathBuf::from(name), bytes));
+            }
         }
-        llvm::read(&inputs)
     }
 
     fn compile(&self, source: &Path, output: &Path, model: Option<&OsStr>) -> Result<Vec<u8>, Error> {

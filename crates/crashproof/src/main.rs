@@ -1,5 +1,6 @@
 //! The command line.
 
+mod again;
 mod build;
 mod check;
 mod doctor;

@@ -14,9 +14,10 @@ use crashproof_prove::findings::Question;
 use crashproof_prove::program::Program;
 use crashproof_prove::prove::{self, Options, Report, Verdict};
 use crashproof_report::litmus_error;
-use crashproof_symbolic::LoopBound;
+use crashproof_symbolic::{LoopBound, Pool};
 use px86::Platform;
 
+use crate::again::{self, Again};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::progress::Doing;
@@ -51,6 +52,18 @@ pub(crate) struct Arguments {
     #[arg(long = "run-arg", value_name = "ARG", allow_hyphen_values = true)]
     run_arguments: Vec<String>,
 
+    /// What the program's standard input holds; without, reading it makes the answer UNKNOWN.
+    #[arg(long, value_name = "FILE")]
+    stdin: Option<PathBuf>,
+
+    /// What there is of the program's libpmemobj pool before it starts.
+    #[arg(long, value_enum, default_value_t = PoolContent::New)]
+    pool: PoolContent,
+
+    /// Put a clflush behind every access to persistent memory, as an experiment: the program is then robust.
+    #[arg(long)]
+    flush_every_access: bool,
+
     /// Give up programs of more events than this.
     #[arg(long, value_name = "N", default_value_t = crashproof_symbolic::Options::default().events)]
     max_events: usize,
@@ -83,8 +96,23 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     dot: Option<PathBuf>,
 
+    /// If a claim turns out false: build the sources with instrumentation as this program, and look for the same failure
+    /// in its runs, as `crashproof check` does.
+    #[arg(long, value_name = "PROGRAM")]
+    replay: Option<PathBuf>,
+
     #[command(flatten)]
     output: Output,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PoolContent {
+    /// Nothing: the program creates it.
+    New,
+    /// It was created, and its root object is zero.
+    Created,
+    /// It was created, and its root object may hold anything.
+    Any,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -154,7 +182,29 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
             return Ok(Exit::Internal);
         }
     };
-    let report = crashproof_prove::findings::report(&name, question, &report);
+    let answer = report;
+    let mut report = crashproof_prove::findings::report(&name, question, &answer);
+    if let (Some(program), Verdict::Violated(counterexample)) = (&arguments.replay, &answer.verdict)
+        && let Some(finding) = report.findings.first_mut()
+    {
+        let again = if question == Question::Robustness {
+            let sentence = "not replayed: only claims are, not robustness".to_owned();
+            Again { sentence, token: String::new() }
+        } else {
+            let doing = Doing::start("replaying");
+            let again = again::meet(
+                &arguments.files,
+                &arguments.compiler,
+                &arguments.run_arguments,
+                program,
+                counterexample,
+            );
+            drop(doing);
+            again
+        };
+        finding.evidence.push(again.sentence);
+        finding.replay = again.token;
+    }
     if let Some(file) = &arguments.dot
         && let Some(graph) = report.findings.iter().find_map(|finding| finding.graph.as_ref())
         && let Err(error) = std::fs::write(file, crashproof_report::dot::digraph(graph))
@@ -202,32 +252,55 @@ fn deepen(
         Failure::Input(format!("crashproof: {}: {error}", file.display()))
     };
     let module = crashproof_symbolic::compile(&arguments.files, arguments.compiler.clone()).map_err(wrong)?;
-    let mut unwind = FIRST_UNWIND.min(arguments.unwind);
-    let mut last: Option<(usize, Report)> = None;
-    loop {
-        let bounds = crashproof_symbolic::Options {
-            unwind,
-            loops: arguments.unwindset.clone(),
-            recursion: arguments.recursion,
-            events: arguments.max_events,
-            arguments: arguments.run_arguments.clone(),
-        };
+    let stdin = match &arguments.stdin {
+        Some(path) => Some(std::fs::read(path).map_err(|error| {
+            Failure::Input(format!("crashproof: cannot read {}: {error}", path.display()))
+        })?),
+        None => None,
+    };
+    let bounds = |unwind: u32, approximate: bool| crashproof_symbolic::Options {
+        unwind,
+        loops: arguments.unwindset.clone(),
+        recursion: arguments.recursion,
+        events: arguments.max_events,
+        arguments: arguments.run_arguments.clone(),
+        stdin: stdin.clone(),
+        pool: match arguments.pool {
+            PoolContent::New => Pool::New,
+            PoolContent::Created => Pool::Created,
+            PoolContent::Any => Pool::Any,
+        },
+        flush_every_access: arguments.flush_every_access,
+        no_recovery: question == Question::Robustness,
+        approximate,
+    };
+    let unroll = |unwind: u32, approximate: bool| {
         doing.now(format!("unrolling loops {unwind} times"));
-        let program = crashproof_symbolic::unroll(&module, &bounds).map_err(wrong)?;
-        // Unknown for other reasons than bounds: more rounds change nothing.
+        crashproof_symbolic::unroll(&module, &bounds(unwind, approximate)).map_err(wrong)
+    };
+    let is_open =
+        |report: &Report| matches!(report.verdict, Verdict::Unknown(_)) && options.limits.hit().is_none();
+    let mut unwind = FIRST_UNWIND.min(arguments.unwind);
+    let mut before = None;
+    let report = loop {
+        let program = unroll(unwind, false)?;
         let events = program_events(&program);
-        match last.take() {
-            Some((before, report)) if before == events => return Ok(report),
-            _ => {}
+        // Unknown for other reasons than bounds: more rounds change nothing.
+        let last = unwind >= arguments.unwind || before == Some(events);
+        let report = ask(&program, !last)?;
+        if last || !is_open(&report) {
+            break report;
         }
-        let report = ask(&program, unwind < arguments.unwind)?;
-        let open = matches!(report.verdict, Verdict::Unknown(_)) && options.limits.hit().is_none();
-        if !open || unwind >= arguments.unwind {
-            return Ok(report);
-        }
-        last = Some((events, report));
+        before = Some(events);
         unwind += 1;
+    };
+    if !is_open(&report) {
+        return Ok(report);
     }
+    // What holds whatever a value that is not modelled may be does hold.
+    let program = unroll(unwind, true)?;
+    let second = ask(&program, false)?;
+    Ok(if matches!(second.verdict, Verdict::Holds) { second } else { report })
 }
 
 fn program_events(program: &Program) -> usize {

@@ -26,6 +26,7 @@ pub fn program(test: &Test) -> Program {
             address: address(test, index),
             initial: location.init.to_le_bytes().map(Some).to_vec(),
             persistent: true,
+            internal: false,
             fields: Vec::new(),
         });
     }

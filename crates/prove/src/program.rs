@@ -56,6 +56,8 @@ pub struct Object {
     pub initial: Vec<Option<u8>>,
     /// Does it keep its content in a crash? What is not persistent, recovery finds as it was initially.
     pub persistent: bool,
+    /// Is it a library's own, such as the log of its transactions? Whether that is robust is not asked.
+    pub internal: bool,
     /// Names of parts, by offset and size, for people: `next` at 8. May be empty.
     pub fields: Vec<Field>,
 }

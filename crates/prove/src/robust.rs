@@ -37,7 +37,11 @@ use crate::values::Analysis;
 pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let start = Instant::now();
     // What recovery does is not asked: the observer takes its place.
-    let program = Program { recovery: None, ..program.clone() };
+    let mut program = Program { recovery: None, ..program.clone() };
+    // What is volatile is not observed.
+    for object in program.objects.iter_mut().filter(|object| object.internal) {
+        object.persistent = false;
+    }
     let analysis = Analysis::new(&program);
     let settings = Settings { observe_all: true, ..options.settings };
     let no_solver = Error::NoSolver(settings.solver.name());

@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use px86::{LINE_BYTES, Line};
+
 use crate::program::{Action, Event, Program};
 use crate::term::{Binary, Node, Term, Terms, mask};
 
@@ -277,12 +279,45 @@ impl Analysis {
             Values::Among(values) | Values::Wild { known: values, .. } => {
                 values.iter().copied().filter(|&at| inside(at)).collect()
             }
+            // Objects do not overlap, so what fits into one is inside.
             known @ Values::Within { .. } => program
                 .objects
                 .iter()
-                .flat_map(|object| object.address..object.address + object.initial.len() as u64)
-                .filter(|&at| known.contains(at) && inside(at))
+                .flat_map(|object| {
+                    let end = object.address + object.initial.len() as u64;
+                    object.address..(end + 1).saturating_sub(bytes).max(object.address)
+                })
+                .filter(|&at| known.contains(at))
                 .collect(),
+        }
+    }
+
+    /// The cache lines that hold something of an object and that an address may lie in, whether or not it lies in the
+    /// object: lines are flushed by any address.
+    pub fn lines(&self, program: &Program, address: Term) -> Vec<Line> {
+        let mut lines: Vec<Line> = program
+            .objects
+            .iter()
+            .filter(|object| !object.initial.is_empty())
+            .flat_map(|object| {
+                let end = object.address + object.initial.len() as u64;
+                (object.address / LINE_BYTES..end.div_ceil(LINE_BYTES)).map(Line)
+            })
+            .collect();
+        lines.sort_unstable();
+        lines.dedup();
+        match self.get(address) {
+            Values::Among(values) | Values::Wild { known: values, .. } => {
+                let mut flushed: Vec<Line> = values.iter().map(|&at| Line::containing(at)).collect();
+                flushed.sort_unstable();
+                flushed.dedup();
+                flushed.retain(|line| lines.binary_search(line).is_ok());
+                flushed
+            }
+            known @ Values::Within { .. } => {
+                lines.retain(|line| (line.start()..line.start() + LINE_BYTES).any(|at| known.contains(at)));
+                lines
+            }
         }
     }
 

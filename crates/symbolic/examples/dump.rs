@@ -1,4 +1,8 @@
-//! Prints the events of a C program: `cargo run -p crashproof-symbolic --example dump -- file.c [-D...]`.
+//! Prints the events of a C program: `dump FILE... [-- CLANG-ARGS... [-- ARGS-OF-MAIN...]]`. What is on the standard input
+//! is what the program finds there.
+
+use std::io::Read;
+use std::path::PathBuf;
 
 use crashproof_prove::program::{Action, Event};
 use crashproof_prove::term::{Node, Term, Terms};
@@ -22,13 +26,20 @@ fn show(terms: &Terms, term: Term, depth: u32) -> String {
 }
 
 fn main() {
-    let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    let file = arguments.remove(0);
-    let program = match crashproof_symbolic::program(
-        &[file.into()],
-        arguments,
-        &crashproof_symbolic::Options::default(),
-    ) {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut parts = arguments.split(|argument| argument == "--");
+    let mut part = || parts.next().unwrap_or_default().to_vec();
+    let files: Vec<PathBuf> = part().into_iter().map(PathBuf::from).collect();
+    let compiler = part().into_iter().map(Into::into).collect();
+    let mut stdin = Vec::new();
+    std::io::stdin().read_to_end(&mut stdin).expect("readable");
+    let options = crashproof_symbolic::Options {
+        arguments: part(),
+        stdin: Some(stdin),
+        unwind: 2,
+        ..Default::default()
+    };
+    let program = match crashproof_symbolic::program(&files, compiler, &options) {
         Ok(program) => program,
         Err(error) => {
             eprintln!("{error}");

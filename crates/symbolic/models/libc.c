@@ -5,6 +5,9 @@
 #define MODEL __attribute__((weak))
 typedef unsigned long size_t;
 
+void *malloc(size_t bytes);
+void *memcpy(void *to, const void *from, size_t bytes);
+
 MODEL int memcmp(const void *left, const void *right, size_t bytes) {
   const unsigned char *a = left, *b = right;
   for (size_t i = 0; i < bytes; i++)
@@ -66,38 +69,167 @@ MODEL char *strchr(const char *text, int wanted) {
   }
 }
 
-MODEL long strtol(const char *text, char **end, int base) {
+MODEL char *strrchr(const char *text, int wanted) {
+  char *found = 0;
+  for (;; text++) {
+    if (*text == (char)wanted)
+      found = (char *)text;
+    if (!*text)
+      return found;
+  }
+}
+
+MODEL char *strstr(const char *text, const char *wanted) {
+  size_t length = strlen(wanted);
+  for (; strncmp(text, wanted, length) != 0; text++)
+    if (!*text)
+      return 0;
+  return (char *)text;
+}
+
+MODEL char *strcat(char *to, const char *from) {
+  strcpy(to + strlen(to), from);
+  return to;
+}
+
+MODEL char *strncat(char *to, const char *from, size_t most) {
+  size_t length = strnlen(from, most);
+  char *end = to + strlen(to);
+  memcpy(end, from, length);
+  end[length] = 0;
+  return to;
+}
+
+MODEL char *strndup(const char *text, size_t most) {
+  size_t length = strnlen(text, most);
+  char *copy = malloc(length + 1);
+  memcpy(copy, text, length);
+  copy[length] = 0;
+  return copy;
+}
+
+MODEL char *strdup(const char *text) { return strndup(text, (size_t)-1); }
+
+static size_t span(const char *text, const char *among, int within) {
+  size_t length = 0;
+  while (text[length] && (strchr(among, text[length]) != 0) == within)
+    length++;
+  return length;
+}
+MODEL size_t strspn(const char *text, const char *among) { return span(text, among, 1); }
+MODEL size_t strcspn(const char *text, const char *among) { return span(text, among, 0); }
+
+MODEL char *strtok_r(char *text, const char *separators, char **rest) {
+  if (!text)
+    text = *rest;
+  if (!text)
+    return 0;
+  text += span(text, separators, 1);
+  if (!*text) {
+    *rest = 0;
+    return 0;
+  }
+  char *end = text + span(text, separators, 0);
+  *rest = *end ? end + 1 : 0;
+  *end = 0;
+  return text;
+}
+MODEL char *strtok(char *text, const char *separators) {
+  static char *rest;
+  return strtok_r(text, separators, &rest);
+}
+
+MODEL void *memchr(const void *start, int wanted, size_t bytes) {
+  const unsigned char *at = start;
+  for (size_t i = 0; i < bytes; i++)
+    if (at[i] == (unsigned char)wanted)
+      return (void *)(at + i);
+  return 0;
+}
+
+static int lower(int c) { return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c; }
+MODEL int strncasecmp(const char *left, const char *right, size_t most) {
+  for (size_t i = 0; i < most; i++) {
+    int a = lower((unsigned char)left[i]), b = lower((unsigned char)right[i]);
+    if (a != b || !a)
+      return a - b;
+  }
+  return 0;
+}
+MODEL int strcasecmp(const char *left, const char *right) { return strncasecmp(left, right, (size_t)-1); }
+
+/* The next digit of a number, or -1. */
+static int digit_of(char c, int base) {
+  int digit = -1;
+  if (c >= '0' && c <= '9')
+    digit = c - '0';
+  else if (c >= 'a' && c <= 'z')
+    digit = c - 'a' + 10;
+  else if (c >= 'A' && c <= 'Z')
+    digit = c - 'A' + 10;
+  return digit < base ? digit : -1;
+}
+static const char *prefix(const char *at, int *base) {
+  int hexadecimal = at[0] == '0' && (at[1] == 'x' || at[1] == 'X') && digit_of(at[2], 16) >= 0;
+  if ((*base == 0 || *base == 16) && hexadecimal) {
+    *base = 16;
+    return at + 2;
+  }
+  if (*base == 0)
+    *base = *at == '0' ? 8 : 10;
+  return at;
+}
+
+/* The size of a number, and whether it is too large for 64 bits. */
+static unsigned long number(const char *text, char **end, int base, int *negative, int *too_large) {
   const char *at = text;
   while (*at == ' ' || (*at >= '\t' && *at <= '\r'))
     at++;
-  int negative = *at == '-';
+  *negative = *at == '-';
   if (*at == '-' || *at == '+')
     at++;
-  if (base == 0)
-    base = 10;
+  at = prefix(at, &base);
   const char *digits = at;
-  long value = 0;
-  for (;; at++) {
-    int digit;
-    if (*at >= '0' && *at <= '9')
-      digit = *at - '0';
-    else if (*at >= 'a' && *at <= 'z')
-      digit = *at - 'a' + 10;
-    else if (*at >= 'A' && *at <= 'Z')
-      digit = *at - 'A' + 10;
-    else
-      break;
-    if (digit >= base)
-      break;
-    value = value * base + digit;
+  unsigned long value = 0;
+  *too_large = 0;
+  for (int digit; (digit = digit_of(*at, base)) >= 0; at++) {
+    if (value > (~0ul - (unsigned long)digit) / (unsigned long)base)
+      *too_large = 1;
+    value = value * (unsigned long)base + (unsigned long)digit;
   }
   if (end)
     *end = (char *)(at == digits ? text : at);
+  return value;
+}
+
+int *__errno_location(void);
+enum { RANGE = 34 };
+MODEL unsigned long strtoul(const char *text, char **end, int base) {
+  int negative, too_large;
+  unsigned long value = number(text, end, base, &negative, &too_large);
+  if (too_large) {
+    *__errno_location() = RANGE;
+    return ~0ul;
+  }
   return negative ? -value : value;
 }
+MODEL unsigned long long strtoull(const char *text, char **end, int base) { return strtoul(text, end, base); }
+
+MODEL long strtol(const char *text, char **end, int base) {
+  int negative, too_large;
+  unsigned long value = number(text, end, base, &negative, &too_large);
+  unsigned long most = ~0ul >> 1;
+  if (too_large || value > most + (unsigned long)negative) {
+    *__errno_location() = RANGE;
+    return negative ? (long)(most + 1) : (long)most;
+  }
+  return negative ? (long)-value : (long)value;
+}
+MODEL long long strtoll(const char *text, char **end, int base) { return strtol(text, end, base); }
 
 MODEL int atoi(const char *text) { return (int)strtol(text, 0, 10); }
 MODEL long atol(const char *text) { return strtol(text, 0, 10); }
+MODEL long long atoll(const char *text) { return strtol(text, 0, 10); }
 
 static _Thread_local int error_number;
 MODEL int *__errno_location(void) { return &error_number; }

@@ -1,45 +1,7 @@
-/*
- * libpmemobj, as the prover executes it.
- *
- * A pool is a word that says it was created, a root object and whatever was allocated; the allocator loses nothing in
- * a crash. Offsets are distances from the pool's address, as the inline functions of the headers expect.
- *
- * A transaction is an undo log. The log itself is the prover's: __crashproof_undo_add writes down what a range holds,
- * durably, under the number of the transaction; a transaction whose number was not committed is undone when the pool
- * is opened (__crashproof_undo_apply). Committing flushes what was added and allocated, and then writes the number
- * down, as the last step. Aborting is not modelled: it would have to jump.
- */
-#define MODEL __attribute__((weak))
-typedef unsigned long size_t;
-typedef unsigned long uint64_t;
-typedef struct {
-  uint64_t pool;
-  uint64_t off;
-} oid;
-typedef struct pool pool;
-typedef int (*constructor)(pool *pop, void *object, void *argument);
+/* libpmemobj, as the prover executes it: pools, objects, and memory made persistent. */
+#include "pool.h"
 
-#define PERSISTENT __attribute__((section("crashproof_pm")))
-void *crashproof_root(size_t bytes);
-void *crashproof_alloc(size_t bytes);
-/* The same, holding whatever was there before. */
-void *__crashproof_alloc_unset(size_t bytes);
-void crashproof_flush(const void *start, size_t bytes);
-void *memcpy(void *to, const void *from, size_t bytes);
-void *memset(void *to, int byte, size_t bytes);
-void __crashproof_undo_add(long number, const void *start, size_t bytes);
-void __crashproof_undo_apply(const long *committed);
-void __crashproof_not_modelled(const char *what);
-
-enum { UUID = 0x706f6f6c };
-enum stage { NONE, WORK, ONCOMMIT, ONABORT, FINALLY };
-
-static PERSISTENT struct {
-  long created;
-} header __attribute__((aligned(64)));
-static PERSISTENT struct {
-  long number;
-} committed __attribute__((aligned(64)));
+PERSISTENT struct pool_header __crashproof_pool_header __attribute__((aligned(64)));
 
 MODEL int _pobj_cache_invalidate;
 MODEL _Thread_local struct {
@@ -48,31 +10,26 @@ MODEL _Thread_local struct {
   int invalidate;
 } _pobj_cached_pool;
 
-static void persist(const void *start, size_t bytes) {
-  crashproof_flush(start, bytes);
-  __asm__ volatile("sfence" ::: "memory");
-}
-static uint64_t offset_of(const void *object) { return (uint64_t)object - (uint64_t)&header; }
-static oid oid_of(const void *object) { return (oid){UUID, offset_of(object)}; }
+static int exists(void) { return __crashproof_pool_exists() || __crashproof_pool_header.created; }
 
 MODEL pool *pmemobj_create(const char *path, const char *layout, size_t bytes, unsigned mode) {
   (void)path, (void)layout, (void)bytes, (void)mode;
-  if (header.created)
+  if (exists())
     return 0;
-  header.created = 1;
-  persist(&header, sizeof header);
-  return (pool *)&header;
+  __crashproof_pool_header.created = 1;
+  persist(&__crashproof_pool_header, sizeof __crashproof_pool_header);
+  return (pool *)&__crashproof_pool_header;
 }
 MODEL pool *pmemobj_open(const char *path, const char *layout) {
   (void)path, (void)layout;
-  if (!header.created)
+  if (!exists())
     return 0;
-  __crashproof_undo_apply(&committed.number);
-  return (pool *)&header;
+  __crashproof_tx_recover();
+  return (pool *)&__crashproof_pool_header;
 }
 MODEL int access(const char *path, int mode) {
   (void)path, (void)mode;
-  return header.created ? 0 : -1;
+  return exists() ? 0 : -1;
 }
 MODEL void pmemobj_close(pool *pop) { (void)pop; }
 MODEL int pmemobj_check(const char *path, const char *layout) {
@@ -80,15 +37,32 @@ MODEL int pmemobj_check(const char *path, const char *layout) {
   return 1;
 }
 MODEL const char *pmemobj_errormsg(void) { return ""; }
-MODEL pool *pmemobj_pool_by_oid(oid object) { return object.pool == UUID ? (pool *)&header : 0; }
-MODEL pool *pmemobj_pool_by_ptr(const void *object) { return object ? (pool *)&header : 0; }
-MODEL void *pmemobj_direct(oid object) {
-  return object.off == 0 || object.pool != UUID ? 0 : (char *)&header + object.off;
+MODEL const char *pmemobj_check_version(unsigned major, unsigned minor) {
+  (void)major, (void)minor;
+  return 0;
 }
+MODEL void _pobj_debug_notice(const char *function, const char *file, int line) {
+  (void)function, (void)file, (void)line;
+}
+MODEL pool *pmemobj_pool_by_oid(oid object) { return object.pool == UUID ? (pool *)&__crashproof_pool_header : 0; }
+MODEL pool *pmemobj_pool_by_ptr(const void *object) { return in_pool(object) ? (pool *)&__crashproof_pool_header : 0; }
+MODEL void *pmemobj_direct(oid object) { return object.off == 0 || object.pool != UUID ? 0 : direct(object); }
 MODEL oid pmemobj_oid(const void *object) { return oid_of(object); }
+__attribute__((noreturn)) void abort(void);
+MODEL uint64_t pmemobj_type_num(oid object) {
+  /* The library would look for a pool where there is none. */
+  if (object.off == 0)
+    abort();
+  return __crashproof_pool_type(direct(object));
+}
 MODEL oid pmemobj_root(pool *pop, size_t bytes) {
   (void)pop;
-  return oid_of(crashproof_root(bytes));
+  return oid_of(__crashproof_pool_root(bytes));
+}
+MODEL oid pmemobj_root_construct(pool *pop, size_t bytes, constructor make, void *argument) {
+  (void)pop, (void)bytes, (void)make, (void)argument;
+  __crashproof_not_modelled("pmemobj_root_construct");
+  return (oid){0, 0};
 }
 
 MODEL void pmemobj_flush(pool *pop, const void *start, size_t bytes) {
@@ -97,144 +71,200 @@ MODEL void pmemobj_flush(pool *pop, const void *start, size_t bytes) {
 }
 MODEL void pmemobj_drain(pool *pop) {
   (void)pop;
-  __asm__ volatile("sfence" ::: "memory");
+  drain();
 }
 MODEL void pmemobj_persist(pool *pop, const void *start, size_t bytes) {
   (void)pop;
   persist(start, bytes);
 }
-MODEL void *pmemobj_memcpy_persist(pool *pop, void *to, const void *from, size_t bytes) {
-  (void)pop;
-  memcpy(to, from, bytes);
-  persist(to, bytes);
+MODEL int pmemobj_xflush(pool *pop, const void *start, size_t bytes, unsigned flags) {
+  (void)flags;
+  pmemobj_flush(pop, start, bytes);
+  return 0;
+}
+MODEL int pmemobj_xpersist(pool *pop, const void *start, size_t bytes, unsigned flags) {
+  (void)flags;
+  pmemobj_persist(pop, start, bytes);
+  return 0;
+}
+/* Flags of the functions below. */
+enum { NODRAIN = 1, NOFLUSH = 32 };
+static void *finish(void *to, size_t bytes, unsigned flags) {
+  if (!(flags & NOFLUSH)) {
+    crashproof_flush(to, bytes);
+    if (!(flags & NODRAIN))
+      drain();
+  }
   return to;
+}
+MODEL void *pmemobj_memcpy(pool *pop, void *to, const void *from, size_t bytes, unsigned flags) {
+  (void)pop;
+  return finish(memcpy(to, from, bytes), bytes, flags);
+}
+MODEL void *pmemobj_memmove(pool *pop, void *to, const void *from, size_t bytes, unsigned flags) {
+  (void)pop;
+  return finish(memmove(to, from, bytes), bytes, flags);
+}
+MODEL void *pmemobj_memset(pool *pop, void *to, int byte, size_t bytes, unsigned flags) {
+  (void)pop;
+  return finish(memset(to, byte, bytes), bytes, flags);
+}
+MODEL void *pmemobj_memcpy_persist(pool *pop, void *to, const void *from, size_t bytes) {
+  return pmemobj_memcpy(pop, to, from, bytes, 0);
 }
 MODEL void *pmemobj_memset_persist(pool *pop, void *to, int byte, size_t bytes) {
-  (void)pop;
-  memset(to, byte, bytes);
-  persist(to, bytes);
-  return to;
+  return pmemobj_memset(pop, to, byte, bytes, 0);
 }
 
-/* An identifier is null if its offset is: that comes last when it is set, and first when it is cleared. */
+long __crashproof_together_begin(void) { return __crashproof_tx_number(); }
+void __crashproof_together_set(long number, uint64_t *place, uint64_t value) {
+  if (in_pool(place))
+    __crashproof_tx_add(number, __crashproof_lane(1), place, sizeof *place, NO_FLUSH);
+  *place = value;
+  if (in_pool(place))
+    persist(place, sizeof *place);
+}
+void __crashproof_together_end(long number) {
+  long *committed = __crashproof_lane(1);
+  *committed = number;
+  persist(committed, sizeof *committed);
+}
+void __crashproof_set_oid(long number, oid *place, oid value) {
+  /* Mostly there is one pool. */
+  if (place->pool != value.pool)
+    __crashproof_together_set(number, &place->pool, value.pool);
+  __crashproof_together_set(number, &place->off, value.off);
+}
+
+/* Tells where an object is: nobody can see half of that. */
 static void publish(oid *place, oid value) {
   if (!place)
     return;
-  place->pool = value.pool;
-  persist(&place->pool, sizeof place->pool);
-  place->off = value.off;
-  persist(&place->off, sizeof place->off);
+  if (!in_pool(place)) {
+    *place = value;
+  } else if (place->pool == value.pool) {
+    place->off = value.off;
+    persist(&place->off, sizeof place->off);
+  } else {
+    long number = __crashproof_together_begin();
+    __crashproof_set_oid(number, place, value);
+    __crashproof_together_end(number);
+  }
 }
-MODEL int pmemobj_alloc(pool *pop, oid *place, size_t bytes, uint64_t type, constructor make, void *argument) {
-  (void)type;
-  void *object = __crashproof_alloc_unset(bytes);
-  if (make && make(pop, object, argument))
+
+/* Allocation classes. Those of libpmemobj itself come first. */
+enum { FIRST_CLASS = 128, CLASSES = 16, HEADER_NONE = 2 };
+struct class {
+  size_t unit_size, alignment;
+  unsigned units_per_block, header_type, class_id;
+};
+static struct class classes[CLASSES];
+static unsigned class_count;
+MODEL int pmemobj_ctl_set(pool *pop, const char *name, void *argument) {
+  (void)pop;
+  if (strcmp(name, "heap.alloc_class.new.desc") != 0 || class_count == CLASSES) {
+    __crashproof_not_modelled("this setting of pmemobj_ctl_set");
     return -1;
+  }
+  struct class *class = argument;
+  class->class_id = FIRST_CLASS + class_count;
+  classes[class_count++] = *class;
+  return 0;
+}
+static const struct class *class_of(uint64_t flags) {
+  uint64_t id = flags >> 48;
+  if (id == 0)
+    return 0;
+  if (id < FIRST_CLASS || id >= FIRST_CLASS + class_count) {
+    __crashproof_not_modelled("this allocation class");
+    return 0;
+  }
+  return &classes[id - FIRST_CLASS];
+}
+void *__crashproof_new_object(size_t bytes, uint64_t type, uint64_t flags) {
+  const struct class *class = class_of(flags);
+  int plain = class && class->header_type == HEADER_NONE;
+  if (plain)
+    bytes = (bytes + class->unit_size - 1) / class->unit_size * class->unit_size;
+  return __crashproof_pool_alloc(bytes, plain ? 0 : type, (flags & ZERO) != 0, plain);
+}
+MODEL size_t pmemobj_alloc_usable_size(oid object) {
+  size_t size = __crashproof_pool_size(direct(object));
+  for (unsigned i = 0; i < class_count; i++)
+    if (classes[i].header_type == HEADER_NONE && size % classes[i].unit_size == 0)
+      return size;
+  size_t usable = crashproof_nondet_ulong();
+  __crashproof_assume(usable >= size);
+  return usable;
+}
+
+MODEL int pmemobj_xalloc(pool *pop, oid *place, size_t bytes, uint64_t type, uint64_t flags, constructor make,
+                         void *argument) {
+  void *object = __crashproof_new_object(bytes, type, flags);
+  if (make && make(pop, object, argument)) {
+    *__errno_location() = CANCELED;
+    return -1;
+  }
   publish(place, oid_of(object));
   return 0;
 }
+MODEL int pmemobj_alloc(pool *pop, oid *place, size_t bytes, uint64_t type, constructor make, void *argument) {
+  return pmemobj_xalloc(pop, place, bytes, type, 0, make, argument);
+}
 MODEL int pmemobj_zalloc(pool *pop, oid *place, size_t bytes, uint64_t type) {
-  (void)pop, (void)type;
-  publish(place, oid_of(crashproof_alloc(bytes)));
+  return pmemobj_xalloc(pop, place, bytes, type, ZERO, 0, 0);
+}
+static int copy_string(pool *pop, void *object, void *text) {
+  pmemobj_memcpy_persist(pop, object, text, strlen(text) + 1);
+  return 0;
+}
+MODEL int pmemobj_strdup(pool *pop, oid *place, const char *text, uint64_t type) {
+  return pmemobj_alloc(pop, place, strlen(text) + 1, type, copy_string, (void *)text);
+}
+MODEL int pmemobj_realloc(pool *pop, oid *place, size_t bytes, uint64_t type) {
+  if (place->off == 0)
+    return pmemobj_alloc(pop, place, bytes, type, 0, 0);
+  void *old = direct(*place);
+  size_t before = __crashproof_pool_size(old);
+  void *object = __crashproof_new_object(bytes, type, 0);
+  pmemobj_memcpy_persist(pop, object, old, before < bytes ? before : bytes);
+  publish(place, oid_of(object));
   return 0;
 }
 MODEL void pmemobj_free(oid *place) {
-  place->off = 0;
-  persist(&place->off, sizeof place->off);
+  if (place->off)
+    publish(place, (oid){0, 0});
 }
 
-/* The transaction of each thread. Ranges are flushed at the end. */
-enum { RANGES = 64 };
-static _Thread_local struct {
-  enum stage stage;
-  int depth, ranges;
-  long number;
-  struct {
-    const void *start;
-    size_t bytes;
-  } range[RANGES];
-} tx;
-
-static void remember(const void *start, size_t bytes) {
-  if (tx.ranges == RANGES) {
-    __crashproof_not_modelled("a transaction of more than 64 ranges");
-    return;
-  }
-  tx.range[tx.ranges].start = start;
-  tx.range[tx.ranges].bytes = bytes;
-  tx.ranges++;
+/* Locks in the pool are volatile: whatever they held before is forgotten when the pool is opened. */
+int pthread_mutex_lock(void *lock);
+int pthread_mutex_trylock(void *lock);
+int pthread_mutex_unlock(void *lock);
+int pthread_rwlock_wrlock(void *lock);
+int pthread_rwlock_unlock(void *lock);
+MODEL void pmemobj_mutex_zero(pool *pop, void *lock) { (void)pop, (void)lock; }
+MODEL void pmemobj_rwlock_zero(pool *pop, void *lock) { (void)pop, (void)lock; }
+MODEL int pmemobj_mutex_lock(pool *pop, void *lock) {
+  (void)pop;
+  return pthread_mutex_lock(__crashproof_shadow(lock));
 }
-
-MODEL int pmemobj_tx_begin(pool *pop, void *environment, ...) {
-  (void)pop, (void)environment;
-  if (tx.depth++ == 0) {
-    tx.number++;
-    tx.ranges = 0;
-  }
-  tx.stage = WORK;
-  return 0;
+MODEL int pmemobj_mutex_trylock(pool *pop, void *lock) {
+  (void)pop;
+  return pthread_mutex_trylock(__crashproof_shadow(lock));
 }
-MODEL enum stage pmemobj_tx_stage(void) { return tx.stage; }
-MODEL void pmemobj_tx_commit(void) {
-  if (tx.depth == 1) {
-    for (int i = 0; i < tx.ranges; i++)
-      crashproof_flush(tx.range[i].start, tx.range[i].bytes);
-    __asm__ volatile("sfence" ::: "memory");
-    committed.number = tx.number;
-    persist(&committed, sizeof committed);
-  }
-  tx.stage = ONCOMMIT;
+MODEL int pmemobj_mutex_unlock(pool *pop, void *lock) {
+  (void)pop;
+  return pthread_mutex_unlock(__crashproof_shadow(lock));
 }
-MODEL void pmemobj_tx_process(void) {
-  if (tx.stage == WORK)
-    pmemobj_tx_commit();
-  else if (tx.stage == ONCOMMIT || tx.stage == ONABORT)
-    tx.stage = FINALLY;
-  else
-    tx.stage = NONE;
+MODEL int pmemobj_rwlock_rdlock(pool *pop, void *lock) {
+  (void)pop;
+  return pthread_rwlock_wrlock(__crashproof_shadow(lock));
 }
-MODEL int pmemobj_tx_end(void) {
-  tx.depth--;
-  tx.stage = tx.depth ? WORK : NONE;
-  return 0;
+MODEL int pmemobj_rwlock_wrlock(pool *pop, void *lock) {
+  (void)pop;
+  return pthread_rwlock_wrlock(__crashproof_shadow(lock));
 }
-MODEL int pmemobj_tx_errno(void) { return 0; }
-MODEL void pmemobj_tx_abort(int error) {
-  (void)error;
-  __crashproof_not_modelled("pmemobj_tx_abort");
-}
-MODEL int pmemobj_tx_add_range_direct(const void *start, size_t bytes) {
-  __crashproof_undo_add(tx.number, start, bytes);
-  remember(start, bytes);
-  return 0;
-}
-MODEL int pmemobj_tx_add_range(oid object, uint64_t offset, size_t bytes) {
-  return pmemobj_tx_add_range_direct((char *)&header + object.off + offset, bytes);
-}
-MODEL int pmemobj_tx_xadd_range_direct(const void *start, size_t bytes, uint64_t flags) {
-  /* POBJ_XADD_NO_FLUSH is 1, POBJ_XADD_NO_SNAPSHOT is 2. */
-  if (!(flags & 2))
-    __crashproof_undo_add(tx.number, start, bytes);
-  if (!(flags & 1))
-    remember(start, bytes);
-  return 0;
-}
-MODEL int pmemobj_tx_xadd_range(oid object, uint64_t offset, size_t bytes, uint64_t flags) {
-  return pmemobj_tx_xadd_range_direct((char *)&header + object.off + offset, bytes, flags);
-}
-MODEL oid pmemobj_tx_alloc(size_t bytes, uint64_t type) {
-  (void)type;
-  void *object = __crashproof_alloc_unset(bytes);
-  remember(object, bytes);
-  return oid_of(object);
-}
-MODEL oid pmemobj_tx_zalloc(size_t bytes, uint64_t type) {
-  (void)type;
-  void *object = crashproof_alloc(bytes);
-  remember(object, bytes);
-  return oid_of(object);
-}
-MODEL int pmemobj_tx_free(oid object) {
-  (void)object;
-  return 0;
+MODEL int pmemobj_rwlock_unlock(pool *pop, void *lock) {
+  (void)pop;
+  return pthread_rwlock_unlock(__crashproof_shadow(lock));
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use crashproof_bitcode::ir::{FunctionId, Place, Type};
 use crashproof_prove::program::Action;
 use crashproof_prove::term::{Binary, Node, Term, Terms};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::memory::Memory;
@@ -15,6 +15,9 @@ use crate::value::{self, Value};
 
 /// More possible values of an address than this are not told apart.
 const MOST_CASES: usize = 128;
+
+/// Values with the conditions for each, by term; none where they are many or not known.
+type Cases = FxHashMap<Term, Option<Vec<(Term, u64)>>>;
 
 /// Where an instruction stands: source and function.
 #[derive(Clone, Copy)]
@@ -38,14 +41,14 @@ impl Machine<'_> {
         if let Some(bits) = value::bits(ty) {
             return Ok(Value::Scalar(self.load_scalar(state, address, bits, at)?));
         }
-        let Type::Aggregate(aggregate) = ty else {
+        let Some(parts) = value::members(ty) else {
             let Err(what) = value::build(ty, &mut |_| unreachable!("no scalar")) else {
                 unreachable!("only scalars and aggregates can be built")
             };
             return Err(self.refuse(state, &format!("loads {what}, which is not supported"), at));
         };
         let mut members = Vec::new();
-        for (offset, member) in &aggregate.members {
+        for (offset, member) in &parts {
             let address = self.offset(address, *offset);
             members.push(self.load(state, address, member, at)?);
         }
@@ -62,10 +65,10 @@ impl Machine<'_> {
         nontemporal: bool,
         at: At<'_>,
     ) -> Flow<()> {
-        match (value, ty) {
+        match (value, value::members(ty)) {
             (Value::Scalar(term), _) => self.store_scalar(state, address, *term, nontemporal, at),
-            (Value::Members(values), Type::Aggregate(aggregate)) => {
-                for ((offset, ty), value) in aggregate.members.iter().zip(values) {
+            (Value::Members(values), Some(members)) => {
+                for ((offset, ty), value) in members.iter().zip(values) {
                     let address = self.offset(address, *offset);
                     self.store(state, address, value, ty, nontemporal, at)?;
                 }
@@ -185,6 +188,7 @@ impl Machine<'_> {
         let symbol = self.read_symbol(bytes as u8 * 8);
         let action = Action::Load { address, result: symbol };
         self.emit_under(state, condition, action, at)?;
+        self.flush_access(state, condition, address, bytes, at)?;
         if remembers {
             Rc::make_mut(&mut state.loaded).insert((address, bytes), symbol);
         }
@@ -237,6 +241,26 @@ impl Machine<'_> {
         let action = Action::Store { address, value, non_temporal: nontemporal };
         self.emit_under(state, events, action, at)?;
         state.mark_dirty(&mut self.terms, events);
+        self.flush_access(state, events, address, bytes, at)
+    }
+
+    /// The flush that follows every access, if that was asked for. Recovery needs none.
+    fn flush_access(
+        &mut self,
+        state: &mut State,
+        condition: Term,
+        address: Term,
+        bytes: u64,
+        at: At<'_>,
+    ) -> Flow<()> {
+        if !self.options.flush_every_access || self.who == Who::Recovery {
+            return Ok(());
+        }
+        let mut there = State { path: state.path.clone(), dirty: state.dirty.clone(), ..State::default() };
+        if there.assume(&mut self.terms, condition) {
+            self.flush_lines(&mut there, address, bytes, false, at)?;
+            state.dirty = there.dirty;
+        }
         Ok(())
     }
 
@@ -307,6 +331,8 @@ impl Machine<'_> {
             let action = Action::Rmw { address, old, new, stores };
             self.emit(state, action, at.place, at.function)?;
             self.mark_fenced(state, stores);
+            let yes = self.terms.truth(true);
+            self.flush_access(state, yes, address, bytes, at)?;
             // Where the old value is known, what is left behind is known too.
             let known = match cases.as_slice() {
                 [Case { inside: Some((object, offset)), .. }]
@@ -393,18 +419,29 @@ impl Machine<'_> {
 
     /// Flushes of all lines of a range. Where the address is not known, the range may begin anywhere in a line.
     pub(crate) fn flush_range(&mut self, state: &mut State, start: Term, bytes: u64, at: At<'_>) -> Flow<()> {
+        self.flush_lines(state, start, bytes, true, at)
+    }
+
+    fn flush_lines(
+        &mut self,
+        state: &mut State,
+        start: Term,
+        bytes: u64,
+        optimised: bool,
+        at: At<'_>,
+    ) -> Flow<()> {
         let line = px86::LINE_BYTES;
         if let Some(number) = self.terms.constant(start) {
             let first = number / line * line;
             for address in (first..number + bytes).step_by(line as usize) {
-                let address = self.terms.number(address, 64);
-                self.flush(state, address, true, at)?;
+                let address = self.terms.number(address.max(number), 64);
+                self.flush(state, address, optimised, at)?;
             }
             return Ok(());
         }
         for offset in (0..bytes).step_by(line as usize) {
             let address = self.offset(start, offset);
-            self.flush(state, address, true, at)?;
+            self.flush(state, address, optimised, at)?;
         }
         // The end may lie in one line more.
         let whole = (bytes.max(1) - 1) / line * line;
@@ -416,7 +453,7 @@ impl Machine<'_> {
             let last = self.offset(start, bytes - 1);
             let mut there = State { path: state.path.clone(), ..State::default() };
             if there.assume(&mut self.terms, spills) {
-                self.flush(&mut there, last, true, at)?;
+                self.flush(&mut there, last, optimised, at)?;
             }
         }
         Ok(())
@@ -492,14 +529,24 @@ impl Machine<'_> {
     /// The values a term may have, with the conditions for each, if they are few and known.
     pub(crate) fn cases(&mut self, state: &State, term: Term) -> Option<Vec<(Term, u64)>> {
         let yes = self.terms.truth(true);
-        let mut all = self.all_cases(state, term)?;
+        // Terms share parts, so what was found out about one is kept.
+        let mut all = self.all_cases(state, term, &mut FxHashMap::default())?;
         if all.len() == 1 {
             all[0].0 = yes;
         }
         Some(all)
     }
 
-    fn all_cases(&mut self, state: &State, term: Term) -> Option<Vec<(Term, u64)>> {
+    fn all_cases(&mut self, state: &State, term: Term, kept: &mut Cases) -> Option<Vec<(Term, u64)>> {
+        if let Some(known) = kept.get(&term) {
+            return known.clone();
+        }
+        let found = self.new_cases(state, term, kept);
+        kept.insert(term, found.clone());
+        found
+    }
+
+    fn new_cases(&mut self, state: &State, term: Term, kept: &mut Cases) -> Option<Vec<(Term, u64)>> {
         let width = self.terms.width(term);
         let yes = self.terms.truth(true);
         let mut found: Vec<(Term, u64)> = Vec::new();
@@ -521,12 +568,12 @@ impl Machine<'_> {
                 };
             }
             Node::Choose(condition, a, b) => match state.known(&self.terms, condition) {
-                Some(true) => return self.all_cases(state, a),
-                Some(false) => return self.all_cases(state, b),
+                Some(true) => return self.all_cases(state, a, kept),
+                Some(false) => return self.all_cases(state, b, kept),
                 None => {
                     let not = self.terms.not(condition);
                     for (branch, choice) in [(condition, a), (not, b)] {
-                        for (inner, number) in self.all_cases(state, choice)? {
+                        for (inner, number) in self.all_cases(state, choice, kept)? {
                             let both = self.terms.and(branch, inner);
                             add(&mut self.terms, both, number);
                         }
@@ -534,13 +581,13 @@ impl Machine<'_> {
                 }
             },
             Node::Not(a) | Node::Extract(a, _) | Node::ZeroExtend(a) | Node::SignExtend(a) => {
-                for (condition, number) in self.all_cases(state, a)? {
+                for (condition, number) in self.all_cases(state, a, kept)? {
                     let result = self.terms.apply(term, |_| number, |_| 0);
                     add(&mut self.terms, condition, result);
                 }
             }
             Node::Binary(_, a, b) | Node::Concat(a, b) => {
-                let (left, right) = (self.all_cases(state, a)?, self.all_cases(state, b)?);
+                let (left, right) = (self.all_cases(state, a, kept)?, self.all_cases(state, b, kept)?);
                 if left.len() * right.len() > MOST_CASES {
                     return None;
                 }
@@ -559,7 +606,19 @@ impl Machine<'_> {
 
     /// A new object; the same one whenever this point is reached again.
     pub(crate) fn make_object(&mut self, state: &mut State, point: u64, align: u64, object: Object) -> u64 {
-        let id = self.objects.place(Origin::Made(point, object.size), align, false, || object);
+        self.make_object_behind(state, point, align, 0, object)
+    }
+
+    /// The same, beginning some bytes behind an aligned address.
+    pub(crate) fn make_object_behind(
+        &mut self,
+        state: &mut State,
+        point: u64,
+        align: u64,
+        lead: u64,
+        object: Object,
+    ) -> u64 {
+        let id = self.objects.place_behind(Origin::Made(point, object.size), align, lead, || object);
         let info = self.objects.get_mut(id);
         // An earlier execution may have left something.
         info.initial.clear();

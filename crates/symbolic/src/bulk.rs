@@ -66,7 +66,7 @@ impl Machine<'_> {
     }
 
     /// Where the address is not known it was taken to be aligned; where it may not be, what is done is not known.
-    fn must_be_aligned(
+    pub(crate) fn must_be_aligned(
         &mut self,
         state: &mut State,
         to: Term,

@@ -61,7 +61,7 @@ impl Machine<'_> {
     }
 
     /// What is done by `crashproof.h` or a model is done by who calls it.
-    fn reported(&self, place: &Place, function: FunctionId) -> (Place, FunctionId) {
+    pub(crate) fn reported(&self, place: &Place, function: FunctionId) -> (Place, FunctionId) {
         let ours =
             |place: &Place| place.file.ends_with("/crashproof.h") || place.file.starts_with(MODEL_DIRECTORY);
         if !ours(place) {

@@ -257,6 +257,7 @@ impl Machine<'_> {
             address: 0,
             size,
             persistent: false,
+            internal: false,
             initial: Vec::new(),
             defined: false,
             written: Vec::new(),
@@ -315,7 +316,9 @@ impl Machine<'_> {
             return Err(self.refuse(state, &reason, at));
         }
         let mut values = Vec::new();
-        for (index, argument) in arguments.into_iter().take(code.parameters.len()).enumerate() {
+        let mut arguments = arguments;
+        let more = arguments.split_off(arguments.len().min(code.parameters.len()));
+        for (index, argument) in arguments.into_iter().enumerate() {
             let Some(value) = argument else {
                 return Err(self.refuse(state, "an argument that is not supported", at));
             };
@@ -332,7 +335,7 @@ impl Machine<'_> {
             });
         }
         self.calls.push((at.place.clone(), at.function));
-        let called = self.call(function, values, std::mem::take(state), frame.point);
+        let called = self.call(function, values, more, std::mem::take(state), frame.point);
         self.calls.pop();
         let (after, result) = called?;
         *state = after;

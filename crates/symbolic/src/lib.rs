@@ -8,14 +8,15 @@
 //! * [`state`], [`memory`], [`value`], [`objects`], [`placement`]: what is known on a path, and where things lie.
 //! * [`machine`] begins and ends, [`paths`] walks functions, [`instructions`] does what they say to [`operands`],
 //!   [`access`] reads and writes memory, [`emit`] makes events.
-//! * [`library`], [`intrinsics`], [`threads`], [`bulk`], [`assembly`], [`undo`]: calls that are known.
+//! * [`library`], [`pool`], [`intrinsics`], [`threads`], [`bulk`], [`assembly`], [`transactions`], [`jumps`], [`variadic`]: calls that are
+//!   known.
 //!
 //! # What it takes for granted
 //!
 //! Ordered by what could make a proof hold where the program fails:
 //!
-//! 1. Objects of a pool begin a cache line each; persistent globals lie as [`placement`] says, and the verdict says so
-//!    where they could lie otherwise.
+//! 1. Objects of a pool lie as libpmemobj's default allocation classes place them ([`pool`]), persistent globals as
+//!    [`placement`] says; the verdict says so where they could lie otherwise.
 //! 2. Allocation never fails, and memory given back is not handed out again. Functions of the C library that
 //!    write to a terminal or file do nothing the program could see.
 //! 3. Compilers may reorder or merge plain accesses of the source; the events are those of the source. Use
@@ -33,6 +34,7 @@ mod bulk;
 mod emit;
 mod instructions;
 mod intrinsics;
+mod jumps;
 mod library;
 mod machine;
 mod memory;
@@ -41,10 +43,12 @@ mod operands;
 mod order;
 mod paths;
 mod placement;
+mod pool;
 mod state;
 mod threads;
-mod undo;
+mod transactions;
 mod value;
+mod variadic;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -65,12 +69,45 @@ pub struct Options {
     pub events: usize,
     /// What `main` is given after the name of the program.
     pub arguments: Vec<String>,
+    /// What the program finds on its standard input; without, reading it is not known.
+    pub stdin: Option<Vec<u8>>,
+    /// What becomes of the pool of libpmemobj before the program starts.
+    pub pool: Pool,
+    /// Is every access to persistent memory followed by a `clflush` of its line?
+    pub flush_every_access: bool,
+    /// Is what recovery does left out? Robustness does not ask for it.
+    pub no_recovery: bool,
+    /// May a value that is not modelled be taken for any value? A proof then still is one, but a counterexample may not be.
+    pub approximate: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { unwind: 6, loops: Vec::new(), recursion: 6, events: 20_000, arguments: Vec::new() }
+        Options {
+            unwind: 6,
+            loops: Vec::new(),
+            recursion: 6,
+            events: 20_000,
+            arguments: Vec::new(),
+            stdin: None,
+            pool: Pool::New,
+            flush_every_access: false,
+            no_recovery: false,
+            approximate: false,
+        }
     }
+}
+
+/// What there is of a pool of libpmemobj before the program starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Pool {
+    /// Nothing.
+    #[default]
+    New,
+    /// It exists, and its root object is zero.
+    Created,
+    /// It exists, and its root object holds anything.
+    Any,
 }
 
 /// A bound for one loop: `list.c:12=5` or `append.0=5`.

@@ -16,8 +16,14 @@ use crate::value::{self, Value};
 /// Linked to every program. All symbols are weak: a program's own functions come first.
 pub(crate) const MODELS: &[(&str, &str)] = &[
     ("libc.c", include_str!("../models/libc.c")),
+    ("stdio.c", include_str!("../models/stdio.c")),
+    ("getopt.c", include_str!("../models/getopt.c")),
     ("libpmem.c", include_str!("../models/libpmem.c")),
+    ("pool.h", include_str!("../models/pool.h")),
     ("libpmemobj.c", include_str!("../models/libpmemobj.c")),
+    ("libpmemobj_tx.c", include_str!("../models/libpmemobj_tx.c")),
+    ("libpmemobj_lists.c", include_str!("../models/libpmemobj_lists.c")),
+    ("libpmemobj_actions.c", include_str!("../models/libpmemobj_actions.c")),
 ];
 
 /// Functions whose effects the program cannot see; the result may be anything.
@@ -46,9 +52,6 @@ const QUIET: &[&str] = &[
     "__fprintf_chk",
     "srand",
     "srandom",
-    "rand",
-    "random",
-    "time",
     "clock",
     "getpid",
     "gettid",
@@ -76,6 +79,8 @@ const QUIET: &[&str] = &[
     "crashproof_checksum_begin",
     "crashproof_checksum_end",
     "isatty",
+    "fileno",
+    "munmap",
     "umask",
     "close",
     "fclose",
@@ -84,6 +89,13 @@ const QUIET: &[&str] = &[
     "fsync",
     "fdatasync",
     "pthread_setname_np",
+];
+
+/// Functions that compute with floating-point numbers and touch no memory.
+const FLOATING: &[&str] = &[
+    "acos", "asin", "atan", "atan2", "ceil", "cos", "cosh", "exp", "exp2", "fabs", "floor", "fmax", "fmin",
+    "fmod", "log", "log10", "log2", "pow", "powl", "round", "sin", "sinh", "sqrt", "sqrtl", "tan", "tanh",
+    "trunc",
 ];
 
 /// What a known function gives back.
@@ -103,13 +115,25 @@ impl Machine<'_> {
     /// Carries out a call, if the function is known.
     pub(crate) fn library_call(
         &mut self,
-        frame: &Frame,
+        frame: &mut Frame,
         name: &str,
         arguments: &[Option<Value>],
         ty: &Type,
         state: &mut State,
         at: At<'_>,
     ) -> Flow<Option<Reply>> {
+        match arguments {
+            [Some(Value::Scalar(list))] if name.starts_with("llvm.va_start") => {
+                self.start_arguments(frame, state, *list, at)?;
+                return Ok(Some(Reply::NONE));
+            }
+            [Some(Value::Scalar(to)), Some(Value::Scalar(from))] if name.starts_with("llvm.va_copy") => {
+                self.copy_arguments(state, *to, *from, at)?;
+                return Ok(Some(Reply::NONE));
+            }
+            _ if name.starts_with("llvm.va_end") => return Ok(Some(Reply::NONE)),
+            _ => {}
+        }
         if let Some(reply) = self.intrinsic(name, arguments, ty, state, at)? {
             return Ok(Some(reply));
         }
@@ -120,6 +144,9 @@ impl Machine<'_> {
             return Ok(None);
         }
         if let Some(reply) = self.thread_call(name, arguments, state, at)? {
+            return Ok(Some(reply));
+        }
+        if let Some(reply) = self.model_call(frame, name, arguments, state, at)? {
             return Ok(Some(reply));
         }
         let scalar = |index: usize| match arguments.get(index) {
@@ -153,6 +180,7 @@ impl Machine<'_> {
                     address: 0,
                     size: bytes,
                     persistent: true,
+                    internal: false,
                     initial: Vec::new(),
                     defined: true,
                     written: Vec::new(),
@@ -179,6 +207,7 @@ impl Machine<'_> {
                     address: 0,
                     size: bytes,
                     persistent: true,
+                    internal: false,
                     initial: Vec::new(),
                     defined: true,
                     written: Vec::new(),
@@ -191,24 +220,11 @@ impl Machine<'_> {
                 let address = self.objects.get(object).address;
                 Ok(Some(Reply::scalar(self.terms.number(address, 64))))
             }
-            "__crashproof_undo_add" => {
-                let (Some(number), Some(start), Some(length)) = (scalar(0), scalar(1), scalar(2)) else {
-                    return Ok(None);
-                };
-                let bytes = self.length(state, length, "a range", at)?;
-                self.undo_add(state, frame.point, number, start, bytes, at)?;
-                Ok(Some(Reply::NONE))
-            }
-            "__crashproof_undo_apply" => {
-                let Some(committed) = scalar(0) else { return Ok(None) };
-                self.undo_apply(state, committed, at)?;
-                Ok(Some(Reply::NONE))
-            }
             "__crashproof_not_modelled" => {
                 let what = scalar(0).and_then(|text| self.text_at(text)).unwrap_or_default();
                 Err(self.refuse(state, &format!("{what} is not modelled"), at))
             }
-            "crashproof_alloc" | "__crashproof_alloc_unset" => {
+            "crashproof_alloc" => {
                 let Some(bytes) = known(self, 0) else {
                     return Err(self.refuse(state, "an allocation of a size that is not known", at));
                 };
@@ -217,8 +233,9 @@ impl Machine<'_> {
                     address: 0,
                     size: bytes.max(1).next_multiple_of(px86::LINE_BYTES),
                     persistent: true,
+                    internal: false,
                     initial: Vec::new(),
-                    defined: name == "crashproof_alloc",
+                    defined: true,
                     written: Vec::new(),
                     fields: Vec::new(),
                 };
@@ -291,7 +308,49 @@ impl Machine<'_> {
                 Err(Stop::Dead)
             }
             "_setjmp" | "setjmp" | "__sigsetjmp" | "sigsetjmp" => {
+                let Some(buffer) = scalar(0) else { return Ok(None) };
+                self.set_jump(frame, state, buffer, at)?;
                 Ok(Some(Reply::scalar(self.terms.number(0, 32))))
+            }
+            "longjmp" | "_longjmp" | "siglongjmp" => {
+                let (Some(buffer), Some(value)) = (scalar(0), scalar(1)) else { return Ok(None) };
+                self.long_jump(state, buffer, value, at)?;
+                Ok(Some(Reply::NONE))
+            }
+            "rand" | "random" | "rand_r" => {
+                let value = self.terms.symbol("input", 31);
+                let bits = value::bits(ty).unwrap_or(32);
+                Ok(Some(Reply::scalar(self.terms.zero_extend(value, bits))))
+            }
+            _ if FLOATING.contains(&name) => {
+                let value = self.unmodelled(state, ty, &format!("`{name}`"), at)?;
+                Ok(Some(Reply { value }))
+            }
+            "time" => {
+                let now = self.anything(ty);
+                if let (Some(place), Some(Value::Scalar(now))) = (scalar(0), &now.value)
+                    && self.terms.constant(place) != Some(0)
+                {
+                    self.store_scalar(state, place, *now, false, at)?;
+                }
+                Ok(Some(now))
+            }
+            "realloc" => {
+                let (Some(old), Some(bytes)) = (scalar(0), known(self, 1)) else {
+                    return Err(self.refuse(state, "an allocation of a size that is not known", at));
+                };
+                let cases = self.cases(state, old);
+                let before = match cases.as_deref() {
+                    Some([(_, 0)]) => 0,
+                    Some([(_, address)]) if let Some(object) = self.objects.at(*address) => {
+                        self.objects.get(object).size
+                    }
+                    _ => return Err(self.refuse(state, "memory that is not known is allocated again", at)),
+                };
+                let address = self.allocate(state, frame.point, bytes.max(1), 16, "memory", at)?;
+                let new = self.terms.number(address, 64);
+                self.copy_bytes(state, new, old, before.min(bytes), at)?;
+                Ok(Some(Reply::scalar(new)))
             }
             "getenv" | "secure_getenv" => Ok(Some(Reply::scalar(self.terms.number(0, 64)))),
             _ => Ok(None),
@@ -299,7 +358,7 @@ impl Machine<'_> {
     }
 
     /// Persistent memory as a process finds it: zero in the first run, whatever survived after a crash.
-    fn find_persistent(&mut self, state: &mut State, object: ObjectId) {
+    pub(crate) fn find_persistent(&mut self, state: &mut State, object: ObjectId) {
         if state.memory.has(object) {
             return;
         }

@@ -4,7 +4,7 @@
 //! (see [`crate::paths`]). What is learnt about objects on the way (see [`crate::objects`]) may show that the execution
 //! so far was of the wrong kind. Then it begins again.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use crashproof_bitcode::ir::{FunctionId, Module, Place};
@@ -15,8 +15,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::objects::{Object, ObjectId, Objects, Origin};
 use crate::order::Order;
 use crate::placement;
-use crate::state::State;
+use crate::pool::Allocated;
+use crate::state::{Arrivals, State};
 use crate::threads::Spawn;
+use crate::transactions::Transactions;
 use crate::value::{self, Value};
 use crate::{Error, LoopName, Options};
 
@@ -61,8 +63,14 @@ pub(crate) struct Machine<'m> {
     /// Has the first thread started another?
     pub(crate) several: bool,
     pub(crate) spawned: VecDeque<Spawn>,
-    /// What transactions have written down.
-    pub(crate) undo: Vec<crate::undo::Entry>,
+    pub(crate) transactions: Transactions,
+    /// Objects of the pool of libpmemobj.
+    pub(crate) allocated: Vec<Allocated>,
+    /// What was taken for granted on the way.
+    pub(crate) assumed: BTreeSet<&'static str>,
+    /// Calls of `setjmp` so far, and what has jumped to them, as long as their functions have not returned.
+    pub(crate) jumps: u64,
+    pub(crate) landed: FxHashMap<u64, Arrivals>,
     /// Threads that some thread waits for.
     pub(crate) joined: FxHashSet<u32>,
     pub(crate) orders: FxHashMap<FunctionId, Rc<Order>>,
@@ -120,7 +128,11 @@ impl<'m> Machine<'m> {
             who: Who::Thread(0),
             several: false,
             spawned: VecDeque::new(),
-            undo: Vec::new(),
+            transactions: Transactions::default(),
+            allocated: Vec::new(),
+            assumed: BTreeSet::new(),
+            jumps: 0,
+            landed: FxHashMap::default(),
             joined: FxHashSet::default(),
             orders: FxHashMap::default(),
             stack: Vec::new(),
@@ -146,6 +158,9 @@ impl<'m> Machine<'m> {
         while let Some(spawn) = self.spawned.pop_front() {
             self.run_spawned(spawn)?;
         }
+        if self.options.no_recovery {
+            return Ok(());
+        }
         let recover =
             self.module.function_named("recover").filter(|id| !self.module.function(*id).blocks.is_empty());
         self.start(Who::Recovery, recover.unwrap_or(main), recover)
@@ -159,7 +174,7 @@ impl<'m> Machine<'m> {
             if recover.is_some() { self.defaults(function) } else { self.main_arguments(&mut state) };
         // What recovery makes is not what was made before the crash.
         let context = u64::from(who == Who::Recovery) << 63;
-        match self.call(function, arguments, state, context) {
+        match self.call(function, arguments, Vec::new(), state, context) {
             Ok((mut state, result)) => {
                 if let (Who::Recovery, None, Some(Value::Scalar(code))) = (who, recover, result) {
                     let zero = self.terms.number(0, self.terms.width(code));
@@ -215,6 +230,7 @@ impl<'m> Machine<'m> {
             address: 0,
             size: initial.len() as u64,
             persistent: false,
+            internal: false,
             initial,
             defined: true,
             written: Vec::new(),
@@ -292,17 +308,19 @@ impl<'m> Machine<'m> {
                     address: object.address,
                     initial: object.first_content(),
                     persistent: object.persistent,
+                    internal: object.internal,
                     fields: object.fields.clone(),
                 }
             })
             .collect();
-        let assumptions = placement::assumption(self.module).into_iter().collect();
+        let assumed = self.assumed.iter().map(|assumption| (*assumption).to_owned());
+        let assumptions = placement::assumption(self.module).into_iter().chain(assumed).collect();
         Ok(Program {
             assumptions,
             terms: self.terms,
             objects,
             threads: self.threads,
-            recovery: Some(self.recovery),
+            recovery: (!self.options.no_recovery).then_some(self.recovery),
             sites: self.sites,
             bounds: self.bounds.into_iter().map(|(what, value)| Bound { what, value }).collect(),
         })

@@ -30,6 +30,12 @@ pub(crate) enum Origin {
     Made(u64, u64),
     /// `crashproof_root`.
     Root,
+    /// `pmemobj_root`.
+    PoolRoot,
+    /// A word of a thread for its transactions: of which kind, and whose; none for recovery.
+    Lane(u64, Option<u32>),
+    /// What is volatile about the object at this address; recovery has its own.
+    Shadow(u64, bool),
     /// A file, by its path.
     File(String),
     /// An argument string of `main`, or the array of them.
@@ -54,6 +60,8 @@ pub(crate) struct Object {
     pub(crate) address: u64,
     pub(crate) size: u64,
     pub(crate) persistent: bool,
+    /// Belongs to a model of a library.
+    pub(crate) internal: bool,
     /// Initial bytes, apart from zeros at the end.
     pub(crate) initial: Vec<u8>,
     /// Whether the bytes are there from the start: a global, or fresh zeroed memory.
@@ -119,13 +127,35 @@ impl Objects {
         packed: bool,
         make: impl FnOnce() -> Object,
     ) -> ObjectId {
+        self.place_with(origin, align, 0, packed, make)
+    }
+
+    /// The same, with the object beginning some bytes behind an aligned address.
+    pub(crate) fn place_behind(
+        &mut self,
+        origin: Origin,
+        align: u64,
+        lead: u64,
+        make: impl FnOnce() -> Object,
+    ) -> ObjectId {
+        self.place_with(origin, align, lead, false, make)
+    }
+
+    fn place_with(
+        &mut self,
+        origin: Origin,
+        align: u64,
+        lead: u64,
+        packed: bool,
+        make: impl FnOnce() -> Object,
+    ) -> ObjectId {
         if let Some(known) = self.known.get(&origin) {
             return *known;
         }
         let mut object = make();
         let next = if object.persistent { &mut self.next_persistent } else { &mut self.next_volatile };
         let gap = if packed { 0 } else { GAP };
-        object.address = (*next + gap).next_multiple_of(align.max(if packed { 1 } else { 16 }));
+        object.address = (*next + gap).next_multiple_of(align.max(if packed { 1 } else { 16 })) + lead;
         *next = object.address + object.size.max(1);
         let id = ObjectId(self.all.len() as u32);
         self.by_address.insert(object.address, id);

@@ -100,6 +100,9 @@ impl Machine<'_> {
 
     /// A value that is not known because something is not modelled. It matters only where it is used.
     pub(crate) fn imprecise(&mut self, bits: u8, why: &str) -> Term {
+        if self.options.approximate {
+            return self.terms.symbol("input", bits);
+        }
         let symbol = self.terms.symbol("not modelled", bits);
         self.imprecise.insert(symbol, why.into());
         symbol

@@ -14,6 +14,7 @@ use crashproof_prove::program::Action;
 use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::LoopName;
+use crate::jumps::Landing;
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::memory::Memory;
 use crate::order::{Key, Order};
@@ -38,9 +39,24 @@ pub(crate) struct Frame {
     pub(crate) depth: usize,
     /// For each loop being executed: what was there when its round began.
     pub(crate) rounds: FxHashMap<usize, Round>,
+    /// The instruction being executed: its block, the rounds of the loops around it, and its place in the block.
+    pub(crate) here: Here,
+    /// Arguments beyond the parameters; none where one is not supported.
+    pub(crate) more: Vec<Option<Value>>,
+    /// Where `longjmp` may come back to.
+    pub(crate) landings: Vec<Landing>,
+}
+
+/// An instruction of a function, in a round of each loop around it.
+#[derive(Clone, Debug)]
+pub(crate) struct Here {
+    pub(crate) block: BlockId,
+    pub(crate) rounds: Vec<u32>,
+    pub(crate) index: usize,
 }
 
 /// What was there when a round of a loop began.
+#[derive(Clone)]
 pub(crate) struct Round {
     memory: Memory,
     phis: Vec<Value>,
@@ -56,6 +72,7 @@ impl Machine<'_> {
         &mut self,
         function: FunctionId,
         arguments: Vec<Value>,
+        more: Vec<Option<Value>>,
         mut state: State,
         context: u64,
     ) -> Flow<(State, Option<Value>)> {
@@ -88,12 +105,18 @@ impl Machine<'_> {
             point: context,
             depth: state.dirty.len(),
             rounds: FxHashMap::default(),
+            here: Here { block: BlockId(0), rounds: Vec::new(), index: 0 },
+            more,
+            landings: Vec::new(),
         };
         for ((id, _), argument) in code.parameters.iter().zip(arguments) {
             frame.values[id.0 as usize] = Some(argument);
         }
         self.stack.push(function);
-        let result = self.blocks(&mut frame, &order, state);
+        let mut result = self.blocks(&mut frame, &order, state);
+        if !frame.landings.is_empty() {
+            result = self.come_back(&mut frame, &order, result);
+        }
         self.stack.pop();
         self.loops.truncate(frame.depth);
         let mut returns = result?;
@@ -105,17 +128,41 @@ impl Machine<'_> {
     }
 
     fn blocks(&mut self, frame: &mut Frame, order: &Order, state: State) -> Flow<Arrivals> {
+        let (entry, _) = order.step(BlockId(0), &vec![0; order.nest(BlockId(0)).loops.len()], BlockId(0));
+        let entry = Here { block: BlockId(0), rounds: vec![0; entry.len()], index: 0 };
+        self.blocks_from(frame, order, entry, state)
+    }
+
+    /// Executes from an instruction on, until all paths have ended or returned.
+    pub(crate) fn blocks_from(
+        &mut self,
+        frame: &mut Frame,
+        order: &Order,
+        from: Here,
+        state: State,
+    ) -> Flow<Arrivals> {
         let module = self.module;
         let code = module.function(frame.function);
         let mut pending: BTreeMap<Key, (BlockId, Vec<u32>, Arrivals)> = BTreeMap::new();
         let mut returns: Arrivals = Vec::new();
-        let (entry, _) = order.step(BlockId(0), &vec![0; order.nest(BlockId(0)).loops.len()], BlockId(0));
-        let entry = vec![0; entry.len()];
-        pending.insert(order.key(BlockId(0), &entry), (BlockId(0), entry, vec![(state, Vec::new())]));
+        // The first block is not entered anew if execution goes on in the middle of it.
+        let mut resumed = (from.index > 0).then_some(from.index);
+        let first = (from.block, from.rounds.clone(), vec![(state, Vec::new())]);
+        pending.insert(order.key(from.block, &from.rounds), first);
         while let Some((_, (block, rounds, arrivals))) = pending.pop_first() {
             let Some((mut state, phis)) = state::merge(&mut self.terms, arrivals) else { continue };
-            self.enter(frame, order, block, &rounds, &mut state, phis);
-            match self.block(frame, block, &rounds, &mut state) {
+            let index = match resumed.take() {
+                Some(index) => {
+                    self.loops.truncate(frame.depth);
+                    self.loops.extend(&rounds);
+                    index
+                }
+                None => {
+                    self.enter(frame, order, block, &rounds, &mut state, phis);
+                    0
+                }
+            };
+            match self.block(frame, Here { block, rounds: rounds.clone(), index }, &mut state) {
                 Ok(()) => {}
                 Err(Stop::Dead) => continue,
                 Err(Stop::Again) => return Err(Stop::Again),
@@ -263,13 +310,16 @@ impl Machine<'_> {
         true
     }
 
-    fn block(&mut self, frame: &mut Frame, block: BlockId, rounds: &[u32], state: &mut State) -> Flow<()> {
+    fn block(&mut self, frame: &mut Frame, from: Here, state: &mut State) -> Flow<()> {
         let module = self.module;
-        let code = &module.function(frame.function).blocks[block.0 as usize];
-        for (index, instruction) in code.instructions.iter().enumerate() {
+        let code = &module.function(frame.function).blocks[from.block.0 as usize];
+        let first = from.index;
+        frame.here = from;
+        for (index, instruction) in code.instructions.iter().enumerate().skip(first) {
             let mut hasher = FxHasher::default();
-            (frame.context, block, rounds, index).hash(&mut hasher);
+            (frame.context, frame.here.block, &frame.here.rounds[..], index).hash(&mut hasher);
             frame.point = hasher.finish();
+            frame.here.index = index;
             if let Some(value) = self.instruction(frame, instruction, state)? {
                 frame.values[instruction.result.0 as usize] = Some(value);
             }

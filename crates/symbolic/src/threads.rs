@@ -179,6 +179,7 @@ impl Machine<'_> {
             address: 0,
             size: 8,
             persistent: false,
+            internal: false,
             initial: Vec::new(),
             defined: true,
             written: Vec::new(),
@@ -278,7 +279,8 @@ impl Machine<'_> {
                 self.load_scalar(&mut state, address, 64, at)?
             }
         };
-        match self.call(spawn.function, vec![Value::Scalar(argument)], state, spawn.thread.into()) {
+        let arguments = vec![Value::Scalar(argument)];
+        match self.call(spawn.function, arguments, Vec::new(), state, spawn.thread.into()) {
             Ok((mut state, result)) => {
                 self.note_end(spawn.thread, &state.path)?;
                 if let Some(Value::Scalar(result)) = result {

@@ -8,7 +8,7 @@ use crashproof_prove::term::{Term, Terms};
 pub(crate) enum Value {
     /// An integer, an address, or the bits of a floating-point number.
     Scalar(Term),
-    /// A structure, array or vector.
+    /// A structure, array or vector, or a floating-point number of 80 bits.
     Members(Vec<Value>),
 }
 
@@ -22,21 +22,31 @@ pub(crate) fn bits(ty: &Type) -> Option<u8> {
     }
 }
 
+/// The members of a type that is held as several scalars, with their offsets.
+pub(crate) fn members(ty: &Type) -> Option<Vec<(u64, Type)>> {
+    match ty {
+        Type::Aggregate(aggregate) => Some(aggregate.members.clone()),
+        // As it is in memory: ten bytes.
+        Type::Float(80) => Some(vec![(0, Type::Int(64)), (8, Type::Int(16))]),
+        _ => None,
+    }
+}
+
 /// A value of some type, made scalar by scalar; the error names a type that is not supported.
 pub(crate) fn build(ty: &Type, scalar: &mut dyn FnMut(u8) -> Term) -> Result<Value, String> {
     if let Some(bits) = bits(ty) {
         return Ok(Value::Scalar(scalar(bits)));
     }
+    if let Some(members) = members(ty) {
+        let members = members.iter().map(|(_, member)| build(member, scalar));
+        return Ok(Value::Members(members.collect::<Result<_, _>>()?));
+    }
     match ty {
-        Type::Aggregate(aggregate) => {
-            let members = aggregate.members.iter().map(|(_, member)| build(member, scalar));
-            Ok(Value::Members(members.collect::<Result<_, _>>()?))
-        }
         Type::Int(bits) => Err(format!("an integer of {bits} bits")),
         Type::Float(bits) => Err(format!("a floating-point number of {bits} bits")),
         Type::Void => Err("a value of type void".into()),
         Type::Unsupported(what) => Err(format!("type {what}")),
-        Type::Pointer => unreachable!("a pointer is a scalar"),
+        Type::Pointer | Type::Aggregate(_) => unreachable!("built above"),
     }
 }
 

@@ -1,22 +1,24 @@
 //! C programs with what is expected of them: `//!` lines say the verdict, the line it is about and words of the
-//! message; `options` sets bounds.
+//! message; `options` sets bounds and asks for robustness, `arguments` and `stdin` are what the program is given.
 
 use std::path::{Path, PathBuf};
 
 use crashproof_prove::encode::{CrashEncoding, Settings};
 use crashproof_prove::prove::{self, Verdict};
-use crashproof_symbolic::Options;
+use crashproof_symbolic::{Options, Pool};
 
 struct Expected {
     verdict: String,
     line: u32,
     words: String,
     options: Options,
+    robust: bool,
 }
 
 fn expected(text: &str) -> Expected {
+    let options = Options::default();
     let mut expected =
-        Expected { verdict: String::new(), line: 0, words: String::new(), options: Options::default() };
+        Expected { verdict: String::new(), line: 0, words: String::new(), options, robust: false };
     for line in text.lines().filter_map(|line| line.strip_prefix("//! ")) {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         if word == "options" {
@@ -26,9 +28,21 @@ fn expected(text: &str) -> Expected {
                 match name {
                     "unwind" => expected.options.unwind = value,
                     "recursion" => expected.options.recursion = value,
+                    "robust" => expected.robust = value == 1,
+                    "flush_every_access" => expected.options.flush_every_access = value == 1,
+                    "approximate" => expected.options.approximate = value == 1,
+                    "pool_created" => expected.options.pool = Pool::Created,
                     other => panic!("option `{other}`"),
                 }
             }
+            continue;
+        }
+        match word {
+            "arguments" => expected.options.arguments = rest.split(' ').map(str::to_owned).collect(),
+            "stdin" => expected.options.stdin = Some(rest.replace("\\n", "\n").into_bytes()),
+            _ => {}
+        }
+        if matches!(word, "arguments" | "stdin") {
             continue;
         }
         expected.verdict = word.to_owned();
@@ -47,7 +61,12 @@ fn complaint(file: &Path, options: &prove::Options) -> Option<String> {
         Ok(program) => program,
         Err(error) => return Some(error.to_string()),
     };
-    let report = match prove::prove(&program, options) {
+    let report = if expected.robust {
+        crashproof_prove::robust::prove(&program, options)
+    } else {
+        prove::prove(&program, options)
+    };
+    let report = match report {
         Ok(report) => report,
         Err(error) => return Some(error.to_string()),
     };

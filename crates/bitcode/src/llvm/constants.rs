@@ -95,6 +95,13 @@ impl Reader {
             address @ (Constant::Global(..) | Constant::Function(_)) => Initial::Address(address),
             Constant::Null | Constant::Zero(_) | Constant::Undefined(_) => Initial::Bytes(Vec::new()),
             Constant::Unsupported(what) => Initial::Unsupported(what),
+            Constant::Aggregate(Type::Float(80), parts) => {
+                let words = parts.iter().map(|part| match part {
+                    Constant::Int { bits, value } => value.to_le_bytes()[..*bits as usize / 8].to_vec(),
+                    _ => Vec::new(),
+                });
+                Initial::Bytes(words.collect::<Vec<_>>().concat())
+            }
             Constant::Aggregate(..) => Initial::Unsupported("an aggregate".into()),
         }
     }
@@ -130,6 +137,14 @@ impl Reader {
                     }
                     Kind::LLVMDoubleTypeKind => {
                         return Constant::Float { bits: 64, value: number.to_bits() };
+                    }
+                    Kind::LLVMX86_FP80TypeKind if loses == 0 => {
+                        let (low, high) = extended(number);
+                        let part = |bits, value| Constant::Int { bits, value };
+                        return Constant::Aggregate(
+                            Type::Float(80),
+                            vec![part(64, low), part(16, high.into())],
+                        );
                     }
                     _ => {}
                 }
@@ -179,5 +194,38 @@ impl Reader {
                 _ => None,
             }
         }
+    }
+}
+
+/// The 80 bits of the x87 format for a number: significand with its leading one, then sign and exponent.
+fn extended(number: f64) -> (u64, u16) {
+    let bits = number.to_bits();
+    let sign = ((bits >> 63) as u16) << 15;
+    let (exponent, fraction) = ((bits >> 52 & 0x7ff) as u16, bits << 12 >> 1);
+    let leading = 1 << 63;
+    match exponent {
+        0 if fraction == 0 => (0, sign),
+        // Too small for a double's leading one, not for this format's.
+        0 => {
+            let shift = fraction.leading_zeros() as u16;
+            (fraction << shift, sign | (16383 - 1022 - shift))
+        }
+        0x7ff => (leading | fraction, sign | 0x7fff),
+        _ => (leading | fraction, sign | (exponent + (16383 - 1023))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::extended;
+
+    #[test]
+    fn doubles_in_80_bits() {
+        assert_eq!(extended(0.0), (0, 0));
+        assert_eq!(extended(1.0), (1 << 63, 0x3fff));
+        assert_eq!(extended(-2.5), (0xa000_0000_0000_0000, 0xc000));
+        assert_eq!(extended(f64::INFINITY), (1 << 63, 0x7fff));
+        // The smallest: 2 to the power of -1074.
+        assert_eq!(extended(5e-324), (1 << 63, 16383 - 1074));
     }
 }

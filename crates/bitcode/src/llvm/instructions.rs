@@ -12,8 +12,8 @@ use rustc_hash::FxHashMap;
 
 use super::{Reader, name_of, take_message, text};
 use crate::ir::{
-    Assembly, Binary, Block, BlockId, Callee, Function, Instruction, Op, Operand, Order, Phi, Place,
-    Predicate, Rmw, Terminator, Type, ValueId,
+    Assembly, Binary, Block, BlockId, Callee, Constant, Function, Instruction, Op, Operand, Order, Phi,
+    Place, Predicate, Rmw, Terminator, Type, ValueId,
 };
 
 /// Numbers of values and blocks of the function being read.
@@ -305,7 +305,18 @@ impl Reader {
         unsafe {
             let target = LLVMGetCalledValue(call);
             let count = LLVMGetNumArgOperands(call);
-            let arguments = (0..count).map(|i| self.operand(LLVMGetOperand(call, i), numbers)).collect();
+            let byval = LLVMGetEnumAttributeKindForName("byval".as_ptr().cast(), 5);
+            let parameters = LLVMCountParamTypes(LLVMGetCalledFunctionType(call));
+            let arguments = (0..count)
+                .map(|i| {
+                    // Where a parameter says that it is a copy, the copy is made. Here there is no parameter.
+                    if i >= parameters && !LLVMGetCallSiteEnumAttribute(call, i + 1, byval).is_null() {
+                        let what = "a structure among variable arguments";
+                        return Operand::Constant(Constant::Unsupported(what.into()));
+                    }
+                    self.operand(LLVMGetOperand(call, i), numbers)
+                })
+                .collect();
             let callee = if !LLVMIsAInlineAsm(target).is_null() {
                 Callee::Assembly(self.assembly(call, target, count))
             } else {

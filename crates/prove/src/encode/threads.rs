@@ -370,10 +370,7 @@ impl Encoder<'_> {
     }
 
     fn flush(&mut self, nodes: &mut ThreadNodes, at: EventRef, kind: Kind, guard: Lit, address: Term) {
-        let mut lines: Vec<Line> =
-            self.analysis.places(self.program, address, 1).into_iter().map(Line::containing).collect();
-        lines.sort_unstable();
-        lines.dedup();
+        let lines = self.analysis.lines(self.program, address);
         let values = self.analysis.get(address).few();
         let only = lines.len() == 1
             && values.is_some_and(|values| values.iter().all(|&at| Line::containing(at) == lines[0]));

@@ -1,0 +1,276 @@
+//! What the models of libraries (`models/`) ask for and C cannot say: a pool's objects, transactions, standard input.
+
+use crashproof_prove::term::{Term, Terms};
+
+use crate::Pool;
+use crate::access::At;
+use crate::library::Reply;
+use crate::machine::{Flow, Machine, Stop, Who};
+use crate::objects::{Object, Origin};
+use crate::paths::Frame;
+use crate::state::{self, State};
+use crate::value::Value;
+
+/// How far behind the beginning of a cache line libpmemobj's objects begin: that is the length of their headers.
+/// The sizes of its allocation classes are multiples of a line, so no two objects share one.
+const HEADER: u64 = 16;
+
+/// What is taken for granted where objects are allocated so.
+pub(crate) const PLACEMENT: &str = "that objects of the pool begin 16 bytes behind the beginning of a cache line, as \
+                                    libpmemobj's default allocation classes place them";
+const CLASSES: &str = "that objects of allocation classes without headers begin a cache line each";
+
+/// An object of the pool, for those who ask about it.
+pub(crate) struct Allocated {
+    address: u64,
+    bytes: u64,
+    kind: Term,
+}
+
+impl Machine<'_> {
+    /// Carries out a call that only models make, if it is one.
+    pub(crate) fn model_call(
+        &mut self,
+        frame: &Frame,
+        name: &str,
+        arguments: &[Option<Value>],
+        state: &mut State,
+        at: At<'_>,
+    ) -> Flow<Option<Reply>> {
+        let Some(what) = name.strip_prefix("__crashproof_") else { return Ok(None) };
+        let scalars: Option<Vec<Term>> = arguments
+            .iter()
+            .map(|argument| match argument {
+                Some(Value::Scalar(term)) => Some(*term),
+                _ => None,
+            })
+            .collect();
+        let Some(scalars) = scalars else { return Ok(None) };
+        let reply = match (what, scalars.as_slice()) {
+            ("pool_exists", []) => self.terms.number((self.options.pool != Pool::New).into(), 32),
+            ("pool_root", [bytes]) => self.pool_root(state, *bytes, at)?,
+            ("pool_alloc", [bytes, kind, zeroed, plain]) => {
+                self.pool_alloc(frame.point, state, *bytes, *kind, [*zeroed, *plain], at)?
+            }
+            ("pool_type", [pointer]) => self.pool_type(state, *pointer),
+            ("pool_size", [pointer]) => self.pool_size(state, *pointer),
+            ("shadow", [pointer]) => self.shadow(state, *pointer, at)?,
+            ("lane", [kind]) => {
+                let Some(kind) = self.terms.constant(*kind) else { return Ok(None) };
+                self.lane(state, kind)
+            }
+            ("tx_number", []) => self.transaction_number(),
+            ("tx_add", [number, committed, start, length, flags]) => {
+                let bytes = self.length(state, *length, "a range", at)?;
+                let (Some(committed), Some(flags)) =
+                    (self.terms.constant(*committed), self.terms.constant(*flags))
+                else {
+                    return Err(self.refuse(state, "a transaction with flags that are not known", at));
+                };
+                self.for_each(state, *number, at, |machine, state, number| {
+                    machine.transaction_add(state, frame.point, number, committed, (*start, bytes), flags, at)
+                })?;
+                return Ok(Some(Reply::NONE));
+            }
+            ("tx_flush", [number]) => {
+                self.for_each(state, *number, at, |machine, state, number| {
+                    machine.transaction_flush(state, number, at)
+                })?;
+                return Ok(Some(Reply::NONE));
+            }
+            ("tx_undo", [number]) => {
+                self.for_each(state, *number, at, |machine, state, number| {
+                    machine.transaction_undo(state, number, at)
+                })?;
+                return Ok(Some(Reply::NONE));
+            }
+            ("tx_recover", []) => {
+                self.transactions_recover(state, at)?;
+                return Ok(Some(Reply::NONE));
+            }
+            ("stdin", [position]) => self.standard_input(state, *position, at)?,
+            _ => return Ok(None),
+        };
+        Ok(Some(Reply::scalar(reply)))
+    }
+
+    /// Does something for every value that a term has on some path.
+    fn for_each(
+        &mut self,
+        state: &mut State,
+        term: Term,
+        at: At<'_>,
+        mut does: impl FnMut(&mut Self, &mut State, u64) -> Flow<()>,
+    ) -> Flow<()> {
+        let Some(cases) = self.cases(state, term) else {
+            return Err(self.refuse(state, "a transaction that is not known", at));
+        };
+        if let [(_, number)] = cases.as_slice() {
+            return does(self, state, *number);
+        }
+        let mut arrivals = Vec::new();
+        for (condition, number) in cases {
+            let mut here = state.clone();
+            if !here.assume(&mut self.terms, condition) {
+                continue;
+            }
+            match does(self, &mut here, number) {
+                Ok(()) => arrivals.push((here, Vec::new())),
+                Err(Stop::Dead) => {}
+                Err(Stop::Again) => return Err(Stop::Again),
+            }
+        }
+        let (merged, _) = state::merge(&mut self.terms, arrivals).ok_or(Stop::Dead)?;
+        *state = merged;
+        Ok(())
+    }
+
+    fn pool_root(&mut self, state: &mut State, bytes: Term, at: At<'_>) -> Flow<Term> {
+        let Some(bytes) = self.terms.constant(bytes) else {
+            return Err(self.refuse(state, "the size of the root object is not known", at));
+        };
+        self.assumed.insert(PLACEMENT);
+        let defined = self.options.pool != Pool::Any;
+        let object = self.objects.place_behind(Origin::PoolRoot, px86::LINE_BYTES, HEADER, || {
+            pool_object("root".into(), bytes, defined)
+        });
+        if self.objects.get(object).size < bytes {
+            return Err(self.refuse(state, "the root object is asked for with another size", at));
+        }
+        self.find_persistent(state, object);
+        let address = self.objects.get(object).address;
+        if !self.allocated.iter().any(|object| object.address == address) {
+            let kind = self.terms.number(0, 64);
+            self.allocated.push(Allocated { address, bytes, kind });
+        }
+        Ok(self.terms.number(address, 64))
+    }
+
+    fn pool_alloc(
+        &mut self,
+        point: u64,
+        state: &mut State,
+        bytes: Term,
+        kind: Term,
+        [zeroed, plain]: [Term; 2],
+        at: At<'_>,
+    ) -> Flow<Term> {
+        let known = [bytes, zeroed, plain].map(|term| self.terms.constant(term));
+        let [Some(bytes), Some(zeroed), Some(plain)] = known else {
+            return Err(self.refuse(state, "an allocation of a size that is not known", at));
+        };
+        const LARGEST: u64 = 1 << 20;
+        if bytes > LARGEST {
+            return Err(self.refuse(state, &format!("an object of {bytes} bytes"), at));
+        }
+        self.assumed.insert(if plain == 0 { PLACEMENT } else { CLASSES });
+        let (place, _) = self.reported(at.place, at.function);
+        let name = format!("object of {}:{}", place.file, place.line);
+        let lead = if plain == 0 { HEADER } else { 0 };
+        let object = pool_object(name, bytes.max(1), zeroed != 0);
+        let address = self.make_object_behind(state, point, px86::LINE_BYTES, lead, object);
+        self.allocated.push(Allocated { address, bytes, kind });
+        Ok(self.terms.number(address, 64))
+    }
+
+    /// The type number an object was allocated with.
+    fn pool_type(&mut self, state: &State, pointer: Term) -> Term {
+        self.about_object(state, pointer, |_, object| object.kind)
+    }
+
+    /// The size an object was asked for with.
+    fn pool_size(&mut self, state: &State, pointer: Term) -> Term {
+        self.about_object(state, pointer, |terms, object| terms.number(object.bytes, 64))
+    }
+
+    /// Something about the object a pointer points to; anything if it points to none.
+    fn about_object(
+        &mut self,
+        state: &State,
+        pointer: Term,
+        tell: impl Fn(&mut Terms, &Allocated) -> Term,
+    ) -> Term {
+        let cases = self.cases(state, pointer);
+        let possible =
+            |address: u64| cases.as_ref().is_none_or(|cases| cases.iter().any(|(_, at)| *at == address));
+        let mut answer: Option<Term> = None;
+        let all = std::mem::take(&mut self.allocated);
+        for object in all.iter().filter(|object| possible(object.address)) {
+            let told = tell(&mut self.terms, object);
+            let address = self.terms.number(object.address, 64);
+            let here = self.terms.equal(pointer, address);
+            let others = match answer {
+                // A pointer that can point nowhere else needs no other answer.
+                None if cases.as_ref().is_some_and(|cases| cases.len() == 1) => told,
+                None => self.terms.symbol("input", 64),
+                Some(others) => others,
+            };
+            answer = Some(self.terms.choose(here, told, others));
+        }
+        self.allocated = all;
+        answer.unwrap_or_else(|| self.terms.symbol("input", 64))
+    }
+
+    /// A persistent word of the thread.
+    fn lane(&mut self, state: &mut State, kind: u64) -> Term {
+        let thread = match self.who {
+            Who::Thread(thread) => Some(thread),
+            Who::Recovery => None,
+        };
+        let object = self.objects.place(Origin::Lane(kind, thread), px86::LINE_BYTES, false, || Object {
+            internal: true,
+            ..pool_object("number committed last".into(), 8, true)
+        });
+        self.find_persistent(state, object);
+        let address = self.objects.get(object).address;
+        self.terms.number(address, 64)
+    }
+
+    /// Volatile memory that belongs to a persistent object: its lock, as long as the process runs.
+    fn shadow(&mut self, state: &mut State, pointer: Term, at: At<'_>) -> Flow<Term> {
+        let cases = self.cases(state, pointer);
+        let Some([(_, address)]) = cases.as_deref() else {
+            return Err(self.refuse(state, "a lock in the pool whose address is not known", at));
+        };
+        let origin = Origin::Shadow(*address, self.who == Who::Recovery);
+        let object = self.objects.place(origin, 64, false, || Object {
+            persistent: false,
+            ..pool_object("lock".into(), px86::LINE_BYTES, true)
+        });
+        if !state.memory.has(object) {
+            let mut memory = std::mem::take(&mut state.memory);
+            self.add_object(&mut memory, object);
+            state.memory = memory;
+        }
+        let address = self.objects.get(object).address;
+        Ok(self.terms.number(address, 64))
+    }
+
+    /// A byte of what the program was given to read; -1 at the end.
+    fn standard_input(&mut self, state: &mut State, position: Term, at: At<'_>) -> Flow<Term> {
+        let Some(text) = &self.options.stdin else {
+            let reason = "reads standard input, which was not given (--stdin)";
+            return Err(self.refuse(state, reason, at));
+        };
+        let cases = self.cases(state, position);
+        let Some([(_, position)]) = cases.as_deref() else {
+            return Err(self.refuse(state, "reads standard input from where is not known", at));
+        };
+        let byte = text.get(*position as usize).map_or(u64::MAX, |byte| u64::from(*byte));
+        Ok(self.terms.number(byte, 32))
+    }
+}
+
+fn pool_object(name: String, size: u64, defined: bool) -> Object {
+    Object {
+        name,
+        address: 0,
+        size,
+        persistent: true,
+        internal: false,
+        initial: Vec::new(),
+        defined,
+        written: Vec::new(),
+        fields: Vec::new(),
+    }
+}

@@ -1,0 +1,7 @@
+// Nobody said what there is to read.
+//! unknown 5 --stdin
+#include <stdio.h>
+int main(void) {
+  return getchar() == 'x';
+}
+void recover(void) {}
