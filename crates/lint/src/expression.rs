@@ -29,6 +29,10 @@ pub(crate) enum Form {
     Volatile(u32),
     /// Persistent memory that a library handed out.
     Mapped(u32),
+    /// What a library finds for these arguments, by the number of its name: the same for the same.
+    Found(u32, Expression),
+    /// The transaction that a caller has open, or zero.
+    Transaction,
     /// A persistent object that was just allocated.
     Fresh(u32),
     /// The identifier of such an object.
@@ -113,7 +117,9 @@ impl Expressions {
         }
         let number = Expression(self.forms.len() as u32);
         let inner = match form {
-            Form::Direct(inner) | Form::Plus(inner, _) | Form::Content(inner) => self.depth(inner),
+            Form::Direct(inner) | Form::Plus(inner, _) | Form::Content(inner) | Form::Found(_, inner) => {
+                self.depth(inner)
+            }
             Form::Element(left, right, _)
             | Form::Pair(left, right)
             | Form::Operation(_, left, right)
@@ -124,6 +130,11 @@ impl Expressions {
         self.forms.push(form);
         self.numbers.insert(form, number);
         number
+    }
+
+    /// The number of a form, if it is known at all.
+    pub(crate) fn known(&self, form: Form) -> Option<Expression> {
+        self.numbers.get(&form).copied()
     }
 
     /// How deep it is nested: pointers behind pointers, and sums of sums.
@@ -243,6 +254,7 @@ impl Expressions {
             | Form::Local(..)
             | Form::Volatile(_)
             | Form::Mapped(_)
+            | Form::Found(..)
             | Form::Fresh(_)
             | Form::Direct(_)
             | Form::Element(..) => true,
@@ -330,7 +342,20 @@ impl Expressions {
             Form::Direct(inner) | Form::Plus(inner, _) | Form::Content(inner) | Form::Element(inner, ..) => {
                 self.has_opaque(inner)
             }
+            Form::Found(_, arguments) => self.any_opaque(arguments),
             _ => false,
+        }
+    }
+
+    /// The same of everything that a value is computed from.
+    fn any_opaque(&self, expression: Expression) -> bool {
+        match self.form(expression) {
+            Form::Pair(left, right)
+            | Form::Element(left, right, _)
+            | Form::Operation(_, left, right)
+            | Form::Comparison(_, left, right) => self.any_opaque(left) || self.any_opaque(right),
+            Form::Plus(inner, _) | Form::Content(inner) | Form::Direct(inner) => self.any_opaque(inner),
+            _ => self.has_opaque(expression),
         }
     }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::{EXHAUSTED, Memory, State, TOLD_APART, Walk, persistence_of};
 use crate::expression::{Form, NOTHING, Origin};
 use crate::ir::Op;
+use crate::rules::Model;
 
 impl Walk<'_, '_> {
     /// Joins states that did the same.
@@ -23,7 +24,13 @@ impl Walk<'_, '_> {
             return joined;
         }
         // Too many: what can no longer be told apart by a rule is one.
-        self.join_by(block, joined, |state| (state.machine.signature(), state.machine.stage(), turns(state)))
+        let joined = self
+            .join_by(block, joined, |state| (state.machine.signature(), state.machine.stage(), turns(state)));
+        // Strands are told apart by all they touched.
+        if joined.len() <= self.all.bounds.paths / 2 || self.all.model == Model::Strand {
+            return joined;
+        }
+        self.join_by(block, joined, |state| (state.machine.open(), state.machine.stage(), turns(state)))
     }
 
     pub(super) fn join_by<K: PartialEq>(
@@ -73,26 +80,15 @@ impl Walk<'_, '_> {
                 };
             }
         }
+        if target.trace != other.trace {
+            Rc::make_mut(&mut target.machine).meet(&other.machine);
+        }
         if target.facts != other.facts {
             let facts = target.facts.iter().filter(|(fact, holds)| other.facts.get(fact) == Some(holds));
             target.facts = Rc::new(facts.map(|(fact, holds)| (*fact, *holds)).collect());
         }
-        if target.memory != other.memory {
-            let mut memory = Memory::new();
-            for (address, (bytes, value)) in target.memory.iter() {
-                match other.memory.get(address) {
-                    Some((other_bytes, other_value)) if other_bytes == bytes && other_value == value => {
-                        memory.insert(*address, (*bytes, *value));
-                    }
-                    _ => {
-                        memory.insert(*address, (*bytes, NOTHING));
-                    }
-                }
-            }
-            for (address, (bytes, _)) in other.memory.iter() {
-                memory.entry(*address).or_insert((*bytes, NOTHING));
-            }
-            target.memory = Rc::new(memory);
+        if !Rc::ptr_eq(&target.memory, &other.memory) && target.memory != other.memory {
+            meet(Rc::make_mut(&mut target.memory), &other.memory);
         }
     }
 
@@ -114,4 +110,21 @@ impl Walk<'_, '_> {
         }
         state.from = u32::MAX;
     }
+}
+
+/// What both hold; where they differ, nothing is known.
+fn meet(own: &mut Memory, other: &Memory) {
+    let mut theirs = other.iter().peekable();
+    let mut only_theirs = Vec::new();
+    for (address, entry) in own.iter_mut() {
+        while let Some((before, (bytes, _))) = theirs.next_if(|(at, _)| *at < address) {
+            only_theirs.push((*before, *bytes));
+        }
+        let same = theirs.next_if(|(at, _)| *at == address).is_some_and(|(_, theirs)| theirs == entry);
+        if !same {
+            entry.1 = NOTHING;
+        }
+    }
+    only_theirs.extend(theirs.map(|(address, (bytes, _))| (*address, *bytes)));
+    own.extend(only_theirs.into_iter().map(|(address, bytes)| (address, (bytes, NOTHING))));
 }

@@ -18,7 +18,9 @@ mod call;
 mod emit;
 mod meet;
 mod naming;
+mod reach;
 mod replay;
+mod slice;
 mod step;
 mod summary;
 mod value;
@@ -62,7 +64,8 @@ impl Default for Bounds {
 const EXHAUSTED: u32 = u32::MAX / 4;
 /// Rounds that a loop to a constant may have to be walked to its end; of a longer one, what it stores is known in part.
 const COUNTED: u32 = 64;
-/// So many paths are told apart by all they did; more only by what still matters.
+/// So many paths are told apart by all they did; more only by what still matters, and half of what the bounds allow only by
+/// what is still open.
 const TOLD_APART: usize = 8;
 /// Pointers behind pointers that are told apart.
 const MAX_DEPTH: u8 = 20;

@@ -5,14 +5,19 @@ use std::rc::Rc;
 use rustc_hash::FxHashSet;
 
 use super::budget::Cut;
+use super::reach::Entry;
+use super::slice::slice;
 use super::{State, Walk};
 use crate::event::Event;
-use crate::expression::{Address, Expression, Form, NOTHING, Persistence};
+use crate::expression::{Expression, Form, NOTHING, Persistence};
 use crate::ir::Operand;
 use crate::machine::Exit;
+use crate::rules::Model;
 
 /// Ways that callers see of a function, beside one that stands for all others.
 pub(super) const MAX_WAYS: usize = 12;
+/// More than these are told apart for callers only by what is still open.
+const FEW_WAYS: usize = 4;
 /// Contents of memory a caller sees of one way.
 pub(super) const MAX_MEMORY: usize = 1024;
 /// Events a caller sees of one way.
@@ -24,10 +29,11 @@ pub(crate) struct Way {
     pub(super) events: Vec<Event>,
     pub(super) result: Expression,
     pub(super) facts: Vec<(Expression, bool)>,
-    pub(super) memory: Vec<(Address, u64, Expression)>,
+    pub(super) memory: Vec<Entry>,
     pub(super) exit: bool,
-    /// What of it still matters to rules, as a number.
+    /// What of it still matters to rules, and what of it is still open, as numbers.
     pub(super) signature: u64,
+    pub(super) open: u64,
 }
 
 /// All ways through a function.
@@ -55,13 +61,15 @@ impl Walk<'_, '_> {
             state.machine = machine;
         }
         let own = |this: &Self, object: Expression| matches!(this.all.expressions.form(object), Form::Local(function, _) if function == this.id);
-        // What is nearest to the parameters matters most.
-        let mut memory: Vec<(Address, u64, Expression)> = state
+        let events = self.all.traces.events(state.trace);
+        let memory: Vec<Entry> = state
             .memory
             .iter()
             .filter(|(at, _)| !own(self, at.object) && !self.all.expressions.has_opaque(at.object))
             .map(|(at, (bytes, value))| (*at, *bytes, *value))
             .collect();
+        let mut memory = self.reachable(memory, result, &events);
+        // What is nearest to the parameters matters most.
         memory.sort_by_key(|(at, ..)| self.all.expressions.depth(at.object));
         if memory.len() > MAX_MEMORY {
             self.cut(Cut::Memory);
@@ -76,9 +84,9 @@ impl Walk<'_, '_> {
             .filter(|(fact, _)| self.is_about_parameters(**fact))
             .map(|(fact, holds)| (*fact, *holds))
             .collect();
-        let events = self.all.traces.events(state.trace);
-        let signature = state.machine.signature();
-        self.ways.push(Way { events, result, facts, memory, exit: failure, signature });
+        let (signature, open) = (state.machine.signature(), state.machine.open());
+        let events = slice(events);
+        self.ways.push(Way { events, result, facts, memory, exit: failure, signature, open });
     }
 
     pub(super) fn is_about_parameters(&self, expression: Expression) -> bool {
@@ -87,7 +95,7 @@ impl Walk<'_, '_> {
                 self.is_about_parameters(left) && self.is_about_parameters(right)
             }
             Form::Plus(inner, _) => self.is_about_parameters(inner),
-            Form::Parameter(_) | Form::Int(_) => true,
+            Form::Parameter(_) | Form::Int(_) | Form::Transaction => true,
             _ => false,
         }
     }
@@ -105,6 +113,20 @@ impl Walk<'_, '_> {
             groups =
                 joined(groups, |left, right| left.signature == right.signature && left.exit == right.exit);
         }
+        let constant = |way: &Way| self.all.expressions.as_int(way.result);
+        let as_open = |left: &Way, right: &Way| {
+            (left.open, left.exit, constant(left)) == (right.open, right.exit, constant(right))
+        };
+        if groups.len() > FEW_WAYS && self.all.model != Model::Strand {
+            // The one that did most stands for those that leave the same open and hand over the same.
+            groups.sort_by_key(|way| std::cmp::Reverse(way.events.len()));
+            groups = joined(groups, |left, right| {
+                as_open(left, right) && left.result == right.result && left.memory == right.memory
+            });
+        }
+        if groups.len() > MAX_WAYS && self.all.model != Model::Strand {
+            groups = joined(groups, as_open);
+        }
         if groups.len() > MAX_WAYS {
             self.cut(Cut::Ways);
             // Ways that succeed say more than ways that give up.
@@ -114,7 +136,7 @@ impl Walk<'_, '_> {
         if self.all.cuts.hides_ways(self.id) {
             let events = vec![self.anything()];
             let (result, facts, memory) = (NOTHING, Vec::new(), Vec::new());
-            groups.push(Way { events, result, facts, memory, exit: false, signature: 0 });
+            groups.push(Way { events, result, facts, memory, exit: false, signature: 0, open: 0 });
         }
         // Callers need to know of what they are told of, and of nothing else.
         let told: FxHashSet<Expression> = groups

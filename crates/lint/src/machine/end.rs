@@ -35,6 +35,10 @@ impl Machine {
     /// The end of a callee that began at event `from`, inside a transaction: what it wrote and flushed must
     /// be waited for (Table 4, nested transactions).
     pub(crate) fn callee_ends(&mut self, around: &mut Surroundings, from: u32, name: &str) {
+        // Whoever waits in one place and not in another knows that the transaction waits.
+        for clean in self.clean.iter().filter(|clean| clean.number > from && !clean.pending) {
+            around.verdicts.good(Rule::MissingBarrierNested, clean.site.place);
+        }
         if !self.in_transaction() || self.stage() != stage::WORK {
             return;
         }

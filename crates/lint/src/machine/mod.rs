@@ -20,6 +20,7 @@ mod around;
 mod end;
 mod epoch;
 mod flush;
+mod meet;
 mod publish;
 mod store;
 mod transaction;
@@ -142,6 +143,8 @@ pub(crate) struct Machine {
     cared_for: Vec<Expression>,
     /// Something was logged although no transaction is open: a caller has one.
     inside_callers: bool,
+    /// A transaction that began while something may have been on its way; nothing was stored in it yet.
+    begun: Option<(Site, u32)>,
     /// When something was last waited for.
     last_fence: u32,
     /// Nothing is on its way, for sure.
@@ -210,6 +213,7 @@ impl Machine {
             (transaction.site.place, transaction.stage, transaction.changed).hash(&mut hasher);
         }
         (self.drained, self.queue_drained, self.strand.is_some(), self.epochs_open.len()).hash(&mut hasher);
+        self.begun.is_some().hash(&mut hasher);
         hasher.finish()
     }
 
@@ -229,7 +233,7 @@ impl Machine {
             Kind::Fence { class, drains } => self.fence(around, site, *drains, *class == Class::StoreFence),
             Kind::Locked => self.fence(around, site, false, false),
             Kind::Log { span } => self.log(around, site, *span),
-            Kind::Begin { framework } => self.begin(around, site, *framework),
+            Kind::Begin { framework } => self.begin(site, *framework),
             Kind::Commit => {
                 self.commit(around);
                 self.transactions.pop();
@@ -263,7 +267,8 @@ impl Machine {
             }
             Kind::EpochBegin => {
                 if self.epochs_open.is_empty() {
-                    self.missing_barrier(around, Rule::MissingBarrier, 0, "an epoch begins", site);
+                    let all = 0..self.number;
+                    self.missing_barrier(around, Rule::MissingBarrier, all, "an epoch begins", site);
                 }
                 self.epochs_open.push((site, self.number));
             }

@@ -17,6 +17,7 @@ impl Machine {
         bulk: bool,
     ) {
         self.access(around, site, span, true);
+        self.first_store(around);
         if nontemporal {
             self.care_for(span.at.object);
         }
