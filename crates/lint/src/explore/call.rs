@@ -98,7 +98,7 @@ impl Walk<'_, '_> {
         }
         if !objects.is_empty() || anything {
             objects.dedup();
-            self.emit(state, Kind::Unknown { objects }, place);
+            self.emit(state, Kind::Unknown { objects, own: anything }, place);
         }
         state.values[number as usize] = self.opaque(state, number);
     }
@@ -285,7 +285,7 @@ impl Walk<'_, '_> {
             What::Flush | What::FlushOrdered | What::Queue if !known && address != NOTHING => Kind::Elsewhere,
             // Something is flushed, but nobody knows what.
             What::Flush | What::FlushOrdered | What::Queue | What::Log if !known => {
-                Kind::Unknown { objects: Vec::new() }
+                Kind::Unknown { objects: Vec::new(), own: false }
             }
             What::Flush => Kind::Flush { span, class: Class::FlushOpt },
             What::FlushOrdered => Kind::Flush { span, class: Class::Flush },

@@ -36,7 +36,7 @@ use crate::event::{EMPTY, Names, Traces};
 use crate::expression::{Address, Expression, Expressions, NOTHING, Persistence};
 use crate::ir::{Callee, Function, FunctionId, Op, Operand, Program};
 use crate::loops::Shape;
-use crate::machine::Machine;
+use crate::machine::{Exit, Machine};
 use crate::rules::{Model, Verdicts};
 pub(crate) use budget::{Cut, Cuts};
 use summary::{Summary, Way};
@@ -164,6 +164,10 @@ struct Walk<'e, 'a> {
     shape: Shape,
     pending: BTreeMap<(u32, u32), Vec<State>>,
     ways: Vec<Way>,
+    /// How paths of a function ended that nobody calls.
+    ends: Vec<(Rc<Machine>, Exit)>,
+    /// Objects that are flushed or logged on some path.
+    cared_for: FxHashSet<Expression>,
     /// Loops that touch persistent memory.
     eventful: FxHashSet<u32>,
     is_root: bool,
@@ -183,6 +187,8 @@ impl<'e, 'a> Walk<'e, 'a> {
             shape,
             pending: BTreeMap::new(),
             ways: Vec::new(),
+            ends: Vec::new(),
+            cared_for: FxHashSet::default(),
             eventful: FxHashSet::default(),
             is_root,
             steps: 0,

@@ -83,6 +83,9 @@ impl Walk<'_, '_> {
                 };
                 self.emit_at(&mut next, kind, site);
             }
+            if way.exit {
+                Rc::make_mut(&mut next.machine).callee_failed(from);
+            }
             if !wrapper {
                 let readable = self.all.program.function(callee).readable.clone();
                 let mut machine = std::mem::take(&mut next.machine);
@@ -145,7 +148,7 @@ impl Walk<'_, '_> {
                 }
                 *span = self.span(address, length);
             }
-            Kind::Unknown { objects } => {
+            Kind::Unknown { objects, .. } => {
                 for object in objects.iter_mut() {
                     let here = self.translate(state, *object, values, call, memo);
                     *object = self.all.expressions.address(here).object;

@@ -47,7 +47,7 @@ pub(crate) struct Summary {
 }
 
 impl Walk<'_, '_> {
-    pub(super) fn returns(&mut self, mut state: State, value: Option<Operand>) {
+    pub(super) fn returns(&mut self, state: State, value: Option<Operand>) {
         let result = value.map_or(NOTHING, |value| self.value(&state, value));
         let failure = match self.all.expressions.as_int(result) {
             Some(number) if number < 0 => true,
@@ -56,9 +56,7 @@ impl Walk<'_, '_> {
         };
         let exit = if failure { Exit::Failure } else { Exit::Normal };
         if self.is_root {
-            let mut machine = std::mem::take(&mut state.machine);
-            Rc::make_mut(&mut machine).path_ends(&mut self.around(), exit);
-            state.machine = machine;
+            self.ends.push((Rc::clone(&state.machine), exit));
         }
         let own = |this: &Self, object: Expression| matches!(this.all.expressions.form(object), Form::Local(function, _) if function == this.id);
         let events = self.all.traces.events(state.trace);
@@ -100,7 +98,18 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Judges what is left at the ends of paths. What is flushed on one of them is persistent on all.
+    fn judge_ends(&mut self) {
+        let cared_for = std::mem::take(&mut self.cared_for);
+        for (mut machine, exit) in std::mem::take(&mut self.ends) {
+            let machine = Rc::make_mut(&mut machine);
+            machine.care_for_all(&cared_for);
+            machine.path_ends(&mut self.around(), exit);
+        }
+    }
+
     pub(super) fn summary(mut self) -> Summary {
+        self.judge_ends();
         let mut ways = std::mem::take(&mut self.ways);
         let all = ways.len();
         ways.retain(|way| way.events.len() <= MAX_EVENTS);

@@ -60,14 +60,21 @@ impl Machine {
         }
     }
 
+    /// The end of a callee that began at event `from`, and returned what means failure.
+    pub(crate) fn callee_failed(&mut self, from: u32) {
+        for write in self.writes.iter_mut().filter(|write| write.number > from) {
+            write.failed = true;
+        }
+    }
+
     /// The end of a path through a function that nobody in the program calls.
     pub(crate) fn path_ends(&mut self, around: &mut Surroundings, exit: Exit) {
         if self.in_transaction() || self.inside_callers {
             return;
         }
         // What is left behind where something failed is seldom used.
-        let lenient = exit == Exit::Failure && !around.pedantic;
         for write in &self.writes {
+            let lenient = (exit == Exit::Failure || write.failed) && !around.pedantic;
             let site = write.site;
             let sure = around.persistence(write.span.at.object) == Persistence::Surely;
             let sure = sure && self.is_cared_for(around, write.span.at.object);

@@ -44,6 +44,10 @@ impl Machine {
 
     /// Consecutive epochs on fields of one object.
     pub(super) fn split_update(&self, around: &mut Surroundings, done: &[usize]) {
+        // Strict persistency wants just that: one store after the other.
+        if around.model == Model::Strict && !around.pedantic {
+            return;
+        }
         for at in done {
             let later = &self.writes[*at];
             if later.transaction > 0 || (later.unpublished && !around.pedantic) {

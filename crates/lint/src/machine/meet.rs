@@ -69,6 +69,7 @@ impl Machine {
         add(&mut self.cared_for, &other.cared_for);
         add(&mut self.cut_short, &other.cut_short);
         self.inside_callers |= other.inside_callers;
+        self.maybe_logged |= other.maybe_logged;
         self.forgotten |= other.forgotten;
         self.drained &= other.drained;
         self.queue_drained &= other.queue_drained;

@@ -73,6 +73,8 @@ struct Write {
     number: u32,
     /// Whether nothing pointed to the object.
     unpublished: bool,
+    /// Whether it was stored in a call that failed.
+    failed: bool,
 }
 
 /// A range that was written back and not touched since.
@@ -143,6 +145,8 @@ pub(crate) struct Machine {
     cared_for: Vec<Expression>,
     /// Something was logged although no transaction is open: a caller has one.
     inside_callers: bool,
+    /// Code that is not known may have logged something in this transaction.
+    maybe_logged: bool,
     /// A transaction that began while something may have been on its way; nothing was stored in it yet.
     begun: Option<(Site, u32)>,
     /// When something was last waited for.
@@ -283,7 +287,10 @@ impl Machine {
                 self.strand = None;
                 self.fence(around, site, true, false);
             }
-            Kind::Unknown { objects } => self.unknown(around, objects),
+            Kind::Unknown { objects, own } => {
+                self.maybe_logged |= *own && (self.in_transaction() || !around.is_root);
+                self.unknown(around, objects);
+            }
         }
     }
 }

@@ -193,6 +193,7 @@ impl Machine {
     pub(super) fn logs_are_over(&mut self) {
         if self.transactions.is_empty() {
             self.logs.clear();
+            self.maybe_logged = false;
         }
     }
 
