@@ -299,6 +299,10 @@ functions! {
         fixups_end: *const PmFixup,
     );
 
+    /// From a constructor of every instrumented module that comes after those that register, and before the program's
+    /// own: whatever is linked together has registered. `module` is an address in the module.
+    fn __crashproof_registered(module: *const c_void);
+
     /// Load of 1 byte, zero-extended.
     fn __crashproof_load1(address: *const c_void, site: *const Site) -> u64;
     /// Load of 2 bytes, zero-extended.
@@ -407,6 +411,11 @@ functions! {
     /// After an atomic or volatile access of volatile memory that is no fence, and after `pause`, whose address
     /// is null: a place where threads may be switched, and must be if the program spins.
     fn __crashproof_sync(address: *const c_void, site: *const Site);
+
+    /// In place of `rdtsc`: a clock that shows the same in every run.
+    fn __crashproof_cycles() -> u64;
+    /// In place of `rdrand` and `rdseed`: numbers that are the same in every run.
+    fn __crashproof_random() -> u64;
 
     /// Before inline assembly that accesses `bytes` bytes of PM: memory must hold what the thread sees.
     fn __crashproof_asm_before(address: *mut c_void, bytes: u64, flags: u32, site: *const Site);

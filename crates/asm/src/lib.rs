@@ -21,11 +21,13 @@
 //! An access whose address is in `rsp` or `rbp`, in a segment register or a symbol is not to PM: symbols
 //! of persistent globals do not survive instrumentation (see `globals.rs`).
 
+mod chance;
 mod instructions;
 mod parts;
 mod reader;
 mod text;
 
+pub use crate::chance::{Given, chance};
 use crate::instructions::full_register;
 use crate::reader::Reader;
 use crate::text::{expand, statements, strip_labels};

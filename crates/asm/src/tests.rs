@@ -110,6 +110,32 @@ fn register_only_code_is_harmless() {
 }
 
 #[test]
+fn what_differs_from_run_to_run_is_followed_to_the_outputs() {
+    use Given::{Clock, High, Low, Processor, Random, Success};
+    let cases: [(&str, &str, &[Given]); 9] = [
+        ("rdtsc", "={ax},={dx}", &[Low, High]),
+        ("rdtscp", "={ax},={dx},={cx}", &[Low, High, Processor]),
+        ("lfence; rdtsc; lfence", "={ax},={dx},~{memory}", &[Low, High]),
+        ("rdtsc; shlq $$32, %rdx; orq %rdx, %rax", "={ax},~{rdx}", &[Clock]),
+        ("rdtsc; shl $$32, %rdx; or %rdx, $0", "={ax},~{rdx}", &[Clock]),
+        ("cpuid; rdtsc; mov %edx, $0; mov %eax, $1", "=r,=r,~{rax},~{rbx},~{rcx},~{rdx}", &[High, Low]),
+        ("rdrand $0; setc $1", "=r,=q", &[Random, Success]),
+        ("rdrandq $0", "=r,={@ccc}", &[Random, Success]),
+        ("cpuid\n\trdtsc", "={ax},={dx},{ax},~{bx}", &[Low, High]),
+    ];
+    for (template, constraints, expected) in cases {
+        let found = chance(template, false, &operands(constraints));
+        assert_eq!(found, Some(Ok(expected.to_vec())), "{template}");
+    }
+    let intel = chance("rdtsc\nshl rdx, 32\nor rax, rdx", true, &operands("={ax},~{rdx}"));
+    assert_eq!(intel, Some(Ok(vec![Clock])));
+    assert_eq!(chance("cpuid", false, &operands("={ax},{ax}")), None);
+    for template in ["rdtsc; imul $$3, %rax", "rdtsc; mov %eax, ($1)", "rdtsc; shl $$16, %rdx"] {
+        assert!(matches!(chance(template, false, &operands("={ax},r")), Some(Err(_))), "{template}");
+    }
+}
+
+#[test]
 fn what_is_not_understood_is_named() {
     let cases = [
         (".byte 0x66, 0x0f, 0xae, 0xf8", "raw bytes"),

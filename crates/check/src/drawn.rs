@@ -209,8 +209,8 @@ fn around_crash(timeline: &Timeline, records: &[Record], lines: &[Line]) -> (Vec
     for (number, record) in records[..happened].iter().enumerate().skip(first) {
         let fence = record.event_kind().is_some_and(px86::Kind::fences);
         if on_lines(record).is_some() {
-            since.insert(record.thread);
-        } else if fence && since.remove(&record.thread) {
+            since.insert(record.thread());
+        } else if fence && since.remove(&record.thread()) {
             fences.push(number);
         }
     }

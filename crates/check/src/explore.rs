@@ -76,7 +76,7 @@ pub(crate) fn record_run(
         return Err(Error::FailsAlone { how, failure, output: session.output_about(ending) });
     }
     let known =
-        |record: &Record| record.kind == record::UNKNOWN || record.event_kind().is_some_and(Kind::stores);
+        |record: &Record| record.kind() == record::UNKNOWN || record.event_kind().is_some_and(Kind::stores);
     let records = session.keep_trace()?;
     if !records.iter().any(known) {
         return Err(Error::NoPersistentMemory { help: NO_PM_HELP });
@@ -130,7 +130,7 @@ impl Check<'_> {
     pub(crate) fn note_unknown(&self, records: &[Record], level: usize) {
         let sites = self.sites.of(level);
         for (index, unknown) in records.iter().enumerate() {
-            if unknown.kind != record::UNKNOWN {
+            if unknown.kind() != record::UNKNOWN {
                 continue;
             }
             let place = sites.get(unknown.site);
@@ -143,7 +143,7 @@ impl Check<'_> {
                     sentence
                 }
                 Some(text) if unknown.value == reason::FUNCTION => {
-                    let name = untracked::NAMES.get(unknown.address as usize).unwrap_or(&"a function");
+                    let name = untracked::NAMES.get(unknown.address() as usize).unwrap_or(&"a function");
                     format!("{}:{}: {name} {text}", place.file, place.line)
                 }
                 Some(text) if unknown.site == 0 => text.to_owned(),
@@ -223,7 +223,7 @@ impl Check<'_> {
         }
         let stores = |record: &&Record| record.event_kind().is_some_and(Kind::stores);
         let mut stores = recorded.records.iter().filter(stores);
-        match stores.find(|record| GLOBALS.contains(record.address)) {
+        match stores.find(|record| GLOBALS.contains(record.address())) {
             None => Ok(()),
             Some(record) => {
                 let place = self.sites.recorded.get(record.site);

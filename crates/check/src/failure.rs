@@ -215,7 +215,7 @@ pub(crate) fn store_text(store: &CachedStore) -> String {
 
 /// How a recorded store is told of.
 pub(crate) fn record_text(store: &Record) -> String {
-    stored(store.width, store.address, store.value)
+    stored(store.width(), store.address(), store.value)
 }
 
 fn stored(width: u8, address: u64, value: u64) -> String {

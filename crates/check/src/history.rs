@@ -39,26 +39,26 @@ impl<'a> History<'a> {
 
     pub(crate) fn of(records: &'a [Record]) -> History<'a> {
         let mut history = History { records, ..History::unknown() };
-        let threads = records.iter().any(|record| record.kind == record::SPAWN);
+        let threads = records.iter().any(|record| record.kind() == record::SPAWN);
         let mut readers = threads.then(Readers::default);
         // How many brackets each thread is in.
         let mut tolerating: FxHashMap<u16, u32> = FxHashMap::default();
         for (at, record) in records.iter().enumerate() {
             let at = at as u32;
-            match record.kind {
-                record::TOLERATE_BEGIN => *tolerating.entry(record.thread).or_default() += 1,
+            match record.kind() {
+                record::TOLERATE_BEGIN => *tolerating.entry(record.thread()).or_default() += 1,
                 record::TOLERATE_END => {
-                    let depth = tolerating.entry(record.thread).or_default();
+                    let depth = tolerating.entry(record.thread()).or_default();
                     *depth = depth.saturating_sub(1);
                 }
                 _ => {}
             }
-            let tolerated = tolerating.get(&record.thread).is_some_and(|depth| *depth > 0);
+            let tolerated = tolerating.get(&record.thread()).is_some_and(|depth| *depth > 0);
             if let Some(readers) = &mut readers {
                 readers.follow(&mut history, at, record, tolerated);
             }
             if record.event_kind().is_some_and(Kind::stores) {
-                history.lines.entry(Line::containing(record.address)).or_default().push(at);
+                history.lines.entry(Line::containing(record.address())).or_default().push(at);
                 if tolerated && !history.issued.contains_key(&at) {
                     history.tolerated.insert(at);
                 }
@@ -70,7 +70,7 @@ impl<'a> History<'a> {
     /// Who issued a store, and when.
     pub(crate) fn issued(&self, store: u32) -> Issued {
         let at = self.issued.get(&store).copied().unwrap_or(store);
-        Issued { thread: self.records[store as usize].thread, at }
+        Issued { thread: self.records[store as usize].thread(), at }
     }
 
     pub(crate) fn is_tolerated(&self, store: u32) -> bool {
@@ -83,7 +83,7 @@ impl<'a> History<'a> {
         let Some(stores) = self.lines.get(&line) else { return writers };
         for &store in stores[..stores.partition_point(|store| *store < before)].iter().rev() {
             let record = &self.records[store as usize];
-            let bits = bits(record.address, record.width);
+            let bits = bits(record.address(), record.width());
             if bits & wanted != 0 {
                 writers.push(store);
                 wanted &= !bits;
@@ -120,8 +120,8 @@ struct Readers {
 
 impl Readers {
     fn follow(&mut self, history: &mut History, at: u32, record: &Record, tolerated: bool) {
-        let thread = record.thread;
-        match record.kind {
+        let thread = record.thread();
+        match record.kind() {
             record::SPAWN => history.order.spawn(thread, record.value as u16, at),
             record::JOIN => history.order.join(thread, record.value as u16, at),
             record::SYNC => self.synchronised(history, at, record),
@@ -134,10 +134,10 @@ impl Readers {
             Some(Kind::Load) => self.read(history, at, record),
             Some(kind) if kind.stores() => {
                 self.leaves(history, at, record);
-                let start = (record.address % LINE_BYTES) as usize;
-                let line = Line::containing(record.address);
+                let start = (record.address() % LINE_BYTES) as usize;
+                let line = Line::containing(record.address());
                 let writers = self.writers.entry(line).or_insert([NOBODY; LINE_BYTES as usize]);
-                writers[start..start + usize::from(record.width)].fill(at);
+                writers[start..start + usize::from(record.width())].fill(at);
             }
             _ => {}
         }
@@ -145,21 +145,21 @@ impl Readers {
 
     fn synchronised(&mut self, history: &mut History, at: u32, record: &Record) {
         if record.value & sync::SAW != 0
-            && let Some(&(other, then)) = self.changed.get(&record.address)
+            && let Some(&(other, then)) = self.changed.get(&sync::object(record.value))
         {
-            history.order.synchronise(record.thread, at, other, then);
+            history.order.synchronise(record.thread(), at, other, then);
         }
         if record.value & sync::CHANGED != 0 {
-            self.changed.insert(record.address, (record.thread, at));
+            self.changed.insert(sync::object(record.value), (record.thread(), at));
         }
     }
 
     /// A store takes effect; if it waited, when it was issued is known. Of equal ones the oldest leaves first.
     fn leaves(&mut self, history: &mut History, at: u32, store: &Record) {
-        let Some(waiting) = self.waiting.get_mut(&store.thread) else { return };
+        let Some(waiting) = self.waiting.get_mut(&store.thread()) else { return };
         let same = |issued: &Record| {
-            (issued.address, issued.width, issued.value, issued.site)
-                == (store.address, store.width, store.value, store.site)
+            (issued.address(), issued.width(), issued.value, issued.site)
+                == (store.address(), store.width(), store.value, store.site)
         };
         if let Some(index) = waiting.iter().position(|(issued, ..)| same(issued)) {
             let (_, issued, tolerated) = waiting.remove(index).expect("it was just found");
@@ -171,13 +171,13 @@ impl Readers {
     }
 
     fn read(&self, history: &mut History, at: u32, load: &Record) {
-        let waiting = self.waiting.get(&load.thread);
-        let Some(writers) = self.writers.get(&Line::containing(load.address)) else { return };
+        let waiting = self.waiting.get(&load.thread());
+        let Some(writers) = self.writers.get(&Line::containing(load.address())) else { return };
         let mut known = NOBODY;
-        for address in load.address..load.address + u64::from(load.width) {
+        for address in load.address()..load.address() + u64::from(load.width()) {
             // What the thread's own buffer supplies tells it nothing new.
             let own = |(store, ..): &(Record, u32, bool)| {
-                (store.address..store.address + u64::from(store.width)).contains(&address)
+                (store.address()..store.address() + u64::from(store.width())).contains(&address)
             };
             if waiting.is_some_and(|waiting| waiting.iter().any(own)) {
                 continue;
@@ -186,7 +186,7 @@ impl Readers {
             if writer != NOBODY && writer != known {
                 known = writer;
                 let issued = history.issued(writer);
-                history.order.read(load.thread, at, issued);
+                history.order.read(load.thread(), at, issued);
             }
         }
     }

@@ -163,7 +163,7 @@ impl Analysis {
 
     fn begin(&mut self, record: &Record) {
         let number = self.regions.len();
-        let thread = self.thread(record.thread);
+        let thread = self.thread(record.thread());
         thread.depth += 1;
         if thread.depth > 1 {
             return;
@@ -171,7 +171,7 @@ impl Analysis {
         thread.inside = Some(number);
         let before = thread.before;
         let clock = thread.clock.clone();
-        let region = Region { thread: record.thread, begin: record.site, clock, ended: None, stored: None };
+        let region = Region { thread: record.thread(), begin: record.site, clock, ended: None, stored: None };
         self.regions.push(region);
         if self.model == Model::Epoch
             && let Some(before) = before
@@ -183,7 +183,7 @@ impl Analysis {
     }
 
     fn end(&mut self, record: &Record) {
-        let number = record.thread;
+        let number = record.thread();
         let thread = self.thread(number);
         // An end without a beginning ends nothing.
         thread.depth = thread.depth.saturating_sub(1);
@@ -213,21 +213,21 @@ impl Analysis {
 
     fn synchronised(&mut self, record: &Record) {
         if record.value & sync::SAW != 0
-            && let Some(known) = self.objects.get(&record.address).cloned()
+            && let Some(known) = self.objects.get(&sync::object(record.value)).cloned()
         {
-            self.learn(record.thread, &known);
+            self.learn(record.thread(), &known);
         }
         if record.value & sync::CHANGED != 0 {
-            let known = self.thread(record.thread).clock.clone();
-            self.objects.insert(record.address, known);
+            let known = self.thread(record.thread()).clock.clone();
+            self.objects.insert(sync::object(record.value), known);
         }
     }
 
     fn store(&mut self, record: &Record) {
-        let Some(region) = self.thread(record.thread).inside else {
+        let Some(region) = self.thread(record.thread()).inside else {
             if self.threads.len() > 1 {
-                let clock = self.thread(record.thread).clock.clone();
-                self.words.insert(record.address / 8, (record.thread, clock));
+                let clock = self.thread(record.thread()).clock.clone();
+                self.words.insert(record.address() / 8, (record.thread(), clock));
             }
             self.forget(record);
             return;
@@ -235,7 +235,7 @@ impl Analysis {
         self.regions[region].stored = Some(record.site);
         self.compare(record, region, Conflict::WriteAfterWrite);
         let (start, end) = range(record);
-        let shadow = self.shadow.entry(Line::containing(record.address)).or_insert_with(|| {
+        let shadow = self.shadow.entry(Line::containing(record.address())).or_insert_with(|| {
             Box::new(Shadow { region: [0; LINE_BYTES as usize], site: [0; LINE_BYTES as usize] })
         });
         shadow.region[start..end].fill(region as u32 + 1);
@@ -245,20 +245,20 @@ impl Analysis {
     /// What is stored outside of regions hides what a region stored there.
     fn forget(&mut self, record: &Record) {
         let (start, end) = range(record);
-        if let Some(shadow) = self.shadow.get_mut(&Line::containing(record.address)) {
+        if let Some(shadow) = self.shadow.get_mut(&Line::containing(record.address())) {
             shadow.region[start..end].fill(0);
         }
     }
 
     fn load(&mut self, record: &Record) {
-        match self.thread(record.thread).inside {
+        match self.thread(record.thread()).inside {
             Some(region) => self.compare(record, region, Conflict::ReadAfterWrite),
             None => {
-                if let Some((writer, clock)) = self.words.get(&(record.address / 8))
-                    && *writer != record.thread
+                if let Some((writer, clock)) = self.words.get(&(record.address() / 8))
+                    && *writer != record.thread()
                 {
                     let clock = clock.clone();
-                    self.learn(record.thread, &clock);
+                    self.learn(record.thread(), &clock);
                 }
             }
         }
@@ -266,7 +266,7 @@ impl Analysis {
 
     /// Holds an access of a region against who wrote there before.
     fn compare(&mut self, record: &Record, region: usize, conflict: Conflict) {
-        let Some(shadow) = self.shadow.get(&Line::containing(record.address)) else { return };
+        let Some(shadow) = self.shadow.get(&Line::containing(record.address())) else { return };
         let (start, end) = range(record);
         let mut met = (0, 0);
         for byte in start..end {
@@ -283,18 +283,18 @@ impl Analysis {
     }
 
     fn step(&mut self, record: &Record) {
-        match record.kind {
+        match record.kind() {
             kind if self.model.begins(kind) => self.begin(record),
             kind if self.model.ends(kind) => self.end(record),
-            record::STRAND_JOIN => self.barrier(record.thread),
+            record::STRAND_JOIN => self.barrier(record.thread()),
             record::SYNC => self.synchronised(record),
             record::SPAWN => {
-                let clock = self.thread(record.thread).clock.clone();
+                let clock = self.thread(record.thread()).clock.clone();
                 self.learn(record.value as u16, &clock);
             }
             record::JOIN => {
                 let clock = self.thread(record.value as u16).clock.clone();
-                self.learn(record.thread, &clock);
+                self.learn(record.thread(), &clock);
             }
             _ => {}
         }
@@ -304,7 +304,7 @@ impl Analysis {
         }
         // A locked instruction fences what comes before it, and is seen with what it fenced.
         if kind.fences() {
-            self.barrier(record.thread);
+            self.barrier(record.thread());
         }
         if kind.stores() {
             self.store(record);
@@ -314,8 +314,8 @@ impl Analysis {
 
 /// Which bytes of its line a record is about.
 fn range(record: &Record) -> (usize, usize) {
-    let start = (record.address % LINE_BYTES) as usize;
-    (start, (start + usize::from(record.width)).min(LINE_BYTES as usize))
+    let start = (record.address() % LINE_BYTES) as usize;
+    (start, (start + usize::from(record.width())).min(LINE_BYTES as usize))
 }
 
 /// All dependences of a recorded run, each pair of places once. None is left out: every region is compared
@@ -357,7 +357,7 @@ pub(crate) fn merge(all: &mut Vec<Dependence>, more: Vec<Dependence>) {
 
 /// Does a recorded run mark any region of the model?
 pub(crate) fn any(records: &[Record], model: Model) -> bool {
-    records.iter().any(|record| model.begins(record.kind))
+    records.iter().any(|record| model.begins(record.kind()))
 }
 
 #[cfg(test)]
@@ -368,7 +368,7 @@ mod tests {
 
     fn at(kind: u8, address: u64, thread: u16, site: u32) -> Record {
         let width = if kind < 9 { 8 } else { 0 };
-        Record { address, value: 0, site, thread, kind, width }
+        Record::new(kind, address, width, 0, thread, site)
     }
 
     fn store(address: u64, thread: u16, site: u32) -> Record {
@@ -430,12 +430,12 @@ mod tests {
 
     #[test]
     fn threads_are_ordered_by_what_they_wait_for() {
-        let spawn = vec![Record { value: 1, ..at(record::SPAWN, 0, 0, 0) }];
+        let spawn = vec![Record::new(record::SPAWN, 0, 0, 1, 0, 0)];
         let (first, second) = (strand(0, &[store(X, 0, 1)]), strand(1, &[store(X, 1, 2)]));
         let fenced = vec![fence(0)];
         // A lock alone does not make persistent; a fence before it does.
         let both = sync::SAW | sync::CHANGED;
-        let lock = |thread| vec![Record { value: both, ..at(record::SYNC, 77, thread, 0) }];
+        let lock = |thread| vec![Record::new(record::SYNC, 0, 0, sync::value(77, both), thread, 0)];
         let waw = [(Conflict::WriteAfterWrite, 1, 2)];
         let run = |parts: &[Vec<Record>]| strands(&[vec![spawn.clone()], parts.to_vec()].concat());
         assert_eq!(run(&[first.clone(), second.clone()]), waw);
@@ -450,13 +450,14 @@ mod tests {
 
     #[test]
     fn the_last_writer_of_every_byte_counts() {
-        let half = Record { width: 4, ..store(X + 4, 0, 2) };
+        let half = Record::new(Kind::Store as u8, X + 4, 4, 0, 0, 2);
+        let half_load = |address, site| Record::new(Kind::Load as u8, address, 4, 0, 0, site);
         let parts = [
             strand(0, &[store(X, 0, 1)]),
             vec![fence(0)],
             strand(0, &[half]),
             // The first strand is ordered before this one, the second is not.
-            strand(0, &[Record { width: 4, ..load(X, 0, 3) }, Record { width: 4, ..load(X + 4, 0, 4) }]),
+            strand(0, &[half_load(X, 3), half_load(X + 4, 4)]),
         ];
         assert_eq!(strands(&parts), [(Conflict::ReadAfterWrite, 2, 4)]);
     }

@@ -146,13 +146,13 @@ pub(crate) fn ignored(records: &[Record]) -> Vec<u32> {
     // For each thread, the brackets it is in, with the reads since each began.
     let mut open: FxHashMap<u16, Vec<Vec<u32>>> = FxHashMap::default();
     for next in records {
-        match next.kind {
+        match next.kind() {
             record::CHECKSUM_BEGIN | record::TOLERATE_BEGIN => {
-                open.entry(next.thread).or_default().push(Vec::new());
+                open.entry(next.thread()).or_default().push(Vec::new());
             }
             record::CHECKSUM_END | record::TOLERATE_END => {
-                let matched = next.kind == record::CHECKSUM_END && next.address != 0;
-                let brackets = open.entry(next.thread).or_default();
+                let matched = next.kind() == record::CHECKSUM_END && next.address() != 0;
+                let brackets = open.entry(next.thread()).or_default();
                 let reads = brackets.pop().unwrap_or_default();
                 match brackets.last_mut() {
                     // It is up to the bracket around it.
@@ -161,8 +161,8 @@ pub(crate) fn ignored(records: &[Record]) -> Vec<u32> {
                     _ => ignored.extend(reads),
                 }
             }
-            _ if next.kind == Kind::Load as u8 => {
-                if let Some(reads) = open.get_mut(&next.thread).and_then(|brackets| brackets.last_mut()) {
+            _ if next.kind() == Kind::Load as u8 => {
+                if let Some(reads) = open.get_mut(&next.thread()).and_then(|brackets| brackets.last_mut()) {
                     reads.push(number);
                 }
                 number += 1;
@@ -179,7 +179,7 @@ pub(crate) fn ignored(records: &[Record]) -> Vec<u32> {
 /// What a recovery that crashed after these records had read, as far as that counts for robustness. `reads` is all
 /// it would have read.
 pub(crate) fn had_read(records: &[Record], reads: &Reads, ignored: &[u32]) -> Reads {
-    let loads = records.iter().filter(|record| record.kind == Kind::Load as u8).count();
+    let loads = records.iter().filter(|record| record.kind() == Kind::Load as u8).count();
     let counts = |(index, _): &(usize, &Read)| ignored.binary_search(&(*index as u32)).is_err();
     reads.iter().take(loads).enumerate().filter(counts).map(|(_, read)| *read).collect()
 }

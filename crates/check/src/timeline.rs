@@ -57,7 +57,7 @@ impl Moments {
 
     /// A record took effect, with which the trace was `length` long; this was the moment then.
     pub(crate) fn after(&mut self, length: usize, record: &Record, moment: Seq) {
-        if self.moments.is_empty() && record.kind == record::SPAWN {
+        if self.moments.is_empty() && record.kind() == record::SPAWN {
             self.first = length;
         } else if self.moments.is_empty() {
             return;
@@ -139,9 +139,9 @@ impl Timeline {
         }
         self.look_ahead(records);
         let Some(next) = records.get(self.at) else { return true };
-        let thread = px86::Thread(next.thread);
+        let thread = px86::Thread(next.thread());
         match next.event_kind() {
-            Some(Kind::Flush) => self.open.contains(&Line::containing(next.address)),
+            Some(Kind::Flush) => self.open.contains(&Line::containing(next.address())),
             Some(Kind::Rmw) => self.execution.exchange_would_persist(thread),
             Some(kind) if kind.fences() => self.execution.fence_would_persist(thread),
             Some(kind) if kind.stores() => self.platform == Platform::Eadr,
@@ -167,10 +167,10 @@ impl Timeline {
         }
         // What cannot have taken effect before the `clflush`: itself, and whatever must follow such a thing.
         let key = |event: &px86::Event| (event.kind.class(), event.line());
-        let mut stuck = vec![(Class::Flush, Some(Line::containing(next.address)))];
+        let mut stuck = vec![(Class::Flush, Some(Line::containing(next.address())))];
         for (index, record) in records.iter().enumerate().skip(self.at + 1) {
             let Some(event) = record.event() else { continue };
-            if event.thread != px86::Thread(next.thread) {
+            if event.thread != px86::Thread(next.thread()) {
                 break;
             }
             let later = key(&event);
@@ -236,11 +236,11 @@ impl Timeline {
         self.at += 1;
         self.last_site = next.site;
         let Some(event) = next.event() else {
-            match next.kind {
+            match next.kind() {
                 record::ARENA => self.arena_end = next.value,
-                record::FILE if next.value == 0 => self.files_absent |= 1 << next.address,
-                record::FILE => self.files_absent &= !(1 << next.address),
-                record::HEAP => self.heap_ends[next.address as usize] = next.value,
+                record::FILE if next.value == 0 => self.files_absent |= 1 << next.address(),
+                record::FILE => self.files_absent &= !(1 << next.address()),
+                record::HEAP => self.heap_ends[next.address() as usize] = next.value,
                 _ => {}
             }
             return Persisted::new();
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     fn record(kind: u8, thread: u16, value: u64, width: u8) -> Record {
-        Record { address: ARENA.base, value, site: 0, thread, kind, width }
+        Record::new(kind, ARENA.base, width, value, thread, 0)
     }
 
     /// Thread 1 issues its write-back, thread 0 stores, the write-back takes effect and is fenced: it may

@@ -57,8 +57,8 @@ struct Brackets {
 
 impl Brackets {
     fn mark(&mut self, record: &Record) -> Option<Mark> {
-        self.threads |= record.kind == record::SPAWN;
-        match record.kind {
+        self.threads |= record.kind() == record::SPAWN;
+        match record.kind() {
             _ if self.threads => None,
             record::CHECKSUM_BEGIN => {
                 self.depth += 1;
@@ -66,7 +66,7 @@ impl Brackets {
             }
             record::CHECKSUM_END if self.depth > 0 => {
                 self.depth -= 1;
-                (self.depth == 0).then_some(Mark::End { matched: record.address != 0 })
+                (self.depth == 0).then_some(Mark::End { matched: record.address() != 0 })
             }
             _ => None,
         }
@@ -120,7 +120,7 @@ impl Tree {
         let mut at = ROOT;
         let mut brackets = Brackets::default();
         for record in records {
-            if record.kind == Kind::Load as u8 {
+            if record.kind() == Kind::Load as u8 {
                 at = self.step(at, record)?;
             } else if let Some(mark) = brackets.mark(record) {
                 at = self.step_mark(at, mark)?;
@@ -150,8 +150,8 @@ impl Tree {
         match &mut self.nodes[at] {
             unknown @ Node::Unknown => {
                 *unknown = Node::Read {
-                    address: read.address,
-                    width: read.width,
+                    address: read.address(),
+                    width: read.width(),
                     site: read.site,
                     edges: vec![(read.value, fresh)],
                 };
@@ -159,8 +159,8 @@ impl Tree {
                 Ok(fresh)
             }
             Node::Read { address, width, edges, site } => {
-                if *address != read.address || *width != read.width {
-                    let found = Some((read.address, read.site));
+                if *address != read.address() || *width != read.width() {
+                    let found = Some((read.address(), read.site));
                     return Err(Diverged { expected: Some((*address, *site)), found });
                 }
                 if let Some((_, next)) = edges.iter().find(|(value, _)| *value == read.value) {
@@ -171,7 +171,7 @@ impl Tree {
                 Ok(fresh)
             }
             Node::Leaf(_) | Node::Begin { .. } | Node::End { .. } => {
-                Err(Diverged { expected: None, found: Some((read.address, read.site)) })
+                Err(Diverged { expected: None, found: Some((read.address(), read.site)) })
             }
         }
     }

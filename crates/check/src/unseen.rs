@@ -11,7 +11,7 @@ use crate::sites::{Sites, Source};
 /// The place is the innermost one whose source is known, the program's own mostly: where inside a library
 /// somebody else's instruction is tells its user little.
 pub(crate) fn unseen(text: &str, access: &Record, after: &[Record], sites: &Sites) -> (String, String) {
-    let frames = after.iter().take_while(|record| record.kind == record::FRAME);
+    let frames = after.iter().take_while(|record| record.kind() == record::FRAME);
     let mut stack: Vec<&Source> = iter::once(access).chain(frames).map(|it| sites.get(it.site)).collect();
     let known = stack.iter().position(|source| source.line > 0);
     let inside = stack.drain(..known.unwrap_or(0)).find(|source| !source.function.is_empty());
@@ -19,7 +19,7 @@ pub(crate) fn unseen(text: &str, access: &Record, after: &[Record], sites: &Site
         Some(_) => format!("{}:{}: {text}", stack[0].file, stack[0].line),
         None => text.to_owned(),
     };
-    let mut sentence = format!("{head}: at {:#x}, in {}", access.address, region(access.address));
+    let mut sentence = format!("{head}: at {:#x}, in {}", access.address(), region(access.address()));
     if let Some(inside) = inside {
         sentence += &format!(", by {} of {}", inside.function, inside.file);
     }

@@ -146,9 +146,9 @@ impl Met {
         let mut violation = Violation {
             place: place(self.lost[0]),
             last: place(self.flush_after),
-            address: first.address,
-            width: first.width,
-            survivor_address: record(self.survived).address,
+            address: first.address(),
+            width: first.width(),
+            survivor_address: record(self.survived).address(),
             survived: place(self.survived),
             saw: if self.too_old { Saw::TooOld } else { Saw::TooNew },
             same_value: self.same_value,
@@ -227,8 +227,8 @@ fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> (Vec<W
             let record = &history.records[at as usize];
             let issued = history.issued(at).at;
             let stores = record.event_kind().is_some_and(Kind::stores) && (from..until).contains(&issued);
-            let tells = record.kind == record::SYNC && record.value & sync::CHANGED != 0;
-            record.thread == thread && (stores || tells && (from..=until).contains(&at))
+            let tells = record.kind() == record::SYNC && record.value & sync::CHANGED != 0;
+            record.thread() == thread && (stores || tells && (from..=until).contains(&at))
         };
         let range = from..(survived + 1).max(until + 1).min(history.records.len() as u32);
         let Some(before) = range.filter(|at| ends(*at)).max_by_key(|at| history.issued(*at).at) else {
@@ -241,11 +241,11 @@ fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> (Vec<W
         let place = |record: &Record| sites.get(record.site).clone();
         // What told the thread; its creation has no place of its own.
         let mut told = history.records[from as usize..].iter();
-        let mut told = || told.find(|record| record.thread == thread && record.site != 0);
+        let mut told = || told.find(|record| record.thread() == thread && record.site != 0);
         let lost = &history.records[lost as usize];
         let after = if primary { Some(lost) } else { told() };
         let same_line =
-            after.is_some_and(|after| Line::containing(after.address) == Line::containing(lost.address));
+            after.is_some_and(|after| Line::containing(after.address()) == Line::containing(lost.address()));
         let after = after.map(place).unwrap_or_default();
         // A lock has no place of its own.
         let before = Some(&history.records[before as usize]).filter(|record| record.site != 0);
@@ -257,10 +257,10 @@ fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> (Vec<W
 
 /// What becomes of the lost store's line after it: before the end of its thread's window, or later.
 fn flushed(history: &History, sites: &Sites, lost: u32, end: Option<u32>) -> Flushed {
-    let line = Line::containing(history.records[lost as usize].address);
+    let line = Line::containing(history.records[lost as usize].address());
     let flush = history.records[lost as usize..].iter().enumerate().find(|(_, record)| {
         matches!(record.event_kind(), Some(Kind::Flush | Kind::FlushOpt))
-            && Line::containing(record.address) == line
+            && Line::containing(record.address()) == line
     });
     match flush {
         None => Flushed::Never,

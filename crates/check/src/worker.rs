@@ -395,7 +395,7 @@ impl<'a> Worker<'a> {
                 timeline.crashed();
             }
             let Some(next) = records.get(timeline.at) else { return Ok(()) };
-            if next.kind == Kind::Load as u8
+            if next.kind() == Kind::Load as u8
                 && let Some((index, read)) = upcoming.next()
                 && ignored.binary_search(&(index as u32)).is_err()
             {

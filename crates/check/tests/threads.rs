@@ -117,7 +117,8 @@ fn the_same_seed_gives_the_same_run() {
                 let first = record(&options, seed).expect("a run");
                 let second = record(&options, seed).expect("a run");
                 assert_eq!(&first[..], &second[..], "{name}: seed {seed}, {strategy:?}");
-                distinct.insert(first.iter().map(|record| (record.thread, record.kind)).collect::<Vec<_>>());
+                distinct
+                    .insert(first.iter().map(|record| (record.thread(), record.kind())).collect::<Vec<_>>());
             }
             assert!(distinct.len() > 1, "{name}: seeds make no difference, {strategy:?}");
         }

@@ -148,6 +148,7 @@ fn main() {
     for (name, source, count) in [
         ("hash table", programs().join("table.c"), "300"),
         ("journal", programs().join("journal.c"), "1000"),
+        ("log", programs().join("log.c"), "1000"),
         ("ring", programs().join("ring.c"), "1000"),
         ("undo log", example("undo_log.c"), ""),
         ("list append", example("list_append.c"), "1000"),
@@ -155,7 +156,10 @@ fn main() {
         let words: Vec<&str> = [count].into_iter().filter(|word| !word.is_empty()).collect();
         let figures = checked(&bench.options(&source, &words)).statistics;
         let ratio = figures.recoveries as f64 / figures.failure_points as f64;
-        println!("  {name:<20} {:>6} / {:<6} = {ratio:.4}", figures.recoveries, figures.failure_points);
+        println!(
+            "  {name:<20} {:>6} / {:<6} = {ratio:.4}, {} behaviours",
+            figures.recoveries, figures.failure_points, figures.behaviours
+        );
         recoveries += figures.recoveries;
         places += figures.failure_points;
     }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crashproof_cc::{Language, Toolchain, cargo, driver};
-use tempfile::TempDir;
+
+use crate::signals::Scratch;
 
 /// The commands whose arguments all go to the compiler or to cargo, `--help` included.
 pub(crate) fn pass_through(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
@@ -66,7 +67,7 @@ pub(crate) struct Built {
     /// The source.
     pub(crate) source: Option<PathBuf>,
     /// Where it was built; gone when dropped.
-    _directory: Option<TempDir>,
+    _directory: Option<Scratch>,
 }
 
 impl Built {
@@ -133,10 +134,8 @@ pub(crate) fn language(path: &Path) -> Option<Language> {
 /// Builds a program from one source with debug information and light optimisation.
 fn build(source: &Path, language: Language, extra: &[OsString]) -> Result<Built, String> {
     let toolchain = Toolchain::find().map_err(|error| error.to_string())?;
-    let directory = tempfile::Builder::new()
-        .prefix("crashproof-")
-        .tempdir()
-        .map_err(|error| format!("cannot create a directory for the program: {error}"))?;
+    let directory =
+        Scratch::new().map_err(|error| format!("cannot create a directory for the program: {error}"))?;
     let path = directory.path().join(source.file_stem().unwrap_or_default());
     let built = Built { path, source: Some(source.to_owned()), _directory: Some(directory) };
     let mut arguments: Vec<OsString> = vec![

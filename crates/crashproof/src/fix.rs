@@ -17,6 +17,7 @@ use crate::build::{self, Programs};
 use crate::check;
 use crate::exit::Exit;
 use crate::progress::Watch;
+use crate::signals::{Orderly, Scratch};
 
 #[derive(Args)]
 // `check` has a group of this name.
@@ -53,6 +54,8 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         macros: macros(arguments, config),
         remove_redundant: arguments.remove_redundant,
     };
+    // What was changed in sources is changed back before anything ends.
+    let _orderly = Orderly::new()?;
     let fixed = match bench(arguments, config) {
         Ok(mut bench) => {
             let fixed = crashproof_fix::fix(&mut bench, &options);
@@ -95,15 +98,15 @@ struct Bench<'a> {
 
 enum Kind {
     /// One source, which the compiler is told to find elsewhere; sources and program in a directory that goes away.
-    Source(tempfile::TempDir),
+    Source(Scratch),
     /// A project, or a copy of it, and the sources that were changed there, as they were.
-    Project { root: PathBuf, copy: Option<tempfile::TempDir>, touched: BTreeMap<String, String> },
+    Project { root: PathBuf, copy: Option<Scratch>, touched: BTreeMap<String, String> },
     /// A program that nobody can build.
     Program,
 }
 
 fn bench<'a>(arguments: &'a Arguments, config: &'a Config) -> Result<Bench<'a>, String> {
-    let temporary = || tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"));
+    let temporary = || Scratch::new().map_err(|error| format!("no temporary directory: {error}"));
     let kind = if build::language(&arguments.check.program).is_some() {
         Kind::Source(temporary()?)
     } else if arguments.build.is_none() {

@@ -14,6 +14,7 @@ mod progress;
 mod prove;
 mod replay;
 mod shell;
+mod signals;
 mod stream;
 mod while_compiling;
 

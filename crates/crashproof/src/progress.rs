@@ -2,7 +2,6 @@
 //! check.
 
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -10,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crashproof_check::{Monitor, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+
+use crate::signals::Orderly;
 
 /// Nobody wonders about less.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -22,9 +21,6 @@ const LINES: Duration = Duration::from_secs(10);
 
 const BAR: &str = "{spinner} {bar:20} {msg}";
 const SPINNER: &str = "{spinner} {msg}";
-
-/// What an interrupted shell command ends with.
-const INTERRUPTED: i32 = 130;
 
 /// Does something again and again, in a thread of its own, until it is dropped.
 struct Ticker {
@@ -68,14 +64,10 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn start(monitor: Arc<Monitor>) -> std::io::Result<Watch> {
-        // The first signal ends the check, with what it has found; the second ends everything at once.
-        let signalled = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&signalled))?;
-            flag::register(signal, Arc::clone(&signalled))?;
-        }
+        // The first signal ends the check, with what it has found.
+        let orderly = Orderly::new()?;
         let ticker = Ticker::start(BAR, move |elapsed, teller| {
-            if signalled.load(Ordering::Relaxed) {
+            if orderly.asked() {
                 monitor.cancel();
             }
             if let Some(teller) = teller {

@@ -64,6 +64,28 @@ fn an_interrupted_check_reports_what_it_found_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn the_second_interruption_ends_everything_at_once_and_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut child = check(directory.path(), &["-DSILENT"], "json");
+    let mut told = String::new();
+    BufReader::new(child.stderr.take().expect("a pipe")).read_line(&mut told).expect("a line");
+    // Two signals that come together may be taken for one.
+    while child.try_wait().expect("a child").is_none() {
+        interrupt(&child);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    // Whichever came first, its end in good order or the second signal.
+    assert!(matches!(child.wait().expect("an end").code(), Some(3 | 130)));
+    let left = std::fs::read_dir(directory.path().join("tmp")).expect("a directory").count();
+    assert_eq!(left, 0, "files left behind");
+    let mut running = running_in(directory.path());
+    while !running.is_empty() {
+        // They were killed, and take a moment to go.
+        running = running_in(directory.path());
+    }
+}
+
+#[test]
 fn lines_of_json_come_while_the_check_goes_on() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut child = check(directory.path(), &[], "jsonl");

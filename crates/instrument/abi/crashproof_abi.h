@@ -123,6 +123,10 @@ void __crashproof_register_globals(struct crashproof_pm_global *const *begin,
                                    const struct crashproof_pm_fixup *fixups,
                                    const struct crashproof_pm_fixup *fixups_end);
 
+/* From a constructor of every instrumented module that comes after those that register (priority 2), and
+   before the program's own: whatever is linked together has registered. module is an address in it. */
+void __crashproof_registered(const void *module);
+
 /* ----------------------------------------------------------------- loads */
 
 uint64_t __crashproof_load1(const void *address, const struct crashproof_site *site);
@@ -208,6 +212,10 @@ void __crashproof_locked(const void *address, uint32_t stored, const struct cras
 /* After an atomic or volatile access of volatile memory that is no fence, and after pause, whose address is
    null: a place where threads may be switched, and must be sooner or later, since programs spin here. */
 void __crashproof_sync(const void *address, const struct crashproof_site *site);
+
+/* In place of rdtsc, and of rdrand and rdseed: a clock and numbers that are the same in every run. */
+uint64_t __crashproof_cycles(void);
+uint64_t __crashproof_random(void);
 
 /* -------------------------------------------------------------- assembly */
 

@@ -12,6 +12,17 @@ impl Instrumenter<'_> {
     pub(crate) fn assembly(&mut self, call: Value) {
         let text = call.asm_text();
         let operands = asm::operands(&text.constraints);
+        match asm::chance(&text.template, text.intel, &operands) {
+            Some(Ok(given)) if call.opcode() == Opcode::LLVMCall => self.replace_by_chance(call, &given),
+            Some(_) => self.warn(
+                call,
+                &format!(
+                    "inline assembly reads what differs from run to run; checks may not be repeatable: `{}`",
+                    one_line(&text.template)
+                ),
+            ),
+            None => {}
+        }
         let sizes: Vec<Option<u32>> =
             (0..operands.len()).map(|n| self.operand_bytes(call, &operands, n)).collect();
         match asm::read(&text.template, text.intel, &operands, &sizes) {

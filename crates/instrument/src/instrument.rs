@@ -16,6 +16,8 @@ const INSTRUMENTED: &str = "crashproof.instrumented";
 
 /// Before every other constructor, so that the runtime knows the module before any of its code runs.
 const PRIORITY: i32 = 0;
+/// After the registrations of all modules of a program, persistent globals included, and before its own constructors.
+const REGISTERED_PRIORITY: i32 = 2;
 
 /// What instrumentation carries through a module.
 pub(crate) struct Instrumenter<'m> {
@@ -152,18 +154,22 @@ impl Instrumenter<'_> {
         }
     }
 
-    fn register(mut self) {
-        let Module { void, i32, .. } = *self.module;
-        let constructor =
-            self.module.add_function("__crashproof.register_module", self.module.function_type(void, &[]));
-        constructor.set_linkage(Linkage::LLVMInternalLinkage);
-        self.builder.locate(None);
-        self.builder.at_end(self.module.append_block(constructor));
-        let table = self.sites.finish();
-        let arguments = [i32.number(VERSION.into()), table.begin, table.end];
-        self.runtime.call(&self.builder, "register_module", &arguments);
-        self.builder.return_void();
-        self.module.append_constructor(constructor, PRIORITY);
+    fn register(self) {
+        let Instrumenter { module, builder, mut runtime, sites, .. } = self;
+        let table = sites.finish();
+        builder.locate(None);
+        let mut constructor = |name: &str, priority, arguments: &dyn Fn(Value) -> Vec<Value>| {
+            let ty = module.function_type(module.void, &[]);
+            let own = module.add_function(&format!("__crashproof.{name}"), ty);
+            own.set_linkage(Linkage::LLVMInternalLinkage);
+            builder.at_end(module.append_block(own));
+            runtime.call(&builder, name, &arguments(own));
+            builder.return_void();
+            module.append_constructor(own, priority);
+        };
+        let version = module.i32.number(VERSION.into());
+        constructor("register_module", PRIORITY, &|_| vec![version, table.begin, table.end]);
+        constructor("registered", REGISTERED_PRIORITY, &|own| vec![own]);
     }
 
     /// Whether a pointer needs no check.

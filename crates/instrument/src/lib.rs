@@ -29,6 +29,7 @@
 mod access;
 mod assembly;
 mod bulk;
+mod chance;
 mod globals;
 mod groups;
 mod instrument;

@@ -5,7 +5,7 @@
 //! optimisation it would name a line of the library only. So functions of the C++ and Rust standard
 //! libraries that are small and lead to an access are marked for inlining, which even `-O0` heeds.
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::provenance::is_volatile_memory;
 use crashproof_llvm::{CallClass, Linkage, Module, Opcode, Value};
@@ -17,11 +17,15 @@ const SMALL: usize = 48;
 pub(crate) fn inline_small_functions(module: &Module) {
     let candidates: Vec<Value> =
         module.functions().into_iter().filter(|function| is_small_library_function(*function)).collect();
+    let apart = of_other_processors(module);
     let mut chosen: FxHashSet<Value> = FxHashSet::default();
     loop {
         let before = chosen.len();
         for function in &candidates {
-            if !chosen.contains(function) && leads_to_access(module, *function, &chosen) {
+            if !chosen.contains(function)
+                && !apart.contains(function)
+                && leads_to_access(module, *function, &chosen)
+            {
                 chosen.insert(*function);
             }
         }
@@ -35,6 +39,40 @@ pub(crate) fn inline_small_functions(module: &Module) {
         }
         module.add_function_attribute(function, "alwaysinline");
     }
+}
+
+/// What every processor of the target can do.
+const BASELINE: [&str; 7] = ["+cmov", "+cx8", "+fxsr", "+mmx", "+sse", "+sse2", "+x87"];
+
+/// Functions that are called by some that may run on processors which cannot do what they do: the code generator has no
+/// instructions for them there.
+fn of_other_processors(module: &Module) -> FxHashSet<Value> {
+    let features: FxHashMap<Value, String> = module
+        .functions()
+        .into_iter()
+        .filter_map(|function| Some((function, function.text_attribute("target-features")?)))
+        .collect();
+    let mut apart = FxHashSet::default();
+    for caller in module.functions() {
+        let there = features.get(&caller);
+        for call in caller.blocks().into_iter().flat_map(|block| block.instructions()) {
+            if !matches!(call.opcode(), Opcode::LLVMCall | Opcode::LLVMInvoke) {
+                continue;
+            }
+            let needed = features.get(&call.callee());
+            if needed != there && !lacking(needed, there).is_empty() {
+                apart.insert(call.callee());
+            }
+        }
+    }
+    apart
+}
+
+/// Which of the features of one list are not in another.
+fn lacking<'a>(needed: Option<&'a String>, there: Option<&String>) -> Vec<&'a str> {
+    let there: FxHashSet<&str> = there.map(|all| all.split(',').collect()).unwrap_or_default();
+    let needed = needed.into_iter().flat_map(|all| all.split(','));
+    needed.filter(|name| name.starts_with('+') && !BASELINE.contains(name) && !there.contains(name)).collect()
 }
 
 fn is_small_library_function(function: Value) -> bool {

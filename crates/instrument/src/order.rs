@@ -1,6 +1,7 @@
 //! Fences, and the dispatch of intrinsics: flushes, block and vector accesses, and what is not understood.
 
 use crashproof_abi::kind;
+use crashproof_asm::Given;
 
 use crate::instrument::Instrumenter;
 use crate::lanes::Lanes;
@@ -105,6 +106,11 @@ impl Instrumenter<'_> {
                     let nowhere = this.module.ptr.null();
                     this.runtime.call(&this.builder, "sync", &[nowhere, site]);
                 });
+            }
+            "llvm.x86.rdtsc" | "llvm.readcyclecounter" => self.by_chance(call, &[Given::Clock]),
+            "llvm.x86.rdtscp" => self.by_chance(call, &[Given::Clock, Given::Processor]),
+            _ if starts(&["llvm.x86.rdrand.", "llvm.x86.rdseed."]) => {
+                self.by_chance(call, &[Given::Random, Given::Success]);
             }
             "llvm.x86.sse3.ldu.dq" | "llvm.x86.avx.ldu.dq.256" => self.load_from(call, call.operand(0), 0),
             "llvm.x86.directstore32" | "llvm.x86.directstore64" => self.direct_store(call),

@@ -36,10 +36,12 @@ fn prototypes(header: &str) -> Vec<Prototype> {
             let at = declaration.find("__crashproof_")?;
             let line = declaration[..at].rsplit(['\n', '}']).next().unwrap_or("");
             let (name, rest) = declaration[at..].split_once('(')?;
-            let parameters = rest.split(')').next()?.split(',').map(|parameter| {
-                let name = parameter.trim().rsplit(|c: char| !c.is_alphanumeric() && c != '_').next();
-                (name.unwrap_or("").to_owned(), c_type(parameter))
-            });
+            let parameters = rest.split(')').next()?.split(',').filter(|parameter| *parameter != "void").map(
+                |parameter| {
+                    let name = parameter.trim().rsplit(|c: char| !c.is_alphanumeric() && c != '_').next();
+                    (name.unwrap_or("").to_owned(), c_type(parameter))
+                },
+            );
             Some((name.to_owned(), c_type(line), parameters.collect()))
         })
         .collect()

@@ -283,6 +283,19 @@ impl Value {
         !unsafe { LLVMGetEnumAttributeAtIndex(self.0, llvm_sys::LLVMAttributeFunctionIndex, kind) }.is_null()
     }
 
+    /// The text of a function's attribute that is one, such as `target-features`.
+    pub fn text_attribute(self, name: &str) -> Option<String> {
+        let index = llvm_sys::LLVMAttributeFunctionIndex;
+        let found =
+            unsafe { LLVMGetStringAttributeAtIndex(self.0, index, name.as_ptr().cast(), name.len() as u32) };
+        (!found.is_null()).then(|| {
+            let mut length = 0;
+            let text = unsafe { LLVMGetStringAttributeValue(found, &raw mut length) };
+            let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length as usize) };
+            String::from_utf8_lossy(bytes).into_owned()
+        })
+    }
+
     pub fn remove_function_attribute(self, name: &str) {
         let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
         unsafe { LLVMRemoveEnumAttributeAtIndex(self.0, llvm_sys::LLVMAttributeFunctionIndex, kind) };

@@ -14,7 +14,7 @@
 use px86::{Kind, LINE_BYTES};
 
 /// Version of everything here; the two sides refuse to work with another one's.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Set for the program to run under the checker; its value is the version.
 pub const ENVIRONMENT: &str = "CRASHPROOF_SESSION";
@@ -163,8 +163,8 @@ pub mod record {
     pub const EPOCH_BEGIN: u8 = 76;
     /// It ends.
     pub const EPOCH_END: u8 = 77;
-    /// A thread took or left a lock, or accessed volatile memory that others wait for; `address` is the object,
-    /// `value` what it did there (see [`sync`](super::sync)). Only where there are threads, or strands.
+    /// A thread took or left a lock, or accessed volatile memory that others wait for; `value` says which
+    /// and what it did there (see [`sync`](super::sync)). Only where there are threads, or strands.
     pub const SYNC: u8 = 78;
     /// A store was issued and waits in its thread's buffer; it is recorded once more when it takes effect.
     pub const ISSUE: u8 = 80;
@@ -198,25 +198,64 @@ pub mod caller {
     }
 }
 
-/// A record of the trace, as it lies in shared memory: [`px86::Event`] with the kind as a plain byte.
-#[repr(C)]
+/// A record of the trace, as it lies in shared memory: [`px86::Event`], or one of [`record`].
+///
+/// Runs have tens of millions of them, and most of what recording costs is memory that the kernel has to find. So a
+/// record is packed into twenty bytes.
+#[repr(C, packed(4))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Address of the first byte.
-    pub address: u64,
+    /// From the lowest bit: where in the pool (36 bits), whether it is there (1), thread (16), width (4), kind (7).
+    packed: u64,
     /// Value stored or read; for `clflushopt` and `clwb` the length of the trace when it was issued.
     pub value: u64,
     /// Number of the site.
     pub site: u32,
-    /// Number of the thread.
-    pub thread: u16,
-    /// [`px86::Kind`] or one of [`record`].
-    pub kind: u8,
-    /// Bytes accessed; for first-touch loads in recovery, which bytes follow from [`Record::value`].
-    pub width: u8,
 }
 
 impl Record {
+    const PLACE_BITS: u32 = POOL_BYTES.trailing_zeros();
+    const THREAD_AT: u32 = Self::PLACE_BITS + 1;
+    const WIDTH_AT: u32 = Self::THREAD_AT + 16;
+    const KIND_AT: u32 = Self::WIDTH_AT + 4;
+
+    /// Packs a record. An address outside the pool is a small number that means something else.
+    #[inline(always)]
+    pub const fn new(kind: u8, address: u64, width: u8, value: u64, thread: u16, site: u32) -> Record {
+        let place = address.wrapping_sub(POOL_BASE);
+        let place =
+            if place < POOL_BYTES { place | 1 << Self::PLACE_BITS } else { address & (POOL_BYTES - 1) };
+        let rest = (thread as u64) << Self::THREAD_AT
+            | (width as u64) << Self::WIDTH_AT
+            | (kind as u64) << Self::KIND_AT;
+        Record { packed: place | rest, value, site }
+    }
+
+    /// Address of the first byte.
+    #[inline(always)]
+    pub const fn address(&self) -> u64 {
+        let place = self.packed & (POOL_BYTES - 1);
+        if self.packed & 1 << Self::PLACE_BITS != 0 { POOL_BASE + place } else { place }
+    }
+
+    /// Number of the thread.
+    #[inline(always)]
+    pub const fn thread(&self) -> u16 {
+        (self.packed >> Self::THREAD_AT) as u16
+    }
+
+    /// Bytes accessed.
+    #[inline(always)]
+    pub const fn width(&self) -> u8 {
+        (self.packed >> Self::WIDTH_AT) as u8 & 15
+    }
+
+    /// [`px86::Kind`] or one of [`record`].
+    #[inline(always)]
+    pub const fn kind(&self) -> u8 {
+        (self.packed >> Self::KIND_AT) as u8
+    }
+
     /// The px86 kind, if it is one.
     #[inline]
     pub fn event_kind(&self) -> Option<Kind> {
@@ -231,19 +270,19 @@ impl Record {
             Kind::StoreFence,
             Kind::Fence,
         ];
-        KINDS.get(usize::from(self.kind)).copied().filter(|kind| *kind as u8 == self.kind)
+        KINDS.get(usize::from(self.kind())).copied()
     }
 
     /// The event, if it is one of the model's.
     #[inline]
     pub fn event(&self) -> Option<px86::Event> {
         Some(px86::Event {
-            address: self.address,
+            address: self.address(),
             value: self.value,
             site: px86::Site(self.site),
-            thread: px86::Thread(self.thread),
+            thread: px86::Thread(self.thread()),
             kind: self.event_kind()?,
-            width: self.width,
+            width: self.width(),
         })
     }
 }
@@ -299,8 +338,18 @@ pub struct Control {
     pub heap_ends: [u64; HEAP_CLASSES],
 }
 
-/// What a thread did to a thing that orders threads: the `value` of [`record::SYNC`], bits of it.
+/// What a thread did to a thing that orders threads, and to which: the `value` of [`record::SYNC`].
 pub mod sync {
+    /// Which thing, by its address, and what.
+    pub const fn value(object: u64, what: u64) -> u64 {
+        object << 2 | what
+    }
+
+    /// The address of the thing.
+    pub const fn object(value: u64) -> u64 {
+        value >> 2
+    }
+
     /// It saw what the last one that changed it did before.
     pub const SAW: u64 = 1;
     /// It changed it.
@@ -507,10 +556,19 @@ mod tests {
 
     #[test]
     fn records_are_events() {
-        assert_eq!(size_of::<Record>(), size_of::<px86::Event>());
-        for (number, kind) in [(0, Kind::Load), (3, Kind::Rmw), (8, Kind::Fence)] {
-            let record = Record { address: 0, value: 0, site: 0, thread: 0, kind: number, width: 8 };
-            assert_eq!(record.event_kind(), Some(kind));
+        let kinds = (0..u8::MAX >> 1).filter_map(|kind| Record::new(kind, 0, 0, 0, 0, 0).event_kind());
+        assert!(kinds.map(|kind| kind as u8).eq(0..=Kind::Fence as u8));
+    }
+
+    #[test]
+    fn records_keep_what_they_are_given() {
+        for address in [0, 1, POOL_BASE, POOL_BASE + POOL_BYTES - 1, 1 << 30] {
+            let record = Record::new(record::TOLERATE_END, address, 8, u64::MAX, u16::MAX, u32::MAX);
+            assert_eq!(record.address(), address);
+            assert_eq!((record.kind(), record.width()), (record::TOLERATE_END, 8));
+            assert_eq!((record.thread(), { record.value }, { record.site }), (u16::MAX, u64::MAX, u32::MAX));
+            assert_eq!(Record::new(0, address, 0, 0, 0, 0).thread(), 0);
         }
+        assert_eq!(size_of::<Record>(), 20);
     }
 }

@@ -6,7 +6,7 @@ use crashproof_abi::{PmFixup, PmGlobal, Site, VERSION, asm, is_pm, kind, rmw, si
 use crashproof_protocol::record;
 use px86::Kind;
 
-use crate::{access, globals, parallel, raw, session, sites, threads};
+use crate::{access, determinism, globals, parallel, raw, server, session, sites, threads};
 
 /// Makes the compiler compare a definition with the interface.
 macro_rules! conforms {
@@ -16,6 +16,7 @@ macro_rules! conforms {
 conforms!(
     __crashproof_register_module,
     __crashproof_register_globals,
+    __crashproof_registered,
     __crashproof_load1,
     __crashproof_load2,
     __crashproof_load4,
@@ -45,6 +46,8 @@ conforms!(
     __crashproof_mfence,
     __crashproof_locked,
     __crashproof_sync,
+    __crashproof_cycles,
+    __crashproof_random,
     __crashproof_asm_before,
     __crashproof_asm_after,
     __crashproof_unknown,
@@ -68,6 +71,11 @@ unsafe extern "C" fn __crashproof_register_globals(
 ) {
     session::start();
     globals::register(begin, end, fixups, fixups_end);
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __crashproof_registered(module: *const c_void) {
+    server::registered(module);
 }
 
 macro_rules! loads {
@@ -336,6 +344,16 @@ unsafe extern "C" fn __crashproof_locked(address: *const c_void, stored: u32, si
 unsafe extern "C" fn __crashproof_sync(address: *const c_void, site: *const Site) {
     let stored = !matches!((*site).kind(), Some(kind::LOAD | kind::PAUSE));
     threads::sync(address as u64, stored, site);
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __crashproof_cycles() -> u64 {
+    determinism::cycles()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __crashproof_random() -> u64 {
+    determinism::random()
 }
 
 /// What a range held before the assembly that is running; assembly does not nest within a thread.

@@ -46,7 +46,7 @@ pub(crate) fn bits(address: u64, width: u64) -> u64 {
 
 #[inline(always)]
 pub(crate) unsafe fn record(kind: Kind, address: u64, width: u8, value: u64, site: *const Site) {
-    append(Record { address, value, site: sites::number(site), thread: CURRENT, kind: kind as u8, width });
+    append(Record::new(kind as u8, address, width, value, CURRENT, sites::number(site)));
 }
 
 /// Reads `width` bytes, 1 to 8, as a number.
@@ -357,6 +357,6 @@ pub(crate) unsafe fn fence(kind: Kind, site: *const Site) {
 /// A record that is not an event of the model.
 pub(crate) unsafe fn note(kind: u8, address: u64, value: u64, site: *const Site) {
     if recording() {
-        append(Record { address, value, site: sites::number(site), thread: CURRENT, kind, width: 0 });
+        append(Record::new(kind, address, 0, value, CURRENT, sites::number(site)));
     }
 }

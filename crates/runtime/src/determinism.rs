@@ -2,10 +2,8 @@
 //!
 //! The checker compares runs by what they read from PM; everything else must be the same whenever that is.
 //! So a child of the checker has a fixed number and gets random bytes from a fixed generator. Its clocks are
-//! the scheduler's (see `threads::time`).
-//!
-//! The `rdtsc` and `rdrand` instructions are the program's own and stay as they are; so do timers that send
-//! signals.
+//! the scheduler's (see `threads::time`), and so is the processor's, for instrumented code. Timers that send signals
+//! stay as they are.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::ptr::null_mut;
@@ -14,6 +12,7 @@ use libc::{pid_t, timespec, timeval};
 
 use crate::libc_memory::write;
 use crate::real::replace;
+use crate::session::UNDER_CHECKER;
 
 /// State of the generator (splitmix64).
 static mut RANDOM: u64 = 0x0C8A_59F0_07C5_A700;
@@ -42,6 +41,22 @@ unsafe fn random_bytes(bytes: &mut [u8]) {
         word ^= word >> 31;
         chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
     }
+}
+
+/// In place of the processor's clock: one that ticks every nanosecond.
+pub(crate) unsafe fn cycles() -> u64 {
+    if UNDER_CHECKER { passed() } else { std::arch::x86_64::_rdtsc() }
+}
+
+/// In place of the processor's random numbers.
+pub(crate) unsafe fn random() -> u64 {
+    let mut word = [0; 8];
+    if UNDER_CHECKER {
+        random_bytes(&mut word);
+    } else {
+        libc::syscall(libc::SYS_getrandom, word.as_mut_ptr(), word.len(), 0);
+    }
+    u64::from_le_bytes(word)
 }
 
 unsafe fn give_random(to: *mut c_void, bytes: usize, site: *const crashproof_abi::Site) {

@@ -7,7 +7,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `session` | maps the shared memory, knows in which mode the process is |
-//! | `server` | parks the program before `main` and forks children on command |
+//! | `server` | parks the program before its constructors and forks children on command |
 //! | `access` | loads, stores, flushes and fences on PM: the hot path |
 //! | `abi` | the functions that instrumented code calls |
 //! | `sites` | numbers for places in the source |

@@ -89,7 +89,7 @@ pub(crate) unsafe fn note_ending(status: c_int) {
     let sanitizer = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == exit::SANITIZER;
     if !sanitizer && libc::WIFEXITED(status) && (*session::CONTROL).ended == 0 {
         let kind = record::UNKNOWN;
-        session::append(Record { address: 0, value: reason::EXEC, site: 0, thread: 0, kind, width: 0 });
+        session::append(Record::new(kind, 0, 0, reason::EXEC, 0, 0));
     }
 }
 

@@ -1,7 +1,10 @@
-//! Parks the program just before `main` and forks a child for each command.
+//! Parks the program before the first of its constructors and forks a child for each command.
 //!
-//! `__libc_start_main` is where the C library comes in; ours stands before it and puts its own `main` in the
-//! program's place. By then constructors have run and modules have registered, in every child alike.
+//! Programs open their pools in constructors, too, so these run in every child. What must come first is that all
+//! modules have registered: the plugin gives each module a constructor for that, and another one, called after
+//! those of all modules that are linked together. Where only libraries are instrumented the program is parked just before
+//! `main`: `__libc_start_main` is where the C library comes in; ours stands before it and puts its own `main` in the
+//! program's place.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -60,12 +63,26 @@ unsafe extern "C" fn __libc_start_main(
 }
 
 unsafe extern "C" fn our_main(argc: c_int, argv: *mut *mut c_char, envp: *mut *mut c_char) -> c_int {
-    if session::UNDER_CHECKER {
-        park();
-    }
+    park_once();
     match PROGRAM_MAIN {
         Some(main) => main(argc, argv, envp),
         None => session::give_up("main is missing"),
+    }
+}
+
+/// All modules that are linked together with this one have registered.
+pub(crate) unsafe fn registered(module: *const c_void) {
+    let program = libc::getauxval(libc::AT_PHDR) as *const c_void;
+    if sites::linked_together(module, program) {
+        park_once();
+    }
+}
+
+unsafe fn park_once() {
+    static mut PARKED_BEFORE: bool = false;
+    if session::UNDER_CHECKER && !PARKED_BEFORE {
+        PARKED_BEFORE = true;
+        park();
     }
 }
 

@@ -45,12 +45,16 @@ pub(crate) fn modules() -> u32 {
 
 /// Is the library or program that an address belongs to instrumented?
 pub(crate) unsafe fn is_instrumented(address: *const c_void) -> bool {
-    let module_of = |address: *const c_void| {
+    MODULES[..COUNT].iter().any(|module| linked_together(module.begin as *const c_void, address))
+}
+
+/// Are two addresses in the same program or library?
+pub(crate) unsafe fn linked_together(one: *const c_void, other: *const c_void) -> bool {
+    let start = |address: *const c_void| {
         let mut info: libc::Dl_info = std::mem::zeroed();
         (libc::dladdr(address, &raw mut info) != 0).then_some(info.dli_fbase)
     };
-    let wanted = module_of(address);
-    wanted.is_some() && MODULES[..COUNT].iter().any(|m| module_of(m.begin as *const c_void) == wanted)
+    start(one).is_some_and(|start_of_one| start(other) == Some(start_of_one))
 }
 
 /// The site's number; 0 if it is not known.

@@ -5,7 +5,7 @@
 //! A store that wrote what was there already, or was overwritten since, does not show; strict mode sees those
 //! too, and loads.
 
-use crashproof_protocol::{ARENA, GLOBALS, HEAP, HEAP_CLASSES, ROOT, Record, mode, reason, record};
+use crashproof_protocol::{ARENA, GLOBALS, HEAP, HEAP_CLASSES, ROOT, mode, reason, record};
 
 use crate::{access, arena, files, globals, session, strict, threads};
 
@@ -60,7 +60,7 @@ unsafe fn first_change(pages: &[u64]) -> Option<u64> {
         if !record.event_kind().is_some_and(px86::Kind::stores) {
             continue;
         }
-        let Record { address, value, width, .. } = *record;
+        let (address, value, width) = (record.address(), record.value, record.width());
         // Pieces never cross a line, so never a page either.
         let page = address / PAGE * PAGE;
         if expected.get(latest).is_none_or(|(known, _)| *known != page) {

@@ -1,20 +1,40 @@
-// A thread that begins before main is not there when main runs.
+// A thread that begins in a constructor is one like any other.
 //
-// run: schedules=1 verdict=unknown says=before
+// run: schedules=8 verdict=clean
+// run: -DBAD schedules=8 verdict=findings
 
 #include <crashproof.h>
 #include <pthread.h>
 
-static void *nothing(void *unused) { return unused; }
+struct root {
+  long data __attribute__((aligned(64)));
+  long done __attribute__((aligned(64)));
+};
+
+static pthread_t thread;
+static struct root *root;
+
+static void *store(void *unused) {
+  root->data = 1;
+#ifndef BAD
+  crashproof_persist(&root->data, sizeof root->data);
+#endif
+  return unused;
+}
 
 __attribute__((constructor)) static void begin(void) {
-  pthread_t thread;
-  pthread_create(&thread, 0, nothing, 0);
+  root = crashproof_root(sizeof *root);
+  if (!crashproof_crashes())
+    pthread_create(&thread, 0, store, 0);
 }
 
 int main(void) {
-  long *pm = crashproof_root(sizeof *pm);
-  if (crashproof_crashes()) return 0;
-  *pm = 1;
+  if (crashproof_crashes()) {
+    crashproof_assert(!root->done || root->data);
+    return 0;
+  }
+  pthread_join(thread, 0);
+  root->done = 1;
+  crashproof_persist(&root->done, sizeof root->done);
   return 0;
 }

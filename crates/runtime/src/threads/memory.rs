@@ -68,7 +68,7 @@ unsafe fn load_piece(address: u64, width: u64, site: *const Site) -> u64 {
     } else {
         let site = sites::number(site);
         let kind = Kind::Load as u8;
-        append_once(Record { address, value, site, thread: CURRENT, kind, width: width as u8 });
+        append_once(Record::new(kind, address, width as u8, value, CURRENT, site));
     }
     value
 }
@@ -157,7 +157,7 @@ unsafe fn issue(kind: Kind, address: u64, width: u8, value: u64, site: u32) {
     }
     if kind.stores() {
         // What happens before a store is what its thread knew when it issued it, not when it took effect.
-        append(Record { address, value, site, thread: CURRENT, kind: record::ISSUE, width });
+        append(Record::new(record::ISSUE, address, width, value, CURRENT, site));
     }
     let buffer = &mut current().buffer;
     buffer.push(entry);
@@ -185,7 +185,7 @@ unsafe fn take_effect(entry: &Entry) {
 
 #[inline(always)]
 unsafe fn record_event(kind: Kind, thread: u16, address: u64, width: u8, value: u64, site: u32) {
-    append(Record { address, value, site, thread, kind: kind as u8, width });
+    append(Record::new(kind as u8, address, width, value, thread, site));
 }
 
 /// One of the instructions that may take effect next does.

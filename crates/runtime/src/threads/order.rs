@@ -28,7 +28,7 @@ unsafe fn changes() -> &'static mut HashMap<u64, Change> {
 /// Volatile memory was stored to.
 pub(super) unsafe fn changed(address: u64, site: *const Site) {
     if access::recording() {
-        access::note(record::SYNC, address, sync::CHANGED, site);
+        access::note(record::SYNC, 0, sync::value(address, sync::CHANGED), site);
         changes().insert(address, Change { by: CURRENT, seen: Vec::new() });
     }
 }
@@ -43,13 +43,13 @@ pub(super) unsafe fn saw(address: u64, site: *const Site) {
         && !change.seen.contains(&CURRENT)
     {
         change.seen.push(CURRENT);
-        access::note(record::SYNC, address, sync::SAW, site);
+        access::note(record::SYNC, 0, sync::value(address, sync::SAW), site);
     }
 }
 
 /// A thread took or left a lock, or the like.
 pub(crate) unsafe fn synchronised(address: u64) {
     if CONCURRENT || crate::regions::are_wanted() {
-        access::note(record::SYNC, address, sync::SAW | sync::CHANGED, std::ptr::null());
+        access::note(record::SYNC, 0, sync::value(address, sync::SAW | sync::CHANGED), std::ptr::null());
     }
 }
