@@ -69,8 +69,11 @@ impl Walk<'_, '_> {
         for (number, value) in other.values.iter().enumerate() {
             let own = target.values[number];
             if own != *value && own != NOTHING {
+                let fails = self.all.expressions.is_failure(own) && self.all.expressions.is_failure(*value);
                 target.values[number] = if *value == NOTHING {
                     NOTHING
+                } else if fails {
+                    self.all.expressions.add(Form::Failure)
                 } else {
                     let persistence = persistence_of(self.all.analysis, self.id, number as u32);
                     // What is known of the last value that was met here is not known of this one.

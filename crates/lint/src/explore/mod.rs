@@ -164,8 +164,8 @@ struct Walk<'e, 'a> {
     shape: Shape,
     pending: BTreeMap<(u32, u32), Vec<State>>,
     ways: Vec<Way>,
-    /// How paths of a function ended that nobody calls.
-    ends: Vec<(Rc<Machine>, Exit)>,
+    /// How paths of a function ended that nobody calls, and whether that may have been a failure as well.
+    ends: Vec<(Rc<Machine>, Exit, bool)>,
     /// Objects that are flushed or logged on some path.
     cared_for: FxHashSet<Expression>,
     /// Loops that touch persistent memory.

@@ -176,7 +176,7 @@ impl Walk<'_, '_> {
         }
         let result = match self.all.expressions.form(expression) {
             Form::Nothing => NOTHING,
-            Form::Int(_) | Form::Global(_) | Form::Function(_) => expression,
+            Form::Int(_) | Form::Global(_) | Form::Function(_) | Form::Failure => expression,
             Form::Parameter(number) => values.get(number as usize).copied().unwrap_or(NOTHING),
             Form::Plus(inner, offset) => {
                 let inner = self.translate(state, inner, values, call, memo);

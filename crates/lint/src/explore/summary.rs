@@ -9,7 +9,7 @@ use super::reach::Entry;
 use super::slice::slice;
 use super::{State, Walk};
 use crate::event::Event;
-use crate::expression::{Expression, Form, NOTHING, Persistence};
+use crate::expression::{Expression, Expressions, Form, NOTHING, Persistence};
 use crate::ir::Operand;
 use crate::machine::Exit;
 use crate::rules::Model;
@@ -52,11 +52,14 @@ impl Walk<'_, '_> {
         let failure = match self.all.expressions.as_int(result) {
             Some(number) if number < 0 => true,
             Some(0) => self.function.returns_pointer,
-            _ => false,
+            _ => self.all.expressions.is_failure(result),
         };
         let exit = if failure { Exit::Failure } else { Exit::Normal };
         if self.is_root {
-            self.ends.push((Rc::clone(&state.machine), exit));
+            // What joined paths return may be an error.
+            let perhaps = value.is_some()
+                && matches!(self.all.expressions.form(result), Form::Nothing | Form::Opaque(..));
+            self.ends.push((Rc::clone(&state.machine), exit, perhaps));
         }
         let own = |this: &Self, object: Expression| matches!(this.all.expressions.form(object), Form::Local(function, _) if function == this.id);
         let events = self.all.traces.events(state.trace);
@@ -98,12 +101,15 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Judges what is left at the ends of paths. What is flushed on one of them is persistent on all.
+    /// Judges what is left at the ends of paths. What is flushed on one of them is persistent on all, but paths that gave up
+    /// may have been about to flush it.
     fn judge_ends(&mut self) {
         let cared_for = std::mem::take(&mut self.cared_for);
-        for (mut machine, exit) in std::mem::take(&mut self.ends) {
+        for (mut machine, exit, perhaps) in std::mem::take(&mut self.ends) {
             let machine = Rc::make_mut(&mut machine);
-            machine.care_for_all(&cared_for);
+            if !perhaps {
+                machine.care_for_all(&cared_for);
+            }
             machine.path_ends(&mut self.around(), exit);
         }
     }
@@ -116,25 +122,35 @@ impl Walk<'_, '_> {
         if ways.len() < all {
             self.cut(Cut::Events);
         }
-        let mut groups = joined(ways, |left, right| left.events == right.events);
+        let failure = self.all.expressions.add(Form::Failure);
+        let expressions = &self.all.expressions;
+        let joined =
+            |ways: Vec<Way>, same: &dyn Fn(&Way, &Way) -> bool| joined(ways, expressions, failure, same);
+        let mut groups = joined(ways, &|left, right| left.events == right.events);
         if groups.len() > MAX_WAYS {
             // What can no longer be told apart by a rule is one.
             groups =
-                joined(groups, |left, right| left.signature == right.signature && left.exit == right.exit);
+                joined(groups, &|left, right| left.signature == right.signature && left.exit == right.exit);
         }
-        let constant = |way: &Way| self.all.expressions.as_int(way.result);
+        let constant = |way: &Way| match way.result {
+            // Callers seldom tell errors apart.
+            result if expressions.is_failure(result) => Some(-1),
+            result => expressions.as_int(result),
+        };
         let as_open = |left: &Way, right: &Way| {
             (left.open, left.exit, constant(left)) == (right.open, right.exit, constant(right))
         };
         if groups.len() > FEW_WAYS && self.all.model != Model::Strand {
             // The one that did most stands for those that leave the same open and hand over the same.
             groups.sort_by_key(|way| std::cmp::Reverse(way.events.len()));
-            groups = joined(groups, |left, right| {
-                as_open(left, right) && left.result == right.result && left.memory == right.memory
+            groups = joined(groups, &|left, right| {
+                as_open(left, right)
+                    && (left.result == right.result || left.exit)
+                    && left.memory == right.memory
             });
         }
         if groups.len() > MAX_WAYS && self.all.model != Model::Strand {
-            groups = joined(groups, as_open);
+            groups = joined(groups, &as_open);
         }
         if groups.len() > MAX_WAYS {
             self.cut(Cut::Ways);
@@ -163,7 +179,12 @@ impl Walk<'_, '_> {
 }
 
 /// Makes one of the ways that are the same in some sense: the first, with what holds of all.
-fn joined(ways: Vec<Way>, same: impl Fn(&Way, &Way) -> bool) -> Vec<Way> {
+fn joined(
+    ways: Vec<Way>,
+    expressions: &Expressions,
+    failure: Expression,
+    same: &dyn Fn(&Way, &Way) -> bool,
+) -> Vec<Way> {
     let mut groups: Vec<Way> = Vec::new();
     for way in ways {
         let Some(known) = groups.iter_mut().find(|known| same(known, &way)) else {
@@ -171,7 +192,8 @@ fn joined(ways: Vec<Way>, same: impl Fn(&Way, &Way) -> bool) -> Vec<Way> {
             continue;
         };
         if known.result != way.result {
-            known.result = NOTHING;
+            let fail = expressions.is_failure(known.result) && expressions.is_failure(way.result);
+            known.result = if fail { failure } else { NOTHING };
         }
         known.facts.retain(|fact| way.facts.contains(fact));
         known.exit &= way.exit;
