@@ -267,6 +267,8 @@ impl Expressions {
         match self.form(sum) {
             _ if is_inside(sum) => self.int(constant),
             Form::Operation(Arithmetic::Add, part, rest) if is_inside(part) => self.plus(rest, constant),
+            // A parameter might be a pointer.
+            Form::Element(rest, part, 1) if is_inside(part) => self.plus(rest, constant),
             Form::Operation(Arithmetic::Add, rest, part) if is_inside(part) => self.plus(rest, constant),
             _ => length,
         }
