@@ -210,6 +210,10 @@ pub enum Returns {
     Constant(i64),
     /// The stage of the innermost transaction.
     Stage,
+    /// Persistent memory, the same for the same arguments.
+    Found,
+    /// Zero if no transaction is open.
+    Transaction,
 }
 
 /// All that is known of a function.
@@ -409,6 +413,8 @@ impl Meaning {
             Returns::Volatile => parts.push("returns volatile memory".into()),
             Returns::Constant(number) => parts.push(format!("returns {number}")),
             Returns::Stage => parts.push("returns the stage of the transaction".into()),
+            Returns::Found => parts.push("returns persistent memory, the same for the same arguments".into()),
+            Returns::Transaction => parts.push("returns the open transaction, or zero".into()),
         }
         if let Some(constructor) = self.constructor {
             parts.push(format!(
@@ -487,14 +493,16 @@ fn returns(text: Option<&str>) -> Result<Returns, String> {
         "fresh-oid" => Returns::FreshOid,
         "volatile" => Returns::Volatile,
         "stage" => Returns::Stage,
+        "found" => Returns::Found,
+        "transaction" => Returns::Transaction,
         _ if text.starts_with("direct ") => Returns::Direct(number(&text[7..])?),
         _ if text.starts_with("argument ") => Returns::Argument(number(&text[9..])?),
         _ => match text.parse() {
             Ok(constant) => Returns::Constant(constant),
             Err(_) => {
                 return Err(format!(
-                    "returns: `{text}` is none of persistent, fresh, fresh-oid, volatile, stage, direct N, \
-                     argument N, or a number"
+                    "returns: `{text}` is none of persistent, found, fresh, fresh-oid, volatile, stage, transaction, \
+                     direct N, argument N, or a number"
                 ));
             }
         },

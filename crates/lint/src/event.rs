@@ -70,6 +70,8 @@ pub(crate) enum Kind {
     /// Something unknown was given these objects.
     Unknown {
         objects: Vec<Expression>,
+        /// It may be code of the program, which logs what it likes.
+        own: bool,
     },
 }
 

@@ -4,6 +4,7 @@
 //! are the same address. They are written in terms of the parameters of a function and of what memory held
 //! when it was entered; a caller puts its own values in their place.
 
+use px86::LINE_BYTES;
 use rustc_hash::FxHashMap;
 
 use crate::ir::{Arithmetic, Compare, FunctionId, GlobalId};
@@ -12,6 +13,8 @@ use crate::ir::{Arithmetic, Compare, FunctionId, GlobalId};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct Expression(u32);
 
+/// Errors are numbered from -1 down to this, which is none.
+const LAST_ERROR: i64 = -4096;
 /// The value that is not there.
 pub(crate) const NOTHING: Expression = Expression(0);
 
@@ -29,6 +32,10 @@ pub(crate) enum Form {
     Volatile(u32),
     /// Persistent memory that a library handed out.
     Mapped(u32),
+    /// What a library finds for these arguments, by the number of its name: the same for the same.
+    Found(u32, Expression),
+    /// The transaction that a caller has open, or zero.
+    Transaction,
     /// A persistent object that was just allocated.
     Fresh(u32),
     /// The identifier of such an object.
@@ -40,6 +47,8 @@ pub(crate) enum Form {
     Element(Expression, Expression, i64),
     /// What memory held when the function was entered.
     Content(Expression),
+    /// One of several numbers that mean failure: below zero, and above what errors are numbered to.
+    Failure,
     /// Something nothing is known of but where it came from, and whether it points to persistent memory.
     Opaque(u32, Persistence),
     Pair(Expression, Expression),
@@ -113,7 +122,9 @@ impl Expressions {
         }
         let number = Expression(self.forms.len() as u32);
         let inner = match form {
-            Form::Direct(inner) | Form::Plus(inner, _) | Form::Content(inner) => self.depth(inner),
+            Form::Direct(inner) | Form::Plus(inner, _) | Form::Content(inner) | Form::Found(_, inner) => {
+                self.depth(inner)
+            }
             Form::Element(left, right, _)
             | Form::Pair(left, right)
             | Form::Operation(_, left, right)
@@ -124,6 +135,11 @@ impl Expressions {
         self.forms.push(form);
         self.numbers.insert(form, number);
         number
+    }
+
+    /// The number of a form, if it is known at all.
+    pub(crate) fn known(&self, form: Form) -> Option<Expression> {
+        self.numbers.get(&form).copied()
     }
 
     /// How deep it is nested: pointers behind pointers, and sums of sums.
@@ -178,7 +194,8 @@ impl Expressions {
     }
 
     pub(crate) fn arithmetic(&mut self, what: Arithmetic, left: Expression, right: Expression) -> Expression {
-        if left == NOTHING || right == NOTHING {
+        let unknown = |form| matches!(form, Form::Nothing | Form::Failure);
+        if unknown(self.form(left)) || unknown(self.form(right)) {
             return NOTHING;
         }
         let (a, b) = (self.as_int(left), self.as_int(right));
@@ -218,6 +235,9 @@ impl Expressions {
         if left == right {
             return self.int(0);
         }
+        if let Some(number) = self.as_int(right) {
+            return self.plus(left, number.wrapping_neg());
+        }
         let strip = |this: &Self, e: Expression| match this.form(e) {
             Form::Plus(inner, offset) => (inner, offset),
             _ => (e, 0),
@@ -234,6 +254,26 @@ impl Expressions {
         }
     }
 
+    /// A length that was made longer by how far its start lies inside a line, without that: the lines are the same.
+    pub(crate) fn without_misalignment(&mut self, length: Expression) -> Expression {
+        let (sum, constant) = match self.form(length) {
+            Form::Plus(inner, constant) => (inner, constant),
+            _ => (length, 0),
+        };
+        let is_inside = |part: Expression| {
+            matches!(self.form(part), Form::Operation(Arithmetic::And, _, mask)
+                if self.as_int(mask).is_some_and(|mask| (1..LINE_BYTES as i64).contains(&mask)))
+        };
+        match self.form(sum) {
+            _ if is_inside(sum) => self.int(constant),
+            Form::Operation(Arithmetic::Add, part, rest) if is_inside(part) => self.plus(rest, constant),
+            // A parameter might be a pointer.
+            Form::Element(rest, part, 1) if is_inside(part) => self.plus(rest, constant),
+            Form::Operation(Arithmetic::Add, rest, part) if is_inside(part) => self.plus(rest, constant),
+            _ => length,
+        }
+    }
+
     /// Whether an expression surely is an address.
     fn is_pointer(&self, expression: Expression) -> bool {
         match self.form(expression) {
@@ -243,6 +283,7 @@ impl Expressions {
             | Form::Local(..)
             | Form::Volatile(_)
             | Form::Mapped(_)
+            | Form::Found(..)
             | Form::Fresh(_)
             | Form::Direct(_)
             | Form::Element(..) => true,
@@ -266,6 +307,23 @@ impl Expressions {
             };
             return self.int(holds.into());
         }
+        if self.form(left) == Form::Failure
+            && let Some(number) = self.as_int(right)
+            && (number >= 0 || number <= LAST_ERROR)
+        {
+            let below = number >= 0;
+            let holds = match what {
+                Compare::Eq => false,
+                Compare::Ne => true,
+                Compare::Lt | Compare::Le => below,
+                Compare::Gt | Compare::Ge => !below,
+            };
+            return self.int(holds.into());
+        }
+        // Two failures need not be the same.
+        if self.form(left) == Form::Failure || self.form(right) == Form::Failure {
+            return NOTHING;
+        }
         if left == right {
             return self.int(matches!(what, Compare::Eq | Compare::Le | Compare::Ge).into());
         }
@@ -277,6 +335,14 @@ impl Expressions {
             return self.int((what == Compare::Ne).into());
         }
         self.add(Form::Comparison(what, left, right))
+    }
+
+    /// Whether it is a number that means failure.
+    pub(crate) fn is_failure(&self, expression: Expression) -> bool {
+        match self.form(expression) {
+            Form::Int(number) => (LAST_ERROR + 1..0).contains(&number),
+            form => form == Form::Failure,
+        }
     }
 
     fn is_object(&self, expression: Expression) -> bool {
@@ -330,7 +396,20 @@ impl Expressions {
             Form::Direct(inner) | Form::Plus(inner, _) | Form::Content(inner) | Form::Element(inner, ..) => {
                 self.has_opaque(inner)
             }
+            Form::Found(_, arguments) => self.any_opaque(arguments),
             _ => false,
+        }
+    }
+
+    /// The same of everything that a value is computed from.
+    fn any_opaque(&self, expression: Expression) -> bool {
+        match self.form(expression) {
+            Form::Pair(left, right)
+            | Form::Element(left, right, _)
+            | Form::Operation(_, left, right)
+            | Form::Comparison(_, left, right) => self.any_opaque(left) || self.any_opaque(right),
+            Form::Plus(inner, _) | Form::Content(inner) | Form::Direct(inner) => self.any_opaque(inner),
+            _ => self.has_opaque(expression),
         }
     }
 
@@ -403,6 +482,19 @@ mod tests {
         // The same from an index that is one less.
         let less = all.plus(i, -1);
         assert_eq!(all.element(field, less, 8), last);
+    }
+
+    #[test]
+    fn the_start_inside_a_line_does_not_count() {
+        let mut all = Expressions::new();
+        let (p, n) = (all.add(Form::Parameter(0)), all.add(Form::Parameter(1)));
+        let mask = all.int(63);
+        let inside = all.arithmetic(Arithmetic::And, p, mask);
+        let number = all.int(512);
+        let length = all.arithmetic(Arithmetic::Add, inside, number);
+        assert_eq!(all.without_misalignment(length), number);
+        let length = all.arithmetic(Arithmetic::Add, n, inside);
+        assert_eq!(all.without_misalignment(length), n);
     }
 
     #[test]

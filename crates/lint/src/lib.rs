@@ -229,8 +229,7 @@ fn findings(program: &Program, explorer: &Explorer) -> Vec<Finding> {
     let mut all = Vec::new();
     for ((rule, place), verdict) in &verdicts.bad {
         let sometimes = verdicts.good.get(&(*rule, *place)).is_some_and(|good| *good > 0);
-        // What must hold on all paths cannot be said of a function of which only some were walked.
-        if !rule.is_reported(sometimes || explorer.cuts.is_inside(verdict.by)) {
+        if !rule.is_reported(sometimes, explorer.cuts.is_inside(verdict.by)) {
             continue;
         }
         // A store that is never written back is one finding, also if something points to it.

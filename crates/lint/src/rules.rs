@@ -62,9 +62,14 @@ impl Rule {
     }
 
     /// Whether it is worth a report if it is broken on some paths but kept on others. A transaction that has
-    /// nothing to do now and then, and a fence after a loop that may not have run, are not.
-    pub(crate) fn is_reported(self, sometimes: bool) -> bool {
-        !sometimes
+    /// nothing to do now and then, and a fence after a loop that may not have run, are not. What must hold on all paths
+    /// cannot be said of a function of which some are unknown.
+    pub(crate) fn is_reported(self, sometimes: bool, unknown: bool) -> bool {
+        // Somebody waits if need be, so it was thought of.
+        if self == Rule::MissingBarrierNested {
+            return !sometimes;
+        }
+        !(sometimes || unknown)
             || !matches!(
                 self,
                 Rule::EmptyTransaction | Rule::LogUnmodified | Rule::EmptyFence | Rule::RepeatedPersist

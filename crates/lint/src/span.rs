@@ -49,6 +49,12 @@ impl Span {
         self.at.object == other.at.object && self.at.element == other.at.element
     }
 
+    /// Whether it ends before an array begins that the other is an element of. An index is taken not to be negative.
+    fn is_before(&self, other: &Span) -> bool {
+        let before = self.bytes().is_some_and(|(_, end)| end <= other.at.offset);
+        self.at.element.is_none() && other.at.element.is_some() && before
+    }
+
     /// Whether this range, taken as bytes, contains the other.
     pub(crate) fn contains(&self, other: &Span) -> Meets {
         if self.at.object != other.at.object {
@@ -59,7 +65,7 @@ impl Span {
             return Meets::Covers;
         }
         if !self.comparable(other) {
-            return Meets::Maybe;
+            return if self.is_before(other) || other.is_before(self) { Meets::Never } else { Meets::Maybe };
         }
         match (self.bytes(), other.bytes()) {
             (Some((start, end)), Some((from, to))) => {

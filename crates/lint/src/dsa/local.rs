@@ -204,7 +204,7 @@ fn one(program: &Program, apis: &Apis, graph: &mut FunctionGraph, number: u32, o
             }
             let cell = graph.value(this);
             match meaning.returns {
-                Returns::Persistent | Returns::Fresh | Returns::Direct(_) => {
+                Returns::Persistent | Returns::Found | Returns::Fresh | Returns::Direct(_) => {
                     graph.graph.add_flags(cell, PERSISTENT);
                 }
                 Returns::Volatile => {

@@ -43,7 +43,7 @@ impl Walk<'_, '_> {
                 let (effects, returns, framework, alignment) =
                     (meaning.effects.clone(), meaning.returns, meaning.framework, meaning.alignment);
                 if self.effects(&mut before, number, &values, &effects, framework, place) {
-                    let result = self.result(&before, number, &values, returns);
+                    let result = self.result(&before, number, &values, returns, &function.name);
                     before.values[number as usize] = result;
                     if alignment > 0 {
                         self.all.expressions.set_alignment(result, alignment);
@@ -98,7 +98,7 @@ impl Walk<'_, '_> {
         }
         if !objects.is_empty() || anything {
             objects.dedup();
-            self.emit(state, Kind::Unknown { objects }, place);
+            self.emit(state, Kind::Unknown { objects, own: anything }, place);
         }
         state.values[number as usize] = self.opaque(state, number);
     }
@@ -110,6 +110,7 @@ impl Walk<'_, '_> {
         number: u32,
         values: &[Expression],
         returns: Returns,
+        name: &str,
     ) -> Expression {
         match returns {
             Returns::Anything => self.opaque(state, number),
@@ -117,6 +118,17 @@ impl Walk<'_, '_> {
                 let origin = self.origin(state, number);
                 self.all.expressions.add(Form::Mapped(origin))
             }
+            Returns::Found => {
+                let name = self.all.names.add(name.to_owned());
+                match self.arguments(values) {
+                    Some(arguments) => self.all.expressions.add(Form::Found(name, arguments)),
+                    None => {
+                        let origin = self.origin(state, number);
+                        self.all.expressions.add(Form::Opaque(origin, Persistence::Surely))
+                    }
+                }
+            }
+            Returns::Transaction => self.open_transaction(state),
             Returns::Fresh => {
                 let origin = self.origin(state, number);
                 self.all.expressions.add(Form::Fresh(origin))
@@ -148,6 +160,29 @@ impl Walk<'_, '_> {
                     self.opaque(state, number)
                 }
             }
+        }
+    }
+
+    /// Arguments as one expression, if all are known.
+    pub(super) fn arguments(&mut self, values: &[Expression]) -> Option<Expression> {
+        let mut all = self.all.expressions.int(0);
+        for value in values {
+            if *value == NOTHING {
+                return None;
+            }
+            all = self.all.expressions.add(Form::Pair(all, *value));
+        }
+        Some(all)
+    }
+
+    /// Something that is zero if no transaction is open, as far as that is known here.
+    pub(super) fn open_transaction(&mut self, state: &State) -> Expression {
+        if state.machine.in_transaction() {
+            self.all.expressions.int(1)
+        } else if self.is_root {
+            self.all.expressions.int(0)
+        } else {
+            self.all.expressions.add(Form::Transaction)
         }
     }
 
@@ -250,7 +285,7 @@ impl Walk<'_, '_> {
             What::Flush | What::FlushOrdered | What::Queue if !known && address != NOTHING => Kind::Elsewhere,
             // Something is flushed, but nobody knows what.
             What::Flush | What::FlushOrdered | What::Queue | What::Log if !known => {
-                Kind::Unknown { objects: Vec::new() }
+                Kind::Unknown { objects: Vec::new(), own: false }
             }
             What::Flush => Kind::Flush { span, class: Class::FlushOpt },
             What::FlushOrdered => Kind::Flush { span, class: Class::Flush },

@@ -30,6 +30,13 @@ impl Walk<'_, '_> {
     pub(super) fn emit_at(&mut self, state: &mut State, kind: Kind, site: Site) {
         self.steps += 1;
         let event = Event { kind, site };
+        if let Kind::Flush { span, .. }
+        | Kind::Queue { span }
+        | Kind::Log { span }
+        | Kind::Store { span, nontemporal: true, .. } = &event.kind
+        {
+            self.cared_for.insert(span.at.object);
+        }
         let mut machine = std::mem::take(&mut state.machine);
         Rc::make_mut(&mut machine).step(&mut self.around(), &event);
         state.machine = machine;

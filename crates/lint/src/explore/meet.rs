@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::{EXHAUSTED, Memory, State, TOLD_APART, Walk, persistence_of};
 use crate::expression::{Form, NOTHING, Origin};
 use crate::ir::Op;
+use crate::rules::Model;
 
 impl Walk<'_, '_> {
     /// Joins states that did the same.
@@ -23,7 +24,13 @@ impl Walk<'_, '_> {
             return joined;
         }
         // Too many: what can no longer be told apart by a rule is one.
-        self.join_by(block, joined, |state| (state.machine.signature(), state.machine.stage(), turns(state)))
+        let joined = self
+            .join_by(block, joined, |state| (state.machine.signature(), state.machine.stage(), turns(state)));
+        // Strands are told apart by all they touched.
+        if joined.len() <= self.all.bounds.paths / 2 || self.all.model == Model::Strand {
+            return joined;
+        }
+        self.join_by(block, joined, |state| (state.machine.open(), state.machine.stage(), turns(state)))
     }
 
     pub(super) fn join_by<K: PartialEq>(
@@ -62,8 +69,11 @@ impl Walk<'_, '_> {
         for (number, value) in other.values.iter().enumerate() {
             let own = target.values[number];
             if own != *value && own != NOTHING {
+                let fails = self.all.expressions.is_failure(own) && self.all.expressions.is_failure(*value);
                 target.values[number] = if *value == NOTHING {
                     NOTHING
+                } else if fails {
+                    self.all.expressions.add(Form::Failure)
                 } else {
                     let persistence = persistence_of(self.all.analysis, self.id, number as u32);
                     // What is known of the last value that was met here is not known of this one.
@@ -73,26 +83,15 @@ impl Walk<'_, '_> {
                 };
             }
         }
+        if target.trace != other.trace {
+            Rc::make_mut(&mut target.machine).meet(&other.machine);
+        }
         if target.facts != other.facts {
             let facts = target.facts.iter().filter(|(fact, holds)| other.facts.get(fact) == Some(holds));
             target.facts = Rc::new(facts.map(|(fact, holds)| (*fact, *holds)).collect());
         }
-        if target.memory != other.memory {
-            let mut memory = Memory::new();
-            for (address, (bytes, value)) in target.memory.iter() {
-                match other.memory.get(address) {
-                    Some((other_bytes, other_value)) if other_bytes == bytes && other_value == value => {
-                        memory.insert(*address, (*bytes, *value));
-                    }
-                    _ => {
-                        memory.insert(*address, (*bytes, NOTHING));
-                    }
-                }
-            }
-            for (address, (bytes, _)) in other.memory.iter() {
-                memory.entry(*address).or_insert((*bytes, NOTHING));
-            }
-            target.memory = Rc::new(memory);
+        if !Rc::ptr_eq(&target.memory, &other.memory) && target.memory != other.memory {
+            meet(Rc::make_mut(&mut target.memory), &other.memory);
         }
     }
 
@@ -114,4 +113,21 @@ impl Walk<'_, '_> {
         }
         state.from = u32::MAX;
     }
+}
+
+/// What both hold; where they differ, nothing is known.
+fn meet(own: &mut Memory, other: &Memory) {
+    let mut theirs = other.iter().peekable();
+    let mut only_theirs = Vec::new();
+    for (address, entry) in own.iter_mut() {
+        while let Some((before, (bytes, _))) = theirs.next_if(|(at, _)| *at < address) {
+            only_theirs.push((*before, *bytes));
+        }
+        let same = theirs.next_if(|(at, _)| *at == address).is_some_and(|(_, theirs)| theirs == entry);
+        if !same {
+            entry.1 = NOTHING;
+        }
+    }
+    only_theirs.extend(theirs.map(|(address, (bytes, _))| (*address, *bytes)));
+    own.extend(only_theirs.into_iter().map(|(address, bytes)| (address, (bytes, NOTHING))));
 }

@@ -18,7 +18,9 @@ mod call;
 mod emit;
 mod meet;
 mod naming;
+mod reach;
 mod replay;
+mod slice;
 mod step;
 mod summary;
 mod value;
@@ -34,7 +36,7 @@ use crate::event::{EMPTY, Names, Traces};
 use crate::expression::{Address, Expression, Expressions, NOTHING, Persistence};
 use crate::ir::{Callee, Function, FunctionId, Op, Operand, Program};
 use crate::loops::Shape;
-use crate::machine::Machine;
+use crate::machine::{Exit, Machine};
 use crate::rules::{Model, Verdicts};
 pub(crate) use budget::{Cut, Cuts};
 use summary::{Summary, Way};
@@ -62,7 +64,8 @@ impl Default for Bounds {
 const EXHAUSTED: u32 = u32::MAX / 4;
 /// Rounds that a loop to a constant may have to be walked to its end; of a longer one, what it stores is known in part.
 const COUNTED: u32 = 64;
-/// So many paths are told apart by all they did; more only by what still matters.
+/// So many paths are told apart by all they did; more only by what still matters, and half of what the bounds allow only by
+/// what is still open.
 const TOLD_APART: usize = 8;
 /// Pointers behind pointers that are told apart.
 const MAX_DEPTH: u8 = 20;
@@ -161,6 +164,10 @@ struct Walk<'e, 'a> {
     shape: Shape,
     pending: BTreeMap<(u32, u32), Vec<State>>,
     ways: Vec<Way>,
+    /// How paths of a function ended that nobody calls, and whether that may have been a failure as well.
+    ends: Vec<(Rc<Machine>, Exit, bool)>,
+    /// Objects that are flushed or logged on some path.
+    cared_for: FxHashSet<Expression>,
     /// Loops that touch persistent memory.
     eventful: FxHashSet<u32>,
     is_root: bool,
@@ -180,6 +187,8 @@ impl<'e, 'a> Walk<'e, 'a> {
             shape,
             pending: BTreeMap::new(),
             ways: Vec::new(),
+            ends: Vec::new(),
+            cared_for: FxHashSet::default(),
             eventful: FxHashSet::default(),
             is_root,
             steps: 0,

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
+use super::reach::whole;
 use super::summary::Summary;
 use super::{MAX_DEPTH, State, Walk};
 use crate::event::{Event, Kind, Site};
@@ -24,8 +25,15 @@ impl Walk<'_, '_> {
     ) -> Vec<State> {
         let mut after = Vec::new();
         let visit = self.visit(&state);
-        self.steps += (summary.alignments.len() + summary.loaded.len()) / 4;
+        self.steps += (summary.alignments.len() + summary.loaded.len()) / 16;
         let mut memo = FxHashMap::default();
+        // Something that only flushes and fences is a name for the instruction: the call is the place.
+        let wrapper = summary.ways.iter().flat_map(|way| &way.events).all(|event| {
+            matches!(
+                event.kind,
+                Kind::Flush { .. } | Kind::Queue { .. } | Kind::Elsewhere | Kind::Fence { .. }
+            )
+        });
         // What the callee's types say of an object holds here too, if it is a whole object here as well.
         for (object, alignment) in &summary.alignments {
             let here = self.translate(&state, *object, values, (number, visit), &mut memo);
@@ -53,13 +61,6 @@ impl Walk<'_, '_> {
             if !possible {
                 continue;
             }
-            // Something that only flushes and fences is a name for the instruction: the call is the place.
-            let wrapper = way.events.iter().all(|event| {
-                matches!(
-                    event.kind,
-                    Kind::Flush { .. } | Kind::Queue { .. } | Kind::Elsewhere | Kind::Fence { .. }
-                )
-            });
             let from = next.machine.now();
             for event in &way.events {
                 let Some(kind) =
@@ -82,18 +83,24 @@ impl Walk<'_, '_> {
                 };
                 self.emit_at(&mut next, kind, site);
             }
+            if way.exit {
+                Rc::make_mut(&mut next.machine).callee_failed(from);
+            }
             if !wrapper {
                 let readable = self.all.program.function(callee).readable.clone();
                 let mut machine = std::mem::take(&mut next.machine);
                 Rc::make_mut(&mut machine).callee_ends(&mut self.around(), from, &readable);
                 next.machine = machine;
             }
-            self.steps += way.memory.len() / 4;
+            self.steps += way.memory.len() / 16;
             for (at, bytes, value) in &way.memory {
                 let base = at.element.unwrap_or(at.object);
                 let base = self.translate(&state, base, values, (number, visit), &mut translated);
                 let value = self.translate(&state, *value, values, (number, visit), &mut translated);
-                if base != NOTHING {
+                if base != NOTHING && *at == whole(at.object) {
+                    let object = self.all.expressions.address(base).object;
+                    self.forget(&mut next, object);
+                } else if base != NOTHING {
                     let address = self.all.expressions.plus(base, at.offset);
                     self.remember(&mut next, address, *bytes, value);
                 }
@@ -141,7 +148,7 @@ impl Walk<'_, '_> {
                 }
                 *span = self.span(address, length);
             }
-            Kind::Unknown { objects } => {
+            Kind::Unknown { objects, .. } => {
                 for object in objects.iter_mut() {
                     let here = self.translate(state, *object, values, call, memo);
                     *object = self.all.expressions.address(here).object;
@@ -169,7 +176,7 @@ impl Walk<'_, '_> {
         }
         let result = match self.all.expressions.form(expression) {
             Form::Nothing => NOTHING,
-            Form::Int(_) | Form::Global(_) | Form::Function(_) => expression,
+            Form::Int(_) | Form::Global(_) | Form::Function(_) | Form::Failure => expression,
             Form::Parameter(number) => values.get(number as usize).copied().unwrap_or(NOTHING),
             Form::Plus(inner, offset) => {
                 let inner = self.translate(state, inner, values, call, memo);
@@ -196,6 +203,16 @@ impl Walk<'_, '_> {
                 id => self.all.expressions.add(Form::Direct(id)),
             },
             Form::Local(..) => expression,
+            Form::Transaction => self.open_transaction(state),
+            Form::Found(name, arguments) => {
+                match self.translate_arguments(state, arguments, values, call, memo) {
+                    Some(arguments) => self.all.expressions.add(Form::Found(name, arguments)),
+                    None => {
+                        let origin = self.through(0x8000_0000 | id_number(expression), call);
+                        self.all.expressions.add(Form::Opaque(origin, Persistence::Surely))
+                    }
+                }
+            }
             Form::Volatile(origin) => {
                 let origin = self.through(origin, call);
                 self.all.expressions.add(Form::Volatile(origin))
@@ -236,6 +253,23 @@ impl Walk<'_, '_> {
         let result = if self.all.expressions.depth(result) > MAX_DEPTH { NOTHING } else { result };
         memo.insert(expression, result);
         result
+    }
+
+    /// What a callee gave to a library that finds things, in terms of the caller; none if part of it is not known here.
+    fn translate_arguments(
+        &mut self,
+        state: &State,
+        arguments: Expression,
+        values: &[Expression],
+        call: (u32, u32),
+        memo: &mut FxHashMap<Expression, Expression>,
+    ) -> Option<Expression> {
+        let Form::Pair(before, last) = self.all.expressions.form(arguments) else { return Some(arguments) };
+        let before = self.translate_arguments(state, before, values, call, memo)?;
+        match self.translate(state, last, values, call, memo) {
+            NOTHING => None,
+            last => Some(self.all.expressions.add(Form::Pair(before, last))),
+        }
     }
 
     pub(super) fn through(&mut self, origin: u32, call: (u32, u32)) -> u32 {

@@ -219,6 +219,7 @@ impl Walk<'_, '_> {
             Some(end) if end != NOTHING => {
                 let from = if flushes.counts_bytes { first } else { start };
                 let length = self.all.expressions.difference(end, from);
+                let length = self.all.expressions.without_misalignment(length);
                 self.length(length)
             }
             _ => Length::Unknown,

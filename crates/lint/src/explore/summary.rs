@@ -5,14 +5,19 @@ use std::rc::Rc;
 use rustc_hash::FxHashSet;
 
 use super::budget::Cut;
+use super::reach::Entry;
+use super::slice::slice;
 use super::{State, Walk};
 use crate::event::Event;
-use crate::expression::{Address, Expression, Form, NOTHING, Persistence};
+use crate::expression::{Expression, Expressions, Form, NOTHING, Persistence};
 use crate::ir::Operand;
 use crate::machine::Exit;
+use crate::rules::Model;
 
 /// Ways that callers see of a function, beside one that stands for all others.
 pub(super) const MAX_WAYS: usize = 12;
+/// More than these are told apart for callers only by what is still open.
+const FEW_WAYS: usize = 4;
 /// Contents of memory a caller sees of one way.
 pub(super) const MAX_MEMORY: usize = 1024;
 /// Events a caller sees of one way.
@@ -24,10 +29,11 @@ pub(crate) struct Way {
     pub(super) events: Vec<Event>,
     pub(super) result: Expression,
     pub(super) facts: Vec<(Expression, bool)>,
-    pub(super) memory: Vec<(Address, u64, Expression)>,
+    pub(super) memory: Vec<Entry>,
     pub(super) exit: bool,
-    /// What of it still matters to rules, as a number.
+    /// What of it still matters to rules, and what of it is still open, as numbers.
     pub(super) signature: u64,
+    pub(super) open: u64,
 }
 
 /// All ways through a function.
@@ -41,27 +47,30 @@ pub(crate) struct Summary {
 }
 
 impl Walk<'_, '_> {
-    pub(super) fn returns(&mut self, mut state: State, value: Option<Operand>) {
+    pub(super) fn returns(&mut self, state: State, value: Option<Operand>) {
         let result = value.map_or(NOTHING, |value| self.value(&state, value));
         let failure = match self.all.expressions.as_int(result) {
             Some(number) if number < 0 => true,
             Some(0) => self.function.returns_pointer,
-            _ => false,
+            _ => self.all.expressions.is_failure(result),
         };
         let exit = if failure { Exit::Failure } else { Exit::Normal };
         if self.is_root {
-            let mut machine = std::mem::take(&mut state.machine);
-            Rc::make_mut(&mut machine).path_ends(&mut self.around(), exit);
-            state.machine = machine;
+            // What joined paths return may be an error.
+            let perhaps = value.is_some()
+                && matches!(self.all.expressions.form(result), Form::Nothing | Form::Opaque(..));
+            self.ends.push((Rc::clone(&state.machine), exit, perhaps));
         }
         let own = |this: &Self, object: Expression| matches!(this.all.expressions.form(object), Form::Local(function, _) if function == this.id);
-        // What is nearest to the parameters matters most.
-        let mut memory: Vec<(Address, u64, Expression)> = state
+        let events = self.all.traces.events(state.trace);
+        let memory: Vec<Entry> = state
             .memory
             .iter()
             .filter(|(at, _)| !own(self, at.object) && !self.all.expressions.has_opaque(at.object))
             .map(|(at, (bytes, value))| (*at, *bytes, *value))
             .collect();
+        let mut memory = self.reachable(memory, result, &events);
+        // What is nearest to the parameters matters most.
         memory.sort_by_key(|(at, ..)| self.all.expressions.depth(at.object));
         if memory.len() > MAX_MEMORY {
             self.cut(Cut::Memory);
@@ -76,9 +85,9 @@ impl Walk<'_, '_> {
             .filter(|(fact, _)| self.is_about_parameters(**fact))
             .map(|(fact, holds)| (*fact, *holds))
             .collect();
-        let events = self.all.traces.events(state.trace);
-        let signature = state.machine.signature();
-        self.ways.push(Way { events, result, facts, memory, exit: failure, signature });
+        let (signature, open) = (state.machine.signature(), state.machine.open());
+        let events = slice(events);
+        self.ways.push(Way { events, result, facts, memory, exit: failure, signature, open });
     }
 
     pub(super) fn is_about_parameters(&self, expression: Expression) -> bool {
@@ -87,23 +96,61 @@ impl Walk<'_, '_> {
                 self.is_about_parameters(left) && self.is_about_parameters(right)
             }
             Form::Plus(inner, _) => self.is_about_parameters(inner),
-            Form::Parameter(_) | Form::Int(_) => true,
+            Form::Parameter(_) | Form::Int(_) | Form::Transaction => true,
             _ => false,
         }
     }
 
+    /// Judges what is left at the ends of paths. What is flushed on one of them is persistent on all, but paths that gave up
+    /// may have been about to flush it.
+    fn judge_ends(&mut self) {
+        let cared_for = std::mem::take(&mut self.cared_for);
+        for (mut machine, exit, perhaps) in std::mem::take(&mut self.ends) {
+            let machine = Rc::make_mut(&mut machine);
+            if !perhaps {
+                machine.care_for_all(&cared_for);
+            }
+            machine.path_ends(&mut self.around(), exit);
+        }
+    }
+
     pub(super) fn summary(mut self) -> Summary {
+        self.judge_ends();
         let mut ways = std::mem::take(&mut self.ways);
         let all = ways.len();
         ways.retain(|way| way.events.len() <= MAX_EVENTS);
         if ways.len() < all {
             self.cut(Cut::Events);
         }
-        let mut groups = joined(ways, |left, right| left.events == right.events);
+        let failure = self.all.expressions.add(Form::Failure);
+        let expressions = &self.all.expressions;
+        let joined =
+            |ways: Vec<Way>, same: &dyn Fn(&Way, &Way) -> bool| joined(ways, expressions, failure, same);
+        let mut groups = joined(ways, &|left, right| left.events == right.events);
         if groups.len() > MAX_WAYS {
             // What can no longer be told apart by a rule is one.
             groups =
-                joined(groups, |left, right| left.signature == right.signature && left.exit == right.exit);
+                joined(groups, &|left, right| left.signature == right.signature && left.exit == right.exit);
+        }
+        let constant = |way: &Way| match way.result {
+            // Callers seldom tell errors apart.
+            result if expressions.is_failure(result) => Some(-1),
+            result => expressions.as_int(result),
+        };
+        let as_open = |left: &Way, right: &Way| {
+            (left.open, left.exit, constant(left)) == (right.open, right.exit, constant(right))
+        };
+        if groups.len() > FEW_WAYS && self.all.model != Model::Strand {
+            // The one that did most stands for those that leave the same open and hand over the same.
+            groups.sort_by_key(|way| std::cmp::Reverse(way.events.len()));
+            groups = joined(groups, &|left, right| {
+                as_open(left, right)
+                    && (left.result == right.result || left.exit)
+                    && left.memory == right.memory
+            });
+        }
+        if groups.len() > MAX_WAYS && self.all.model != Model::Strand {
+            groups = joined(groups, &as_open);
         }
         if groups.len() > MAX_WAYS {
             self.cut(Cut::Ways);
@@ -114,7 +161,7 @@ impl Walk<'_, '_> {
         if self.all.cuts.hides_ways(self.id) {
             let events = vec![self.anything()];
             let (result, facts, memory) = (NOTHING, Vec::new(), Vec::new());
-            groups.push(Way { events, result, facts, memory, exit: false, signature: 0 });
+            groups.push(Way { events, result, facts, memory, exit: false, signature: 0, open: 0 });
         }
         // Callers need to know of what they are told of, and of nothing else.
         let told: FxHashSet<Expression> = groups
@@ -132,7 +179,12 @@ impl Walk<'_, '_> {
 }
 
 /// Makes one of the ways that are the same in some sense: the first, with what holds of all.
-fn joined(ways: Vec<Way>, same: impl Fn(&Way, &Way) -> bool) -> Vec<Way> {
+fn joined(
+    ways: Vec<Way>,
+    expressions: &Expressions,
+    failure: Expression,
+    same: &dyn Fn(&Way, &Way) -> bool,
+) -> Vec<Way> {
     let mut groups: Vec<Way> = Vec::new();
     for way in ways {
         let Some(known) = groups.iter_mut().find(|known| same(known, &way)) else {
@@ -140,7 +192,8 @@ fn joined(ways: Vec<Way>, same: impl Fn(&Way, &Way) -> bool) -> Vec<Way> {
             continue;
         };
         if known.result != way.result {
-            known.result = NOTHING;
+            let fail = expressions.is_failure(known.result) && expressions.is_failure(way.result);
+            known.result = if fail { failure } else { NOTHING };
         }
         known.facts.retain(|fact| way.facts.contains(fact));
         known.exit &= way.exit;

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::reach::{WHOLE_BYTES, whole};
 use super::{MAX_DEPTH, State, Walk, persistence_of};
 use crate::expression::{Address, Expression, Form, NOTHING, Origin, Persistence};
 use crate::ir::Operand;
@@ -88,6 +89,11 @@ impl Walk<'_, '_> {
                         return self.all.expressions.add(Form::Function(*function));
                     }
                 }
+                if let Some(number) = number
+                    && state.memory.contains_key(&whole(at.object))
+                {
+                    return self.opaque(state, number);
+                }
                 // Part of something that was stored as a whole.
                 let inside = state.memory.range(..=at).next_back().is_some_and(|(known, (length, _))| {
                     known.object == at.object
@@ -140,6 +146,13 @@ impl Walk<'_, '_> {
             memory.remove(&known);
         }
         memory.insert(at, (bytes, value));
+    }
+
+    /// Anything may have been stored to an object.
+    pub(super) fn forget(&mut self, state: &mut State, object: Expression) {
+        let memory = Rc::make_mut(&mut state.memory);
+        memory.retain(|at, _| at.object != object);
+        memory.insert(whole(object), (WHOLE_BYTES, NOTHING));
     }
 
     pub(super) fn span(&mut self, address: Expression, length: Length) -> Span {

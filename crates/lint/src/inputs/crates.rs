@@ -48,6 +48,11 @@ pub(super) fn single(
         let is_program = text.lines().any(|line| line.trim_start().starts_with("fn main"));
         command.args(["--crate-type", if is_program { "bin" } else { "lib" }]);
     }
+    // A file may be called what a crate may not.
+    if !given("--crate-name") && !text.contains("crate_name") {
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        command.args(["--crate-name", &stem.replace(|c: char| !c.is_alphanumeric(), "_")]);
+    }
     command.args(arguments).arg("-o").arg(&output).arg(path);
     Ok(Job { given: path.to_owned(), directory: directory.to_owned(), output, command, required: true })
 }

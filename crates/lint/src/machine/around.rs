@@ -50,7 +50,7 @@ impl Surroundings<'_> {
     pub(crate) fn persistence(&self, address: Expression) -> Persistence {
         let object = self.expressions.address(address).object;
         match self.expressions.form(object) {
-            Form::Mapped(_) | Form::Fresh(_) | Form::Direct(_) => Persistence::Surely,
+            Form::Mapped(_) | Form::Found(..) | Form::Fresh(_) | Form::Direct(_) => Persistence::Surely,
             Form::Opaque(_, persistence) => persistence,
             Form::Global(id) => {
                 let section = &self.program.globals[id.0 as usize].section;

@@ -35,6 +35,10 @@ impl Machine {
     /// The end of a callee that began at event `from`, inside a transaction: what it wrote and flushed must
     /// be waited for (Table 4, nested transactions).
     pub(crate) fn callee_ends(&mut self, around: &mut Surroundings, from: u32, name: &str) {
+        // Whoever waits in one place and not in another knows that the transaction waits.
+        for clean in self.clean.iter().filter(|clean| clean.number > from && !clean.pending) {
+            around.verdicts.good(Rule::MissingBarrierNested, clean.site.place);
+        }
         if !self.in_transaction() || self.stage() != stage::WORK {
             return;
         }
@@ -56,14 +60,21 @@ impl Machine {
         }
     }
 
+    /// The end of a callee that began at event `from`, and returned what means failure.
+    pub(crate) fn callee_failed(&mut self, from: u32) {
+        for write in self.writes.iter_mut().filter(|write| write.number > from) {
+            write.failed = true;
+        }
+    }
+
     /// The end of a path through a function that nobody in the program calls.
     pub(crate) fn path_ends(&mut self, around: &mut Surroundings, exit: Exit) {
         if self.in_transaction() || self.inside_callers {
             return;
         }
         // What is left behind where something failed is seldom used.
-        let lenient = exit == Exit::Failure && !around.pedantic;
         for write in &self.writes {
+            let lenient = (exit == Exit::Failure || write.failed) && !around.pedantic;
             let site = write.site;
             let sure = around.persistence(write.span.at.object) == Persistence::Surely;
             let sure = sure && self.is_cared_for(around, write.span.at.object);

@@ -1,5 +1,7 @@
 //! Epochs and strands: what one barrier makes durable, what is split over two, what nothing orders.
 
+use std::ops::Range;
+
 use super::{Access, Machine, Status, Surroundings, Write};
 use crate::event::Site;
 use crate::rules::{Beside, Model, Rule};
@@ -42,6 +44,10 @@ impl Machine {
 
     /// Consecutive epochs on fields of one object.
     pub(super) fn split_update(&self, around: &mut Surroundings, done: &[usize]) {
+        // Strict persistency wants just that: one store after the other.
+        if around.model == Model::Strict && !around.pedantic {
+            return;
+        }
         for at in done {
             let later = &self.writes[*at];
             if later.transaction > 0 || (later.unpublished && !around.pedantic) {
@@ -111,19 +117,19 @@ impl Machine {
         constant(earlier) || constant(later)
     }
 
-    /// Flushes since `from` that nothing waited for.
+    /// Flushes of that time that nothing waited for.
     pub(super) fn missing_barrier(
         &mut self,
         around: &mut Surroundings,
         rule: Rule,
-        from: u32,
+        flushed: Range<u32>,
         when: &str,
         at: Site,
     ) {
         let open: Vec<(Site, bool)> = self
             .clean
             .iter()
-            .filter(|clean| (clean.pending || clean.queued) && clean.number > from)
+            .filter(|clean| (clean.pending || clean.queued) && flushed.contains(&clean.number))
             .map(|clean| (clean.site, clean.queued))
             .collect();
         for (site, queued) in open {
@@ -139,7 +145,7 @@ impl Machine {
         let Some((_, from)) = self.epochs_open.pop() else { return };
         let rule =
             if self.epochs_open.is_empty() { Rule::MissingBarrier } else { Rule::MissingBarrierNested };
-        self.missing_barrier(around, rule, from, "the epoch ends", site);
+        self.missing_barrier(around, rule, from + 1..self.number, "the epoch ends", site);
         for write in &self.writes {
             if write.number > from && write.status == Status::Dirty && !write.nontemporal {
                 let site = write.site;

@@ -20,6 +20,7 @@ mod around;
 mod end;
 mod epoch;
 mod flush;
+mod meet;
 mod publish;
 mod store;
 mod transaction;
@@ -72,6 +73,8 @@ struct Write {
     number: u32,
     /// Whether nothing pointed to the object.
     unpublished: bool,
+    /// Whether it was stored in a call that failed.
+    failed: bool,
 }
 
 /// A range that was written back and not touched since.
@@ -142,6 +145,10 @@ pub(crate) struct Machine {
     cared_for: Vec<Expression>,
     /// Something was logged although no transaction is open: a caller has one.
     inside_callers: bool,
+    /// Code that is not known may have logged something in this transaction.
+    maybe_logged: bool,
+    /// A transaction that began while something may have been on its way; nothing was stored in it yet.
+    begun: Option<(Site, u32)>,
     /// When something was last waited for.
     last_fence: u32,
     /// Nothing is on its way, for sure.
@@ -210,6 +217,7 @@ impl Machine {
             (transaction.site.place, transaction.stage, transaction.changed).hash(&mut hasher);
         }
         (self.drained, self.queue_drained, self.strand.is_some(), self.epochs_open.len()).hash(&mut hasher);
+        self.begun.is_some().hash(&mut hasher);
         hasher.finish()
     }
 
@@ -229,7 +237,7 @@ impl Machine {
             Kind::Fence { class, drains } => self.fence(around, site, *drains, *class == Class::StoreFence),
             Kind::Locked => self.fence(around, site, false, false),
             Kind::Log { span } => self.log(around, site, *span),
-            Kind::Begin { framework } => self.begin(around, site, *framework),
+            Kind::Begin { framework } => self.begin(site, *framework),
             Kind::Commit => {
                 self.commit(around);
                 self.transactions.pop();
@@ -263,7 +271,8 @@ impl Machine {
             }
             Kind::EpochBegin => {
                 if self.epochs_open.is_empty() {
-                    self.missing_barrier(around, Rule::MissingBarrier, 0, "an epoch begins", site);
+                    let all = 0..self.number;
+                    self.missing_barrier(around, Rule::MissingBarrier, all, "an epoch begins", site);
                 }
                 self.epochs_open.push((site, self.number));
             }
@@ -278,7 +287,10 @@ impl Machine {
                 self.strand = None;
                 self.fence(around, site, true, false);
             }
-            Kind::Unknown { objects } => self.unknown(around, objects),
+            Kind::Unknown { objects, own } => {
+                self.maybe_logged |= *own && (self.in_transaction() || !around.is_root);
+                self.unknown(around, objects);
+            }
         }
     }
 }

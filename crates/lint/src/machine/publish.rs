@@ -24,9 +24,9 @@ impl Machine {
                 *written == object
                     || matches!(around.expressions.form(*written), Form::Direct(id) if id == value)
             })
-            // A pointer that was loaded from memory led there before.
+            // A pointer that was loaded from memory led there before; so did what a library finds.
             .filter(|found| match around.expressions.form(*found) {
-                Form::Content(_) | Form::Opaque(..) => false,
+                Form::Content(_) | Form::Opaque(..) | Form::Found(..) => false,
                 Form::Direct(id) => {
                     !matches!(around.expressions.form(id), Form::Content(_) | Form::Opaque(..))
                 }

@@ -1,5 +1,7 @@
 //! Stores, and pointers that make objects reachable.
 
+use rustc_hash::FxHashSet;
+
 use super::{Logged, MAX_WRITES, Machine, Status, Surroundings, Write, stage};
 use crate::event::Site;
 use crate::expression::{Expression, Form};
@@ -17,6 +19,7 @@ impl Machine {
         bulk: bool,
     ) {
         self.access(around, site, span, true);
+        self.first_store(around);
         if nontemporal {
             self.care_for(span.at.object);
         }
@@ -77,6 +80,7 @@ impl Machine {
             epoch: self.epoch,
             number: self.number,
             unpublished,
+            failed: false,
         });
         if self.writes.len() > MAX_WRITES {
             let durable = self.writes.iter().position(|write| write.status == Status::Durable);
@@ -86,7 +90,7 @@ impl Machine {
     }
 
     pub(super) fn logged(&self, around: &Surroundings, span: &Span) -> Logged {
-        let mut best = Logged::No;
+        let mut best = if self.maybe_logged { Logged::Maybe } else { Logged::No };
         for log in &self.logs {
             if log.span.at.object == span.at.object {
                 match log.span.contains(span) {
@@ -106,6 +110,13 @@ impl Machine {
         match around.expressions.form(object) {
             Form::Parameter(_) | Form::Content(_) | Form::Opaque(..) => self.cared_for.contains(&object),
             _ => true,
+        }
+    }
+
+    /// Objects that are taken for persistent on some path are so on this one.
+    pub(crate) fn care_for_all(&mut self, objects: &FxHashSet<Expression>) {
+        for object in objects {
+            self.care_for(*object);
         }
     }
 

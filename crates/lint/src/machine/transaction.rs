@@ -36,12 +36,10 @@ impl Machine {
         self.logs.push(Log { span, site, number: self.number, uncertain: false });
     }
 
-    pub(super) fn begin(&mut self, around: &mut Surroundings, site: Site, framework: usize) {
+    pub(super) fn begin(&mut self, site: Site, framework: usize) {
         if self.transactions.is_empty() {
             // Inside a caller's transaction this one is nested, and the outer one waits.
-            if !self.inside_callers {
-                self.missing_barrier(around, Rule::MissingBarrier, 0, "a transaction begins", site);
-            }
+            self.begun = (!self.inside_callers).then_some((site, self.number));
             self.logs.clear();
         }
         self.transactions.push(Transaction {
@@ -51,6 +49,14 @@ impl Machine {
             changed: false,
             number: self.number,
         });
+    }
+
+    /// Something is stored in a transaction: what was flushed before it began has been waited for by now, or may be
+    /// overtaken.
+    pub(super) fn first_store(&mut self, around: &mut Surroundings) {
+        if let Some((site, number)) = self.begun.take() {
+            self.missing_barrier(around, Rule::MissingBarrier, 0..number, "a transaction begins", site);
+        }
     }
 
     pub(super) fn commit(&mut self, around: &mut Surroundings) {
@@ -187,6 +193,7 @@ impl Machine {
     pub(super) fn logs_are_over(&mut self) {
         if self.transactions.is_empty() {
             self.logs.clear();
+            self.maybe_logged = false;
         }
     }
 

@@ -47,10 +47,12 @@ impl Reader<'_> {
             length,
         };
         Some(match (name, arguments.len()) {
-            ("memcpy" | "memmove" | "__memcpy_chk" | "__memmove_chk" | "strncpy" | "__strncpy_chk", 3..) => {
-                bulk(Some(1), Operand::Undefined, arguments[2])
-            }
-            ("memset" | "__memset_chk", 3..) => bulk(None, arguments[1], arguments[2]),
+            (
+                "memcpy" | "memmove" | "__memcpy" | "__memmove" | "__memcpy_chk" | "__memmove_chk"
+                | "strncpy" | "__strncpy_chk",
+                3..,
+            ) => bulk(Some(1), Operand::Undefined, arguments[2]),
+            ("memset" | "__memset" | "__memset_chk", 3..) => bulk(None, arguments[1], arguments[2]),
             ("strcpy" | "__strcpy_chk" | "stpcpy", 2..) => {
                 bulk(Some(1), Operand::Undefined, Operand::Undefined)
             }

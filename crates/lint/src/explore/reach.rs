@@ -1,0 +1,137 @@
+//! What of memory a caller can ever look at.
+//!
+//! A function that allocates, fills and frees leaves much behind that nobody has a pointer to. Callers would carry it along
+//! on all of their paths.
+
+use rustc_hash::FxHashSet;
+
+use super::Walk;
+use crate::event::{Event, Kind};
+use crate::expression::{Address, Expression, Form, NOTHING};
+
+/// What memory holds at an address: so many bytes, a value.
+pub(super) type Entry = (Address, u64, Expression);
+
+/// Unknown contents of one object that are told apart.
+const TOLD_APART: usize = 8;
+/// Contents of one object that callers are told; of a larger table they only know that it was filled.
+const MANY: usize = 64;
+
+impl Walk<'_, '_> {
+    /// Drops what a caller has no way to: contents of objects that were made here and that neither the result, nor memory
+    /// that stays, nor an event leads to. A new object of which nothing is known needs no entry.
+    pub(super) fn reachable(&self, memory: Vec<Entry>, result: Expression, events: &[Event]) -> Vec<Entry> {
+        let mut seen = FxHashSet::default();
+        let mut made_here = FxHashSet::default();
+        self.mentions(result, &mut seen, &mut made_here);
+        for event in events {
+            if let Some(span) = event.kind.span() {
+                self.mentions(span.at.element.unwrap_or(span.at.object), &mut seen, &mut made_here);
+            }
+            if let Kind::Store { value, .. } = event.kind {
+                self.mentions(value, &mut seen, &mut made_here);
+            }
+        }
+        let (mut waiting, mut kept): (Vec<Entry>, Vec<Entry>) =
+            memory.into_iter().partition(|(at, ..)| self.is_made_here(at.object));
+        waiting.retain(|(.., value)| *value != NOTHING);
+        for (at, _, value) in &kept {
+            self.mentions(at.element.unwrap_or(at.object), &mut seen, &mut made_here);
+            self.mentions(*value, &mut seen, &mut made_here);
+        }
+        loop {
+            let (found, rest): (Vec<Entry>, Vec<Entry>) =
+                waiting.into_iter().partition(|(at, ..)| made_here.contains(&at.object));
+            if found.is_empty() {
+                break;
+            }
+            for (.., value) in &found {
+                self.mentions(*value, &mut seen, &mut made_here);
+            }
+            kept.extend(found);
+            waiting = rest;
+        }
+        together(kept)
+    }
+
+    /// Whether an object came into being in this function or its callees.
+    fn is_made_here(&self, object: Expression) -> bool {
+        match self.all.expressions.form(object) {
+            Form::Volatile(_) | Form::Fresh(_) | Form::FreshId(_) => true,
+            Form::Direct(id) => self.is_made_here(id),
+            _ => false,
+        }
+    }
+
+    /// Collects the objects made here that an expression is about.
+    fn mentions(
+        &self,
+        expression: Expression,
+        seen: &mut FxHashSet<Expression>,
+        made_here: &mut FxHashSet<Expression>,
+    ) {
+        if !seen.insert(expression) {
+            return;
+        }
+        match self.all.expressions.form(expression) {
+            Form::Volatile(_) | Form::Fresh(_) => {
+                made_here.insert(expression);
+            }
+            Form::FreshId(_) => {
+                made_here.extend(self.all.expressions.known(Form::Direct(expression)));
+            }
+            Form::Direct(inner) => {
+                if self.is_made_here(inner) {
+                    made_here.insert(expression);
+                }
+                self.mentions(inner, seen, made_here);
+            }
+            Form::Plus(inner, _) | Form::Content(inner) | Form::Found(_, inner) => {
+                self.mentions(inner, seen, made_here);
+            }
+            Form::Element(left, right, _)
+            | Form::Pair(left, right)
+            | Form::Operation(_, left, right)
+            | Form::Comparison(_, left, right) => {
+                self.mentions(left, seen, made_here);
+                self.mentions(right, seen, made_here);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Of an object with much that is not known, all between the first and the last of that is not known.
+fn together(mut memory: Vec<Entry>) -> Vec<Entry> {
+    memory.sort_by_key(|(at, ..)| *at);
+    let mut all = Vec::with_capacity(memory.len());
+    for object in memory.chunk_by(|(left, ..), (right, ..)| left.object == right.object) {
+        if object.len() > MANY {
+            all.push((whole(object[0].0.object), WHOLE_BYTES, NOTHING));
+            continue;
+        }
+        for run in object.chunk_by(|(left, ..), (right, ..)| left.element == right.element) {
+            let hidden = |(.., value): &&Entry| *value == NOTHING;
+            if run.iter().filter(hidden).count() <= TOLD_APART {
+                all.extend_from_slice(run);
+                continue;
+            }
+            let ends =
+                run.iter().filter(hidden).map(|(at, bytes, _)| at.offset.saturating_add(*bytes as i64));
+            let (from, to) =
+                (run.iter().find(hidden).map_or(0, |(at, ..)| at.offset), ends.max().unwrap_or(0));
+            all.push((Address { offset: from, ..run[0].0 }, to.saturating_sub(from) as u64, NOTHING));
+            // Known contents are put back on top of that.
+            all.extend(run.iter().filter(|entry| !hidden(entry)));
+        }
+    }
+    all
+}
+
+/// Where it is noted that anything may have been stored to an object.
+pub(super) fn whole(object: Expression) -> Address {
+    Address { object, element: None, offset: i64::MIN }
+}
+
+/// The length of such a note; it ends before anything that has an address.
+pub(super) const WHOLE_BYTES: u64 = i64::MAX as u64;

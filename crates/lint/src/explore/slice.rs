@@ -1,0 +1,82 @@
+//! Events that tell a caller nothing new.
+//!
+//! What a function did stays as it is for its own rules. A caller only needs what changes its own state: a second fence with
+//! nothing in between, a flush of volatile memory after another one, and an empty transaction that was there before do not.
+
+use rustc_hash::FxHashSet;
+
+use crate::event::{Event, Kind};
+use crate::ir::PlaceId;
+
+/// What is left for callers.
+pub(super) fn slice(events: Vec<Event>) -> Vec<Event> {
+    let mut kept: Vec<Event> = Vec::with_capacity(events.len());
+    let mut empty: FxHashSet<PlaceId> = FxHashSet::default();
+    // Whether something may be on its way or queued since the last time all of it was waited for.
+    let mut open = true;
+    for event in events {
+        let before = kept.last().map(|event| &event.kind);
+        match event.kind {
+            Kind::Elsewhere
+                if matches!(before, Some(Kind::Elsewhere | Kind::Flush { .. } | Kind::Queue { .. })) =>
+            {
+                continue;
+            }
+            Kind::Fence { drains, .. } if matches!(before, Some(Kind::Fence { drains: waited, .. }) if *waited || !drains) =>
+            {
+                continue;
+            }
+            Kind::Commit if !open && matches!(before, Some(Kind::Begin { .. })) => {
+                let begun = kept.last().map(|event| event.site.place);
+                if begun.is_some_and(|place| !empty.insert(place)) {
+                    kept.pop();
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        open = match event.kind {
+            Kind::Fence { drains: true, .. } | Kind::Commit | Kind::CommitStage => false,
+            Kind::Begin { .. } | Kind::Fence { .. } | Kind::Locked | Kind::Load { .. } | Kind::Log { .. } => {
+                open
+            }
+            _ => true,
+        };
+        kept.push(event);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use px86::order::Class;
+
+    use super::*;
+    use crate::event::Site;
+
+    fn at(place: u32, kind: Kind) -> Event {
+        Event { kind, site: Site { place: PlaceId(place), call: None, name: 0 } }
+    }
+
+    #[test]
+    fn what_says_nothing_new_is_left_out() {
+        let fence = || Kind::Fence { class: Class::StoreFence, drains: true };
+        let begin = || Kind::Begin { framework: 0 };
+        let events = vec![
+            at(1, Kind::Elsewhere),
+            at(1, Kind::Elsewhere),
+            at(2, fence()),
+            at(3, fence()),
+            at(4, begin()),
+            at(5, Kind::Commit),
+            at(4, begin()),
+            at(5, Kind::Commit),
+            at(6, Kind::Change),
+            // Waits for what the library may have left.
+            at(4, begin()),
+            at(5, Kind::Commit),
+        ];
+        let places: Vec<u32> = slice(events).iter().map(|event| event.site.place.0).collect();
+        assert_eq!(places, [1, 2, 4, 5, 6, 4, 5]);
+    }
+}

@@ -1,0 +1,13 @@
+// PMDK: one of two fields is logged; a helper stores to both.
+#include "pmdk.h"
+struct node { uint64_t n; PMEMoid child[4]; uint64_t items[4]; };
+static void clear(struct node *node, int at) {
+  node->n -= 1;
+  node->items[at] = 0; //~ unlogged-write
+}
+void take(PMEMobjpool *pop, PMEMoid root, int at) {
+  TX_BEGIN(pop) {
+    TX_ADD_FIELD(root, struct node, n);
+    clear(D(struct node, root), at);
+  } TX_END
+}

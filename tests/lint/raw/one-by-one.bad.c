@@ -1,0 +1,12 @@
+//! --model strict
+// Two stores, one barrier.
+#include "raw.h"
+struct inode { uint64_t size; char gap[120]; uint64_t mtime; };
+PERSISTENT struct inode inode;
+void grow(uint64_t size, uint64_t now) {
+  inode.size = size;
+  _mm_clwb(&inode.size);
+  inode.mtime = now;
+  _mm_clwb(&inode.mtime);
+  _mm_sfence(); //~ multiple-writes-at-once
+}
