@@ -164,7 +164,9 @@ impl Timeline {
         self.look_ahead(records);
         let Some(next) = records.get(self.at) else { return true };
         let thread = px86::Thread(next.thread());
-        if next.event().is_some_and(|event| self.late_before(&event).next().is_some()) {
+        if !self.late.is_empty()
+            && next.event().is_some_and(|event| self.late_before(&event).next().is_some())
+        {
             return true;
         }
         match next.event_kind() {

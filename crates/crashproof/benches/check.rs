@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crashproof_check::{Options, Report, check, record};
+use crashproof_check::{Model, Options, Report, check, record};
 
 /// Tells a process of this bench to do nothing but the long run.
 const LONG_RUN: &str = "CRASHPROOF_BENCH_LONG_RUN";
@@ -164,7 +164,8 @@ fn main() {
         places += figures.failure_points;
     }
     println!(
-        "  (each append makes one list that was not there before and has two places: 0.5 is all it can be)"
+        "  (as many recoveries as there are behaviours: each append makes a list that was not there before, and has two\n  \
+         places, so 0.5 is all it can be)"
     );
     bench.promise("all of them", recoveries as f64 / places as f64, 0.5, "");
 
@@ -180,6 +181,14 @@ fn main() {
         let more = ratio(|| drop(checked(&with)), || drop(checked(&without)));
         bench.promise(name, more, 1.10, "x");
     }
+
+    println!("\nstrands of a key-value store, against the same without looking at them");
+    let without = bench.options(&programs().join("kv.c"), &["100000"]);
+    let with = Options { model: Some(Model::Strand), ..without.clone() };
+    let run = |options: &Options| drop(record(options, 0).expect("a run"));
+    bench.promise("running it", ratio(|| run(&with), || run(&without)), 1.20, "x");
+    let more = ratio(|| drop(checked(&with)), || drop(checked(&without)));
+    bench.promise("the check as a whole", more, 1.20, "x");
 
     println!("\nmemory");
     let bytes = size_of::<crashproof_protocol::Record>() as f64;
