@@ -24,4 +24,7 @@ fn the_command_line_says_what_is_written_down() {
         .case("crates/crashproof/tests/cmd/*.toml")
         .case("docs/src/*.md")
         .case("README.md");
+    cases.run();
+    // What `prove --replay` built.
+    std::fs::remove_file("crates/crashproof/tests/cmd/prove.in/follow").expect("it was built");
 }
