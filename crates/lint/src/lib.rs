@@ -104,7 +104,9 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
     let compiled = begin.elapsed();
     let mut program = Program::new();
     for file in files {
-        read::read(&mut program, &file.path, &file.directory)
+        let is_described =
+            |name: &str| apis.meaning(name).is_some_and(|it| it.returns != api::Returns::Anything);
+        read::read(&mut program, &file.path, &file.directory, is_described)
             .map_err(|reason| Error::Bitcode { path: file.given.clone(), reason })?;
     }
     let read = begin.elapsed();

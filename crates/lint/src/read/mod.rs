@@ -20,16 +20,26 @@ use crate::ir::*;
 /// are those of the code that uses them.
 const PASSES: &str = "always-inline,function(sroa,sccp,simplifycfg,instsimplify)";
 
-/// Reads a file of bitcode or IR text into a program. `directory` is where the compiler ran.
+/// Reads a file of bitcode or IR text into a program. `directory` is where the compiler ran. Functions whose
+/// result is described stay what they are, even if they are to be inlined everywhere, as in Linux: what is known of it
+/// would be lost. What others do, their instructions say as well.
 ///
 /// # Errors
 ///
 /// What LLVM says about the file.
-pub fn read(program: &mut Program, path: &Path, directory: &Path) -> Result<(), String> {
+pub fn read(
+    program: &mut Program,
+    path: &Path,
+    directory: &Path,
+    is_described: impl Fn(&str) -> bool,
+) -> Result<(), String> {
     let file = File::read(path)?;
     for function in file.module().functions() {
         // Unoptimised code forbids every pass.
         function.remove_function_attribute("optnone");
+        if is_described(&function.name()) {
+            function.remove_function_attribute("alwaysinline");
+        }
     }
     file.run_passes(PASSES)?;
     let module = file.module();
