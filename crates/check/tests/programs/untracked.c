@@ -7,6 +7,7 @@
 // What is not followed on persistent memory is named.
 #include <aio.h>
 #include <crashproof.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +41,8 @@ int main(int argc, char **argv) {
   request.aio_buf = r->buffer;
   request.aio_nbytes = sizeof r->buffer;
   aio_read(&request);
+  while (aio_error(&request) == EINPROGRESS)
+    ;
 #endif
 #ifdef STREAM
   FILE *stream = fopen(argv[1], "w");
