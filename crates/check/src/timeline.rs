@@ -186,10 +186,10 @@ impl Timeline {
 
     /// The lines whose waiting stores take effect before an instruction does.
     fn late_before(&self, event: &px86::Event) -> impl Iterator<Item = Line> {
-        // A write-back does not make anything later wait, so it may wait itself.
-        let passes = matches!(event.kind, Kind::Load | Kind::FlushOpt | Kind::NonTemporalStore);
         let later = (event.kind.class(), event.line());
-        let waits = move |line: &Line| !passes && preserved((Class::NonTemporal, Some(*line)), later);
+        // What no store waits for may be waiting itself.
+        let holds = preserved(later, (Class::Write, None));
+        let waits = move |line: &Line| holds && preserved((Class::NonTemporal, Some(*line)), later);
         self.late.keys().copied().filter(waits)
     }
 

@@ -21,6 +21,11 @@ use px86::Platform;
 /// Values that fit the code; programs with others are skipped.
 const VALUES: i64 = 4;
 
+/// How many programs to compare; more for `make soak`.
+fn programs(usual: usize) -> usize {
+    std::env::var("CRASHPROOF_PROGRAMS").map_or(usual, |text| text.parse().expect("a number"))
+}
+
 /// The exit code for an outcome, from 1 on.
 fn code(outcome: &[i64]) -> Option<i32> {
     outcome
@@ -171,7 +176,7 @@ fn violated(report: &Report) -> bool {
 
 #[test]
 fn what_recovery_finds_is_what_the_exhaustive_machine_says() {
-    let wanted: usize = std::env::var("CRASHPROOF_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(25);
+    let wanted = programs(25);
     let directory = crashproof_testkit::scratch("litmus");
     let (source, binary) = (directory.join("program.c"), directory.join("program"));
     let mut runner = TestRunner::new(Config::default());
@@ -217,7 +222,7 @@ fn what_recovery_finds_is_what_the_exhaustive_machine_says() {
 
 #[test]
 fn threads_show_nothing_that_the_exhaustive_machine_does_not() {
-    let wanted: usize = std::env::var("CRASHPROOF_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
+    let wanted = programs(20);
     let directory = crashproof_testkit::scratch("litmus-threads");
     let (source, binary) = (directory.join("program.c"), directory.join("program"));
     let mut runner = TestRunner::new(Config::default());
@@ -280,7 +285,7 @@ fn threads_show_nothing_that_the_exhaustive_machine_does_not() {
 
 #[test]
 fn recoveries_that_crash_fail_where_the_exhaustive_machine_says() {
-    let wanted: usize = std::env::var("CRASHPROOF_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(25);
+    let wanted = programs(25);
     let directory = crashproof_testkit::scratch("litmus-recoveries");
     let (source, binary) = (directory.join("program.c"), directory.join("program"));
     let mut runner = TestRunner::new(Config::default());

@@ -14,6 +14,7 @@ use crashproof_check::{Error, Options};
 use crashproof_prove::story::Counterexample;
 
 use crate::build::language;
+use crate::signals::Scratch;
 
 /// What the sources' own `main` is called meanwhile.
 const RENAMED: &str = "-Dmain=crashproof_main_of_program";
@@ -98,10 +99,8 @@ pub(crate) fn meet(
 
 fn build(sources: &[PathBuf], compiler: &[OsString], program: &Path) -> Result<(), String> {
     let toolchain = Toolchain::find().map_err(|error| error.to_string())?;
-    let directory = tempfile::Builder::new()
-        .prefix("crashproof-")
-        .tempdir()
-        .map_err(|error| format!("cannot create a directory for the program: {error}"))?;
+    let directory =
+        Scratch::new().map_err(|error| format!("cannot create a directory for the program: {error}"))?;
     let around = directory.path().join("around.c");
     std::fs::write(&around, AROUND).map_err(|error| format!("cannot write {}: {error}", around.display()))?;
     let mut link: Vec<OsString> = vec!["-O1".into(), "-g".into(), "-pthread".into(), around.into()];

@@ -63,7 +63,9 @@ unsafe extern "C" fn __libc_start_main(
 }
 
 unsafe extern "C" fn our_main(argc: c_int, argv: *mut *mut c_char, envp: *mut *mut c_char) -> c_int {
-    park_once();
+    if is_to_park() {
+        park();
+    }
     match PROGRAM_MAIN {
         Some(main) => main(argc, argv, envp),
         None => session::give_up("main is missing"),
@@ -72,22 +74,22 @@ unsafe extern "C" fn our_main(argc: c_int, argv: *mut *mut c_char, envp: *mut *m
 
 /// All modules that are linked together with this one have registered.
 pub(crate) unsafe fn registered(module: *const c_void) {
-    let program = libc::getauxval(libc::AT_PHDR) as *const c_void;
-    if sites::linked_together(module, program) {
-        park_once();
-    }
-}
-
-unsafe fn park_once() {
-    static mut PARKED_BEFORE: bool = false;
-    if session::UNDER_CHECKER && !PARKED_BEFORE {
-        PARKED_BEFORE = true;
+    // Every module says so in every child: looking them up there would cost as much as a recovery.
+    if is_to_park() && sites::linked_together(module, libc::getauxval(libc::AT_PHDR) as *const c_void) {
         park();
     }
 }
 
+/// Was the program parked before? Children come out of that.
+static mut PARKED_BEFORE: bool = false;
+
+unsafe fn is_to_park() -> bool {
+    session::UNDER_CHECKER && !PARKED_BEFORE
+}
+
 /// Serves commands for ever; returns in the children.
 unsafe fn park() {
+    PARKED_BEFORE = true;
     process::prepare_parent();
     processors::note();
     let control = &mut *session::CONTROL;

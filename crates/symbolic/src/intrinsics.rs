@@ -41,13 +41,7 @@ impl Machine<'_> {
         if NOTHING.iter().any(|prefix| name.starts_with(prefix)) {
             return Ok(Some(Reply::NONE));
         }
-        let scalars: Option<Vec<Term>> = arguments
-            .iter()
-            .map(|argument| match argument {
-                Some(Value::Scalar(term)) => Some(*term),
-                _ => None,
-            })
-            .collect();
+        let scalars = crate::value::scalars(arguments);
         let whole = name;
         let name = whole.strip_prefix("llvm.").unwrap_or(whole);
         let Some(scalars) = scalars else {

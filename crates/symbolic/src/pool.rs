@@ -38,13 +38,7 @@ impl Machine<'_> {
         at: At<'_>,
     ) -> Flow<Option<Reply>> {
         let Some(what) = name.strip_prefix("__crashproof_") else { return Ok(None) };
-        let scalars: Option<Vec<Term>> = arguments
-            .iter()
-            .map(|argument| match argument {
-                Some(Value::Scalar(term)) => Some(*term),
-                _ => None,
-            })
-            .collect();
+        let scalars = crate::value::scalars(arguments);
         let Some(scalars) = scalars else { return Ok(None) };
         let reply = match (what, scalars.as_slice()) {
             ("pool_exists", []) => self.terms.number((self.options.pool != Pool::New).into(), 32),
