@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crashproof_orders::brief::Brief;
 use crashproof_orders::crew::Crew;
 use crashproof_orders::solver::Stop;
 use crashproof_orders::{Limits, Lit, Outcome, Question, Survey};
@@ -115,11 +116,18 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let analysis = Analysis::new(program);
     let crew = Crew::new(options.settings.solver, options.helpers)
         .ok_or(Error::NoSolver(options.settings.solver.name()))?;
-    let mut encoder = Encoder::for_solver(program, &analysis, options.settings, Box::new(crew));
+    let mut encoder =
+        Encoder::for_solver(program, &analysis, options.settings, Box::new(Brief::new(Box::new(crew))));
     let wrong: Vec<Lit> = encoder.violations.iter().map(|violation| violation.lit).collect();
+    let mut asked = wrong.clone();
     let wrong = encoder.gates.any(&wrong);
     let too_far: Vec<Lit> = encoder.limits.iter().map(|limit| limit.lit).collect();
+    asked.extend(&too_far);
     let too_far = encoder.gates.any(&too_far);
+    asked.extend([wrong, too_far]);
+    for lit in asked {
+        encoder.gates.solver.keep(lit);
+    }
     encoder.finish();
     let encoded = Instant::now();
     let verdict = decide(&mut encoder, wrong, too_far, options)?;
