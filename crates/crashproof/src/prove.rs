@@ -14,7 +14,7 @@ use crashproof_prove::findings::Question;
 use crashproof_prove::program::Program;
 use crashproof_prove::prove::{self, Options, Report, Verdict};
 use crashproof_report::litmus_error;
-use crashproof_symbolic::{LoopBound, Pool};
+use crashproof_symbolic::{Flushes, LoopBound, Pool};
 use px86::Platform;
 
 use crate::again::{self, Again};
@@ -63,6 +63,10 @@ pub(crate) struct Arguments {
     /// Put a clflush behind every access to persistent memory, as an experiment: the program is then robust.
     #[arg(long)]
     flush_every_access: bool,
+
+    /// Leave out every flush, those of libraries too, as an experiment: are they needed?
+    #[arg(long, conflicts_with = "flush_every_access")]
+    no_flushes: bool,
 
     /// Give up programs of more events than this.
     #[arg(long, value_name = "N", default_value_t = crashproof_symbolic::Options::default().events)]
@@ -270,7 +274,11 @@ fn deepen(
             PoolContent::Created => Pool::Created,
             PoolContent::Any => Pool::Any,
         },
-        flush_every_access: arguments.flush_every_access,
+        flushes: match (arguments.flush_every_access, arguments.no_flushes) {
+            (true, _) => Flushes::EveryAccess,
+            (false, true) => Flushes::None,
+            (false, false) => Flushes::AsWritten,
+        },
         no_recovery: question == Question::Robustness,
         approximate,
     };

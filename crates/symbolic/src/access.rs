@@ -7,6 +7,7 @@ use crashproof_prove::program::Action;
 use crashproof_prove::term::{Binary, Node, Term, Terms};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::Flushes;
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::memory::Memory;
 use crate::objects::{Object, ObjectId, Origin};
@@ -238,7 +239,8 @@ impl Machine<'_> {
             return Ok(());
         }
         self.expose_mentioned(value)?;
-        let action = Action::Store { address, value, non_temporal: nontemporal };
+        let non_temporal = nontemporal && self.options.flushes != Flushes::None;
+        let action = Action::Store { address, value, non_temporal };
         self.emit_under(state, events, action, at)?;
         state.mark_dirty(&mut self.terms, events);
         self.flush_access(state, events, address, bytes, at)
@@ -253,7 +255,7 @@ impl Machine<'_> {
         bytes: u64,
         at: At<'_>,
     ) -> Flow<()> {
-        if !self.options.flush_every_access || self.who == Who::Recovery {
+        if self.options.flushes != Flushes::EveryAccess || self.who == Who::Recovery {
             return Ok(());
         }
         let mut there = State { path: state.path.clone(), dirty: state.dirty.clone(), ..State::default() };
@@ -399,6 +401,9 @@ impl Machine<'_> {
         optimised: bool,
         at: At<'_>,
     ) -> Flow<()> {
+        if self.options.flushes == Flushes::None {
+            return Ok(());
+        }
         let mut events = self.terms.truth(false);
         match self.cases(state, address) {
             Some(cases) => {

@@ -56,6 +56,19 @@ use std::path::PathBuf;
 use crashproof_bitcode::{Compiler, ir};
 use crashproof_prove::program::Program;
 
+/// Which flushes a program has. Other than its own are experiments: with the most of them it is robust, and what holds with
+/// none needs none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flushes {
+    /// Its own.
+    #[default]
+    AsWritten,
+    /// Its own, and a `clflush` behind every access to persistent memory.
+    EveryAccess,
+    /// None, not even those of libraries. Non-temporal stores are stores.
+    None,
+}
+
 /// How far a program is unrolled.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -73,8 +86,8 @@ pub struct Options {
     pub stdin: Option<Vec<u8>>,
     /// What becomes of the pool of libpmemobj before the program starts.
     pub pool: Pool,
-    /// Is every access to persistent memory followed by a `clflush` of its line?
-    pub flush_every_access: bool,
+    /// Which flushes there are.
+    pub flushes: Flushes,
     /// Is what recovery does left out? Robustness does not ask for it.
     pub no_recovery: bool,
     /// May a value that is not modelled be taken for any value? A proof then still is one, but a counterexample may not be.
@@ -91,7 +104,7 @@ impl Default for Options {
             arguments: Vec::new(),
             stdin: None,
             pool: Pool::New,
-            flush_every_access: false,
+            flushes: Flushes::AsWritten,
             no_recovery: false,
             approximate: false,
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crashproof_prove::encode::{CrashEncoding, Settings};
 use crashproof_prove::prove::{self, Verdict};
-use crashproof_symbolic::{Options, Pool};
+use crashproof_symbolic::{Flushes, Options, Pool};
 
 struct Expected {
     verdict: String,
@@ -29,7 +29,8 @@ fn expected(text: &str) -> Expected {
                     "unwind" => expected.options.unwind = value,
                     "recursion" => expected.options.recursion = value,
                     "robust" => expected.robust = value == 1,
-                    "flush_every_access" => expected.options.flush_every_access = value == 1,
+                    "flush_every_access" => expected.options.flushes = Flushes::EveryAccess,
+                    "no_flushes" => expected.options.flushes = Flushes::None,
                     "approximate" => expected.options.approximate = value == 1,
                     "pool_created" => expected.options.pool = Pool::Created,
                     other => panic!("option `{other}`"),
