@@ -14,7 +14,7 @@ use crate::ir::{Arithmetic, Compare, FunctionId, GlobalId};
 pub(crate) struct Expression(u32);
 
 /// Errors are numbered from -1 down to this, which is none.
-const LAST_ERROR: i64 = -4096;
+pub(crate) const LAST_ERROR: i64 = -4096;
 /// The value that is not there.
 pub(crate) const NOTHING: Expression = Expression(0);
 
@@ -200,7 +200,7 @@ impl Expressions {
         }
         let (a, b) = (self.as_int(left), self.as_int(right));
         if let (Some(a), Some(b)) = (a, b)
-            && let Some(value) = fold(what, a, b)
+            && let Some(value) = what.of(a, b)
         {
             return self.int(value);
         }
@@ -297,27 +297,11 @@ impl Expressions {
             return NOTHING;
         }
         if let (Some(a), Some(b)) = (self.as_int(left), self.as_int(right)) {
-            let holds = match what {
-                Compare::Eq => a == b,
-                Compare::Ne => a != b,
-                Compare::Lt => a < b,
-                Compare::Le => a <= b,
-                Compare::Gt => a > b,
-                Compare::Ge => a >= b,
-            };
-            return self.int(holds.into());
+            return self.int(what.holds(a, b).into());
         }
-        if self.form(left) == Form::Failure
-            && let Some(number) = self.as_int(right)
-            && (number >= 0 || number <= LAST_ERROR)
+        if let Some(number) = self.as_int(right)
+            && let Some(holds) = self.compared_to(what, left, number)
         {
-            let below = number >= 0;
-            let holds = match what {
-                Compare::Eq => false,
-                Compare::Ne => true,
-                Compare::Lt | Compare::Le => below,
-                Compare::Gt | Compare::Ge => !below,
-            };
             return self.int(holds.into());
         }
         // Two failures need not be the same.
@@ -325,7 +309,7 @@ impl Expressions {
             return NOTHING;
         }
         if left == right {
-            return self.int(matches!(what, Compare::Eq | Compare::Le | Compare::Ge).into());
+            return self.int(what.holds(0, 0).into());
         }
         // Objects are somewhere.
         if matches!(what, Compare::Eq | Compare::Ne)
@@ -335,6 +319,39 @@ impl Expressions {
             return self.int((what == Compare::Ne).into());
         }
         self.add(Form::Comparison(what, left, right))
+    }
+
+    /// What is known of a failure or of an object compared to a number: both lie in a range of their own.
+    fn compared_to(&self, what: Compare, left: Expression, number: i64) -> Option<bool> {
+        let (first, last) = match self.form(left) {
+            Form::Failure => (LAST_ERROR + 1, -1),
+            _ => match self.form(self.address(left).object) {
+                // Where an object lies is not known, but addresses are no errors. Without a sign, that is an order.
+                Form::Global(_)
+                | Form::Local(..)
+                | Form::Volatile(_)
+                | Form::Mapped(_)
+                | Form::Found(..)
+                | Form::Fresh(_)
+                | Form::Direct(_)
+                    if !matches!(what, Compare::Lt | Compare::Le | Compare::Gt | Compare::Ge)
+                        && (LAST_ERROR..0).contains(&number) =>
+                {
+                    (0, LAST_ERROR)
+                }
+                _ => return None,
+            },
+        };
+        let outside = (number as u64) < first as u64 || (number as u64) > last as u64;
+        match what {
+            Compare::Eq if outside => Some(false),
+            Compare::Ne if outside => Some(true),
+            Compare::Eq | Compare::Ne => None,
+            _ => {
+                let holds = what.holds(first, number);
+                (holds == what.holds(last, number)).then_some(holds)
+            }
+        }
     }
 
     /// Whether it is a number that means failure.
@@ -369,6 +386,12 @@ impl Expressions {
             }
             Form::Comparison(Compare::Ge, left, right) => (self.comparison(Compare::Lt, left, right), !holds),
             Form::Comparison(Compare::Le, left, right) => (self.comparison(Compare::Gt, left, right), !holds),
+            Form::Comparison(Compare::AboveOrEqual, left, right) => {
+                (self.comparison(Compare::Below, left, right), !holds)
+            }
+            Form::Comparison(Compare::BelowOrEqual, left, right) => {
+                (self.comparison(Compare::Above, left, right), !holds)
+            }
             Form::Operation(Arithmetic::Xor, inner, one) if self.as_int(one).is_some_and(|n| n & 1 == 1) => {
                 self.fact(inner, !holds)
             }
@@ -448,21 +471,6 @@ impl Expressions {
     pub(crate) fn len(&self) -> usize {
         self.forms.len()
     }
-}
-
-fn fold(what: Arithmetic, a: i64, b: i64) -> Option<i64> {
-    Some(match what {
-        Arithmetic::Add => a.wrapping_add(b),
-        Arithmetic::Sub => a.wrapping_sub(b),
-        Arithmetic::Mul => a.wrapping_mul(b),
-        Arithmetic::And => a & b,
-        Arithmetic::Or => a | b,
-        Arithmetic::Xor => a ^ b,
-        Arithmetic::Shl => a.checked_shl(u32::try_from(b).ok()?)?,
-        Arithmetic::Shr => a.checked_shr(u32::try_from(b).ok()?)?,
-        Arithmetic::Div => a.checked_div(b)?,
-        Arithmetic::Rem => a.checked_rem(b)?,
-    })
 }
 
 #[cfg(test)]

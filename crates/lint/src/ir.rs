@@ -208,6 +208,32 @@ pub enum Arithmetic {
     Shr,
     Div,
     Rem,
+    /// How many bits of the left are set, and how many zeros there are below the lowest of them. The right says nothing.
+    Ones,
+    Zeros,
+}
+
+impl Arithmetic {
+    /// What it makes of two numbers, if that is defined.
+    #[must_use]
+    pub fn of(self, left: i64, right: i64) -> Option<i64> {
+        Some(match self {
+            Arithmetic::Add => left.wrapping_add(right),
+            Arithmetic::Sub => left.wrapping_sub(right),
+            Arithmetic::Mul => left.wrapping_mul(right),
+            Arithmetic::And => left & right,
+            Arithmetic::Or => left | right,
+            Arithmetic::Xor => left ^ right,
+            Arithmetic::Shl => left.checked_shl(u32::try_from(right).ok()?)?,
+            Arithmetic::Shr => left.checked_shr(u32::try_from(right).ok()?)?,
+            Arithmetic::Div => left.checked_div(right)?,
+            Arithmetic::Rem => left.checked_rem(right)?,
+            // How wide the number was is not known.
+            Arithmetic::Ones if left >= 0 => left.count_ones().into(),
+            Arithmetic::Zeros if left != 0 => left.trailing_zeros().into(),
+            Arithmetic::Ones | Arithmetic::Zeros => return None,
+        })
+    }
 }
 
 /// Comparison.
@@ -220,6 +246,32 @@ pub enum Compare {
     Le,
     Gt,
     Ge,
+    // The same of numbers without a sign.
+    Below,
+    BelowOrEqual,
+    Above,
+    AboveOrEqual,
+}
+
+impl Compare {
+    /// Whether it holds of two numbers.
+    #[must_use]
+    pub fn holds(self, left: i64, right: i64) -> bool {
+        // Narrower numbers are kept with their sign, which keeps the order of those without one.
+        let (below, above) = (left as u64, right as u64);
+        match self {
+            Compare::Eq => left == right,
+            Compare::Ne => left != right,
+            Compare::Lt => left < right,
+            Compare::Le => left <= right,
+            Compare::Gt => left > right,
+            Compare::Ge => left >= right,
+            Compare::Below => below < above,
+            Compare::BelowOrEqual => below <= above,
+            Compare::Above => below > above,
+            Compare::AboveOrEqual => below >= above,
+        }
+    }
 }
 
 /// Who is called.

@@ -231,7 +231,9 @@ fn findings(program: &Program, explorer: &Explorer) -> Vec<Finding> {
     let mut all = Vec::new();
     for ((rule, place), verdict) in &verdicts.bad {
         let sometimes = verdicts.good.get(&(*rule, *place)).is_some_and(|good| *good > 0);
-        if !rule.is_reported(sometimes, explorer.cuts.is_inside(verdict.by)) {
+        let unknown = explorer.cuts.is_inside(verdict.by);
+        let thought_of = verdicts.is_awaited(verdict) && !explorer.pedantic;
+        if !rule.is_reported(sometimes, unknown) || verdicts.is_sweep(*rule, *place) || thought_of {
             continue;
         }
         // A store that is never written back is one finding, also if something points to it.

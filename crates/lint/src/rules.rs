@@ -2,7 +2,7 @@
 
 use crashproof_findings::Rule as Registered;
 use crashproof_findings::rules::lint;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::Site;
 use crate::ir::{FunctionId, PlaceId};
@@ -110,10 +110,13 @@ pub(crate) struct Verdict {
     pub(crate) site: Site,
     pub(crate) message: String,
     pub(crate) beside: Vec<Beside>,
-    /// The function whose paths were walked.
+    /// The function whose paths were walked first, and all of them.
     pub(crate) by: FunctionId,
+    by_all: FxHashSet<FunctionId>,
     /// Paths that break the rule here.
     pub(crate) bad: u32,
+    /// Not worth a report if other paths of the same function wait.
+    pub(crate) unless_awaited: bool,
 }
 
 /// All verdicts so far.
@@ -122,9 +125,26 @@ pub(crate) struct Verdicts {
     pub(crate) bad: FxHashMap<(Rule, PlaceId), Verdict>,
     /// Paths that keep the rule.
     pub(crate) good: FxHashMap<(Rule, PlaceId), u32>,
+    /// Flushes that paths of a function wait for.
+    pub(crate) awaited: FxHashSet<(FunctionId, PlaceId)>,
+    /// Flushes of memory that was there before and of which the path stored nothing.
+    pub(crate) untouched: FxHashSet<PlaceId>,
+    /// Flushes of one thing after another, as a loop finds them, of which the path stored nothing.
+    pub(crate) swept: FxHashSet<PlaceId>,
 }
 
 impl Verdicts {
+    /// Whether a flush is for what others stored: it takes all that a list, a log or a range of pages leads to.
+    pub(crate) fn is_sweep(&self, rule: Rule, place: PlaceId) -> bool {
+        rule == Rule::FlushUnmodified && self.untouched.contains(&place) && self.swept.contains(&place)
+    }
+
+    /// Whether it was thought of: what is missing on some paths is there on others, in every function.
+    pub(crate) fn is_awaited(&self, verdict: &Verdict) -> bool {
+        let place = verdict.site.place;
+        verdict.unless_awaited && verdict.by_all.iter().all(|by| self.awaited.contains(&(*by, place)))
+    }
+
     pub(crate) fn good(&mut self, rule: Rule, place: PlaceId) {
         *self.good.entry((rule, place)).or_default() += 1;
     }
@@ -135,11 +155,14 @@ impl Verdicts {
         site: Site,
         by: FunctionId,
         message: impl FnOnce() -> (String, Vec<Beside>),
-    ) {
+    ) -> &mut Verdict {
         let verdict = self.bad.entry((rule, site.place)).or_insert_with(|| {
             let (message, beside) = message();
-            Verdict { site, message, beside, by, bad: 0 }
+            let by_all = FxHashSet::default();
+            Verdict { site, message, beside, by, by_all, bad: 0, unless_awaited: false }
         });
         verdict.bad += 1;
+        verdict.by_all.insert(by);
+        verdict
     }
 }

@@ -101,7 +101,7 @@ impl Graph {
         self.nodes[self.find(cell).node as usize].flags
     }
 
-    fn is_volatile_part(&self, cell: Cell) -> bool {
+    pub(crate) fn is_volatile_part(&self, cell: Cell) -> bool {
         let cell = self.find(cell);
         self.nodes[cell.node as usize].volatile.iter().any(|range| range.contains(&cell.offset))
     }

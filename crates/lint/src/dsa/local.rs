@@ -1,8 +1,10 @@
 //! The graph of a function alone, and where function pointers may come from.
 
+use std::ops::Range;
+
 use super::{Cell, Flags, FunctionGraph};
 use crate::api::{Apis, Returns, What};
-use crate::ir::{Callee, Function, FunctionId, Op, Operand, Program};
+use crate::ir::{Callee, Function, FunctionId, Op, Operand, Program, SourceType};
 
 const PERSISTENT: Flags = Flags { persistent: true, stack: false, heap: false, global: false };
 const HEAP: Flags = Flags { persistent: false, stack: false, heap: true, global: false };
@@ -36,14 +38,31 @@ fn declared_types(program: &Program, apis: &Apis, function: &Function, graph: &m
         let Some(declared) = apis.types.iter().find(|declared| declared.name == base.name) else { continue };
         let cell = graph.value(*operand);
         graph.graph.add_flags(cell, PERSISTENT);
-        for (at, (offset, name, _)) in base.members.iter().enumerate() {
+        for (offset, name, _) in &base.members {
             if declared.volatile_from.as_ref() == Some(name) {
                 graph.graph.add_volatile(cell, *offset as i64..i64::MAX);
-            } else if declared.volatile.contains(name) {
-                let end = base.members.get(at + 1).map_or(base.bytes, |next| next.0);
-                graph.graph.add_volatile(cell, *offset as i64..end as i64);
             }
         }
+        for path in &declared.volatile {
+            if let Some(range) = member(program, base, path) {
+                graph.graph.add_volatile(cell, range);
+            }
+        }
+    }
+}
+
+/// Where a member lies; a member of a member is written with a dot.
+fn member(program: &Program, ty: &SourceType, path: &str) -> Option<Range<i64>> {
+    let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
+    let at = ty.members.iter().position(|member| member.1 == name)?;
+    let (offset, _, inner) = &ty.members[at];
+    let start = *offset as i64;
+    match rest {
+        Some(rest) => {
+            let inside = member(program, &program.types[(*inner)?.0 as usize], rest)?;
+            Some(start + inside.start..start + inside.end)
+        }
+        None => Some(start..ty.members.get(at + 1).map_or(ty.bytes, |next| next.0) as i64),
     }
 }
 

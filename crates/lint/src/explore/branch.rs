@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::{COUNTED, EXHAUSTED, State, Walk};
-use crate::expression::{Expression, Form, NOTHING};
+use crate::expression::{Expression, Form, LAST_ERROR, NOTHING};
 use crate::ir::{Arithmetic, Compare, Op};
 
 impl Walk<'_, '_> {
@@ -51,7 +51,27 @@ impl Walk<'_, '_> {
                 return Some(!holds);
             }
         }
-        None
+        self.masked_truth(state, fact).map(|truth| truth == holds)
+    }
+
+    /// Whether a value means failure on a path: by itself, or because the path took the branch for errors.
+    pub(super) fn fails(&mut self, state: &State, value: Expression) -> bool {
+        if self.all.expressions.is_failure(value) {
+            return true;
+        }
+        if !matches!(self.all.expressions.form(value), Form::Opaque(..) | Form::Content(_)) {
+            return false;
+        }
+        let mut holds = |what, number| {
+            let number = self.all.expressions.int(number);
+            let known = self.all.expressions.known(Form::Comparison(what, value, number))?;
+            state.facts.get(&known).copied()
+        };
+        // As `fact` writes them: below zero, and what a pointer may be that is the number of an error.
+        holds(Compare::Lt, 0) == Some(true)
+            || holds(Compare::Gt, -1) == Some(false)
+            || holds(Compare::Below, LAST_ERROR + 1) == Some(false)
+            || holds(Compare::Above, LAST_ERROR) == Some(true)
     }
 
     pub(super) fn is_condition(&self, expression: Expression) -> bool {

@@ -42,13 +42,15 @@ impl Walk<'_, '_> {
             if let Some(meaning) = self.all.apis.meaning(&function.name) {
                 let (effects, returns, framework, alignment) =
                     (meaning.effects.clone(), meaning.returns, meaning.framework, meaning.alignment);
-                if self.effects(&mut before, number, &values, &effects, framework, place) {
-                    let result = self.result(&before, number, &values, returns, &function.name);
-                    before.values[number as usize] = result;
-                    if alignment > 0 {
-                        self.all.expressions.set_alignment(result, alignment);
+                for mut before in self.decided(before, &values, &effects) {
+                    if self.effects(&mut before, number, &values, &effects, framework, place) {
+                        let result = self.result(&before, number, &values, returns, &function.name);
+                        before.values[number as usize] = result;
+                        if alignment > 0 {
+                            self.all.expressions.set_alignment(result, alignment);
+                        }
+                        after.push(before);
                     }
-                    after.push(before);
                 }
             } else if let Some(summary) = self.all.summaries.get(target).cloned() {
                 after.extend(self.replay(before, number, &summary, &values, place, *target));
@@ -184,6 +186,31 @@ impl Walk<'_, '_> {
         } else {
             self.all.expressions.add(Form::Transaction)
         }
+    }
+
+    /// A path for each way that the conditions of effects may go, if a caller may decide over them.
+    fn decided(&mut self, state: State, values: &[Expression], effects: &[Effect]) -> Vec<State> {
+        let mut all = vec![state];
+        for argument in effects.iter().filter_map(|effect| effect.only_if) {
+            let condition = values.get(argument as usize).copied().unwrap_or(NOTHING);
+            let zero = self.all.expressions.int(0);
+            let holds = self.all.expressions.comparison(Compare::Ne, condition, zero);
+            if !self.is_about_parameters(holds) {
+                continue;
+            }
+            let mut apart = Vec::new();
+            for mut yes in all {
+                if self.truth(&yes, holds).is_none() {
+                    let mut no = yes.clone();
+                    self.assume(&mut yes, holds, true);
+                    self.assume(&mut no, holds, false);
+                    apart.push(no);
+                }
+                apart.push(yes);
+            }
+            all = apart;
+        }
+        all
     }
 
     /// Carries out what a description says. False if control does not come back.

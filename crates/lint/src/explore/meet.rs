@@ -8,41 +8,39 @@ use crate::ir::Op;
 use crate::rules::Model;
 
 impl Walk<'_, '_> {
-    /// Joins states that did the same.
-    pub(super) fn join(&mut self, block: u32, states: Vec<State>) -> Vec<State> {
-        // Rounds of loops are told apart only as far as they decide: first, last, or in between.
-        let turns = |state: &State| -> Vec<(u32, u32)> {
-            state
-                .rounds
-                .iter()
-                .map(|(header, (rounds, _))| (*header, (*rounds).min(2) + rounds / EXHAUSTED))
-                .collect()
+    /// Joins states that did the same. After a call, what failed is told apart from what did not: the next branch asks for
+    /// that.
+    pub(super) fn join(&mut self, block: u32, call: Option<u32>, states: Vec<State>) -> Vec<State> {
+        let came_to = |this: &Self, state: &State| {
+            let result = call.map_or(NOTHING, |number| state.values[number as usize]);
+            let fails = this.all.expressions.is_failure(result);
+            (fails, this.all.expressions.as_int(result) == Some(0), state.machine.stage(), turns(state))
         };
-        let joined = self
-            .join_by(block, states, |state| (u64::from(state.trace), state.machine.stage(), turns(state)));
+        let joined =
+            self.join_by(block, states, |this, state| (u64::from(state.trace), came_to(this, state)));
         if joined.len() <= TOLD_APART {
             return joined;
         }
         // Too many: what can no longer be told apart by a rule is one.
-        let joined = self
-            .join_by(block, joined, |state| (state.machine.signature(), state.machine.stage(), turns(state)));
+        let joined =
+            self.join_by(block, joined, |this, state| (state.machine.signature(), came_to(this, state)));
         // Strands are told apart by all they touched.
         if joined.len() <= self.all.bounds.paths / 2 || self.all.model == Model::Strand {
             return joined;
         }
-        self.join_by(block, joined, |state| (state.machine.open(), state.machine.stage(), turns(state)))
+        self.join_by(block, joined, |this, state| (state.machine.open(), came_to(this, state)))
     }
 
     pub(super) fn join_by<K: PartialEq>(
         &mut self,
         block: u32,
         states: Vec<State>,
-        key: impl Fn(&State) -> K,
+        key: impl Fn(&Self, &State) -> K,
     ) -> Vec<State> {
         let mut groups: Vec<(K, State)> = Vec::new();
         for mut state in states {
             self.phis(block, &mut state);
-            let wanted = key(&state);
+            let wanted = key(self, &state);
             match groups.iter().position(|(known, _)| *known == wanted) {
                 Some(at) => self.merge(at, &mut groups, state),
                 None => groups.push((wanted, state)),
@@ -53,6 +51,16 @@ impl Walk<'_, '_> {
 
     pub(super) fn merge<K>(&mut self, at: usize, groups: &mut [(K, State)], other: State) {
         self.meetings += 1;
+        let differ: Vec<usize> = (0..other.values.len())
+            .filter(|number| groups[at].1.values[*number] != other.values[*number])
+            .collect();
+        let fails: Vec<bool> = differ
+            .iter()
+            .map(|number| {
+                let (own, theirs) = (groups[at].1.values[*number], other.values[*number]);
+                self.fails(&groups[at].1, own) && self.fails(&other, theirs)
+            })
+            .collect();
         let target = &mut groups[at].1;
         if target.rounds != other.rounds {
             let rounds = Rc::make_mut(&mut target.rounds);
@@ -66,11 +74,10 @@ impl Walk<'_, '_> {
                 }
             }
         }
-        for (number, value) in other.values.iter().enumerate() {
-            let own = target.values[number];
-            if own != *value && own != NOTHING {
-                let fails = self.all.expressions.is_failure(own) && self.all.expressions.is_failure(*value);
-                target.values[number] = if *value == NOTHING {
+        for (number, fails) in differ.into_iter().zip(fails) {
+            let (own, value) = (target.values[number], other.values[number]);
+            if own != NOTHING {
+                target.values[number] = if value == NOTHING {
                     NOTHING
                 } else if fails {
                     self.all.expressions.add(Form::Failure)
@@ -113,6 +120,12 @@ impl Walk<'_, '_> {
         }
         state.from = u32::MAX;
     }
+}
+
+/// Rounds of loops, told apart only as far as they decide: first, last, or in between.
+fn turns(state: &State) -> Vec<(u32, u32)> {
+    let turn = |rounds: u32| rounds.min(2) + rounds / EXHAUSTED;
+    state.rounds.iter().map(|(header, (rounds, _))| (*header, turn(*rounds))).collect()
 }
 
 /// What both hold; where they differ, nothing is known.

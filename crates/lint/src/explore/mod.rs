@@ -16,6 +16,7 @@ mod branch;
 mod budget;
 mod call;
 mod emit;
+mod masked;
 mod meet;
 mod naming;
 mod reach;
@@ -251,7 +252,7 @@ impl<'e, 'a> Walk<'e, 'a> {
         };
         self.pending.insert((0, 0), vec![state]);
         while let Some(((_, block), states)) = self.pending.pop_first() {
-            let states = self.join(block, states);
+            let states = self.join(block, None, states);
             let states = self.thin(states);
             self.steps += states.len();
             if self.is_over() {
@@ -279,7 +280,7 @@ impl<'e, 'a> Walk<'e, 'a> {
                 for state in states {
                     after.extend(self.call(state, number, *callee, arguments, instruction.place));
                 }
-                states = if after.len() > 1 { self.join(block, after) } else { after };
+                states = if after.len() > 1 { self.join(block, Some(number), after) } else { after };
                 states = self.thin(states);
             } else {
                 for state in &mut states {

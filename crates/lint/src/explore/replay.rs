@@ -53,7 +53,7 @@ impl Walk<'_, '_> {
             let mut possible = true;
             for (fact, holds) in &way.facts {
                 let here = self.translate(&state, *fact, values, (number, visit), &mut translated);
-                match self.truth(&state, here) {
+                match self.truth(&next, here) {
                     Some(truth) => possible &= truth == *holds,
                     None => self.assume(&mut next, here, *holds),
                 }

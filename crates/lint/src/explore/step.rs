@@ -23,10 +23,14 @@ impl Walk<'_, '_> {
                 self.note_loaded(number, value);
                 value
             }
-            Op::Store { address, value, bytes, nontemporal } => {
-                let address = self.value(state, *address);
+            Op::Store { address: to, value, bytes, nontemporal } => {
+                let address = self.value(state, *to);
                 let value = self.value(state, *value);
-                self.store(state, address, value, *bytes, *nontemporal, place);
+                if self.is_only_for_the_process(*to) {
+                    self.remember(state, address, *bytes, value);
+                } else {
+                    self.store(state, address, value, *bytes, *nontemporal, place);
+                }
                 NOTHING
             }
             Op::Locked { address, value, bytes } => {
@@ -141,6 +145,12 @@ impl Walk<'_, '_> {
             _ => self.opaque(state, number),
         };
         state.values[number as usize] = result;
+    }
+
+    /// Whether an address lies in a part of a persistent object that a description calls volatile.
+    fn is_only_for_the_process(&self, address: Operand) -> bool {
+        let graph = &self.all.analysis.graphs[&self.id];
+        graph.lookup(address).is_some_and(|cell| graph.graph.is_volatile_part(cell))
     }
 
     pub(super) fn store(

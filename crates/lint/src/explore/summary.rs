@@ -52,8 +52,10 @@ impl Walk<'_, '_> {
         let failure = match self.all.expressions.as_int(result) {
             Some(number) if number < 0 => true,
             Some(0) => self.function.returns_pointer,
-            _ => self.all.expressions.is_failure(result),
+            _ => self.fails(&state, result),
         };
+        let known = self.all.expressions.as_int(result).is_some();
+        let result = if failure && !known { self.all.expressions.add(Form::Failure) } else { result };
         let exit = if failure { Exit::Failure } else { Exit::Normal };
         if self.is_root {
             // What joined paths return may be an error.

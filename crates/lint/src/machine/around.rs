@@ -7,7 +7,7 @@ use crate::dsa::FunctionGraph;
 use crate::event::{Names, Site};
 use crate::expression::{Expression, Expressions, Form, Persistence};
 use crate::ir::{FunctionId, Operand, Program};
-use crate::rules::{Beside, Model, Rule, Verdicts};
+use crate::rules::{Beside, Model, Rule, Verdict, Verdicts};
 
 /// What the machine needs from around it.
 pub(crate) struct Surroundings<'a> {
@@ -84,6 +84,11 @@ impl Surroundings<'_> {
         }
     }
 
+    /// The object came into being or was mapped on this path: nobody can have stored to it before.
+    pub(super) fn is_new(&self, object: Expression) -> bool {
+        self.is_fresh(object) || matches!(self.expressions.form(object), Form::Mapped(_))
+    }
+
     pub(super) fn is_parameter(&self, object: Expression) -> bool {
         matches!(self.expressions.form(object), Form::Parameter(_))
     }
@@ -112,8 +117,14 @@ impl Surroundings<'_> {
         }
     }
 
-    pub(super) fn bad(&mut self, rule: Rule, site: Site, message: String, mut beside: Vec<Beside>) {
+    pub(super) fn bad(
+        &mut self,
+        rule: Rule,
+        site: Site,
+        message: String,
+        mut beside: Vec<Beside>,
+    ) -> &mut Verdict {
         self.by_call(site, &mut beside);
-        self.verdicts.bad(rule, site, self.function, || (message, beside));
+        self.verdicts.bad(rule, site, self.function, || (message, beside))
     }
 }

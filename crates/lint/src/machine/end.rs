@@ -42,6 +42,10 @@ impl Machine {
         if !self.in_transaction() || self.stage() != stage::WORK {
             return;
         }
+        // What logs into the open transaction is a part of it, and its commit waits for all.
+        if self.logs.iter().any(|log| log.number > from) {
+            return;
+        }
         let open: Vec<Site> = self
             .writes
             .iter()
@@ -103,11 +107,20 @@ impl Machine {
                     if write.bulk
                         && write.span.bytes().is_none()
                         && around.is_parameter(write.span.at.object) => {}
-                Status::Pending(place, _) | Status::Queued(place) if !lenient => {
+                Status::Pending(place, ordered) if !lenient => {
                     let beside =
                         vec![Beside { role: "stored", place: site.place, message: "stored here".into() }];
                     let name = around.name(site);
                     let message = format!("{name} is flushed, but nothing waits for it");
+                    // Without a fence it is only late: nothing stored later becomes durable before it.
+                    let verdict = around.bad(Rule::MissingBarrier, Site { place, ..site }, message, beside);
+                    verdict.unless_awaited |= ordered;
+                }
+                Status::Queued(place) if !lenient => {
+                    let beside =
+                        vec![Beside { role: "stored", place: site.place, message: "stored here".into() }];
+                    let name = around.name(site);
+                    let message = format!("{name} is queued for writing back, but nothing drains the queue");
                     around.bad(Rule::MissingBarrier, Site { place, ..site }, message, beside);
                 }
                 Status::Durable | Status::Maybe => {

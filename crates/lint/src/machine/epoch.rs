@@ -132,13 +132,22 @@ impl Machine {
             .filter(|clean| (clean.pending || clean.queued) && flushed.contains(&clean.number))
             .map(|clean| (clean.site, clean.queued))
             .collect();
-        for (site, queued) in open {
-            let name = around.name(site);
-            let how = if queued { "is only queued for writing back" } else { "is flushed" };
-            let message = format!("{name} {how}, but nothing waits for it before {when}");
-            let beside = vec![Beside { role: "too late", place: at.place, message: format!("{when} here") }];
-            around.bad(rule, site, message, beside);
-        }
+        // One barrier is missing, after the last of them.
+        let Some(((site, queued), before)) = open.split_last() else { return };
+        let name = around.name(*site);
+        let how = if *queued { "is only queued for writing back" } else { "is flushed" };
+        let message = format!("{name} {how}, but nothing waits for it before {when}");
+        let mut beside = vec![Beside { role: "too late", place: at.place, message: format!("{when} here") }];
+        beside.extend(before.iter().filter(|(other, _)| other.place != site.place).map(|(other, _)| {
+            Beside {
+                role: "also",
+                place: other.place,
+                message: format!("nothing waits for {} either", around.name(*other)),
+            }
+        }));
+        self.overtaken.extend(open.iter().map(|(site, _)| site.place));
+        // A callee that begins a transaction now and then, for itself, is not what comes next here.
+        around.bad(rule, *site, message, beside).unless_awaited |= at.call.is_some();
     }
 
     pub(super) fn epoch_end(&mut self, around: &mut Surroundings, site: Site) {

@@ -5,6 +5,7 @@ use px86::{LINE_BYTES, Line};
 
 use super::{Clean, Logged, Machine, Status, Surroundings, Write, covered};
 use crate::event::Site;
+use crate::ir::PlaceId;
 use crate::rules::{Beside, Rule};
 use crate::span::{Meets, Span};
 
@@ -32,7 +33,7 @@ impl Machine {
                 Meets::Never
             };
             match meets {
-                Meets::Covers => write.status = status,
+                Meets::Covers => (write.status, write.flushed) = (status, Some(site.place)),
                 Meets::Maybe if matches!(write.status, Status::Dirty) => {
                     // Part of an element by another index, or of something by another name.
                     write.status = Status::Maybe;
@@ -86,7 +87,7 @@ impl Machine {
                     if span.contains(&write.span) == Meets::Covers
                         || write.span.contains(span) == Meets::Covers
                     {
-                        known = Some(write.site);
+                        known = Some((write.site, write.flushed));
                     }
                 }
                 _ => touched |= same && write.span.at.element == span.at.element,
@@ -107,21 +108,28 @@ impl Machine {
                 if first != place {
                     around.bad(Rule::RedundantFlush, site, message, beside);
                 }
-            } else if let Some(stored) = known {
+            } else if let Some((stored, flushed)) = known {
+                // A loop comes by again.
+                if flushed == Some(place) {
+                    return;
+                }
                 let name = around.name(site);
                 let beside =
                     vec![Beside { role: "stored", place: stored.place, message: "durable since".into() }];
                 let message =
                     format!("{name} is written back although nothing changed since it became durable");
                 around.bad(Rule::RedundantFlush, site, message, beside);
-            } else if touched && (around.is_root || !around.is_parameter(span.at.object))
-                || around.is_root
-                    && !around.is_parameter(span.at.object)
-                    && !around.expressions.has_opaque(span.at.object)
+            } else if !touched && self.sweeps(around, place, span) {
+                around.verdicts.swept.insert(place);
+            } else if around.is_root && (touched || !around.is_parameter(span.at.object))
+                || touched && !around.is_parameter(span.at.object)
             {
                 let name = around.name(site);
                 let message = format!("{name} is written back, but nothing was stored to it before");
                 around.bad(Rule::FlushUnmodified, site, message, Vec::new());
+                if !touched && !around.is_new(span.at.object) {
+                    around.verdicts.untouched.insert(place);
+                }
             }
             return;
         }
@@ -152,6 +160,12 @@ impl Machine {
         }
     }
 
+    /// Whether a flush takes one thing after another.
+    fn sweeps(&self, around: &Surroundings, place: PlaceId, span: &Span) -> bool {
+        let other = |clean: &Clean| clean.site.place == place && clean.span != *span;
+        around.expressions.has_opaque(span.at.object) || self.clean.iter().any(other)
+    }
+
     pub(super) fn fence(&mut self, around: &mut Surroundings, site: Site, drains: bool, judged: bool) {
         let waits = |write: &Write| match write.status {
             Status::Pending(..) => true,
@@ -173,6 +187,11 @@ impl Machine {
         let mut done: Vec<usize> = Vec::new();
         for (at, write) in self.writes.iter_mut().enumerate() {
             if waits(write) {
+                if let Status::Pending(place, _) | Status::Queued(place) = write.status
+                    && !self.overtaken.contains(&place)
+                {
+                    around.verdicts.awaited.insert((around.function, place));
+                }
                 write.status = Status::Durable;
                 write.epoch = self.epoch;
                 done.push(at);

@@ -68,6 +68,11 @@ impl Machine {
         add(&mut self.published, &other.published);
         add(&mut self.cared_for, &other.cared_for);
         add(&mut self.cut_short, &other.cut_short);
+        for place in &other.overtaken {
+            if !self.overtaken.contains(place) {
+                self.overtaken.push(*place);
+            }
+        }
         self.inside_callers |= other.inside_callers;
         self.maybe_logged |= other.maybe_logged;
         self.forgotten |= other.forgotten;

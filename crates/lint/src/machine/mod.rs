@@ -75,6 +75,8 @@ struct Write {
     unpublished: bool,
     /// Whether it was stored in a call that failed.
     failed: bool,
+    /// The flush that last wrote it back.
+    flushed: Option<PlaceId>,
 }
 
 /// A range that was written back and not touched since.
@@ -159,6 +161,8 @@ pub(crate) struct Machine {
     number: u32,
     /// A store that was not durable yet is no longer known.
     forgotten: bool,
+    /// Flushes that something else came before: to wait for them now is too late.
+    overtaken: Vec<PlaceId>,
     /// Objects of which loops that were cut short may have stored more.
     cut_short: Vec<Expression>,
 }

@@ -81,6 +81,7 @@ impl Machine {
             number: self.number,
             unpublished,
             failed: false,
+            flushed: None,
         });
         if self.writes.len() > MAX_WRITES {
             let durable = self.writes.iter().position(|write| write.status == Status::Durable);

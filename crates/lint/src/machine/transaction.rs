@@ -105,12 +105,18 @@ impl Machine {
                     }
                 }
                 Status::Dirty | Status::Maybe => write.status = Status::Durable,
-                Status::Pending(..) | Status::Queued(_) if rules.drains => write.status = Status::Durable,
+                // Waited for with all others, below.
+                Status::Pending(..) | Status::Queued(_) if rules.drains => {}
                 _ => around.verdicts.good(Rule::UnloggedWrite, write.site.place),
             }
         }
         for write in &mut self.writes {
-            if rules.drains && matches!(write.status, Status::Pending(..) | Status::Queued(_)) {
+            if let Status::Pending(place, _) | Status::Queued(place) = write.status
+                && rules.drains
+            {
+                if !self.overtaken.contains(&place) {
+                    around.verdicts.awaited.insert((around.function, place));
+                }
                 write.status = Status::Durable;
             }
         }

@@ -89,6 +89,13 @@ impl Reader<'_> {
             _ if name.starts_with("llvm.memset") => {
                 Op::Bulk { target: argument(0), source: None, value: argument(1), length: argument(2) }
             }
+            // How a switch over flags is written after `simplifycfg`.
+            _ if name.starts_with("llvm.ctpop.i") => {
+                Op::Arithmetic { what: Arithmetic::Ones, left: argument(0), right: Operand::Int(0) }
+            }
+            _ if name.starts_with("llvm.cttz.i") => {
+                Op::Arithmetic { what: Arithmetic::Zeros, left: argument(0), right: Operand::Int(0) }
+            }
             _ if name.starts_with("llvm.launder.")
                 || name.starts_with("llvm.strip.")
                 || name.starts_with("llvm.ptrmask.")

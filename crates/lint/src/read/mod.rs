@@ -367,12 +367,21 @@ impl Reader<'_> {
         if value.is_function() {
             return self.functions.get(&value).map_or(Operand::Undefined, |id| Operand::Function(*id));
         }
-        if value.is_constant_expression() && value.constant_opcode() == Opcode::LLVMAdd {
-            // The end of a global, as an integer.
-            return match (self.constant(value.operand(0)), self.constant(value.operand(1))) {
-                (Operand::Global(id, offset), Operand::Int(number)) => Operand::Global(id, offset + number),
-                _ => Operand::Undefined,
-            };
+        if value.is_constant_expression() {
+            match value.constant_opcode() {
+                // The end of a global, as an integer.
+                Opcode::LLVMAdd => {
+                    return match (self.constant(value.operand(0)), self.constant(value.operand(1))) {
+                        (Operand::Global(id, offset), Operand::Int(number)) => {
+                            Operand::Global(id, offset + number)
+                        }
+                        _ => Operand::Undefined,
+                    };
+                }
+                // The number of an error, returned as a pointer.
+                Opcode::LLVMIntToPtr | Opcode::LLVMPtrToInt => return self.constant(value.operand(0)),
+                _ => {}
+            }
         }
         match self.module.constant_base(value) {
             Some((base, offset)) if base.is_global_variable() => {

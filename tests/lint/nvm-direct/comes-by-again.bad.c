@@ -1,0 +1,16 @@
+// Persisted by the loop, and once more after it.
+#include "nvm.h"
+
+struct transaction {
+  uint64_t last;
+  uint64_t count;
+};
+
+void unwind(struct transaction *tx, uint64_t *points, int n) {
+  for (int i = 0; i < n; i++) {
+    if (points[i] == tx->last)
+      tx->last = points[i + 1];
+    nvm_persist1(&tx->last);
+  }
+  nvm_persist1(&tx->last); //~ redundant-flush
+}

@@ -1,0 +1,11 @@
+// Only one branch waits, and what is stored next may overtake the flush.
+#include "raw.h"
+
+PERSISTENT uint64_t a[8];
+
+void set(uint64_t v, int wait) {
+  a[0] = v;
+  _mm_clwb(a); //~ missing-barrier
+  if (wait)
+    _mm_sfence();
+}

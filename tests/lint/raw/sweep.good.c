@@ -1,0 +1,16 @@
+// A loop over all there is writes back what others stored and did not wait for.
+#include "raw.h"
+
+struct node {
+  uint64_t value;
+  char pad[56];
+  struct node *next;
+};
+
+PERSISTENT struct node *first;
+
+void checkpoint(void) {
+  for (struct node *at = first; at; at = at->next)
+    flush(&at->value, sizeof at->value);
+  _mm_sfence();
+}
