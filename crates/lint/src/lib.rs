@@ -104,9 +104,7 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
     let compiled = begin.elapsed();
     let mut program = Program::new();
     for file in files {
-        let is_described =
-            |name: &str| apis.meaning(name).is_some_and(|it| it.returns != api::Returns::Anything);
-        read::read(&mut program, &file.path, &file.directory, is_described)
+        read::read(&mut program, &file.path, &file.directory, &apis)
             .map_err(|reason| Error::Bitcode { path: file.given.clone(), reason })?;
     }
     let read = begin.elapsed();
@@ -239,7 +237,18 @@ fn findings(program: &Program, explorer: &Explorer) -> Vec<Finding> {
         // A store that is never written back is one finding, also if something points to it.
         let lost = verdict.beside.iter().find(|beside| beside.role == "lost");
         let same = |rule: Rule, place: PlaceId| verdicts.bad.contains_key(&(rule, place));
-        // One flush, one finding.
+        // Nothing of the program is to blame.
+        if program.place(*place).of_a_library {
+            continue;
+        }
+        // What a library logs on every assignment is not the program's to leave out.
+        if verdict.site.by_library && matches!(rule, Rule::RepeatedPersist | Rule::LogUnmodified) {
+            continue;
+        }
+        // One store, one finding; one flush, one finding.
+        if *rule == Rule::UnflushedWrite && same(Rule::UnloggedWrite, *place) {
+            continue;
+        }
         if *rule == Rule::FlushUnmodified && same(Rule::RedundantFlush, *place) {
             continue;
         }

@@ -42,6 +42,8 @@ pub(crate) struct Analysis {
     pub(crate) order: Vec<Vec<FunctionId>>,
     /// Functions that some code of the program calls.
     pub(crate) called: FxHashSet<FunctionId>,
+    /// Functions of libraries that nothing calls any more, and that call nothing that is not looked at elsewhere.
+    pub(crate) left_over: FxHashSet<FunctionId>,
     /// Functions that the library calls with a fresh object, and which parameter that is.
     pub(crate) constructors: FxHashMap<FunctionId, u32>,
     pub(crate) calls_itself: FxHashSet<FunctionId>,
@@ -57,6 +59,31 @@ const MAX_TARGETS: usize = 16;
 const ROUNDS: usize = 3;
 /// A graph of so many nodes is mostly copies of copies: no more callees are copied into it, and that is told.
 const MAX_NODES: usize = 200_000;
+
+/// What libraries of C++ have made of lambdas, and what is left of themselves: no way into the program, as long as each lambda is
+/// also part of a function of the program. Those that only a library calls, in a thread for example, are such ways.
+fn looked_at_elsewhere(program: &Program, apis: &Apis) -> Vec<FunctionId> {
+    let lambdas = |id: FunctionId| -> FxHashSet<&str> {
+        let mut all = FxHashSet::default();
+        for instruction in &program.function(id).instructions {
+            let mut next = Some(instruction.place);
+            while let Some(place) = next.map(|id| program.place(id)) {
+                if place.is_lambda() {
+                    all.insert(place.function.as_str());
+                }
+                next = place.inlined_at;
+            }
+        }
+        all
+    };
+    let (theirs, own): (Vec<FunctionId>, Vec<FunctionId>) =
+        program.defined().partition(|id| apis.is_of_a_library(&program.function(*id).readable));
+    if theirs.is_empty() {
+        return theirs;
+    }
+    let covered: FxHashSet<&str> = own.into_iter().flat_map(lambdas).collect();
+    theirs.into_iter().filter(|id| lambdas(*id).is_subset(&covered)).collect()
+}
 
 impl Analysis {
     /// Runs all phases, again while they show more functions that pointers point to: a callback is known where it is
@@ -139,11 +166,14 @@ impl Analysis {
                 }
             }
         }
+        let left_over =
+            looked_at_elsewhere(program, apis).into_iter().filter(|id| !called.contains(id)).collect();
         let mut analysis = Analysis {
             graphs,
             targets,
             order,
             called,
+            left_over,
             constructors,
             calls_itself,
             too_many,

@@ -139,7 +139,8 @@ impl Explorer<'_> {
             for round in 0..rounds {
                 let mut changed = false;
                 for id in component {
-                    if self.apis.meaning(&self.program.function(*id).name).is_some()
+                    if self.analysis.left_over.contains(id)
+                        || self.apis.meaning(&self.program.function(*id).name).is_some()
                         || round > 0 && self.cuts.is_inside(*id)
                     {
                         continue;

@@ -76,10 +76,12 @@ impl Walk<'_, '_> {
                     }
                     _ => event.site.name,
                 };
-                let site = if wrapper {
-                    Site { place, call: None, name }
+                let of_a_library = self.all.program.place(event.site.place).of_a_library;
+                let by_library = event.site.by_library || of_a_library;
+                let site = if wrapper || of_a_library {
+                    Site { place, call: None, name, by_library }
                 } else {
-                    Site { place: event.site.place, call: Some(place), name }
+                    Site { place: event.site.place, call: Some(place), name, by_library }
                 };
                 self.emit_at(&mut next, kind, site);
             }
@@ -204,6 +206,7 @@ impl Walk<'_, '_> {
             },
             Form::Local(..) => expression,
             Form::Transaction => self.open_transaction(state),
+            Form::Stage => self.stage(state),
             Form::Found(name, arguments) => {
                 match self.translate_arguments(state, arguments, values, call, memo) {
                     Some(arguments) => self.all.expressions.add(Form::Found(name, arguments)),
