@@ -36,9 +36,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     robust: bool,
 
-    /// How often each loop goes round at most. Fewer rounds are tried first, and are enough if no loop needs more.
-    #[arg(long, value_name = "N", default_value_t = crashproof_symbolic::Options::default().unwind)]
-    unwind: u32,
+    /// How often each loop goes round at most. Fewer rounds are tried first, and are enough if no loop needs more. If not
+    /// given: 6, or up to 64 as long as that makes a small program.
+    #[arg(long, value_name = "N")]
+    unwind: Option<u32>,
 
     /// Another bound for one loop: file.c:LINE=N or function.INDEX=N; may be given more than once.
     #[arg(long, value_name = "LOOP=N")]
@@ -233,7 +234,7 @@ fn deepen(
 ) -> Result<Report, Failure> {
     let file = &arguments.files[0];
     let ask = |program: &Program, tentative: bool| {
-        doing.now(format!("proving {} events", program_events(program)));
+        doing.now(format!("proving {} events", program.events()));
         let options = Options { tentative, ..*options };
         match question {
             Question::Robustness => crashproof_prove::robust::prove(program, &options),
@@ -273,6 +274,7 @@ fn deepen(
         flush_every_access: arguments.flush_every_access,
         no_recovery: question == Question::Robustness,
         approximate,
+        limits: options.limits,
     };
     let unroll = |unwind: u32, approximate: bool| {
         doing.now(format!("unrolling loops {unwind} times"));
@@ -280,19 +282,20 @@ fn deepen(
     };
     let is_open =
         |report: &Report| matches!(report.verdict, Verdict::Unknown(_)) && options.limits.hit().is_none();
-    let mut unwind = FIRST_UNWIND.min(arguments.unwind);
-    let mut before = None;
+    let mut unwind = FIRST_UNWIND.min(arguments.unwind.unwrap_or(FIRST_UNWIND));
     let report = loop {
         let program = unroll(unwind, false)?;
-        let events = program_events(&program);
-        // Unknown for other reasons than bounds: more rounds change nothing.
-        let last = unwind >= arguments.unwind || before == Some(events);
-        let report = ask(&program, !last)?;
-        if last || !is_open(&report) {
-            break report;
+        let more = match arguments.unwind {
+            Some(most) => (unwind < most).then_some(unwind + 1),
+            None => more_rounds(unwind, program.events()),
+        };
+        // If no bound cut anything off, more rounds change nothing.
+        let more = more.filter(|_| program.cut);
+        let report = ask(&program, more.is_some())?;
+        match more {
+            Some(more) if is_open(&report) => unwind = more,
+            _ => break report,
         }
-        before = Some(events);
-        unwind += 1;
     };
     if !is_open(&report) {
         return Ok(report);
@@ -303,12 +306,19 @@ fn deepen(
     Ok(if matches!(second.verdict, Verdict::Holds) { second } else { report })
 }
 
-fn program_events(program: &Program) -> usize {
-    program.threads.iter().chain(&program.recovery).map(|thread| thread.events.len()).sum()
-}
-
 /// With so many rounds of each loop the prover begins.
 const FIRST_UNWIND: u32 = 2;
+
+/// How many rounds to try next, if nobody said how many there may be: some in any case, and more where they cost little.
+fn more_rounds(unwind: u32, events: u64) -> Option<u32> {
+    const SMALL: u64 = 300;
+    let most = crashproof_symbolic::Options::default().unwind;
+    match unwind {
+        _ if unwind < most => Some(unwind + 1),
+        ..64 if events <= SMALL => Some((unwind + unwind / 2).min(64)),
+        _ => None,
+    }
+}
 
 fn litmus_program(file: &Path) -> Result<Program, String> {
     let shown = file.to_string_lossy();

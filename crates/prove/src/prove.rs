@@ -7,7 +7,7 @@ use crashproof_orders::solver::Stop;
 use crashproof_orders::{Limits, Lit, Outcome, Question, Survey};
 
 use crate::encode::{Encoder, EventRef, Settings, Violation};
-use crate::program::{Bound, Program, Site};
+use crate::program::{Action, Bound, Program, Site};
 use crate::story::{Counterexample, NoExecution};
 use crate::values::Analysis;
 
@@ -111,6 +111,9 @@ pub(crate) const MOST_REASONS: usize = 8;
 ///
 /// If the solver asked for is not built in, or something is wrong with crashproof.
 pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
+    if let Some(report) = given_up(program) {
+        return Ok(report);
+    }
     let start = Instant::now();
     let analysis = Analysis::new(program);
     let crew = Crew::new(options.settings.solver, options.helpers)
@@ -129,12 +132,24 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     Ok(Report { verdict, bounds, assumptions, statistics })
 }
 
+/// The answer for a program that was too large to unroll.
+pub(crate) fn given_up(program: &Program) -> Option<Report> {
+    let (text, site) = program.given_up.clone()?;
+    let reason = Reason { text, site: program.sites.get(site.0 as usize).cloned() };
+    let events = program.threads.iter().chain(&program.recovery).flat_map(|thread| &thread.events);
+    let claims = events.filter(|event| matches!(event.action, Action::Assert { .. })).count();
+    Some(Report {
+        verdict: Verdict::Unknown(vec![reason]),
+        bounds: program.bounds.clone(),
+        assumptions: program.assumptions.clone(),
+        statistics: Statistics { events: program.events(), claims: claims as u64, ..Statistics::default() },
+    })
+}
+
 /// What there is to say of an encoded program, times left out.
 pub(crate) fn statistics(encoder: &Encoder) -> Statistics {
-    let program = encoder.program;
-    let events = program.threads.iter().chain(&program.recovery).map(|thread| thread.events.len() as u64);
     Statistics {
-        events: events.sum(),
+        events: encoder.program.events(),
         ordered: encoder.events.len() as u64,
         claims: encoder.violations.len() as u64,
         solver: encoder.gates.solver.statistics(),
@@ -143,7 +158,7 @@ pub(crate) fn statistics(encoder: &Encoder) -> Statistics {
 }
 
 /// Conflicts that a tentative look for a violation may cost.
-const TENTATIVE_CONFLICTS: u64 = 2000;
+pub(crate) const TENTATIVE_CONFLICTS: u64 = 2000;
 
 fn decide(encoder: &mut Encoder, wrong: Lit, too_far: Lit, options: &Options) -> Result<Verdict, Error> {
     let limits = &options.limits;

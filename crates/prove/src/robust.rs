@@ -24,7 +24,8 @@ use rustc_hash::FxHashMap;
 use crate::encode::{Encoder, Settings, Wrong};
 use crate::program::Program;
 use crate::prove::{
-    Error, MOST_REASONS, Options, Reason, Report, Statistics, Verdict, reached_limits, statistics, stopped,
+    Error, MOST_REASONS, Options, Reason, Report, Statistics, TENTATIVE_CONFLICTS, Verdict, given_up,
+    reached_limits, statistics, stopped,
 };
 use crate::story::number;
 use crate::values::Analysis;
@@ -35,6 +36,9 @@ use crate::values::Analysis;
 ///
 /// As for [`crate::prove::prove`].
 pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
+    if let Some(report) = given_up(program) {
+        return Ok(report);
+    }
     let start = Instant::now();
     // What recovery does is not asked: the observer takes its place.
     let mut program = Program { recovery: None, ..program.clone() };
@@ -69,10 +73,14 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
         true => reached_limits(&mut crashing, too_far, &options.limits, 1)?,
         false => Vec::new(),
     };
-    let verdict = if cut_off.is_empty() {
-        search(&mut crashing, &mut tso, suspicious, &options.limits, &mut candidates)?
-    } else {
-        Verdict::Unknown(cut_off)
+    // What was cut off may go on when the program is given again, but a counterexample that is cheap to find is one.
+    let mut patience = options.limits;
+    if !cut_off.is_empty() {
+        patience.conflicts = Some(TENTATIVE_CONFLICTS);
+    }
+    let verdict = match search(&mut crashing, &mut tso, suspicious, &patience, &mut candidates)? {
+        Verdict::Holds | Verdict::Unknown(_) if !cut_off.is_empty() => Verdict::Unknown(cut_off),
+        verdict => verdict,
     };
     let verdict = match verdict {
         Verdict::Holds => {

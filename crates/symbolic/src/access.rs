@@ -197,7 +197,7 @@ impl Machine<'_> {
 
     /// Is who is executing the only one there is? Then memory holds what it has put there itself, also where
     /// others will see it later.
-    fn is_sequential(&self) -> bool {
+    pub(crate) fn is_sequential(&self) -> bool {
         match self.who {
             Who::Thread(thread) => thread == 0 && !self.several,
             Who::Recovery => true,
@@ -330,7 +330,8 @@ impl Machine<'_> {
             self.expose_mentioned(new)?;
             let action = Action::Rmw { address, old, new, stores };
             self.emit(state, action, at.place, at.function)?;
-            self.mark_fenced(state, stores);
+            let changes = self.changes(state, &cases, old, new, stores);
+            self.mark_fenced(state, changes);
             let yes = self.terms.truth(true);
             self.flush_access(state, yes, address, bytes, at)?;
             // Where the old value is known, what is left behind is known too.
@@ -371,6 +372,21 @@ impl Machine<'_> {
         }
         self.fence(state, at)?;
         Ok(old)
+    }
+
+    /// Whether an RMW leaves something else behind than it found, where that is plain: an attempt at a lock which is
+    /// taken stores what was there. Robustness tells stores of the same value apart.
+    fn changes(&mut self, state: &State, cases: &[Case], old: Term, new: Term, stores: Term) -> Term {
+        let persistent =
+            |case: &Case| case.inside.is_none_or(|(object, _)| self.objects.get(object).persistent);
+        let by_event = self.options.no_recovery && cases.iter().any(persistent);
+        // What was computed from the old value is rarely the same, and hard to tell.
+        let plain = self.terms.is_true(stores) && self.terms.constant(new).is_some();
+        if state.dirty.is_empty() || by_event || !plain {
+            return stores;
+        }
+        let same = self.terms.equal(old, new);
+        self.terms.not(same)
     }
 
     /// A full fence.

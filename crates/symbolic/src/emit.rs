@@ -37,7 +37,7 @@ impl Machine<'_> {
         }
         if self.events >= self.options.events && !matches!(action, Action::Unknown { .. }) {
             let reason = format!("there are more than {} events (--max-events)", self.options.events);
-            self.unknown(state, &reason, place, function);
+            self.give_up(state, &reason, place, function);
             return Err(Stop::Dead);
         }
         let guard = state.guard(&mut self.terms);
@@ -58,6 +58,15 @@ impl Machine<'_> {
         let action = Action::Unknown { reason: reason.to_owned() };
         let emitted = self.emit(state, action, place, function);
         debug_assert!(emitted.is_ok(), "this action uses no terms");
+    }
+
+    /// The same, and the program as a whole is too large.
+    pub(crate) fn give_up(&mut self, state: &mut State, reason: &str, place: &Place, function: FunctionId) {
+        self.unknown(state, reason, place, function);
+        if self.given_up.is_none() {
+            let (place, function) = self.reported(place, function);
+            self.given_up = Some((reason.to_owned(), self.site(&place, function, false)));
+        }
     }
 
     /// What is done by `crashproof.h` or a model is done by who calls it.

@@ -8,7 +8,7 @@
 //! * [`state`], [`memory`], [`value`], [`objects`], [`placement`]: what is known on a path, and where things lie.
 //! * [`machine`] begins and ends, [`paths`] walks functions, [`instructions`] does what they say to [`operands`],
 //!   [`access`] reads and writes memory, [`emit`] makes events.
-//! * [`library`], [`pool`], [`intrinsics`], [`threads`], [`bulk`], [`assembly`], [`transactions`], [`jumps`], [`variadic`]: calls that are
+//! * [`library`], [`pool`], [`intrinsics`], [`threads`], [`locks`], [`bulk`], [`assembly`], [`transactions`], [`jumps`], [`variadic`]: calls that are
 //!   known.
 //!
 //! # What it takes for granted
@@ -36,6 +36,7 @@ mod instructions;
 mod intrinsics;
 mod jumps;
 mod library;
+mod locks;
 mod machine;
 mod memory;
 mod objects;
@@ -54,6 +55,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crashproof_bitcode::{Compiler, ir};
+use crashproof_orders::Limits;
 use crashproof_prove::program::Program;
 
 /// How far a program is unrolled.
@@ -63,7 +65,7 @@ pub struct Options {
     pub unwind: u32,
     /// Other bounds for some loops.
     pub loops: Vec<LoopBound>,
-    /// How often a function may call itself, directly or not.
+    /// How often a function may call itself, directly or not, not counting calls that it must make anyway.
     pub recursion: u32,
     /// How many events there may be.
     pub events: usize,
@@ -79,6 +81,8 @@ pub struct Options {
     pub no_recovery: bool,
     /// May a value that is not modelled be taken for any value? A proof then still is one, but a counterexample may not be.
     pub approximate: bool,
+    /// When to give up.
+    pub limits: Limits,
 }
 
 impl Default for Options {
@@ -94,6 +98,7 @@ impl Default for Options {
             flush_every_access: false,
             no_recovery: false,
             approximate: false,
+            limits: Limits::default(),
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::value::{self, Value};
 pub(crate) const MODELS: &[(&str, &str)] = &[
     ("libc.c", include_str!("../models/libc.c")),
     ("stdio.c", include_str!("../models/stdio.c")),
+    ("threads.c", include_str!("../models/threads.c")),
     ("getopt.c", include_str!("../models/getopt.c")),
     ("libpmem.c", include_str!("../models/libpmem.c")),
     ("pool.h", include_str!("../models/pool.h")),
@@ -64,9 +65,16 @@ const QUIET: &[&str] = &[
     "pthread_attr_destroy",
     "pthread_attr_setstacksize",
     "pthread_attr_setdetachstate",
-    "pthread_mutexattr_init",
     "pthread_mutexattr_destroy",
-    "pthread_mutexattr_settype",
+    "pthread_mutexattr_setpshared",
+    "pthread_condattr_init",
+    "pthread_condattr_destroy",
+    "pthread_condattr_setclock",
+    "pthread_rwlockattr_init",
+    "pthread_rwlockattr_destroy",
+    "pthread_rwlockattr_setkind_np",
+    "pthread_barrier_destroy",
+    "sem_destroy",
     "pthread_cond_signal",
     "pthread_cond_broadcast",
     "pthread_cond_init",
@@ -97,6 +105,10 @@ const FLOATING: &[&str] = &[
     "fmod", "log", "log10", "log2", "pow", "powl", "round", "sin", "sinh", "sqrt", "sqrtl", "tan", "tanh",
     "trunc",
 ];
+
+/// Functions whose call is a claim that is false.
+pub(crate) const FAILING: &[&str] =
+    &["__assert_fail", "__crashproof_assert_failed", "abort", "reach_error", "__VERIFIER_error"];
 
 /// What a known function gives back.
 pub(crate) struct Reply {

@@ -14,6 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::objects::{Object, ObjectId, Objects, Origin};
 use crate::order::Order;
+use crate::paths::Call;
 use crate::placement;
 use crate::pool::Allocated;
 use crate::state::{Arrivals, State};
@@ -74,7 +75,7 @@ pub(crate) struct Machine<'m> {
     /// Threads that some thread waits for.
     pub(crate) joined: FxHashSet<u32>,
     pub(crate) orders: FxHashMap<FunctionId, Rc<Order>>,
-    pub(crate) stack: Vec<FunctionId>,
+    pub(crate) stack: Vec<Call>,
     /// Where each of these was called, from the second on.
     pub(crate) calls: Vec<(Place, FunctionId)>,
     /// Rounds of the loops around, in all calls.
@@ -86,6 +87,12 @@ pub(crate) struct Machine<'m> {
     pub(crate) readers: FxHashMap<Term, Who>,
     uses: FxHashMap<ObjectId, Use>,
     pub(crate) bounds: BTreeMap<String, u64>,
+    /// Has a bound cut something off?
+    pub(crate) cut: bool,
+    pub(crate) blocks_executed: u32,
+    pub(crate) limit: Option<crashproof_orders::solver::Stop>,
+    /// Why and where execution was given up.
+    pub(crate) given_up: Option<(String, SiteId)>,
     pub(crate) events: usize,
     pub(crate) sources: FxHashMap<Rc<str>, Vec<String>>,
     pub(crate) globals: Vec<[ObjectId; 2]>,
@@ -143,6 +150,10 @@ impl<'m> Machine<'m> {
             readers: FxHashMap::default(),
             uses: FxHashMap::default(),
             bounds: BTreeMap::new(),
+            cut: false,
+            blocks_executed: 0,
+            limit: options.limits.hit(),
+            given_up: None,
             events: 0,
             sources: FxHashMap::default(),
             globals: Vec::new(),
@@ -322,6 +333,8 @@ impl<'m> Machine<'m> {
             threads: self.threads,
             recovery: (!self.options.no_recovery).then_some(self.recovery),
             sites: self.sites,
+            cut: self.cut,
+            given_up: self.given_up,
             bounds: self.bounds.into_iter().map(|(what, value)| Bound { what, value }).collect(),
         })
     }

@@ -101,6 +101,10 @@ pub(crate) struct Objects {
     concurrent: FxHashSet<ObjectId>,
     /// Threads that may wait for ever or come to where things are not known: a join must ask whether they ended.
     pub(crate) may_not_end: FxHashSet<u32>,
+    /// Are there mutexes of other kinds than the default?
+    pub(crate) mutex_kinds: bool,
+    /// Does anybody try for a lock without waiting for it?
+    pub(crate) tries_locks: bool,
     next_persistent: u64,
     next_volatile: u64,
 }
@@ -114,6 +118,8 @@ impl Objects {
             exposed: FxHashSet::default(),
             concurrent: FxHashSet::default(),
             may_not_end: FxHashSet::default(),
+            mutex_kinds: false,
+            tries_locks: false,
             next_persistent: PERSISTENT_BASE,
             next_volatile: VOLATILE_BASE,
         }
