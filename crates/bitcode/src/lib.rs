@@ -28,6 +28,15 @@ pub enum Error {
         /// What clang printed.
         messages: String,
     },
+    /// Neither C nor bitcode, going by its name.
+    #[error(
+        "{path} is neither C or C++ (.c, .cc, .cpp, .cxx) nor LLVM 22 bitcode (.bc, .ll); of other languages give \
+         bitcode that their compilers made"
+    )]
+    NoSource {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file could not be read or written.
     #[error("{path}: {cause}")]
     Io {

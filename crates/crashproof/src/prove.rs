@@ -11,8 +11,8 @@ use crashproof_findings::config::Config;
 use crashproof_orders::{Limits, SolverKind};
 use crashproof_prove::encode::{CrashEncoding, Settings};
 use crashproof_prove::findings::Question;
-use crashproof_prove::program::Program;
-use crashproof_prove::prove::{self, Options, Report, Verdict};
+use crashproof_prove::program::{Program, Site};
+use crashproof_prove::prove::{self, Options, Reason, Report, Verdict};
 use crashproof_report::litmus_error;
 use crashproof_symbolic::{LoopBound, Pool};
 use px86::Platform;
@@ -141,7 +141,8 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         }
     };
     // The clock runs from here: unrolling is part of the work.
-    let mut limits = Limits { memory: arguments.memory.map(|mib| mib << 20), ..Limits::default() };
+    let mut limits =
+        Limits { memory: arguments.memory.map(|mib| mib.saturating_mul(1 << 20)), ..Limits::default() };
     if let Some(seconds) = arguments.timeout {
         limits = limits.with_timeout(Duration::from_secs(seconds));
     }
@@ -168,6 +169,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     drop(doing);
     let report = match report {
         Ok(report) => report,
+        Err(Failure::TooMuch(reason)) => prove::Report::unknown(reason),
         Err(Failure::Input(message)) => {
             anstream::eprintln!("{message}");
             return Ok(Exit::Usage);
@@ -219,6 +221,8 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
 
 enum Failure {
     Input(String),
+    /// Nothing wrong with the input, but it cannot be reasoned about.
+    TooMuch(Reason),
     Prover(prove::Error),
 }
 
@@ -249,8 +253,12 @@ fn deepen(
         }
         return ask(&litmus_program(file).map_err(Failure::Input)?, false);
     }
-    let wrong = |error: crashproof_symbolic::Error| {
-        Failure::Input(format!("crashproof: {}: {error}", file.display()))
+    let wrong = |error: crashproof_symbolic::Error| match error {
+        crashproof_symbolic::Error::Global { file, line, what } => {
+            let site = Site { file, line, ..Site::default() };
+            Failure::TooMuch(Reason { text: what, site: Some(site) })
+        }
+        error => Failure::Input(format!("crashproof: {}: {error}", file.display())),
     };
     let module = crashproof_symbolic::compile(&arguments.files, arguments.compiler.clone()).map_err(wrong)?;
     let stdin = match &arguments.stdin {

@@ -21,6 +21,7 @@ pub mod bat;
 pub mod cadical;
 pub mod closure;
 pub mod crew;
+pub mod frugal;
 pub mod levels;
 pub mod literal;
 pub mod smt;

@@ -196,6 +196,11 @@ impl Program {
         self.threads.iter().chain(&self.recovery).map(|thread| thread.events.len() as u64).sum()
     }
 
+    /// Is there memory of the program's own that survives a crash?
+    pub fn is_persistent(&self) -> bool {
+        self.objects.iter().any(|object| object.persistent && !object.internal)
+    }
+
     /// Adds a place.
     pub fn site(&mut self, site: Site) -> SiteId {
         self.sites.push(site);

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crashproof_orders::crew::Crew;
+use crashproof_orders::frugal::Frugal;
 use crashproof_orders::solver::Stop;
 use crashproof_orders::{Limits, Lit, Outcome, Question, Survey};
 
@@ -48,8 +49,23 @@ pub struct Report {
     pub bounds: Vec<Bound>,
     /// Given this.
     pub assumptions: Vec<String>,
+    /// Is there no memory that would survive a crash?
+    pub without_persistent_memory: bool,
     /// Figures.
     pub statistics: Statistics,
+}
+
+impl Report {
+    /// The answer where there was nothing to reason about yet.
+    pub fn unknown(reason: Reason) -> Report {
+        Report {
+            verdict: Verdict::Unknown(vec![reason]),
+            bounds: Vec::new(),
+            assumptions: Vec::new(),
+            without_persistent_memory: false,
+            statistics: Statistics::default(),
+        }
+    }
 }
 
 /// The answer.
@@ -118,7 +134,8 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let analysis = Analysis::new(program);
     let crew = Crew::new(options.settings.solver, options.helpers)
         .ok_or(Error::NoSolver(options.settings.solver.name()))?;
-    let mut encoder = Encoder::for_solver(program, &analysis, options.settings, Box::new(crew));
+    let solver = Frugal::new(Box::new(crew), options.limits);
+    let mut encoder = Encoder::for_solver(program, &analysis, options.settings, Box::new(solver));
     let wrong: Vec<Lit> = encoder.violations.iter().map(|violation| violation.lit).collect();
     let wrong = encoder.gates.any(&wrong);
     let too_far: Vec<Lit> = encoder.limits.iter().map(|limit| limit.lit).collect();
@@ -129,7 +146,8 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let statistics =
         Statistics { encoding: encoded - start, solving: encoded.elapsed(), ..statistics(&encoder) };
     let (bounds, assumptions) = (program.bounds.clone(), program.assumptions.clone());
-    Ok(Report { verdict, bounds, assumptions, statistics })
+    let without_persistent_memory = !program.is_persistent();
+    Ok(Report { verdict, bounds, assumptions, without_persistent_memory, statistics })
 }
 
 /// The answer for a program that was too large to unroll.
@@ -139,10 +157,9 @@ pub(crate) fn given_up(program: &Program) -> Option<Report> {
     let events = program.threads.iter().chain(&program.recovery).flat_map(|thread| &thread.events);
     let claims = events.filter(|event| matches!(event.action, Action::Assert { .. })).count();
     Some(Report {
-        verdict: Verdict::Unknown(vec![reason]),
         bounds: program.bounds.clone(),
-        assumptions: program.assumptions.clone(),
         statistics: Statistics { events: program.events(), claims: claims as u64, ..Statistics::default() },
+        ..Report::unknown(reason)
     })
 }
 

@@ -17,6 +17,7 @@
 
 use std::time::Instant;
 
+use crashproof_orders::frugal::Frugal;
 use crashproof_orders::{Limits, Lit, Outcome};
 use px86::Platform;
 use rustc_hash::FxHashMap;
@@ -49,9 +50,12 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let analysis = Analysis::new(&program);
     let settings = Settings { observe_all: true, ..options.settings };
     let no_solver = Error::NoSolver(settings.solver.name());
-    let mut crashing = Encoder::new(&program, &analysis, settings).ok_or(no_solver)?;
-    let mut tso = Encoder::new(&program, &analysis, Settings { platform: Platform::Eadr, ..settings })
-        .ok_or(no_solver)?;
+    let encoder = |settings: Settings| {
+        let solver = Frugal::new(settings.solver.make().ok_or(no_solver)?, options.limits);
+        Ok::<_, Error>(Encoder::for_solver(&program, &analysis, settings, Box::new(solver)))
+    };
+    let mut crashing = encoder(settings)?;
+    let mut tso = encoder(Settings { platform: Platform::Eadr, ..settings })?;
     let suspects = crashing.lost_before_survivors();
     let suspicious = crashing.gates.any(&suspects);
     let mut too_far: Vec<Lit> = crashing.limits.iter().map(|limit| limit.lit).collect();
@@ -99,7 +103,8 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     figures.encoding = encoded - start;
     figures.solving = encoded.elapsed();
     let (bounds, assumptions) = (program.bounds.clone(), program.assumptions.clone());
-    Ok(Report { verdict, bounds, assumptions, statistics: figures })
+    let without_persistent_memory = !program.is_persistent();
+    Ok(Report { verdict, bounds, assumptions, without_persistent_memory, statistics: figures })
 }
 
 fn search(

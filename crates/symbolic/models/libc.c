@@ -234,5 +234,14 @@ MODEL int atoi(const char *text) { return (int)strtol(text, 0, 10); }
 MODEL long atol(const char *text) { return strtol(text, 0, 10); }
 MODEL long long atoll(const char *text) { return strtol(text, 0, 10); }
 
+/* `new` and `delete` of C++. */
+void free(void *object);
+MODEL void *_Znwm(size_t bytes) { return malloc(bytes); }
+MODEL void *_Znam(size_t bytes) { return malloc(bytes); }
+MODEL void _ZdlPv(void *object) { free(object); }
+MODEL void _ZdaPv(void *object) { free(object); }
+MODEL void _ZdlPvm(void *object, size_t bytes) { (void)bytes, free(object); }
+MODEL void _ZdaPvm(void *object, size_t bytes) { (void)bytes, free(object); }
+
 static _Thread_local int error_number;
 MODEL int *__errno_location(void) { return &error_number; }

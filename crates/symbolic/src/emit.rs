@@ -69,10 +69,14 @@ impl Machine<'_> {
         }
     }
 
-    /// What is done by `crashproof.h` or a model is done by who calls it.
+    /// What is done by `crashproof.h`, by a model, or where the compiler names no line, as for intrinsics, is done by who
+    /// calls it.
     pub(crate) fn reported(&self, place: &Place, function: FunctionId) -> (Place, FunctionId) {
-        let ours =
-            |place: &Place| place.file.ends_with("/crashproof.h") || place.file.starts_with(MODEL_DIRECTORY);
+        let ours = |place: &Place| {
+            place.line == 0
+                || place.file.ends_with("/crashproof.h")
+                || place.file.starts_with(MODEL_DIRECTORY)
+        };
         if !ours(place) {
             return (place.clone(), function);
         }

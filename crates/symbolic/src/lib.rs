@@ -173,10 +173,12 @@ pub enum Error {
     #[error("no loop is {0}")]
     NoSuchLoop(String),
     /// A global that is too large, or whose first content is not understood.
-    #[error("{place}: {what}")]
+    #[error("{file}:{line}: {what}")]
     Global {
         /// Where it is declared.
-        place: String,
+        file: String,
+        /// The line.
+        line: u32,
         /// What is wrong with it.
         what: String,
     },

@@ -172,8 +172,11 @@ impl<'m> Machine<'m> {
         if self.options.no_recovery {
             return Ok(());
         }
-        let recover =
-            self.module.function_named("recover").filter(|id| !self.module.function(*id).blocks.is_empty());
+        // In C++ it has another name, unless it is declared `extern "C"`.
+        let recover = ["recover", "_Z7recoverv"]
+            .into_iter()
+            .filter_map(|name| self.module.function_named(name))
+            .find(|id| !self.module.function(*id).blocks.is_empty());
         self.start(Who::Recovery, recover.unwrap_or(main), recover)
     }
 

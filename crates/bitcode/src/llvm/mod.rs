@@ -11,6 +11,7 @@
 
 mod constants;
 mod instructions;
+mod names;
 mod types;
 
 use std::cell::RefCell;
@@ -36,8 +37,9 @@ use crate::ir::{Function, FunctionId, GlobalId, Module, Place};
 
 /// None of these moves, merges or drops an access to memory that is not a local variable. `sroa` makes values
 /// of local variables. The others give every loop one header and let no value leave a loop but through a
-/// phi at its exit, which is what symbolic execution of merged paths relies on.
-const PASSES: &CStr = c"function(sroa,fix-irreducible,loop-simplify,lcssa)";
+/// phi at its exit, which is what symbolic execution of merged paths relies on. `lower-invoke` makes plain calls of those of
+/// C++ that may throw: to throw is a call of a function that nobody knows.
+const PASSES: &CStr = c"function(lower-invoke,sroa,fix-irreducible,loop-simplify,lcssa)";
 
 /// Reads one module out of several files of bitcode or IR text, given with their names.
 ///
@@ -145,8 +147,15 @@ impl Session {
     fn why(&mut self, message: String) -> String {
         let said = self.complaints.take();
         let all: Vec<String> = said.into_iter().chain([message]).filter(|text| !text.is_empty()).collect();
-        if all.is_empty() { "no reason given".into() } else { all.join("; ") }
+        if all.is_empty() { "no reason given".into() } else { readable(&all.join("; ")) }
     }
+}
+
+/// LLVM quotes what it does not understand, which may be anything: the first line of it, as far as people can read it.
+fn readable(message: &str) -> String {
+    const LONGEST: usize = 200;
+    let line = message.lines().next().unwrap_or_default();
+    line.chars().filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER).take(LONGEST).collect()
 }
 
 impl Drop for Session {
