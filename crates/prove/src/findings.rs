@@ -207,7 +207,12 @@ fn evidence(name: &str, counterexample: &Counterexample) -> Vec<String> {
         format!("{}: {}: {}{fate}", step.thread_name, at(&step.site), step.what())
     };
     let mut lines: Vec<String> = counterexample.steps.iter().map(step).collect();
+    let read = |place: &str| counterexample.recovery.iter().any(|read| read.place == place);
     for remains in &counterexample.memory {
+        // What nobody ever wrote is worth a line only if it was read.
+        if remains.from.is_none() && remains.lost.is_empty() && !read(&remains.place) {
+            continue;
+        }
         let from = match remains.from {
             None => "as at the start".to_owned(),
             Some(from) => format!("from {}", at(&counterexample.steps[from].site)),

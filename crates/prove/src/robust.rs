@@ -22,7 +22,7 @@ use crashproof_orders::{Limits, Lit, Outcome};
 use px86::Platform;
 use rustc_hash::FxHashMap;
 
-use crate::encode::{Encoder, Settings, Wrong};
+use crate::encode::{CROSSES_LINE, Encoder, Settings, Wrong};
 use crate::program::Program;
 use crate::prove::{
     Error, MOST_REASONS, Options, Reason, Report, Statistics, TENTATIVE_CONFLICTS, Verdict, given_up,
@@ -58,6 +58,11 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let mut tso = encoder(Settings { platform: Platform::Eadr, ..settings })?;
     let suspects = crashing.lost_before_survivors();
     let suspicious = crashing.gates.any(&suspects);
+    // A run without a crash may go through more than is encoded if an access takes two steps.
+    let crossing: Vec<Lit> =
+        crashing.limits.iter().filter(|limit| limit.reason == CROSSES_LINE).map(|limit| limit.lit).collect();
+    let crossing = crashing.gates.any(&crossing);
+    let suspicious = crashing.gates.and(suspicious, !crossing);
     let mut too_far: Vec<Lit> = crashing.limits.iter().map(|limit| limit.lit).collect();
     // Beyond an access that misses every object nothing is known either.
     for violation in crashing.violations.clone() {

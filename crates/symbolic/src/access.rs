@@ -397,9 +397,9 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// A fence does something in the first round of a loop. If a whole round does nothing but fence and read,
-    /// doing it again changes nothing.
-    fn mark_fenced(&mut self, state: &mut State, stores: Term) {
+    /// A fence or flush does something in the first round of a loop. If a whole round does nothing but flush, fence and
+    /// read, others cannot tell how often that was done, and after a crash less can be left for it, not more.
+    pub(crate) fn mark_fenced(&mut self, state: &mut State, stores: Term) {
         let yes = self.terms.truth(true);
         for (flag, round) in state.dirty.iter_mut().zip(&self.loops) {
             let condition = if *round == 0 { yes } else { stores };
@@ -429,7 +429,10 @@ impl Machine<'_> {
         }
         let action = if optimised { Action::FlushOpt { address } } else { Action::Flush { address } };
         self.emit_under(state, events, action, at)?;
-        state.mark_dirty(&mut self.terms, events);
+        if !self.terms.is_false(events) {
+            let no = self.terms.truth(false);
+            self.mark_fenced(state, no);
+        }
         Ok(())
     }
 
