@@ -6,7 +6,7 @@ use crate::Pool;
 use crate::access::At;
 use crate::library::Reply;
 use crate::machine::{Flow, Machine, Stop, Who};
-use crate::objects::{Object, Origin};
+use crate::objects::{Object, ObjectId, Origin, TWIN_DISTANCE};
 use crate::paths::Frame;
 use crate::state::{self, State};
 use crate::value::Value;
@@ -48,7 +48,7 @@ impl Machine<'_> {
             }
             ("pool_type", [pointer]) => self.pool_type(state, *pointer),
             ("pool_size", [pointer]) => self.pool_size(state, *pointer),
-            ("shadow", [pointer]) => self.shadow(state, *pointer, at)?,
+            ("shadow", [pointer]) => self.shadow(state, *pointer)?,
             ("lane", [kind]) => {
                 let Some(kind) = self.terms.constant(*kind) else { return Ok(None) };
                 self.lane(state, kind)
@@ -163,6 +163,11 @@ impl Machine<'_> {
         let lead = if plain == 0 { HEADER } else { 0 };
         let object = pool_object(name, bytes.max(1), zeroed != 0);
         let address = self.make_object_behind(state, point, px86::LINE_BYTES, lead, object);
+        if self.objects.twins
+            && let Some(object) = self.objects.at(address)
+        {
+            self.objects.twin(object);
+        }
         self.allocated.push(Allocated { address, bytes, kind });
         Ok(self.terms.number(address, 64))
     }
@@ -221,10 +226,21 @@ impl Machine<'_> {
     }
 
     /// Volatile memory that belongs to a persistent object: its lock, as long as the process runs.
-    fn shadow(&mut self, state: &mut State, pointer: Term, at: At<'_>) -> Flow<Term> {
+    ///
+    /// Where it is not known which object that is, every object of the pool gets a twin at the same distance, which
+    /// the address can be told from all the same.
+    fn shadow(&mut self, state: &mut State, pointer: Term) -> Flow<Term> {
+        if self.objects.twins {
+            let ours: Vec<ObjectId> = self.objects.ids().filter(|id| self.objects.is_of_pool(*id)).collect();
+            for object in ours {
+                self.objects.twin(object);
+            }
+            return Ok(self.offset(pointer, TWIN_DISTANCE));
+        }
         let cases = self.cases(state, pointer);
         let Some([(_, address)]) = cases.as_deref() else {
-            return Err(self.refuse(state, "a lock in the pool whose address is not known", at));
+            self.objects.twins = true;
+            return Err(Stop::Again);
         };
         let origin = Origin::Shadow(*address, self.who == Who::Recovery);
         let object = self.objects.place(origin, 64, false, || Object {
