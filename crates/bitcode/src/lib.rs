@@ -53,6 +53,14 @@ pub enum Error {
         /// LLVM's words.
         why: String,
     },
+    /// Nothing wrong with it, but it cannot be read.
+    #[error("function {function} {what}, which is not supported")]
+    Unsupported {
+        /// The function.
+        function: String,
+        /// What it does.
+        what: &'static str,
+    },
     /// Files that do not fit together.
     #[error("{path} cannot be linked: {why}")]
     Link {

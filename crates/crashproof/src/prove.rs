@@ -258,6 +258,12 @@ fn deepen(
             let site = Site { file, line, ..Site::default() };
             Failure::TooMuch(Reason { text: what, site: Some(site) })
         }
+        crashproof_symbolic::Error::Bitcode(
+            error @ crashproof_symbolic::BitcodeError::Unsupported { .. },
+        ) => {
+            let site = Site { file: file.to_string_lossy().into_owned(), ..Site::default() };
+            Failure::TooMuch(Reason { text: error.to_string(), site: Some(site) })
+        }
         error => Failure::Input(format!("crashproof: {}: {error}", file.display())),
     };
     let module = crashproof_symbolic::compile(&arguments.files, arguments.compiler.clone()).map_err(wrong)?;

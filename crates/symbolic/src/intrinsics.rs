@@ -52,13 +52,15 @@ impl Machine<'_> {
         let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
         let term = match scalars.as_slice() {
             [to, from, length, ..] if starts(&["memcpy.", "memmove.", "memcpy.inline."]) => {
-                let bytes = self.length(state, *length, "a copy", at)?;
-                self.copy_bytes(state, *to, *from, bytes, at)?;
+                self.for_lengths(state, *length, "a copy", at, |machine, state, bytes| {
+                    machine.copy_bytes(state, *to, *from, bytes, at)
+                })?;
                 return Ok(Some(Reply::NONE));
             }
             [to, byte, length, ..] if starts(&["memset.", "memset.inline."]) => {
-                let bytes = self.length(state, *length, "a fill", at)?;
-                self.fill_bytes(state, *to, *byte, bytes, at)?;
+                self.for_lengths(state, *length, "a fill", at, |machine, state, bytes| {
+                    machine.fill_bytes(state, *to, *byte, bytes, at)
+                })?;
                 return Ok(Some(Reply::NONE));
             }
             [] if name == "x86.sse2.mfence" => {

@@ -8,7 +8,7 @@
 //! * [`state`], [`memory`], [`value`], [`objects`], [`placement`]: what is known on a path, and where things lie.
 //! * [`machine`] begins and ends, [`paths`] walks functions, [`instructions`] does what they say to [`operands`],
 //!   [`access`] reads and writes memory, [`emit`] makes events.
-//! * [`library`], [`pool`], [`intrinsics`], [`threads`], [`locks`], [`bulk`], [`assembly`], [`transactions`], [`jumps`], [`variadic`]: calls that are
+//! * [`library`], [`pool`], [`intrinsics`], [`threads`], [`locks`], [`bulk`], [`assembly`], [`transactions`], [`jumps`], [`variadic`], [`ending`]: calls that are
 //!   known.
 //!
 //! # What it takes for granted
@@ -32,6 +32,7 @@ mod access;
 mod assembly;
 mod bulk;
 mod emit;
+mod ending;
 mod instructions;
 mod intrinsics;
 mod jumps;
@@ -54,6 +55,7 @@ mod variadic;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+pub use crashproof_bitcode::Error as BitcodeError;
 use crashproof_bitcode::{Compiler, ir};
 use crashproof_orders::Limits;
 use crashproof_prove::program::Program;

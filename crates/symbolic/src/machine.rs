@@ -12,6 +12,7 @@ use crashproof_prove::program::{self, Action, Bound, Program, Site, SiteId, Thre
 use crashproof_prove::term::{Term, Terms};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::access::At;
 use crate::objects::{Object, ObjectId, Objects, Origin};
 use crate::order::Order;
 use crate::paths::Call;
@@ -71,6 +72,8 @@ pub(crate) struct Machine<'m> {
     pub(crate) assumed: BTreeSet<&'static str>,
     /// Calls of `setjmp` so far, and what has jumped to them, as long as their functions have not returned.
     pub(crate) jumps: u64,
+    /// Has anything been asked to be called at the end?
+    pub(crate) calls_at_exit: bool,
     pub(crate) landed: FxHashMap<u64, Arrivals>,
     /// Threads that some thread waits for.
     pub(crate) joined: FxHashSet<u32>,
@@ -139,6 +142,7 @@ impl<'m> Machine<'m> {
             allocated: Vec::new(),
             assumed: BTreeSet::new(),
             jumps: 0,
+            calls_at_exit: false,
             landed: FxHashMap::default(),
             joined: FxHashSet::default(),
             orders: FxHashMap::default(),
@@ -188,16 +192,26 @@ impl<'m> Machine<'m> {
             if recover.is_some() { self.defaults(function) } else { self.main_arguments(&mut state) };
         // What recovery makes is not what was made before the crash.
         let context = u64::from(who == Who::Recovery) << 63;
-        match self.call(function, arguments, Vec::new(), state, context) {
+        let called = match self.constructors(state, context) {
+            Ok(state) => self.call(function, arguments, Vec::new(), state, context),
+            Err(stop) => Err(stop),
+        };
+        match called {
             Ok((mut state, result)) => {
+                let place = self.module.function(function).place.clone();
                 if let (Who::Recovery, None, Some(Value::Scalar(code))) = (who, recover, result) {
                     let zero = self.terms.number(0, self.terms.width(code));
                     let condition = self.terms.equal(code, zero);
                     let message = "recovery ends with exit code 0".to_owned();
-                    let place = self.module.function(function).place.clone();
                     self.emit(&mut state, Action::Assert { condition, message }, &place, function)?;
                 }
-                Ok(())
+                match recover {
+                    Some(_) => Ok(()),
+                    None => match self.end_process(state, context, At { place: &place, function }) {
+                        Err(Stop::Again) => Err(Stop::Again),
+                        Ok(()) | Err(Stop::Dead) => Ok(()),
+                    },
+                }
             }
             Err(Stop::Dead) => Ok(()),
             Err(Stop::Again) => Err(Stop::Again),

@@ -8,7 +8,7 @@ use crate::library::Reply;
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::objects::{Object, ObjectId, Origin, TWIN_DISTANCE};
 use crate::paths::Frame;
-use crate::state::{self, State};
+use crate::state::State;
 use crate::value::Value;
 
 /// How far behind the beginning of a cache line libpmemobj's objects begin: that is the length of their headers.
@@ -26,6 +26,9 @@ pub(crate) struct Allocated {
     bytes: u64,
     kind: Term,
 }
+
+/// What is not known if it is not known which transaction.
+const TRANSACTION: &str = "a transaction that is not known";
 
 impl Machine<'_> {
     /// Carries out a call that only models make, if it is one.
@@ -61,19 +64,19 @@ impl Machine<'_> {
                 else {
                     return Err(self.refuse(state, "a transaction with flags that are not known", at));
                 };
-                self.for_each(state, *number, at, |machine, state, number| {
+                self.for_each(state, *number, TRANSACTION, at, |machine, state, number| {
                     machine.transaction_add(state, frame.point, number, committed, (*start, bytes), flags, at)
                 })?;
                 return Ok(Some(Reply::NONE));
             }
             ("tx_flush", [number]) => {
-                self.for_each(state, *number, at, |machine, state, number| {
+                self.for_each(state, *number, TRANSACTION, at, |machine, state, number| {
                     machine.transaction_flush(state, number, at)
                 })?;
                 return Ok(Some(Reply::NONE));
             }
             ("tx_undo", [number]) => {
-                self.for_each(state, *number, at, |machine, state, number| {
+                self.for_each(state, *number, TRANSACTION, at, |machine, state, number| {
                     machine.transaction_undo(state, number, at)
                 })?;
                 return Ok(Some(Reply::NONE));
@@ -86,37 +89,6 @@ impl Machine<'_> {
             _ => return Ok(None),
         };
         Ok(Some(Reply::scalar(reply)))
-    }
-
-    /// Does something for every value that a term has on some path.
-    fn for_each(
-        &mut self,
-        state: &mut State,
-        term: Term,
-        at: At<'_>,
-        mut does: impl FnMut(&mut Self, &mut State, u64) -> Flow<()>,
-    ) -> Flow<()> {
-        let Some(cases) = self.cases(state, term) else {
-            return Err(self.refuse(state, "a transaction that is not known", at));
-        };
-        if let [(_, number)] = cases.as_slice() {
-            return does(self, state, *number);
-        }
-        let mut arrivals = Vec::new();
-        for (condition, number) in cases {
-            let mut here = state.clone();
-            if !here.assume(&mut self.terms, condition) {
-                continue;
-            }
-            match does(self, &mut here, number) {
-                Ok(()) => arrivals.push((here, Vec::new())),
-                Err(Stop::Dead) => {}
-                Err(Stop::Again) => return Err(Stop::Again),
-            }
-        }
-        let (merged, _) = state::merge(&mut self.terms, arrivals).ok_or(Stop::Dead)?;
-        *state = merged;
-        Ok(())
     }
 
     fn pool_root(&mut self, state: &mut State, bytes: Term, at: At<'_>) -> Flow<Term> {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use crashproof_prove::term::{Node, Term, Terms};
 use rustc_hash::FxHashMap;
 
+use crate::ending::Ending;
 use crate::locks::Held;
 use crate::memory::Memory;
 use crate::value::{self, Value};
@@ -22,6 +23,8 @@ pub(crate) struct State {
     pub(crate) dirty: Vec<Term>,
     /// The locks it holds.
     pub(crate) held: Held,
+    /// What is called when the process ends.
+    pub(crate) ending: Ending,
 }
 
 impl State {
@@ -142,6 +145,9 @@ fn merge_two(terms: &mut Terms, a: (State, Vec<Value>), b: (State, Vec<Value>)) 
     if !Rc::ptr_eq(&loaded, &no.loaded) {
         Rc::make_mut(&mut loaded).retain(|place, value| no.loaded.get(place) == Some(value));
     }
-    let held = yes.held.merge(&no.held);
-    (State { path, memory: yes.memory.merge(terms, condition, &no.memory), loaded, dirty, held }, values)
+    let (held, ending) = (yes.held.merge(&no.held), yes.ending.merge(&no.ending));
+    (
+        State { path, memory: yes.memory.merge(terms, condition, &no.memory), loaded, dirty, held, ending },
+        values,
+    )
 }
