@@ -11,9 +11,12 @@ use crate::machine::{Flow, Machine, Stop, Who};
 use crate::state::State;
 use crate::value::Value;
 
+/// A call at the end, with its argument if it has one.
+type LastCall = (FunctionId, Option<Term>);
+
 /// What is to be called at the end, last first; none where paths with different such lists met.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ending(Option<Rc<Vec<(FunctionId, Option<Term>)>>>);
+pub(crate) struct Ending(Option<Rc<Vec<LastCall>>>);
 
 impl Default for Ending {
     fn default() -> Self {

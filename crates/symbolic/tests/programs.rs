@@ -211,7 +211,7 @@ void recover() {
     std::fs::write(&file, text).expect("written");
     for (flush, holds) in [("crashproof_persist(node,sizeof*node)", true), ("(void)0", false)] {
         let define = vec![format!("-DFLUSH={flush}").into()];
-        let program = crashproof_symbolic::program(&[file.clone()], define, &Options::default());
+        let program = crashproof_symbolic::program(std::slice::from_ref(&file), define, &Options::default());
         let report =
             prove::prove(&program.expect("a program"), &prove::Options::default()).expect("a report");
         match report.verdict {
