@@ -24,6 +24,7 @@ pub mod cadical;
 pub mod closure;
 pub mod crew;
 pub mod eliminate;
+pub mod frugal;
 pub mod levels;
 pub mod literal;
 pub mod smt;
