@@ -49,6 +49,8 @@ pub struct Commit {
     pub logs_every_store: bool,
     /// Whatever was queued or flushed is waited for.
     pub drains: bool,
+    /// It keeps other threads out as well: there is a reason for one that only reads.
+    pub isolates: bool,
 }
 
 /// A type whose objects are always persistent.
@@ -171,6 +173,8 @@ pub enum What {
     End,
     /// Changes persistent memory by the library's own means, durably.
     Change,
+    /// Is only called in transactions: if none is open, a caller has one.
+    Inside,
     /// Writes to the given memory; what it held is not known any more.
     Clobber,
     /// An epoch begins.
@@ -371,6 +375,7 @@ impl Apis {
                 (commit.flushes_logged, "commit writes back what was logged"),
                 (commit.flushes_allocated, "commit writes back what was allocated"),
                 (commit.logs_every_store, "every store in a transaction is logged"),
+                (commit.isolates, "a transaction keeps other threads out, so it may only read"),
                 (commit.drains, "commit waits for what is pending"),
             ] {
                 if set {
@@ -449,6 +454,7 @@ fn describe(effect: &Effect) -> String {
         What::CommitStage => "commits",
         What::End => "ends the transaction",
         What::Change => "changes persistent memory durably",
+        What::Inside => "is only called in a transaction",
         What::Clobber => "writes",
         What::EpochBegin => "begins an epoch",
         What::EpochEnd => "ends an epoch",

@@ -232,7 +232,7 @@ fn findings(program: &Program, explorer: &Explorer) -> Vec<Finding> {
     for ((rule, place), verdict) in &verdicts.bad {
         let sometimes = verdicts.good.get(&(*rule, *place)).is_some_and(|good| *good > 0);
         let unknown = explorer.cuts.is_inside(verdict.by);
-        let thought_of = verdicts.is_awaited(verdict) && !explorer.pedantic;
+        let thought_of = verdicts.is_thought_of(*rule, verdict) && !explorer.pedantic;
         if !rule.is_reported(sometimes, unknown) || verdicts.is_sweep(*rule, *place) || thought_of {
             continue;
         }

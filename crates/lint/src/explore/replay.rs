@@ -76,6 +76,9 @@ impl Walk<'_, '_> {
                     }
                     _ => event.site.name,
                 };
+                if wrapper && self.all.verdicts.swept.contains(&event.site.place) {
+                    self.all.verdicts.swept.insert(place);
+                }
                 let site = if wrapper {
                     Site { place, call: None, name }
                 } else {

@@ -71,6 +71,11 @@ impl Machine {
         }
     }
 
+    /// The end of a path: what is still queued may be drained by whoever comes next.
+    pub(crate) fn hands_over(&self, around: &mut Surroundings) {
+        self.awaited(around, false, true);
+    }
+
     /// The end of a path through a function that nobody in the program calls.
     pub(crate) fn path_ends(&mut self, around: &mut Surroundings, exit: Exit) {
         if self.in_transaction() || self.inside_callers {
@@ -114,7 +119,7 @@ impl Machine {
                     let message = format!("{name} is flushed, but nothing waits for it");
                     // Without a fence it is only late: nothing stored later becomes durable before it.
                     let verdict = around.bad(Rule::MissingBarrier, Site { place, ..site }, message, beside);
-                    verdict.unless_awaited |= ordered;
+                    verdict.unless_kept |= ordered;
                 }
                 Status::Queued(place) if !lenient => {
                     let beside =

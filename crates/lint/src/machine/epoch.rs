@@ -147,7 +147,7 @@ impl Machine {
         }));
         self.overtaken.extend(open.iter().map(|(site, _)| site.place));
         // A callee that begins a transaction now and then, for itself, is not what comes next here.
-        around.bad(rule, *site, message, beside).unless_awaited |= at.call.is_some();
+        around.bad(rule, *site, message, beside).unless_kept |= at.call.is_some();
     }
 
     pub(super) fn epoch_end(&mut self, around: &mut Surroundings, site: Site) {

@@ -160,6 +160,27 @@ impl Machine {
         }
     }
 
+    /// Notes which flushes are waited for in time.
+    pub(super) fn awaited(&self, around: &mut Surroundings, pending: bool, queued: bool) {
+        let mut note = |place: PlaceId| {
+            if !self.overtaken.contains(&place) {
+                around.verdicts.keeps(Rule::MissingBarrier, around.function, place);
+            }
+        };
+        for write in &self.writes {
+            match write.status {
+                Status::Pending(place, _) if pending => note(place),
+                Status::Queued(place) if queued => note(place),
+                _ => {}
+            }
+        }
+        for clean in &self.clean {
+            if clean.pending && pending || clean.queued && queued {
+                note(clean.site.place);
+            }
+        }
+    }
+
     /// Whether a flush takes one thing after another.
     fn sweeps(&self, around: &Surroundings, place: PlaceId, span: &Span) -> bool {
         let other = |clean: &Clean| clean.site.place == place && clean.span != *span;
@@ -180,18 +201,17 @@ impl Machine {
                 around.verdicts.good(Rule::EmptyFence, site.place);
             } else if self.drained && (self.queue_drained || !drains) {
                 let message = "nothing was flushed since the last fence".to_owned();
-                around.bad(Rule::EmptyFence, site, message, Vec::new());
+                around.bad(Rule::EmptyFence, site, message, Vec::new()).unless_kept = true;
+            } else {
+                // It is not known that there is nothing.
+                around.verdicts.keeps(Rule::EmptyFence, around.function, site.place);
             }
         }
+        self.awaited(around, true, drains);
         self.last_fence = self.number;
         let mut done: Vec<usize> = Vec::new();
         for (at, write) in self.writes.iter_mut().enumerate() {
             if waits(write) {
-                if let Status::Pending(place, _) | Status::Queued(place) = write.status
-                    && !self.overtaken.contains(&place)
-                {
-                    around.verdicts.awaited.insert((around.function, place));
-                }
                 write.status = Status::Durable;
                 write.epoch = self.epoch;
                 done.push(at);

@@ -47,6 +47,7 @@ impl Machine {
             framework,
             stage: stage::WORK,
             changed: false,
+            read: false,
             number: self.number,
         });
     }
@@ -68,15 +69,15 @@ impl Machine {
             for write in self.writes.iter_mut().filter(|write| write.transaction == transaction.number) {
                 write.transaction = number;
             }
-            if transaction.changed {
-                let outer = self.transactions.len() - 2;
-                self.transactions[outer].changed = true;
-            }
+            let outer = self.transactions.len() - 2;
+            self.transactions[outer].changed |= transaction.changed;
+            self.transactions[outer].read |= transaction.read;
             return;
         }
         let rules = around.apis.frameworks[transaction.framework].commit;
         // A caller may have a transaction of its own around this one.
-        if around.is_root && transaction.changed {
+        let useful = transaction.changed || rules.isolates && transaction.read && !around.pedantic;
+        if around.is_root && useful {
             around.verdicts.good(Rule::EmptyTransaction, transaction.site.place);
         } else if around.is_root {
             let message = "this transaction changes nothing persistent".to_owned();
@@ -110,13 +111,9 @@ impl Machine {
                 _ => around.verdicts.good(Rule::UnloggedWrite, write.site.place),
             }
         }
+        self.awaited(around, rules.drains, rules.drains);
         for write in &mut self.writes {
-            if let Status::Pending(place, _) | Status::Queued(place) = write.status
-                && rules.drains
-            {
-                if !self.overtaken.contains(&place) {
-                    around.verdicts.awaited.insert((around.function, place));
-                }
+            if rules.drains && matches!(write.status, Status::Pending(..) | Status::Queued(_)) {
                 write.status = Status::Durable;
             }
         }
