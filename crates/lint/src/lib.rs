@@ -239,8 +239,12 @@ fn findings(program: &Program, explorer: &Explorer) -> Vec<Finding> {
         // A store that is never written back is one finding, also if something points to it.
         let lost = verdict.beside.iter().find(|beside| beside.role == "lost");
         let same = |rule: Rule, place: PlaceId| verdicts.bad.contains_key(&(rule, place));
-        // One flush, one finding.
-        if *rule == Rule::FlushUnmodified && same(Rule::RedundantFlush, *place) {
+        // One flush, one finding: of what is always wrong, or else of the whole flush.
+        let always = |rule: Rule| same(rule, *place) && !verdicts.good.contains_key(&(rule, *place));
+        let of_the_whole = always(Rule::RedundantFlush) || !always(Rule::FlushUnmodified);
+        if *rule == Rule::FlushUnmodified && same(Rule::RedundantFlush, *place) && of_the_whole
+            || *rule == Rule::RedundantFlush && !of_the_whole
+        {
             continue;
         }
         if *rule == Rule::PublishBeforePersist

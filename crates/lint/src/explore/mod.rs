@@ -57,7 +57,7 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { loops: 10, recursion: 5, paths: 64, steps: 30_000 }
+        Bounds { loops: 10, recursion: 5, paths: 96, steps: 40_000 }
     }
 }
 

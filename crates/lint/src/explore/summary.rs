@@ -158,8 +158,12 @@ impl Walk<'_, '_> {
         }
         if groups.len() > MAX_WAYS {
             self.cut(Cut::Ways);
-            // Ways that succeed say more than ways that give up.
+            // Ways that succeed say more than ways that give up. The way that does least is not like the others.
             groups.sort_by_key(|way| (way.exit, std::cmp::Reverse(way.events.len())));
+            let succeed = groups.partition_point(|way| !way.exit);
+            if succeed > MAX_WAYS {
+                groups.swap(MAX_WAYS - 1, succeed - 1);
+            }
             groups.truncate(MAX_WAYS);
         }
         if self.all.cuts.hides_ways(self.id) {

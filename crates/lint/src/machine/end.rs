@@ -6,7 +6,9 @@ use crate::expression::{Expression, Persistence};
 use crate::rules::{Beside, Rule};
 
 impl Machine {
-    pub(super) fn unknown(&mut self, around: &Surroundings, objects: &[Expression]) {
+    pub(super) fn unknown(&mut self, around: &mut Surroundings, objects: &[Expression]) {
+        // It may wait as well.
+        self.awaited(around, true, true);
         for object in objects {
             for write in &mut self.writes {
                 if write.span.at.object == *object && write.status != Status::Durable {
