@@ -245,6 +245,8 @@ pub struct Framework {
     pub about: String,
     /// What the end of its transactions does.
     pub commit: Commit,
+    /// The first function that its description has for logging.
+    pub logs: Option<String>,
 }
 
 /// Everything that was read.
@@ -320,6 +322,7 @@ impl Apis {
             broken(line, error.message().to_owned())
         })?;
         let framework = self.frameworks.len();
+        let mut logs = None;
         for (number, entry) in read.functions.into_iter().enumerate() {
             let line = text.match_indices("[[function]]").nth(number).map_or(1, |(at, _)| line_of(at));
             let returns = returns(entry.returns.as_deref()).map_err(|reason| broken(line, reason))?;
@@ -337,6 +340,9 @@ impl Apis {
             if entry.names.is_empty() {
                 return Err(broken(line, "a function needs a name".into()));
             }
+            if logs.is_none() && meaning.effects.first().is_some_and(|effect| effect.what == What::Log) {
+                logs = entry.names.first().cloned();
+            }
             for name in entry.names {
                 match name.strip_suffix('*') {
                     Some(prefix) => self.prefixes.push((prefix.to_owned(), meaning.clone())),
@@ -352,6 +358,7 @@ impl Apis {
             name: read.framework,
             about: read.about,
             commit: read.transaction.unwrap_or_default(),
+            logs,
         });
         Ok(())
     }

@@ -22,7 +22,8 @@
 //! 2. Functions whose code is not given and that no description covers: what they are given is no longer
 //!    known afterwards. They are listed.
 //! 3. Other threads.
-//! 4. Paths on which a transaction aborts or an exception is thrown.
+//! 4. Paths on which a transaction does not begin or aborts, or an exception is thrown.
+//! 5. A flush without a fence on some paths, if the hardware keeps it in order (`clflush`) and others wait for it.
 
 pub mod api;
 mod dsa;
@@ -290,7 +291,7 @@ fn finding(program: &Program, rule: Rule, verdict: &Verdict, sometimes: bool) ->
             }
         }
     }
-    finding.fix = Some(Fix::advice(rule.advice()));
+    finding.fix = Some(Fix::advice(verdict.advice.as_deref().unwrap_or(rule.advice())));
     finding.count = u64::from(verdict.bad);
     finding
 }

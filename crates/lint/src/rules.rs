@@ -117,6 +117,15 @@ pub(crate) struct Verdict {
     pub(crate) bad: u32,
     /// Not worth a report if other paths of the same functions keep the rule.
     pub(crate) unless_kept: bool,
+    /// What to do here, if more can be said than the rule says.
+    pub(crate) advice: Option<String>,
+}
+
+impl Verdict {
+    /// Says what to do, unless an earlier path said so.
+    pub(crate) fn advise(&mut self, advice: String) {
+        self.advice.get_or_insert(advice);
+    }
 }
 
 /// All verdicts so far.
@@ -163,7 +172,7 @@ impl Verdicts {
         let verdict = self.bad.entry((rule, site.place)).or_insert_with(|| {
             let (message, beside) = message();
             let by_all = FxHashSet::default();
-            Verdict { site, message, beside, by, by_all, bad: 0, unless_kept: false }
+            Verdict { site, message, beside, by, by_all, bad: 0, unless_kept: false, advice: None }
         });
         verdict.bad += 1;
         verdict.by_all.insert(by);

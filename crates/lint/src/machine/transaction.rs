@@ -19,7 +19,8 @@ impl Machine {
                 let beside =
                     vec![Beside { role: "first", place: before.place, message: "logged here".into() }];
                 let message = format!("{name} is logged again in the same transaction");
-                around.bad(Rule::RepeatedPersist, site, message, beside);
+                let advice = format!("leave this out: {} logged it", around.line(before.place, site));
+                around.bad(Rule::RepeatedPersist, site, message, beside).advise(advice);
             }
             Some(_) => {}
             None => {
@@ -126,7 +127,13 @@ impl Machine {
             }];
             let message =
                 format!("{name} is stored to in a transaction, but neither logged before nor written back");
-            around.bad(Rule::UnloggedWrite, site, message, beside);
+            let how = match &around.apis.frameworks[transaction.framework].logs {
+                Some(logs) => format!("log {} with `{logs}` before this store", around.it(site)),
+                None => format!("log {} before this store", around.it(site)),
+            };
+            let begun = around.line(transaction.site.place, site);
+            let advice = format!("{how}, in the transaction of {begun}");
+            around.bad(Rule::UnloggedWrite, site, message, beside).advise(advice);
         }
         if rules.drains {
             for clean in &mut self.clean {
@@ -165,11 +172,15 @@ impl Machine {
                 around.verdicts.good(Rule::LogUnmodified, log.site.place);
             } else if inside.is_empty() {
                 let message = format!("{name} is logged, but the transaction does not modify it");
-                around.bad(Rule::LogUnmodified, log.site, message, Vec::new());
+                let advice = "leave this out".to_owned();
+                around.bad(Rule::LogUnmodified, log.site, message, Vec::new()).advise(advice);
             } else if rest >= LINE_BYTES as i64 || around.pedantic && rest > 0 {
                 let message =
                     format!("{name}: {} bytes are logged, but {rest} of them are not modified", end - start);
-                around.bad(Rule::LogUnmodified, log.site, message, Vec::new());
+                let stored = self.writes.iter().filter(|write| inside.contains(&write.span));
+                let advice =
+                    around.list(stored.map(|write| write.site)).map(|names| format!("log only {names}"));
+                around.bad(Rule::LogUnmodified, log.site, message, Vec::new()).advice = advice;
             } else {
                 around.verdicts.good(Rule::LogUnmodified, log.site.place);
             }
