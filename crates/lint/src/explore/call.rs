@@ -338,6 +338,7 @@ impl Walk<'_, '_> {
             What::CommitStage => Kind::CommitStage,
             What::End => Kind::End,
             What::Change => Kind::Change,
+            What::Inside => Kind::Inside,
             What::EpochBegin => Kind::EpochBegin,
             What::EpochEnd => Kind::EpochEnd,
             What::StrandBegin => Kind::StrandBegin,

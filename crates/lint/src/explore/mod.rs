@@ -31,7 +31,7 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::api::Apis;
+use crate::api::{Apis, What};
 use crate::dsa::Analysis;
 use crate::event::{EMPTY, Names, Traces};
 use crate::expression::{Address, Expression, Expressions, NOTHING, Persistence};
@@ -57,7 +57,7 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { loops: 10, recursion: 5, paths: 64, steps: 30_000 }
+        Bounds { loops: 10, recursion: 5, paths: 96, steps: 40_000 }
     }
 }
 
@@ -103,6 +103,8 @@ pub(crate) struct Explorer<'a> {
     pub(crate) cuts: Cuts,
     /// Functions called that nothing is known of.
     pub(crate) unresolved: FxHashSet<String>,
+    /// The program has transactions that keep other threads out.
+    isolates: bool,
 }
 
 impl Explorer<'_> {
@@ -128,6 +130,12 @@ impl Explorer<'_> {
             summaries: FxHashMap::default(),
             cuts: Cuts::default(),
             unresolved: FxHashSet::default(),
+            isolates: program.functions.iter().any(|function| {
+                apis.meaning(&function.name).is_some_and(|meaning| {
+                    apis.frameworks[meaning.framework].commit.isolates
+                        && meaning.effects.iter().any(|effect| effect.what == What::Begin)
+                })
+            }),
         }
     }
 
