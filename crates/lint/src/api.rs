@@ -52,6 +52,8 @@ pub struct Commit {
     pub logs_every_store: bool,
     /// Whatever was queued or flushed is waited for.
     pub drains: bool,
+    /// It keeps other threads out as well: there is a reason for one that only reads.
+    pub isolates: bool,
 }
 
 /// A type whose objects are always persistent.
@@ -174,6 +176,8 @@ pub enum What {
     End,
     /// Changes persistent memory by the library's own means, durably.
     Change,
+    /// Is only called in transactions: if none is open, a caller has one.
+    Inside,
     /// Writes to the given memory; what it held is not known any more.
     Clobber,
     /// An epoch begins.
@@ -246,6 +250,8 @@ pub struct Framework {
     pub about: String,
     /// What the end of its transactions does.
     pub commit: Commit,
+    /// The first function that its description has for logging.
+    pub logs: Option<String>,
 }
 
 /// Everything that was read.
@@ -351,6 +357,7 @@ impl Apis {
             broken(line, error.message().to_owned())
         })?;
         let framework = self.frameworks.len();
+        let mut logs = None;
         for (number, entry) in read.functions.into_iter().enumerate() {
             let line = text.match_indices("[[function]]").nth(number).map_or(1, |(at, _)| line_of(at));
             let returns = returns(entry.returns.as_deref()).map_err(|reason| broken(line, reason))?;
@@ -368,6 +375,9 @@ impl Apis {
             if entry.names.is_empty() {
                 return Err(broken(line, "a function needs a name".into()));
             }
+            if logs.is_none() && meaning.effects.first().is_some_and(|effect| effect.what == What::Log) {
+                logs = entry.names.first().cloned();
+            }
             for name in entry.names {
                 match name.strip_suffix('*') {
                     Some(prefix) => self.prefixes.push((prefix.to_owned(), meaning.clone())),
@@ -384,6 +394,7 @@ impl Apis {
             name: read.framework,
             about: read.about,
             commit: read.transaction.unwrap_or_default(),
+            logs,
         });
         Ok(())
     }
@@ -417,6 +428,7 @@ impl Apis {
                 (commit.flushes_logged, "commit writes back what was logged"),
                 (commit.flushes_allocated, "commit writes back what was allocated"),
                 (commit.logs_every_store, "every store in a transaction is logged"),
+                (commit.isolates, "a transaction keeps other threads out, so it may only read"),
                 (commit.drains, "commit waits for what is pending"),
             ] {
                 if set {
@@ -499,6 +511,7 @@ fn describe(effect: &Effect) -> String {
         What::CommitStage => "commits",
         What::End => "ends the transaction",
         What::Change => "changes persistent memory durably",
+        What::Inside => "is only called in a transaction",
         What::Clobber => "writes",
         What::EpochBegin => "begins an epoch",
         What::EpochEnd => "ends an epoch",

@@ -64,6 +64,8 @@ pub(crate) enum Kind {
     End,
     /// The library changes something durably.
     Change,
+    /// Something happens that is only done in transactions: if none is open, a caller has one.
+    Inside,
     EpochBegin,
     EpochEnd,
     StrandBegin,

@@ -22,7 +22,8 @@
 //! 2. Functions whose code is not given and that no description covers: what they are given is no longer
 //!    known afterwards. They are listed.
 //! 3. Other threads.
-//! 4. Paths on which a transaction aborts or an exception is thrown.
+//! 4. Paths on which a transaction does not begin or aborts, or an exception is thrown.
+//! 5. A flush without a fence on some paths, if the hardware keeps it in order (`clflush`) and others wait for it.
 
 pub mod api;
 mod dsa;
@@ -230,7 +231,7 @@ fn findings(program: &Program, explorer: &Explorer) -> Vec<Finding> {
     for ((rule, place), verdict) in &verdicts.bad {
         let sometimes = verdicts.good.get(&(*rule, *place)).is_some_and(|good| *good > 0);
         let unknown = explorer.cuts.is_inside(verdict.by);
-        let thought_of = verdicts.is_awaited(verdict) && !explorer.pedantic;
+        let thought_of = verdicts.is_thought_of(*rule, verdict) && !explorer.pedantic;
         if !rule.is_reported(sometimes, unknown) || verdicts.is_sweep(*rule, *place) || thought_of {
             continue;
         }
@@ -245,11 +246,16 @@ fn findings(program: &Program, explorer: &Explorer) -> Vec<Finding> {
         if verdict.site.by_library && matches!(rule, Rule::RepeatedPersist | Rule::LogUnmodified) {
             continue;
         }
-        // One store, one finding; one flush, one finding.
+        // One store, one finding.
         if *rule == Rule::UnflushedWrite && same(Rule::UnloggedWrite, *place) {
             continue;
         }
-        if *rule == Rule::FlushUnmodified && same(Rule::RedundantFlush, *place) {
+        // One flush, one finding: of what is always wrong, or else of the whole flush.
+        let always = |rule: Rule| same(rule, *place) && !verdicts.good.contains_key(&(rule, *place));
+        let of_the_whole = always(Rule::RedundantFlush) || !always(Rule::FlushUnmodified);
+        if *rule == Rule::FlushUnmodified && same(Rule::RedundantFlush, *place) && of_the_whole
+            || *rule == Rule::RedundantFlush && !of_the_whole
+        {
             continue;
         }
         if *rule == Rule::PublishBeforePersist
@@ -295,7 +301,7 @@ fn finding(program: &Program, rule: Rule, verdict: &Verdict, sometimes: bool) ->
             }
         }
     }
-    finding.fix = Some(Fix::advice(rule.advice()));
+    finding.fix = Some(Fix::advice(verdict.advice.as_deref().unwrap_or(rule.advice())));
     finding.count = u64::from(verdict.bad);
     finding
 }

@@ -115,8 +115,17 @@ pub(crate) struct Verdict {
     by_all: FxHashSet<FunctionId>,
     /// Paths that break the rule here.
     pub(crate) bad: u32,
-    /// Not worth a report if other paths of the same function wait.
-    pub(crate) unless_awaited: bool,
+    /// Not worth a report if other paths of the same functions keep the rule.
+    pub(crate) unless_kept: bool,
+    /// What to do here, if more can be said than the rule says.
+    pub(crate) advice: Option<String>,
+}
+
+impl Verdict {
+    /// Says what to do, unless an earlier path said so.
+    pub(crate) fn advise(&mut self, advice: String) {
+        self.advice.get_or_insert(advice);
+    }
 }
 
 /// All verdicts so far.
@@ -125,8 +134,8 @@ pub(crate) struct Verdicts {
     pub(crate) bad: FxHashMap<(Rule, PlaceId), Verdict>,
     /// Paths that keep the rule.
     pub(crate) good: FxHashMap<(Rule, PlaceId), u32>,
-    /// Flushes that paths of a function wait for.
-    pub(crate) awaited: FxHashSet<(FunctionId, PlaceId)>,
+    /// Rules that paths of a function keep somewhere.
+    kept: FxHashSet<(Rule, FunctionId, PlaceId)>,
     /// Flushes of memory that was there before and of which the path stored nothing.
     pub(crate) untouched: FxHashSet<PlaceId>,
     /// Flushes of one thing after another, as a loop finds them, of which the path stored nothing.
@@ -139,10 +148,14 @@ impl Verdicts {
         rule == Rule::FlushUnmodified && self.untouched.contains(&place) && self.swept.contains(&place)
     }
 
-    /// Whether it was thought of: what is missing on some paths is there on others, in every function.
-    pub(crate) fn is_awaited(&self, verdict: &Verdict) -> bool {
+    /// Whether it was thought of: every function that breaks the rule on some paths keeps it on others.
+    pub(crate) fn is_thought_of(&self, rule: Rule, verdict: &Verdict) -> bool {
         let place = verdict.site.place;
-        verdict.unless_awaited && verdict.by_all.iter().all(|by| self.awaited.contains(&(*by, place)))
+        verdict.unless_kept && verdict.by_all.iter().all(|by| self.kept.contains(&(rule, *by, place)))
+    }
+
+    pub(crate) fn keeps(&mut self, rule: Rule, by: FunctionId, place: PlaceId) {
+        self.kept.insert((rule, by, place));
     }
 
     pub(crate) fn good(&mut self, rule: Rule, place: PlaceId) {
@@ -159,7 +172,7 @@ impl Verdicts {
         let verdict = self.bad.entry((rule, site.place)).or_insert_with(|| {
             let (message, beside) = message();
             let by_all = FxHashSet::default();
-            Verdict { site, message, beside, by, by_all, bad: 0, unless_awaited: false }
+            Verdict { site, message, beside, by, by_all, bad: 0, unless_kept: false, advice: None }
         });
         verdict.bad += 1;
         verdict.by_all.insert(by);

@@ -53,6 +53,7 @@ impl Walk<'_, '_> {
                     }
                 }
             } else if let Some(summary) = self.all.summaries.get(target).cloned() {
+                self.all.met.insert(*target);
                 after.extend(self.replay(before, number, &summary, &values, place, *target));
             } else {
                 if !function.is_defined() && !function.name.is_empty() {
@@ -338,6 +339,7 @@ impl Walk<'_, '_> {
             What::CommitStage => Kind::CommitStage,
             What::End => Kind::End,
             What::Change => Kind::Change,
+            What::Inside => Kind::Inside,
             What::EpochBegin => Kind::EpochBegin,
             What::EpochEnd => Kind::EpochEnd,
             What::StrandBegin => Kind::StrandBegin,

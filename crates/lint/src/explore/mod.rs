@@ -31,7 +31,7 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::api::Apis;
+use crate::api::{Apis, What};
 use crate::dsa::Analysis;
 use crate::event::{EMPTY, Names, Traces};
 use crate::expression::{Address, Expression, Expressions, NOTHING, Persistence};
@@ -57,7 +57,7 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { loops: 10, recursion: 5, paths: 64, steps: 30_000 }
+        Bounds { loops: 10, recursion: 5, paths: 96, steps: 40_000 }
     }
 }
 
@@ -103,6 +103,10 @@ pub(crate) struct Explorer<'a> {
     pub(crate) cuts: Cuts,
     /// Functions called that nothing is known of.
     pub(crate) unresolved: FxHashSet<String>,
+    /// Functions that are handed on and were met where they are called.
+    met: FxHashSet<FunctionId>,
+    /// The program has transactions that keep other threads out.
+    isolates: bool,
 }
 
 impl Explorer<'_> {
@@ -128,6 +132,13 @@ impl Explorer<'_> {
             summaries: FxHashMap::default(),
             cuts: Cuts::default(),
             unresolved: FxHashSet::default(),
+            met: FxHashSet::default(),
+            isolates: program.functions.iter().any(|function| {
+                apis.meaning(&function.name).is_some_and(|meaning| {
+                    apis.frameworks[meaning.framework].commit.isolates
+                        && meaning.effects.iter().any(|effect| effect.what == What::Begin)
+                })
+            }),
         }
     }
 
@@ -145,7 +156,8 @@ impl Explorer<'_> {
                     {
                         continue;
                     }
-                    let summary = Walk::new(self, *id).run();
+                    let is_root = !self.analysis.called.contains(id);
+                    let summary = Walk::new(self, *id, is_root).run();
                     changed |= self.summaries.get(id) != Some(&summary);
                     self.summaries.insert(*id, summary);
                     self.traces.clear();
@@ -153,6 +165,13 @@ impl Explorer<'_> {
                 if !changed || round + 1 == rounds {
                     break;
                 }
+            }
+        }
+        // What is called from somewhere out of sight is a way into the program.
+        for id in self.analysis.order.iter().flatten() {
+            if self.analysis.handed_on.contains(id) && !self.met.contains(id) {
+                Walk::new(self, *id, true).run();
+                self.traces.clear();
             }
         }
     }
@@ -180,10 +199,9 @@ struct Walk<'e, 'a> {
 }
 
 impl<'e, 'a> Walk<'e, 'a> {
-    fn new(all: &'e mut Explorer<'a>, id: FunctionId) -> Self {
+    fn new(all: &'e mut Explorer<'a>, id: FunctionId, is_root: bool) -> Self {
         let function = all.program.function(id);
         let shape = Shape::of(function);
-        let is_root = !all.analysis.called.contains(&id);
         let mut walk = Walk {
             function,
             shape,

@@ -76,6 +76,9 @@ impl Walk<'_, '_> {
                     }
                     _ => event.site.name,
                 };
+                if wrapper && self.all.verdicts.swept.contains(&event.site.place) {
+                    self.all.verdicts.swept.insert(place);
+                }
                 let of_a_library = self.all.program.place(event.site.place).of_a_library;
                 let by_library = event.site.by_library || of_a_library;
                 let site = if wrapper || of_a_library {

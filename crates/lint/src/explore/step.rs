@@ -15,7 +15,7 @@ impl Walk<'_, '_> {
             Op::Alloca { .. } => self.all.expressions.add(Form::Local(self.id, number)),
             Op::Load { address, bytes } => {
                 let address = self.value(state, *address);
-                if self.all.model == Model::Strand && self.persistence(address) != Persistence::No {
+                if self.is_read_of_interest(state) && self.persistence(address) != Persistence::No {
                     let span = self.span(address, Length::Known(*bytes));
                     self.emit(state, Kind::Load { span }, place);
                 }
@@ -147,6 +147,11 @@ impl Walk<'_, '_> {
         state.values[number as usize] = result;
     }
 
+    /// Whether rules look at what is read: strands do, and transactions that keep other threads out.
+    fn is_read_of_interest(&self, state: &State) -> bool {
+        self.all.model == Model::Strand || self.all.isolates && state.machine.wants_reads()
+    }
+
     /// Whether an address lies in a part of a persistent object that a description calls volatile.
     fn is_only_for_the_process(&self, address: Operand) -> bool {
         let graph = &self.all.analysis.graphs[&self.id];
@@ -184,7 +189,7 @@ impl Walk<'_, '_> {
             return;
         }
         let is_persistent = self.persistence(target) != Persistence::No;
-        if self.all.model == Model::Strand
+        if self.is_read_of_interest(state)
             && let Some(source) = source
             && self.persistence(source) != Persistence::No
         {

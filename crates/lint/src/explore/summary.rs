@@ -8,7 +8,7 @@ use super::budget::Cut;
 use super::reach::Entry;
 use super::slice::slice;
 use super::{State, Walk};
-use crate::event::Event;
+use crate::event::{Event, Kind};
 use crate::expression::{Expression, Expressions, Form, NOTHING, Persistence};
 use crate::ir::Operand;
 use crate::machine::Exit;
@@ -57,6 +57,7 @@ impl Walk<'_, '_> {
         let known = self.all.expressions.as_int(result).is_some();
         let result = if failure && !known { self.all.expressions.add(Form::Failure) } else { result };
         let exit = if failure { Exit::Failure } else { Exit::Normal };
+        state.machine.hands_over(&mut self.around());
         if self.is_root {
             // What joined paths return may be an error.
             let perhaps = value.is_some()
@@ -139,9 +140,10 @@ impl Walk<'_, '_> {
             result if expressions.is_failure(result) => Some(-1),
             result => expressions.as_int(result),
         };
-        let as_open = |left: &Way, right: &Way| {
-            (left.open, left.exit, constant(left)) == (right.open, right.exit, constant(right))
-        };
+        // Neither is a transaction of its own what stands for not having one: callers may have something on its way.
+        let begins = |way: &Way| way.events.iter().any(|event| matches!(event.kind, Kind::Begin { .. }));
+        let left_behind = |way: &Way| (way.open, way.exit, constant(way), begins(way));
+        let as_open = |left: &Way, right: &Way| left_behind(left) == left_behind(right);
         if groups.len() > FEW_WAYS && self.all.model != Model::Strand {
             // The one that did most stands for those that leave the same open and hand over the same.
             groups.sort_by_key(|way| std::cmp::Reverse(way.events.len()));
@@ -156,8 +158,12 @@ impl Walk<'_, '_> {
         }
         if groups.len() > MAX_WAYS {
             self.cut(Cut::Ways);
-            // Ways that succeed say more than ways that give up.
+            // Ways that succeed say more than ways that give up. The way that does least is not like the others.
             groups.sort_by_key(|way| (way.exit, std::cmp::Reverse(way.events.len())));
+            let succeed = groups.partition_point(|way| !way.exit);
+            if succeed > MAX_WAYS {
+                groups.swap(MAX_WAYS - 1, succeed - 1);
+            }
             groups.truncate(MAX_WAYS);
         }
         if self.all.cuts.hides_ways(self.id) {

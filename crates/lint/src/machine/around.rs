@@ -6,7 +6,7 @@ use crate::api::Apis;
 use crate::dsa::FunctionGraph;
 use crate::event::{Names, Site};
 use crate::expression::{Expression, Expressions, Form, Persistence};
-use crate::ir::{FunctionId, Operand, Program};
+use crate::ir::{FunctionId, Operand, PlaceId, Program};
 use crate::rules::{Beside, Model, Rule, Verdict, Verdicts};
 
 /// What the machine needs from around it.
@@ -104,10 +104,57 @@ impl Surroundings<'_> {
         self.expressions.has_opaque(left) || self.expressions.has_opaque(right)
     }
 
+    /// The function that something is in; without debug information, the one that is walked.
+    pub(super) fn inside(&self, place: PlaceId) -> &str {
+        match self.program.place(place).function.as_str() {
+            "" => &self.program.function(self.function).readable,
+            name => name,
+        }
+    }
+
     pub(super) fn name(&self, site: Site) -> String {
         match self.names.text(site.name) {
             "" => "persistent memory".into(),
             name => format!("`{name}`"),
+        }
+    }
+
+    /// The same in advice, where the message has said what it is about.
+    pub(super) fn it(&self, site: Site) -> String {
+        match self.names.text(site.name) {
+            "" => "it".into(),
+            name => format!("`{name}`"),
+        }
+    }
+
+    /// Where something is, seen from a finding: the file only if it is another one.
+    pub(super) fn line(&self, place: PlaceId, from: Site) -> String {
+        let (there, here) = (self.program.place(place), self.program.place(from.place));
+        if there.file == here.file {
+            format!("line {}", there.line)
+        } else {
+            format!("{}:{}", there.file.rsplit('/').next().unwrap_or(&there.file), there.line)
+        }
+    }
+
+    /// What the source calls one of several places that were stored to, each once; none if one has no name or they are many.
+    pub(super) fn list(&self, sites: impl Iterator<Item = Site>) -> Option<String> {
+        const MANY: usize = 4;
+        let mut names: Vec<String> = Vec::new();
+        for site in sites {
+            if site.name == 0 {
+                return None;
+            }
+            let name = self.name(site);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let last = names.pop()?;
+        match names.len() {
+            0 => Some(last),
+            1..MANY => Some(format!("{} and {last}", names.join(", "))),
+            _ => None,
         }
     }
 

@@ -6,7 +6,9 @@ use crate::expression::{Expression, Persistence};
 use crate::rules::{Beside, Rule};
 
 impl Machine {
-    pub(super) fn unknown(&mut self, around: &Surroundings, objects: &[Expression]) {
+    pub(super) fn unknown(&mut self, around: &mut Surroundings, objects: &[Expression]) {
+        // It may wait as well.
+        self.awaited(around, true, true);
         for object in objects {
             for write in &mut self.writes {
                 if write.span.at.object == *object && write.status != Status::Durable {
@@ -60,7 +62,8 @@ impl Machine {
             let message = format!(
                 "{memory} is flushed, but nothing waits for it before `{name}` returns into a transaction"
             );
-            around.bad(Rule::MissingBarrierNested, site, message, Vec::new());
+            let advice = format!("fence after this flush, before `{name}` returns");
+            around.bad(Rule::MissingBarrierNested, site, message, Vec::new()).advise(advice);
         }
     }
 
@@ -69,6 +72,11 @@ impl Machine {
         for write in self.writes.iter_mut().filter(|write| write.number > from) {
             write.failed = true;
         }
+    }
+
+    /// The end of a path: what is still queued may be drained by whoever comes next.
+    pub(crate) fn hands_over(&self, around: &mut Surroundings) {
+        self.awaited(around, false, true);
     }
 
     /// The end of a path through a function that nobody in the program calls.
@@ -87,7 +95,9 @@ impl Machine {
                 Status::Dirty if write.nontemporal && !lenient => {
                     let message =
                         format!("{} is stored past the cache, but nothing waits for it", around.name(site));
-                    around.bad(Rule::MissingBarrier, site, message, Vec::new());
+                    let advice =
+                        format!("fence after this store, before `{}` returns", around.inside(site.place));
+                    around.bad(Rule::MissingBarrier, site, message, Vec::new()).advise(advice);
                 }
                 Status::Dirty if !lenient => {
                     let message = format!("{} is stored to, but never written back", around.name(site));
@@ -98,7 +108,10 @@ impl Machine {
                         place: clean.site.place,
                         message: format!("this writes back {}, not what was stored", around.name(clean.site)),
                     });
-                    around.bad(Rule::UnflushedWrite, site, message, beside.into_iter().collect());
+                    let (it, returns) = (around.it(site), around.inside(site.place));
+                    let advice = format!("flush {it} after this store, and fence before `{returns}` returns");
+                    let beside = beside.into_iter().collect();
+                    around.bad(Rule::UnflushedWrite, site, message, beside).advise(advice);
                 }
                 // What is queued may be left to whoever drains the queue, unless somebody took a fence for that.
                 Status::Queued(_) if self.last_fence < write.number => {}
@@ -113,8 +126,10 @@ impl Machine {
                     let name = around.name(site);
                     let message = format!("{name} is flushed, but nothing waits for it");
                     // Without a fence it is only late: nothing stored later becomes durable before it.
+                    let advice = format!("fence after this flush, before `{}` returns", around.inside(place));
                     let verdict = around.bad(Rule::MissingBarrier, Site { place, ..site }, message, beside);
-                    verdict.unless_awaited |= ordered;
+                    verdict.unless_kept |= ordered;
+                    verdict.advise(advice);
                 }
                 Status::Queued(place) if !lenient => {
                     let beside =

@@ -36,7 +36,9 @@ impl Machine {
                     around.name(first.site),
                     around.name(other.site)
                 );
-                around.bad(Rule::MultipleWritesAtOnce, site, message, beside);
+                let advice =
+                    format!("persist {} before storing {}", around.name(first.site), around.name(other.site));
+                around.bad(Rule::MultipleWritesAtOnce, site, message, beside).advise(advice);
             }
             None => around.verdicts.good(Rule::MultipleWritesAtOnce, site.place),
         }
@@ -79,7 +81,12 @@ impl Machine {
                 around.name(earlier.site),
                 around.name(later.site)
             );
-            around.bad(Rule::SplitUpdate, later.site, message, beside);
+            let advice = format!(
+                "make {} and {} durable at once, in a transaction, or order them by a protocol",
+                around.name(earlier.site),
+                around.name(later.site)
+            );
+            around.bad(Rule::SplitUpdate, later.site, message, beside).advise(advice);
         }
     }
 
@@ -147,19 +154,27 @@ impl Machine {
         }));
         self.overtaken.extend(open.iter().map(|(site, _)| site.place));
         // A callee that begins a transaction now and then, for itself, is not what comes next here.
-        around.bad(rule, *site, message, beside).unless_awaited |= at.call.is_some();
+        let advice = match *queued {
+            true => format!("drain the queue after this, before {}", around.line(at.place, *site)),
+            false => format!("fence after this flush, before {}", around.line(at.place, *site)),
+        };
+        let verdict = around.bad(rule, *site, message, beside);
+        verdict.unless_kept |= at.call.is_some();
+        verdict.advise(advice);
     }
 
-    pub(super) fn epoch_end(&mut self, around: &mut Surroundings, site: Site) {
+    pub(super) fn epoch_end(&mut self, around: &mut Surroundings, end: Site) {
         let Some((_, from)) = self.epochs_open.pop() else { return };
         let rule =
             if self.epochs_open.is_empty() { Rule::MissingBarrier } else { Rule::MissingBarrierNested };
-        self.missing_barrier(around, rule, from + 1..self.number, "the epoch ends", site);
+        self.missing_barrier(around, rule, from + 1..self.number, "the epoch ends", end);
         for write in &self.writes {
             if write.number > from && write.status == Status::Dirty && !write.nontemporal {
                 let site = write.site;
                 let message = format!("{} is not written back before its epoch ends", around.name(site));
-                around.bad(Rule::UnflushedWrite, site, message, Vec::new());
+                let advice =
+                    format!("flush {} and fence, before {}", around.name(site), around.line(end.place, site));
+                around.bad(Rule::UnflushedWrite, site, message, Vec::new()).advise(advice);
             }
         }
     }

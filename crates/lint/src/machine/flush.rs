@@ -106,7 +106,8 @@ impl Machine {
                 let message =
                     format!("{name} is written back again, although nothing was stored to it since");
                 if first != place {
-                    around.bad(Rule::RedundantFlush, site, message, beside);
+                    let advice = format!("leave this out: {} wrote it back", around.line(first, site));
+                    around.bad(Rule::RedundantFlush, site, message, beside).advise(advice);
                 }
             } else if let Some((stored, flushed)) = known {
                 // A loop comes by again.
@@ -118,7 +119,11 @@ impl Machine {
                     vec![Beside { role: "stored", place: stored.place, message: "durable since".into() }];
                 let message =
                     format!("{name} is written back although nothing changed since it became durable");
-                around.bad(Rule::RedundantFlush, site, message, beside);
+                let advice = match flushed {
+                    Some(flushed) => format!("leave this out: {} wrote it back", around.line(flushed, site)),
+                    None => "leave this out".to_owned(),
+                };
+                around.bad(Rule::RedundantFlush, site, message, beside).advise(advice);
             } else if !touched && self.sweeps(around, place, span) {
                 around.verdicts.swept.insert(place);
             } else if around.is_root && (touched || !around.is_parameter(span.at.object))
@@ -126,7 +131,8 @@ impl Machine {
             {
                 let name = around.name(site);
                 let message = format!("{name} is written back, but nothing was stored to it before");
-                around.bad(Rule::FlushUnmodified, site, message, Vec::new());
+                let advice = "leave this out, or flush what was stored to instead".to_owned();
+                around.bad(Rule::FlushUnmodified, site, message, Vec::new()).advise(advice);
                 if !touched && !around.is_new(span.at.object) {
                     around.verdicts.untouched.insert(place);
                 }
@@ -137,7 +143,8 @@ impl Machine {
         if protected == Some(true) && !uncertain {
             let name = around.name(site);
             let message = format!("{name} is logged: the end of the transaction writes it back anyway");
-            around.bad(Rule::RepeatedPersist, site, message, Vec::new());
+            let advice = "leave this flush out".to_owned();
+            around.bad(Rule::RepeatedPersist, site, message, Vec::new()).advise(advice);
         }
         let wasted = if uncertain || around.pedantic { None } else { span.lines_without(&exact, alignment) };
         let literal = around.pedantic
@@ -154,9 +161,33 @@ impl Machine {
                 }
                 None => format!("{name} is written back as a whole, but only part of it was modified"),
             };
-            around.bad(Rule::FlushUnmodified, site, message, Vec::new());
+            let stored = self.writes.iter().filter(|write| exact.contains(&write.span));
+            let advice =
+                around.list(stored.map(|write| write.site)).map(|names| format!("flush only {names}"));
+            around.bad(Rule::FlushUnmodified, site, message, Vec::new()).advice = advice;
         } else {
             around.verdicts.good(Rule::FlushUnmodified, place);
+        }
+    }
+
+    /// Notes which flushes are waited for in time.
+    pub(super) fn awaited(&self, around: &mut Surroundings, pending: bool, queued: bool) {
+        let mut note = |place: PlaceId| {
+            if !self.overtaken.contains(&place) {
+                around.verdicts.keeps(Rule::MissingBarrier, around.function, place);
+            }
+        };
+        for write in &self.writes {
+            match write.status {
+                Status::Pending(place, _) if pending => note(place),
+                Status::Queued(place) if queued => note(place),
+                _ => {}
+            }
+        }
+        for clean in &self.clean {
+            if clean.pending && pending || clean.queued && queued {
+                note(clean.site.place);
+            }
         }
     }
 
@@ -180,18 +211,17 @@ impl Machine {
                 around.verdicts.good(Rule::EmptyFence, site.place);
             } else if self.drained && (self.queue_drained || !drains) {
                 let message = "nothing was flushed since the last fence".to_owned();
-                around.bad(Rule::EmptyFence, site, message, Vec::new());
+                around.bad(Rule::EmptyFence, site, message, Vec::new()).unless_kept = true;
+            } else {
+                // It is not known that there is nothing.
+                around.verdicts.keeps(Rule::EmptyFence, around.function, site.place);
             }
         }
+        self.awaited(around, true, drains);
         self.last_fence = self.number;
         let mut done: Vec<usize> = Vec::new();
         for (at, write) in self.writes.iter_mut().enumerate() {
             if waits(write) {
-                if let Status::Pending(place, _) | Status::Queued(place) = write.status
-                    && !self.overtaken.contains(&place)
-                {
-                    around.verdicts.awaited.insert((around.function, place));
-                }
                 write.status = Status::Durable;
                 write.epoch = self.epoch;
                 done.push(at);

@@ -53,6 +53,7 @@ impl Machine {
         });
         for (own, theirs) in self.transactions.iter_mut().zip(&other.transactions) {
             own.changed |= theirs.changed;
+            own.read |= theirs.read;
         }
         for log in &mut self.logs {
             let same = other.logs.iter().any(|theirs| theirs.span == log.span && !theirs.uncertain);

@@ -104,6 +104,8 @@ struct Transaction {
     framework: usize,
     stage: i64,
     changed: bool,
+    /// Something persistent was read.
+    read: bool,
     number: u32,
 }
 
@@ -175,6 +177,11 @@ impl Machine {
         !self.transactions.is_empty()
     }
 
+    /// Whether it matters that something is read: the innermost transaction has not read yet, or belongs to a caller.
+    pub(crate) fn wants_reads(&self) -> bool {
+        self.transactions.last().is_none_or(|transaction| !transaction.read && !transaction.changed)
+    }
+
     /// The stage of the innermost transaction.
     pub(crate) fn stage(&self) -> i64 {
         self.transactions.last().map_or(stage::NONE, |transaction| transaction.stage)
@@ -233,7 +240,12 @@ impl Machine {
             Kind::Store { span, value, nontemporal, bulk } => {
                 self.store(around, site, *span, *value, *nontemporal, *bulk);
             }
-            Kind::Load { span } => self.access(around, site, *span, false),
+            Kind::Load { span } => {
+                if let Some(transaction) = self.transactions.last_mut() {
+                    transaction.read = true;
+                }
+                self.access(around, site, *span, false);
+            }
             Kind::Flush { span, class } => self.flush(around, site, *span, Some(*class)),
             Kind::Queue { span } => self.flush(around, site, *span, None),
             Kind::Elsewhere => (self.drained, self.queue_drained) = (false, false),
@@ -273,6 +285,7 @@ impl Machine {
                 // A library that changes its memory durably waits for it, and so for all before.
                 self.fence(around, site, false, false);
             }
+            Kind::Inside => self.inside_callers |= self.transactions.is_empty(),
             Kind::EpochBegin => {
                 if self.epochs_open.is_empty() {
                     let all = 0..self.number;

@@ -101,7 +101,12 @@ impl Machine {
                     vec![Beside { role: "lost", place: first.place, message: format!("{name} is {how}") }];
                 let message =
                     format!("{} makes an object reachable whose content is {how}: {name}", around.name(site));
-                around.bad(Rule::PublishBeforePersist, site, message, beside);
+                let advice = format!(
+                    "flush {} after {} and fence, before this store",
+                    around.it(*first),
+                    around.line(first.place, site)
+                );
+                around.bad(Rule::PublishBeforePersist, site, message, beside).advise(advice);
             } else {
                 around.verdicts.good(Rule::PublishBeforePersist, site.place);
             }
@@ -137,6 +142,11 @@ impl Machine {
         let beside =
             vec![Beside { role: "lost", place: lost.place, message: format!("{name} is not durable") }];
         let message = format!("{} makes an object reachable that is not durable: {name}", around.name(site));
-        around.bad(Rule::PublishBeforePersist, site, message, beside);
+        let advice = format!(
+            "flush {} after {} and fence, before this store",
+            around.it(lost),
+            around.line(lost.place, site)
+        );
+        around.bad(Rule::PublishBeforePersist, site, message, beside).advise(advice);
     }
 }

@@ -48,12 +48,11 @@ impl Machine {
                     let name = around.name(site);
                     let beside =
                         vec![Beside { role: "first", place: before.place, message: "stored before".into() }];
-                    around.bad(
-                        Rule::RepeatedPersist,
-                        site,
-                        format!("{name} is stored to again in the same transaction, and logged again"),
-                        beside,
-                    );
+                    let message =
+                        format!("{name} is stored to again in the same transaction, and logged again");
+                    let advice =
+                        format!("compute it first, and store it once ({})", around.line(before.place, site));
+                    around.bad(Rule::RepeatedPersist, site, message, beside).advise(advice);
                 }
                 None => around.verdicts.good(Rule::RepeatedPersist, site.place),
             }

@@ -19,7 +19,8 @@ impl Machine {
                 let beside =
                     vec![Beside { role: "first", place: before.place, message: "logged here".into() }];
                 let message = format!("{name} is logged again in the same transaction");
-                around.bad(Rule::RepeatedPersist, site, message, beside);
+                let advice = format!("leave this out: {} logged it", around.line(before.place, site));
+                around.bad(Rule::RepeatedPersist, site, message, beside).advise(advice);
             }
             Some(_) => {}
             None => {
@@ -47,6 +48,7 @@ impl Machine {
             framework,
             stage: stage::WORK,
             changed: false,
+            read: false,
             number: self.number,
         });
     }
@@ -68,15 +70,15 @@ impl Machine {
             for write in self.writes.iter_mut().filter(|write| write.transaction == transaction.number) {
                 write.transaction = number;
             }
-            if transaction.changed {
-                let outer = self.transactions.len() - 2;
-                self.transactions[outer].changed = true;
-            }
+            let outer = self.transactions.len() - 2;
+            self.transactions[outer].changed |= transaction.changed;
+            self.transactions[outer].read |= transaction.read;
             return;
         }
         let rules = around.apis.frameworks[transaction.framework].commit;
         // A caller may have a transaction of its own around this one.
-        if around.is_root && transaction.changed {
+        let useful = transaction.changed || rules.isolates && transaction.read && !around.pedantic;
+        if around.is_root && useful {
             around.verdicts.good(Rule::EmptyTransaction, transaction.site.place);
         } else if around.is_root {
             let message = "this transaction changes nothing persistent".to_owned();
@@ -110,13 +112,9 @@ impl Machine {
                 _ => around.verdicts.good(Rule::UnloggedWrite, write.site.place),
             }
         }
+        self.awaited(around, rules.drains, rules.drains);
         for write in &mut self.writes {
-            if let Status::Pending(place, _) | Status::Queued(place) = write.status
-                && rules.drains
-            {
-                if !self.overtaken.contains(&place) {
-                    around.verdicts.awaited.insert((around.function, place));
-                }
+            if rules.drains && matches!(write.status, Status::Pending(..) | Status::Queued(_)) {
                 write.status = Status::Durable;
             }
         }
@@ -129,7 +127,13 @@ impl Machine {
             }];
             let message =
                 format!("{name} is stored to in a transaction, but neither logged before nor written back");
-            around.bad(Rule::UnloggedWrite, site, message, beside);
+            let how = match &around.apis.frameworks[transaction.framework].logs {
+                Some(logs) => format!("log {} with `{logs}` before this store", around.it(site)),
+                None => format!("log {} before this store", around.it(site)),
+            };
+            let begun = around.line(transaction.site.place, site);
+            let advice = format!("{how}, in the transaction of {begun}");
+            around.bad(Rule::UnloggedWrite, site, message, beside).advise(advice);
         }
         if rules.drains {
             for clean in &mut self.clean {
@@ -168,11 +172,15 @@ impl Machine {
                 around.verdicts.good(Rule::LogUnmodified, log.site.place);
             } else if inside.is_empty() {
                 let message = format!("{name} is logged, but the transaction does not modify it");
-                around.bad(Rule::LogUnmodified, log.site, message, Vec::new());
+                let advice = "leave this out".to_owned();
+                around.bad(Rule::LogUnmodified, log.site, message, Vec::new()).advise(advice);
             } else if rest >= LINE_BYTES as i64 || around.pedantic && rest > 0 {
                 let message =
                     format!("{name}: {} bytes are logged, but {rest} of them are not modified", end - start);
-                around.bad(Rule::LogUnmodified, log.site, message, Vec::new());
+                let stored = self.writes.iter().filter(|write| inside.contains(&write.span));
+                let advice =
+                    around.list(stored.map(|write| write.site)).map(|names| format!("log only {names}"));
+                around.bad(Rule::LogUnmodified, log.site, message, Vec::new()).advice = advice;
             } else {
                 around.verdicts.good(Rule::LogUnmodified, log.site.place);
             }

@@ -1,0 +1,14 @@
+// A transaction over nothing persistent: nothing of it is durable, and a lock would do.
+#include "mnemosyne.h"
+
+static struct {
+  uint64_t connections;
+  uint64_t total;
+} stats;
+
+void connected(void) {
+  _ITM_beginTransaction(1); //~ empty-transaction
+  stats.connections++;
+  stats.total++;
+  _ITM_commitTransaction();
+}
