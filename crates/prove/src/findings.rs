@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::program::Site;
 use crate::prove::{Report, Statistics, Verdict};
-use crate::story::{Counterexample, EdgeKind, Step, number};
+use crate::story::{Counterexample, EdgeKind, Step};
 
 /// What was asked of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,12 +185,12 @@ fn related(name: &str, counterexample: &Counterexample) -> Vec<Related> {
             add(Role::Lost, &step.site, step.what());
         }
         if let Some(from) = remains.from {
-            let message = format!("{} = {}", remains.place, number(remains.value));
+            let message = format!("{} = {}", remains.place, remains.shown);
             add(Role::Survived, &counterexample.steps[from].site, message);
         }
     }
     for read in &counterexample.recovery {
-        add(Role::Read, &read.site, format!("{} = {}", read.place, number(read.value)));
+        add(Role::Read, &read.site, format!("{} = {}", read.place, read.shown));
     }
     all
 }
@@ -217,7 +217,7 @@ fn evidence(name: &str, counterexample: &Counterexample) -> Vec<String> {
             None => "as at the start".to_owned(),
             Some(from) => format!("from {}", at(&counterexample.steps[from].site)),
         };
-        lines.push(format!("after the crash: {} = {}, {from}", remains.place, number(remains.value)));
+        lines.push(format!("after the crash: {} = {}, {from}", remains.place, remains.shown));
     }
     lines
 }
@@ -273,7 +273,7 @@ fn event_graph(name: &str, counterexample: &Counterexample) -> EventGraph {
         let event = graph.events.len();
         graph.events.push(GraphEvent {
             thread: Some(column),
-            text: format!("reads {} = {}", read.place, number(read.value)),
+            text: format!("reads {} = {}", read.place, read.shown),
             place: place(name, &read.site),
             fate: Fate::Plain,
         });

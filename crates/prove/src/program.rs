@@ -207,6 +207,18 @@ impl Program {
         SiteId(self.sites.len() as u32 - 1)
     }
 
+    /// A value for people: the address of something as such, small numbers in decimal.
+    pub fn show(&self, value: u64) -> String {
+        let inside = |object: &Object| {
+            value.checked_sub(object.address).is_some_and(|offset| offset < object.initial.len() as u64)
+        };
+        match value as i64 {
+            small @ -4096..4096 => small.to_string(),
+            _ if self.objects.iter().any(inside) => format!("&{}", self.name_of(value)),
+            _ => format!("{value:#x}"),
+        }
+    }
+
     /// The name of what lies at an address: `node1.next`, `buffer+24`, or the number if nothing does.
     pub fn name_of(&self, address: u64) -> String {
         let inside = |object: &&Object| {

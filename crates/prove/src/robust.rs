@@ -28,7 +28,6 @@ use crate::prove::{
     Error, MOST_REASONS, Options, Reason, Report, Statistics, TENTATIVE_CONFLICTS, Verdict, given_up,
     reached_limits, statistics, stopped,
 };
-use crate::story::number;
 use crate::values::Analysis;
 
 /// Is the program robust?
@@ -151,7 +150,7 @@ fn search(
                 story.recovery.clear();
                 let pieces: Vec<String> = needed
                     .iter()
-                    .map(|&at| format!("{} = {}", story.memory[at].place, number(story.memory[at].value)))
+                    .map(|&at| format!("{} = {}", story.memory[at].place, story.memory[at].shown))
                     .collect();
                 story.message = format!(
                     "a crash can leave {}; no run without a crash goes through that",

@@ -46,6 +46,10 @@ pub struct Step {
     pub effect: Effect,
     /// What was accessed or flushed, by name; empty for fences.
     pub place: String,
+    /// What was read, for people.
+    pub read: String,
+    /// What was written, for people.
+    pub wrote: String,
     /// For stores to lines that are looked at after the crash: did they persist?
     pub persisted: Option<bool>,
     /// For loads: was it read from a store that was still in the thread's own buffer?
@@ -55,15 +59,13 @@ pub struct Step {
 impl Step {
     /// What it did, in words.
     pub fn what(&self) -> String {
-        let at = &self.place;
+        let (at, read, wrote) = (&self.place, &self.read, &self.wrote);
         match self.effect {
-            Effect::Read(value) => format!("reads {at} = {}", number(value)),
-            Effect::Wrote(value) => format!("{at} := {}", number(value)),
-            Effect::WroteNonTemporal(value) => format!("{at} := {}, non-temporal", number(value)),
-            Effect::Exchanged(old, Some(new)) => {
-                format!("{at}: {} becomes {}, locked", number(old), number(new))
-            }
-            Effect::Exchanged(old, None) => format!("{at}: stays {}, locked", number(old)),
+            Effect::Read(_) => format!("reads {at} = {read}"),
+            Effect::Wrote(_) => format!("{at} := {wrote}"),
+            Effect::WroteNonTemporal(_) => format!("{at} := {wrote}, non-temporal"),
+            Effect::Exchanged(_, Some(_)) => format!("{at}: {read} becomes {wrote}, locked"),
+            Effect::Exchanged(_, None) => format!("{at}: stays {read}, locked"),
             Effect::Flushed => format!("clflush {at}"),
             Effect::FlushedOpt => format!("clwb {at}"),
             Effect::StoreFence => "sfence".to_owned(),
@@ -71,14 +73,6 @@ impl Step {
             Effect::Started => "starts a thread".to_owned(),
             Effect::Joined => "has waited for a thread".to_owned(),
         }
-    }
-}
-
-/// Small numbers as such, addresses and masks in hexadecimal.
-pub(crate) fn number(value: u64) -> String {
-    match value as i64 {
-        small @ -4096..4096 => small.to_string(),
-        _ => format!("{value:#x}"),
     }
 }
 
@@ -116,6 +110,8 @@ pub struct Remains {
     pub address: u64,
     /// What it holds.
     pub value: u64,
+    /// The same for people.
+    pub shown: String,
     /// The step that wrote it; none: it is as it was at the start.
     pub from: Option<usize>,
     /// Steps that wrote it later and were lost.
@@ -131,6 +127,8 @@ pub struct RecoveryRead {
     pub place: String,
     /// What it held.
     pub value: u64,
+    /// The same for people.
+    pub shown: String,
 }
 
 /// An edge of the event graph.
@@ -277,6 +275,8 @@ impl Encoder<'_> {
             });
             step_of[index] = Some(steps.len());
             steps.push(Step {
+                read: read.map(|value| self.program.show(value)).unwrap_or_default(),
+                wrote: value.map(|value| self.program.show(value)).unwrap_or_default(),
                 forwarded,
                 thread,
                 thread_name: self.program.threads[thread].name.clone(),
@@ -336,10 +336,12 @@ impl Encoder<'_> {
                     let here = self.lane_is_at(writer, cell.address);
                     stores && here && from.is_none_or(|(first, _)| first != event) && after(event)
                 });
+                let value = self.number(&survivor.bits);
                 Remains {
                     place: self.program.name_of(cell.address),
                     address: cell.address,
-                    value: self.number(&survivor.bits),
+                    value,
+                    shown: self.program.show(value),
                     from: from.and_then(|(event, _)| step_of[event]),
                     lost: writers.filter_map(|(event, _)| step_of[event]).collect(),
                 }
@@ -404,10 +406,12 @@ impl Encoder<'_> {
             .filter(|read| read.index < until && self.holds(read.guard))
             .map(|read| {
                 let at = read.places.iter().find(|&&(_, lit)| self.holds(lit)).map(|&(place, _)| place);
+                let value = self.number(&read.bits);
                 RecoveryRead {
                     site: self.site_of(EventRef { thread: None, index: read.index }),
                     place: at.map_or_else(|| "nothing".to_owned(), |at| self.program.name_of(at)),
-                    value: self.number(&read.bits),
+                    value,
+                    shown: self.program.show(value),
                 }
             })
             .collect()

@@ -22,7 +22,7 @@
 //! 3. Compilers may reorder or merge plain accesses of the source; the events are those of the source. Use
 //!    atomics or `volatile` where it matters, as the compiler expects anyway.
 //! 4. A thread that waits in a loop which does nothing but read is a thread that waits: such rounds are not
-//!    counted, and whether the wait ever ends is not asked.
+//!    counted, and whether the wait ever ends is not asked, except of recovery and of a program without threads.
 //! 5. Library functions are those of `models/`, written for this purpose.
 //!
 //! What is not understood ends its path with [`Action::Unknown`](crashproof_prove::program::Action) and the

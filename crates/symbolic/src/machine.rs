@@ -325,14 +325,25 @@ impl<'m> Machine<'m> {
                 return Err(Error::NoSuchLoop(format!("at {file}:{line}")));
             }
         }
-        let objects = self
+        let seen: Vec<ObjectId> = self
             .objects
             .ids()
             .filter(|id| self.objects.is_exposed(*id) || self.objects.is_concurrent(*id))
+            .collect();
+        // Objects made in one place are told apart by numbers.
+        let mut namesakes: FxHashMap<&str, (usize, usize)> = FxHashMap::default();
+        for id in &seen {
+            namesakes.entry(&self.objects.get(*id).name).or_default().0 += 1;
+        }
+        let objects = seen
+            .iter()
             .map(|id| {
-                let object = self.objects.get(id);
+                let object = self.objects.get(*id);
+                let (all, told) = namesakes.entry(&object.name).or_default();
+                *told += 1;
+                let name = if *all > 1 { format!("{} #{told}", object.name) } else { object.name.clone() };
                 program::Object {
-                    name: object.name.clone(),
+                    name,
                     address: object.address,
                     initial: object.first_content(),
                     persistent: object.persistent,
