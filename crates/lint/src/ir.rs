@@ -37,6 +37,15 @@ pub struct Place {
     pub inlined_at: Option<PlaceId>,
 }
 
+impl Place {
+    /// Whether it is in a library of the compiler or the system: the program is where that is called.
+    #[must_use]
+    pub fn is_in_a_library(&self) -> bool {
+        const PARTS: [&str; 5] = ["/lib/clang/", "/lib/llvm-", "/rustc/", "/rustlib/", "/.cargo/registry/"];
+        self.file.starts_with("/usr/") || PARTS.iter().any(|part| self.file.contains(part))
+    }
+}
+
 /// A whole program.
 #[derive(Default, Debug)]
 pub struct Program {

@@ -356,7 +356,9 @@ impl Reader<'_> {
 
     fn constant(&mut self, value: Value) -> Operand {
         if let Some(number) = value.as_signed() {
-            return Operand::Int(number);
+            // A bit has no sign: what is true is no error.
+            let is_bit = value.ty().int_bits() == 1;
+            return Operand::Int(if is_bit { number & 1 } else { number });
         }
         if value.is_undefined() {
             return Operand::Undefined;
