@@ -27,6 +27,9 @@ pub fn is_bitcode(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "bc" || extension == "ll")
 }
 
+/// What clang compiles by the end of its name.
+const SOURCES: &[&str] = &["c", "i", "cc", "cp", "cpp", "cxx", "c++", "C", "ii"];
+
 impl Compiler {
     /// Finds clang 22 and `crashproof.h`.
     ///
@@ -95,6 +98,10 @@ impl Compiler {
     }
 
     fn compile(&self, source: &Path, output: &Path, model: Option<&OsStr>) -> Result<Vec<u8>, Error> {
+        let known = |extension: &OsStr| SOURCES.iter().any(|known| extension == *known);
+        if !source.extension().is_some_and(known) {
+            return Err(Error::NoSource { path: source.to_owned() });
+        }
         let mut command = Command::new(&self.clang);
         // -O1 for the sake of what the front end writes (no `optnone`, no allocas for every temporary); the
         // optimiser itself must not touch memory accesses. Assertions stay in whatever the user says.

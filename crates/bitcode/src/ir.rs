@@ -107,8 +107,21 @@ pub struct Global {
     pub constant: bool,
     /// What it holds at first, apart from zeros; `None` if it is defined elsewhere.
     pub initial: Option<Vec<(u64, Initial)>>,
+    /// Names of its members and elements, if it has such and there is debug information.
+    pub parts: Vec<Part>,
     /// Where it is declared.
     pub place: Place,
+}
+
+/// A scalar in a global.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where it begins.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+    /// What is written behind the global's name: `.slots[2].value`.
+    pub name: String,
 }
 
 /// A piece of a global's first content.

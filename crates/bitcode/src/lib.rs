@@ -28,6 +28,15 @@ pub enum Error {
         /// What clang printed.
         messages: String,
     },
+    /// Neither C nor bitcode, going by its name.
+    #[error(
+        "{path} is neither C or C++ (.c, .cc, .cpp, .cxx) nor LLVM 22 bitcode (.bc, .ll); of other languages give \
+         bitcode that their compilers made"
+    )]
+    NoSource {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file could not be read or written.
     #[error("{path}: {cause}")]
     Io {
@@ -43,6 +52,14 @@ pub enum Error {
         path: PathBuf,
         /// LLVM's words.
         why: String,
+    },
+    /// Nothing wrong with it, but it cannot be read.
+    #[error("function {function} {what}, which is not supported")]
+    Unsupported {
+        /// The function.
+        function: String,
+        /// What it does.
+        what: &'static str,
     },
     /// Files that do not fit together.
     #[error("{path} cannot be linked: {why}")]

@@ -11,10 +11,10 @@ use crashproof_findings::config::Config;
 use crashproof_orders::{Limits, SolverKind};
 use crashproof_prove::encode::{CrashEncoding, Settings};
 use crashproof_prove::findings::Question;
-use crashproof_prove::program::Program;
-use crashproof_prove::prove::{self, Options, Report, Verdict};
+use crashproof_prove::program::{Program, Site};
+use crashproof_prove::prove::{self, Options, Reason, Report, Verdict};
 use crashproof_report::litmus_error;
-use crashproof_symbolic::{LoopBound, Pool};
+use crashproof_symbolic::{Flushes, LoopBound, Pool};
 use px86::Platform;
 
 use crate::again::{self, Again};
@@ -36,9 +36,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     robust: bool,
 
-    /// How often each loop goes round at most. Fewer rounds are tried first, and are enough if no loop needs more.
-    #[arg(long, value_name = "N", default_value_t = crashproof_symbolic::Options::default().unwind)]
-    unwind: u32,
+    /// How often each loop goes round at most. Fewer rounds are tried first, and are enough if no loop needs more. If not
+    /// given: 6, or up to 64 as long as that makes a small program.
+    #[arg(long, value_name = "N")]
+    unwind: Option<u32>,
 
     /// Another bound for one loop: file.c:LINE=N or function.INDEX=N; may be given more than once.
     #[arg(long, value_name = "LOOP=N")]
@@ -63,6 +64,10 @@ pub(crate) struct Arguments {
     /// Put a clflush behind every access to persistent memory, as an experiment: the program is then robust.
     #[arg(long)]
     flush_every_access: bool,
+
+    /// Leave out every flush, those of libraries too, as an experiment: are they needed?
+    #[arg(long, conflicts_with = "flush_every_access")]
+    no_flushes: bool,
 
     /// Give up programs of more events than this.
     #[arg(long, value_name = "N", default_value_t = crashproof_symbolic::Options::default().events)]
@@ -140,7 +145,8 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         }
     };
     // The clock runs from here: unrolling is part of the work.
-    let mut limits = Limits { memory: arguments.memory.map(|mib| mib << 20), ..Limits::default() };
+    let mut limits =
+        Limits { memory: arguments.memory.map(|mib| mib.saturating_mul(1 << 20)), ..Limits::default() };
     if let Some(seconds) = arguments.timeout {
         limits = limits.with_timeout(Duration::from_secs(seconds));
     }
@@ -167,6 +173,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     drop(doing);
     let report = match report {
         Ok(report) => report,
+        Err(Failure::TooMuch(reason)) => prove::Report::unknown(reason),
         Err(Failure::Input(message)) => {
             anstream::eprintln!("{message}");
             return Ok(Exit::Usage);
@@ -218,6 +225,8 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
 
 enum Failure {
     Input(String),
+    /// Nothing wrong with the input, but it cannot be reasoned about.
+    TooMuch(Reason),
     Prover(prove::Error),
 }
 
@@ -233,7 +242,7 @@ fn deepen(
 ) -> Result<Report, Failure> {
     let file = &arguments.files[0];
     let ask = |program: &Program, tentative: bool| {
-        doing.now(format!("proving {} events", program_events(program)));
+        doing.now(format!("proving {} events", program.events()));
         let options = Options { tentative, ..*options };
         match question {
             Question::Robustness => crashproof_prove::robust::prove(program, &options),
@@ -248,8 +257,18 @@ fn deepen(
         }
         return ask(&litmus_program(file).map_err(Failure::Input)?, false);
     }
-    let wrong = |error: crashproof_symbolic::Error| {
-        Failure::Input(format!("crashproof: {}: {error}", file.display()))
+    let wrong = |error: crashproof_symbolic::Error| match error {
+        crashproof_symbolic::Error::Global { file, line, what } => {
+            let site = Site { file, line, ..Site::default() };
+            Failure::TooMuch(Reason { text: what, site: Some(site) })
+        }
+        crashproof_symbolic::Error::Bitcode(
+            error @ crashproof_symbolic::BitcodeError::Unsupported { .. },
+        ) => {
+            let site = Site { file: file.to_string_lossy().into_owned(), ..Site::default() };
+            Failure::TooMuch(Reason { text: error.to_string(), site: Some(site) })
+        }
+        error => Failure::Input(format!("crashproof: {}: {error}", file.display())),
     };
     let module = crashproof_symbolic::compile(&arguments.files, arguments.compiler.clone()).map_err(wrong)?;
     let stdin = match &arguments.stdin {
@@ -270,9 +289,14 @@ fn deepen(
             PoolContent::Created => Pool::Created,
             PoolContent::Any => Pool::Any,
         },
-        flush_every_access: arguments.flush_every_access,
+        flushes: match (arguments.flush_every_access, arguments.no_flushes) {
+            (true, _) => Flushes::EveryAccess,
+            (false, true) => Flushes::None,
+            (false, false) => Flushes::AsWritten,
+        },
         no_recovery: question == Question::Robustness,
         approximate,
+        limits: options.limits,
     };
     let unroll = |unwind: u32, approximate: bool| {
         doing.now(format!("unrolling loops {unwind} times"));
@@ -280,19 +304,20 @@ fn deepen(
     };
     let is_open =
         |report: &Report| matches!(report.verdict, Verdict::Unknown(_)) && options.limits.hit().is_none();
-    let mut unwind = FIRST_UNWIND.min(arguments.unwind);
-    let mut before = None;
+    let mut unwind = FIRST_UNWIND.min(arguments.unwind.unwrap_or(FIRST_UNWIND));
     let report = loop {
         let program = unroll(unwind, false)?;
-        let events = program_events(&program);
-        // Unknown for other reasons than bounds: more rounds change nothing.
-        let last = unwind >= arguments.unwind || before == Some(events);
-        let report = ask(&program, !last)?;
-        if last || !is_open(&report) {
-            break report;
+        let more = match arguments.unwind {
+            Some(most) => (unwind < most).then_some(unwind + 1),
+            None => more_rounds(unwind, program.events()),
+        };
+        // If no bound cut anything off, more rounds change nothing.
+        let more = more.filter(|_| program.cut);
+        let report = ask(&program, more.is_some())?;
+        match more {
+            Some(more) if is_open(&report) => unwind = more,
+            _ => break report,
         }
-        before = Some(events);
-        unwind += 1;
     };
     if !is_open(&report) {
         return Ok(report);
@@ -303,12 +328,19 @@ fn deepen(
     Ok(if matches!(second.verdict, Verdict::Holds) { second } else { report })
 }
 
-fn program_events(program: &Program) -> usize {
-    program.threads.iter().chain(&program.recovery).map(|thread| thread.events.len()).sum()
-}
-
 /// With so many rounds of each loop the prover begins.
 const FIRST_UNWIND: u32 = 2;
+
+/// How many rounds to try next, if nobody said how many there may be: some in any case, and more where they cost little.
+fn more_rounds(unwind: u32, events: u64) -> Option<u32> {
+    const SMALL: u64 = 300;
+    let most = crashproof_symbolic::Options::default().unwind;
+    match unwind {
+        _ if unwind < most => Some(unwind + 1),
+        ..64 if events <= SMALL => Some((unwind + unwind / 2).min(64)),
+        _ => None,
+    }
+}
 
 fn litmus_program(file: &Path) -> Result<Program, String> {
     let shown = file.to_string_lossy();

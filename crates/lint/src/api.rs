@@ -31,6 +31,9 @@ struct File {
     transaction: Option<Commit>,
     #[serde(default)]
     sections: Vec<String>,
+    /// Namespaces of C++ whose code is the library's: what happens there is told as the call.
+    #[serde(default)]
+    namespaces: Vec<String>,
     #[serde(default, rename = "type")]
     types: Vec<PersistentType>,
     #[serde(default, rename = "function")]
@@ -224,6 +227,8 @@ pub enum Returns {
     Found,
     /// Zero if no transaction is open.
     Transaction,
+    /// The pool of the object that an argument points to; zero if it is not persistent.
+    PoolOf(u32),
 }
 
 /// All that is known of a function.
@@ -262,6 +267,8 @@ pub struct Apis {
     pub frameworks: Vec<Framework>,
     /// Sections whose variables are persistent.
     pub sections: Vec<String>,
+    /// Namespaces whose code is a library's.
+    pub namespaces: Vec<String>,
     /// Types whose objects are persistent.
     pub types: Vec<PersistentType>,
     exact: FxHashMap<String, Meaning>,
@@ -289,6 +296,34 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+}
+
+/// The name that a function of a C header has there. Those that are local to a file are mangled in C++ even if they are declared
+/// to be C.
+fn as_in_c(name: &str) -> &str {
+    let Some(rest) = name.strip_prefix("_ZL") else { return name };
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let length: usize = rest[..digits].parse().unwrap_or(0);
+    rest.get(digits..digits + length).filter(|plain| !plain.is_empty()).unwrap_or(name)
+}
+
+/// The name of a function without what it returns and takes: `void a::b<int>::c(int)` is `a::b<int>::c`. Names of operators, which
+/// may look like anything, are left out.
+fn qualified(function: &str) -> &str {
+    let (mut depth, mut start) = (0, 0);
+    for (at, c) in function.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            ' ' if depth == 0 => start = at + 1,
+            '(' if depth == 0 => return &function[start..at],
+            'o' if depth == 0 && function[at..].starts_with("operator") && function[..at].ends_with("::") => {
+                return &function[start..at];
+            }
+            _ => {}
+        }
+    }
+    &function[start..]
 }
 
 impl Apis {
@@ -359,6 +394,7 @@ impl Apis {
             }
         }
         self.sections.extend(read.sections);
+        self.namespaces.extend(read.namespaces);
         self.types.extend(read.types);
         self.frameworks.push(Framework {
             name: read.framework,
@@ -372,9 +408,19 @@ impl Apis {
     /// What a function means, if it is described.
     #[must_use]
     pub fn meaning(&self, name: &str) -> Option<&Meaning> {
+        let name = as_in_c(name);
         self.exact.get(name).or_else(|| {
             self.prefixes.iter().rev().find(|(prefix, _)| name.starts_with(prefix.as_str())).map(|(_, m)| m)
         })
+    }
+
+    /// Whether a function of C++, as the demangler writes it, belongs to a library.
+    #[must_use]
+    pub fn is_of_a_library(&self, function: &str) -> bool {
+        let name = qualified(function);
+        self.namespaces
+            .iter()
+            .any(|namespace| name.strip_prefix(namespace.as_str()).is_some_and(|rest| rest.starts_with("::")))
     }
 
     /// All that is known, for people.
@@ -405,6 +451,7 @@ impl Apis {
             }
         }
         let _ = writeln!(text, "persistent sections: {}", self.sections.join(", "));
+        let _ = writeln!(text, "namespaces of libraries: {}", self.namespaces.join(", "));
         let types: Vec<&str> = self.types.iter().map(|ty| ty.name.as_str()).collect();
         if !types.is_empty() {
             let _ = writeln!(text, "persistent types: {}", types.join(", "));
@@ -433,6 +480,9 @@ impl Meaning {
             Returns::Stage => parts.push("returns the stage of the transaction".into()),
             Returns::Found => parts.push("returns persistent memory, the same for the same arguments".into()),
             Returns::Transaction => parts.push("returns the open transaction, or zero".into()),
+            Returns::PoolOf(number) => {
+                parts.push(format!("returns the pool of what argument {number} points to, or zero"));
+            }
         }
         if let Some(constructor) = self.constructor {
             parts.push(format!(
@@ -518,13 +568,14 @@ fn returns(text: Option<&str>) -> Result<Returns, String> {
         "found" => Returns::Found,
         "transaction" => Returns::Transaction,
         _ if text.starts_with("direct ") => Returns::Direct(number(&text[7..])?),
+        _ if text.starts_with("pool-of ") => Returns::PoolOf(number(&text[8..])?),
         _ if text.starts_with("argument ") => Returns::Argument(number(&text[9..])?),
         _ => match text.parse() {
             Ok(constant) => Returns::Constant(constant),
             Err(_) => {
                 return Err(format!(
                     "returns: `{text}` is none of persistent, found, fresh, fresh-oid, volatile, stage, transaction, \
-                     direct N, argument N, or a number"
+                     direct N, argument N, pool-of N, or a number"
                 ));
             }
         },
@@ -567,6 +618,26 @@ mod tests {
         let apis = Apis::built_in();
         assert!(apis.meaning("pmem_persist").is_some());
         assert!(apis.explain().contains("nvm_flush: queues"));
+    }
+
+    #[test]
+    fn functions_of_libraries_are_known_by_their_namespace() {
+        let apis = Apis::built_in();
+        for theirs in [
+            "std::enable_if<a<b>::c, void>::type std::swap<long>(long&, long&)",
+            "pmem::obj::persistent_ptr<node>::operator->() const",
+            "std::function<void ()>::operator bool() const",
+            "std::_Function_handler<void (), put(pmem::obj::pool&)::$_0>::_M_invoke(std::_Any_data const&)",
+        ] {
+            assert!(apis.is_of_a_library(theirs), "{theirs}");
+        }
+        for own in
+            ["put(pmem::obj::pool&)", "stdlib::f()", "put(std::pair<int, int>)::$_0::operator()() const", "f"]
+        {
+            assert!(!apis.is_of_a_library(own), "{own}");
+        }
+        assert!(apis.meaning("_ZL21pmemobj_direct_inline7pmemoid").is_some());
+        assert!(apis.meaning("_ZL").is_none() && apis.meaning("_ZL99x").is_none());
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub(crate) struct Site {
     pub(crate) call: Option<PlaceId>,
     /// What the source calls the memory, as a number of [`Names`]; 0 for none.
     pub(crate) name: u32,
+    /// A library does it of its own accord, where the place only uses it.
+    pub(crate) by_library: bool,
 }
 
 /// What happens.

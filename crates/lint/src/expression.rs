@@ -36,6 +36,8 @@ pub(crate) enum Form {
     Found(u32, Expression),
     /// The transaction that a caller has open, or zero.
     Transaction,
+    /// The stage in which the caller's transaction is, where transactions have stages.
+    Stage,
     /// A persistent object that was just allocated.
     Fresh(u32),
     /// The identifier of such an object.
@@ -271,6 +273,19 @@ impl Expressions {
             Form::Element(rest, part, 1) if is_inside(part) => self.plus(rest, constant),
             Form::Operation(Arithmetic::Add, rest, part) if is_inside(part) => self.plus(rest, constant),
             _ => length,
+        }
+    }
+
+    /// Of two values that meet the one that is an object of the pool, if the other is its identifier: a pointer of a library that
+    /// may hold an address instead. As an address it leads to nothing that is persistent.
+    pub(crate) fn either(&self, one: Expression, other: Expression) -> Option<Expression> {
+        let names = |object, id| matches!(self.form(object), Form::Direct(inner) if inner == id);
+        if names(one, other) {
+            Some(one)
+        } else if names(other, one) {
+            Some(other)
+        } else {
+            None
         }
     }
 

@@ -35,15 +35,20 @@ pub struct Place {
     pub function: String,
     /// Where the code was inlined.
     pub inlined_at: Option<PlaceId>,
+    /// The function is a library's, not the program's.
+    pub of_a_library: bool,
 }
 
 impl Place {
-    /// Whether it is in a library of the compiler or the system: the program is where that is called.
-    #[must_use]
-    pub fn is_in_a_library(&self) -> bool {
-        const PARTS: [&str; 5] = ["/lib/clang/", "/lib/llvm-", "/rustc/", "/rustlib/", "/.cargo/registry/"];
-        self.file.starts_with("/usr/") || PARTS.iter().any(|part| self.file.contains(part))
+    /// Whether it is in a function without a name, which is where its author wrote it.
+    pub fn is_lambda(&self) -> bool {
+        names_a_lambda(&self.function)
     }
+}
+
+/// Whether a function of C++ has no name, as the demangler writes it.
+pub(crate) fn names_a_lambda(function: &str) -> bool {
+    function.contains("::$_") || function.contains("'lambda")
 }
 
 /// A whole program.
@@ -128,6 +133,8 @@ pub struct Variable {
     pub ty: Option<TypeId>,
     /// The value is where the variable lies, not what it holds.
     pub is_address: bool,
+    /// It is of a library's function, inlined.
+    pub of_a_library: bool,
 }
 
 /// A type of a source, behind typedefs and qualifiers.

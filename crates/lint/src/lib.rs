@@ -105,9 +105,7 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
     let compiled = begin.elapsed();
     let mut program = Program::new();
     for file in files {
-        let is_described =
-            |name: &str| apis.meaning(name).is_some_and(|it| it.returns != api::Returns::Anything);
-        read::read(&mut program, &file.path, &file.directory, is_described)
+        read::read(&mut program, &file.path, &file.directory, &apis)
             .map_err(|reason| Error::Bitcode { path: file.given.clone(), reason })?;
     }
     let read = begin.elapsed();
@@ -240,6 +238,18 @@ fn findings(program: &Program, explorer: &Explorer) -> Vec<Finding> {
         // A store that is never written back is one finding, also if something points to it.
         let lost = verdict.beside.iter().find(|beside| beside.role == "lost");
         let same = |rule: Rule, place: PlaceId| verdicts.bad.contains_key(&(rule, place));
+        // Nothing of the program is to blame.
+        if program.place(*place).of_a_library {
+            continue;
+        }
+        // What a library logs on every assignment is not the program's to leave out.
+        if verdict.site.by_library && matches!(rule, Rule::RepeatedPersist | Rule::LogUnmodified) {
+            continue;
+        }
+        // One store, one finding.
+        if *rule == Rule::UnflushedWrite && same(Rule::UnloggedWrite, *place) {
+            continue;
+        }
         // One flush, one finding: of what is always wrong, or else of the whole flush.
         let always = |rule: Rule| same(rule, *place) && !verdicts.good.contains_key(&(rule, *place));
         let of_the_whole = always(Rule::RedundantFlush) || !always(Rule::FlushUnmodified);

@@ -16,8 +16,16 @@ struct CpType {
     alignment: u64,
 }
 
-type TellVariable =
-    unsafe extern "C" fn(*mut c_void, LLVMValueRef, *const c_char, usize, LLVMMetadataRef, bool);
+type TellVariable = unsafe extern "C" fn(
+    *mut c_void,
+    LLVMValueRef,
+    *const c_char,
+    usize,
+    *const c_char,
+    usize,
+    LLVMMetadataRef,
+    bool,
+);
 type TellMember = unsafe extern "C" fn(*mut c_void, *const c_char, usize, u64, LLVMMetadataRef);
 
 unsafe extern "C" {
@@ -32,6 +40,8 @@ unsafe extern "C" {
 pub struct Variable {
     pub value: Value,
     pub name: String,
+    /// The function whose variable it is, as the linker knows it; an inlined one keeps its variables.
+    pub function: String,
     pub ty: Option<Meta>,
     /// The value is the address of the variable, not its content.
     pub is_address: bool,
@@ -79,12 +89,15 @@ impl Value {
             value: LLVMValueRef,
             name: *const c_char,
             length: usize,
+            function: *const c_char,
+            function_length: usize,
             ty: LLVMMetadataRef,
             is_address: bool,
         ) {
             // The context is the vector below, alive while the shim runs.
             let all = unsafe { &mut *context.cast::<Vec<Variable>>() };
-            all.push(Variable { value: Value(value), name: text(name, length), ty: node(ty), is_address });
+            let (name, function) = (text(name, length), text(function, function_length));
+            all.push(Variable { value: Value(value), name, function, ty: node(ty), is_address });
         }
         let mut all: Vec<Variable> = Vec::new();
         unsafe { cp_variables(self.0, tell, (&raw mut all).cast()) };

@@ -227,9 +227,9 @@ bool cp_free_of_effects(LLVMValueRef V) {
          !Call->hasFnAttr(Attribute::Convergent);
 }
 
-// A source variable that a value stands for: its name and the node of its type.
+// A source variable that a value stands for: its name, the function it is of, and the node of its type.
 typedef void (*CpVariable)(void *Context, LLVMValueRef Value, const char *Name, size_t Length,
-                           LLVMMetadataRef Type, bool IsAddress);
+                           const char *Function, size_t FunctionLength, LLVMMetadataRef Type, bool IsAddress);
 
 void cp_variables(LLVMValueRef F, CpVariable Tell, void *Context) {
   for (Instruction &I : instructions(*cast<Function>(unwrap(F))))
@@ -239,9 +239,12 @@ void cp_variables(LLVMValueRef F, CpVariable Tell, void *Context) {
         continue;
       Value *V = R.getVariableLocationOp(0);
       StringRef Name = R.getVariable()->getName();
+      StringRef Function;
+      if (auto *SP = R.getVariable()->getScope()->getSubprogram())
+        Function = SP->getLinkageName();
       if (V)
-        Tell(Context, wrap(V), Name.data(), Name.size(), wrap(R.getVariable()->getType()),
-             R.isDbgDeclare());
+        Tell(Context, wrap(V), Name.data(), Name.size(), Function.data(), Function.size(),
+             wrap(R.getVariable()->getType()), R.isDbgDeclare());
     }
 }
 

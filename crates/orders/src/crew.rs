@@ -3,7 +3,8 @@
 //! A single question goes to the first of them; many go round ([`Solver::survey`]). Whoever is free takes the next
 //! question, in the order given but rather of a group that nobody else has begun, and first learns what the others found out meanwhile: that a question has no model,
 //! which is a fact from then on, and the shortest of the clauses they learnt. Such clauses follow from the formula alone,
-//! whatever was assumed. So the answers do not depend on who was faster; which model is found may.
+//! whatever was assumed. Who finds all questions taken joins in at one that is not answered yet, and the first to know counts:
+//! they search differently, having come different ways. So the answers do not depend on who was faster; which model is found may.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -164,8 +165,10 @@ struct Desk<'a> {
 
 #[derive(Default)]
 struct State {
-    /// Which questions are taken.
-    taken: Vec<bool>,
+    /// How many are at each question, or were.
+    takers: Vec<u32>,
+    /// Which questions are answered.
+    answered: Vec<bool>,
     /// Who began each group.
     owners: FxHashMap<usize, usize>,
     /// Clauses that somebody learnt, and who.
@@ -187,7 +190,8 @@ impl State {
 
 impl<'a> Desk<'a> {
     fn new(questions: &'a [Question], limits: Limits) -> Desk<'a> {
-        let state = State { taken: vec![false; questions.len()], ..State::default() };
+        let (takers, answered) = (vec![0; questions.len()], vec![false; questions.len()]);
+        let state = State { takers, answered, ..State::default() };
         Desk { questions, limits, state: Mutex::new(state) }
     }
 
@@ -214,9 +218,11 @@ impl<'a> Desk<'a> {
             return None;
         }
         let own = |&at: &usize| *state.owners.get(&self.questions[at].group).unwrap_or(&number) == number;
-        let left = (0..self.questions.len()).filter(|&at| !state.taken[at]);
-        let question = left.clone().find(own).or_else(|| left.clone().next())?;
-        state.taken[question] = true;
+        let open = (0..self.questions.len()).filter(|&at| !state.answered[at]);
+        let mut left = open.clone().filter(|&at| state.takers[at] == 0);
+        let question = left.clone().find(own).or_else(|| left.next());
+        let question = question.or_else(|| open.min_by_key(|&at| state.takers[at]))?;
+        state.takers[question] += 1;
         state.owners.entry(self.questions[question].group).or_insert(number);
         Some(question)
     }
@@ -238,6 +244,9 @@ impl<'a> Desk<'a> {
                 if state.is_over() {
                     return false;
                 }
+                if state.answered[question] {
+                    return true;
+                }
                 let news = state.learnt[*heard..].iter().filter(|(author, _)| *author != number);
                 let news = news.map(|(_, clause)| clause.clone()).collect();
                 *heard = state.learnt.len();
@@ -248,6 +257,10 @@ impl<'a> Desk<'a> {
             let learnt = solver.take_learnt();
             let mut state = self.state();
             state.learnt.extend(learnt.into_iter().map(|clause| (number, clause)));
+            if state.answered[question] {
+                return true;
+            }
+            state.answered[question] = !matches!(outcome, Outcome::Unknown(_));
             match outcome {
                 Outcome::Unsatisfiable => {
                     state.refuted.push(lit);

@@ -13,14 +13,18 @@
 //! | [`levels`] | the order, kept as levels (Bender, Fineman, Gilbert, Tarjan 2015): only tells cycles, for large graphs |
 //! | [`theory`] | edges with reasons, compositions, propagation, explanations |
 //! | [`solver`] | one trait; [`bat`] (batsat) and `cadical` behind it |
+//! | [`eliminate`], [`brief`] | variables that a formula can do without, and a solver that is spared them |
 //! | [`crew`] | several solvers at one formula, which tell each other what they learn |
 //! | [`smt`] | the formula written down for other solvers, to compare with |
 
 pub mod bat;
+pub mod brief;
 #[cfg(feature = "cadical")]
 pub mod cadical;
 pub mod closure;
 pub mod crew;
+pub mod eliminate;
+pub mod frugal;
 pub mod levels;
 pub mod literal;
 pub mod smt;

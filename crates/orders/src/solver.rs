@@ -118,6 +118,9 @@ pub trait Solver {
     /// Adds a clause: one of these must be true.
     fn clause(&mut self, lits: &[Lit]);
 
+    /// Says that later questions or clauses will be about this. A hint, before [`Solver::set_graph`].
+    fn keep(&mut self, _lit: Lit) {}
+
     /// Says what the literals mean.
     fn set_graph(&mut self, graph: &Graph, keeping: Keeping);
 

@@ -163,6 +163,15 @@ impl Graph {
         (row.len() == self.nodes).then_some(row)
     }
 
+    /// The same with other literals.
+    pub fn renamed(&self, mut name: impl FnMut(Lit) -> Lit) -> Graph {
+        let mut graph = self.clone();
+        graph.edges.iter_mut().for_each(|(lit, ..)| *lit = name(*lit));
+        graph.reads.iter_mut().for_each(|(lit, ..)| *lit = name(*lit));
+        graph.overwrites.iter_mut().for_each(|(lit, ..)| *lit = name(*lit));
+        graph
+    }
+
     /// Every literal that means something to the theory.
     pub fn literals(&self) -> impl Iterator<Item = Lit> + '_ {
         let edges = self.edges.iter().map(|&(lit, ..)| lit);

@@ -49,7 +49,10 @@ pub fn report(name: &str, question: Question, answer: &Report) -> crashproof_fin
 
 /// What the verdict is about, with its bounds and what it takes for granted.
 fn summary(question: Question, answer: &Report) -> String {
-    let about = bounded(question, answer);
+    let mut about = bounded(question, answer);
+    if answer.without_persistent_memory {
+        about.push_str("; there is no persistent memory");
+    }
     match (&answer.verdict, answer.assumptions.as_slice()) {
         (Verdict::Holds, [_, ..]) => format!("{about}; assuming {}", answer.assumptions.join(", and ")),
         _ => about,
@@ -59,13 +62,17 @@ fn summary(question: Question, answer: &Report) -> String {
 fn bounded(question: Question, answer: &Report) -> String {
     let about = match (question, answer.statistics.claims) {
         (Question::Robustness, _) => "robustness, in every schedule and crash".to_owned(),
+        (Question::Invariants, 0) if matches!(answer.verdict, Verdict::Unknown(_)) => {
+            "what it claims, in every schedule and crash".to_owned()
+        }
         (Question::Invariants, 0) => "nothing it claims could be false".to_owned(),
         (Question::Invariants, 1) => "one claim in every schedule and crash".to_owned(),
         (Question::Invariants, many) => format!("{many} claims in every schedule and crash"),
     };
     let values: Vec<u64> = answer.bounds.iter().map(|bound| bound.value).collect();
     let Some(&first) = values.first() else { return about };
-    let bound = if values.iter().all(|&value| value == first) {
+    let loops_only = answer.bounds.iter().all(|bound| bound.what.starts_with("loop "));
+    let bound = if loops_only && values.iter().all(|&value| value == first) {
         let rounds = if first == 1 { "round" } else { "rounds" };
         let loops = if values.len() == 1 { "one loop".to_owned() } else { format!("{} loops", values.len()) };
         format!("{first} {rounds} of {loops}")
@@ -200,7 +207,12 @@ fn evidence(name: &str, counterexample: &Counterexample) -> Vec<String> {
         format!("{}: {}: {}{fate}", step.thread_name, at(&step.site), step.what())
     };
     let mut lines: Vec<String> = counterexample.steps.iter().map(step).collect();
+    let read = |place: &str| counterexample.recovery.iter().any(|read| read.place == place);
     for remains in &counterexample.memory {
+        // What nobody ever wrote is worth a line only if it was read.
+        if remains.from.is_none() && remains.lost.is_empty() && !read(&remains.place) {
+            continue;
+        }
         let from = match remains.from {
             None => "as at the start".to_owned(),
             Some(from) => format!("from {}", at(&counterexample.steps[from].site)),

@@ -173,6 +173,10 @@ pub struct Program {
     pub sites: Vec<Site>,
     /// The bounds within which the program was unrolled, to be named in the verdict: `loop at list.c:12`, 3.
     pub bounds: Vec<Bound>,
+    /// Whether one of them cut something off.
+    pub cut: bool,
+    /// Why and where unrolling it was given up, if it was: there is too much of it to reason about.
+    pub given_up: Option<(String, SiteId)>,
     /// What was taken for granted about this program and could be otherwise, each as `that ...`, to be named too.
     pub assumptions: Vec<String>,
 }
@@ -187,6 +191,16 @@ pub struct Bound {
 }
 
 impl Program {
+    /// How many events there are, recovery's included.
+    pub fn events(&self) -> u64 {
+        self.threads.iter().chain(&self.recovery).map(|thread| thread.events.len() as u64).sum()
+    }
+
+    /// Is there memory of the program's own that survives a crash?
+    pub fn is_persistent(&self) -> bool {
+        self.objects.iter().any(|object| object.persistent && !object.internal)
+    }
+
     /// Adds a place.
     pub fn site(&mut self, site: Site) -> SiteId {
         self.sites.push(site);

@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use crashproof_orders::brief::Brief;
 use crashproof_orders::crew::Crew;
+use crashproof_orders::frugal::Frugal;
 use crashproof_orders::solver::Stop;
 use crashproof_orders::{Limits, Lit, Outcome, Question, Survey};
 
 use crate::encode::{Encoder, EventRef, Settings, Violation};
-use crate::program::{Bound, Program, Site};
+use crate::program::{Action, Bound, Program, Site};
 use crate::story::{Counterexample, NoExecution};
 use crate::values::Analysis;
 
@@ -48,8 +50,23 @@ pub struct Report {
     pub bounds: Vec<Bound>,
     /// Given this.
     pub assumptions: Vec<String>,
+    /// Is there no memory that would survive a crash?
+    pub without_persistent_memory: bool,
     /// Figures.
     pub statistics: Statistics,
+}
+
+impl Report {
+    /// The answer where there was nothing to reason about yet.
+    pub fn unknown(reason: Reason) -> Report {
+        Report {
+            verdict: Verdict::Unknown(vec![reason]),
+            bounds: Vec::new(),
+            assumptions: Vec::new(),
+            without_persistent_memory: false,
+            statistics: Statistics::default(),
+        }
+    }
 }
 
 /// The answer.
@@ -111,30 +128,52 @@ pub(crate) const MOST_REASONS: usize = 8;
 ///
 /// If the solver asked for is not built in, or something is wrong with crashproof.
 pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
+    if let Some(report) = given_up(program) {
+        return Ok(report);
+    }
     let start = Instant::now();
     let analysis = Analysis::new(program);
     let crew = Crew::new(options.settings.solver, options.helpers)
         .ok_or(Error::NoSolver(options.settings.solver.name()))?;
-    let mut encoder = Encoder::for_solver(program, &analysis, options.settings, Box::new(crew));
+    let solver = Frugal::new(Box::new(Brief::new(Box::new(crew))), options.limits);
+    let mut encoder = Encoder::for_solver(program, &analysis, options.settings, Box::new(solver));
     let wrong: Vec<Lit> = encoder.violations.iter().map(|violation| violation.lit).collect();
+    let mut asked = wrong.clone();
     let wrong = encoder.gates.any(&wrong);
     let too_far: Vec<Lit> = encoder.limits.iter().map(|limit| limit.lit).collect();
+    asked.extend(&too_far);
     let too_far = encoder.gates.any(&too_far);
+    asked.extend([wrong, too_far]);
+    for lit in asked {
+        encoder.gates.solver.keep(lit);
+    }
     encoder.finish();
     let encoded = Instant::now();
     let verdict = decide(&mut encoder, wrong, too_far, options)?;
     let statistics =
         Statistics { encoding: encoded - start, solving: encoded.elapsed(), ..statistics(&encoder) };
     let (bounds, assumptions) = (program.bounds.clone(), program.assumptions.clone());
-    Ok(Report { verdict, bounds, assumptions, statistics })
+    let without_persistent_memory = !program.is_persistent();
+    Ok(Report { verdict, bounds, assumptions, without_persistent_memory, statistics })
+}
+
+/// The answer for a program that was too large to unroll.
+pub(crate) fn given_up(program: &Program) -> Option<Report> {
+    let (text, site) = program.given_up.clone()?;
+    let reason = Reason { text, site: program.sites.get(site.0 as usize).cloned() };
+    let events = program.threads.iter().chain(&program.recovery).flat_map(|thread| &thread.events);
+    let claims = events.filter(|event| matches!(event.action, Action::Assert { .. })).count();
+    Some(Report {
+        bounds: program.bounds.clone(),
+        statistics: Statistics { events: program.events(), claims: claims as u64, ..Statistics::default() },
+        ..Report::unknown(reason)
+    })
 }
 
 /// What there is to say of an encoded program, times left out.
 pub(crate) fn statistics(encoder: &Encoder) -> Statistics {
-    let program = encoder.program;
-    let events = program.threads.iter().chain(&program.recovery).map(|thread| thread.events.len() as u64);
     Statistics {
-        events: events.sum(),
+        events: encoder.program.events(),
         ordered: encoder.events.len() as u64,
         claims: encoder.violations.len() as u64,
         solver: encoder.gates.solver.statistics(),
@@ -143,7 +182,7 @@ pub(crate) fn statistics(encoder: &Encoder) -> Statistics {
 }
 
 /// Conflicts that a tentative look for a violation may cost.
-const TENTATIVE_CONFLICTS: u64 = 2000;
+pub(crate) const TENTATIVE_CONFLICTS: u64 = 2000;
 
 fn decide(encoder: &mut Encoder, wrong: Lit, too_far: Lit, options: &Options) -> Result<Verdict, Error> {
     let limits = &options.limits;

@@ -17,14 +17,16 @@
 
 use std::time::Instant;
 
+use crashproof_orders::frugal::Frugal;
 use crashproof_orders::{Limits, Lit, Outcome};
 use px86::Platform;
 use rustc_hash::FxHashMap;
 
-use crate::encode::{Encoder, Settings, Wrong};
+use crate::encode::{CROSSES_LINE, Encoder, Settings, Wrong};
 use crate::program::Program;
 use crate::prove::{
-    Error, MOST_REASONS, Options, Reason, Report, Statistics, Verdict, reached_limits, statistics, stopped,
+    Error, MOST_REASONS, Options, Reason, Report, Statistics, TENTATIVE_CONFLICTS, Verdict, given_up,
+    reached_limits, statistics, stopped,
 };
 use crate::story::number;
 use crate::values::Analysis;
@@ -35,6 +37,9 @@ use crate::values::Analysis;
 ///
 /// As for [`crate::prove::prove`].
 pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
+    if let Some(report) = given_up(program) {
+        return Ok(report);
+    }
     let start = Instant::now();
     // What recovery does is not asked: the observer takes its place.
     let mut program = Program { recovery: None, ..program.clone() };
@@ -45,11 +50,19 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let analysis = Analysis::new(&program);
     let settings = Settings { observe_all: true, ..options.settings };
     let no_solver = Error::NoSolver(settings.solver.name());
-    let mut crashing = Encoder::new(&program, &analysis, settings).ok_or(no_solver)?;
-    let mut tso = Encoder::new(&program, &analysis, Settings { platform: Platform::Eadr, ..settings })
-        .ok_or(no_solver)?;
+    let encoder = |settings: Settings| {
+        let solver = Frugal::new(settings.solver.make().ok_or(no_solver)?, options.limits);
+        Ok::<_, Error>(Encoder::for_solver(&program, &analysis, settings, Box::new(solver)))
+    };
+    let mut crashing = encoder(settings)?;
+    let mut tso = encoder(Settings { platform: Platform::Eadr, ..settings })?;
     let suspects = crashing.lost_before_survivors();
     let suspicious = crashing.gates.any(&suspects);
+    // A run without a crash may go through more than is encoded if an access takes two steps.
+    let crossing: Vec<Lit> =
+        crashing.limits.iter().filter(|limit| limit.reason == CROSSES_LINE).map(|limit| limit.lit).collect();
+    let crossing = crashing.gates.any(&crossing);
+    let suspicious = crashing.gates.and(suspicious, !crossing);
     let mut too_far: Vec<Lit> = crashing.limits.iter().map(|limit| limit.lit).collect();
     // Beyond an access that misses every object nothing is known either.
     for violation in crashing.violations.clone() {
@@ -69,10 +82,14 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
         true => reached_limits(&mut crashing, too_far, &options.limits, 1)?,
         false => Vec::new(),
     };
-    let verdict = if cut_off.is_empty() {
-        search(&mut crashing, &mut tso, suspicious, &options.limits, &mut candidates)?
-    } else {
-        Verdict::Unknown(cut_off)
+    // What was cut off may go on when the program is given again, but a counterexample that is cheap to find is one.
+    let mut patience = options.limits;
+    if !cut_off.is_empty() {
+        patience.conflicts = Some(TENTATIVE_CONFLICTS);
+    }
+    let verdict = match search(&mut crashing, &mut tso, suspicious, &patience, &mut candidates)? {
+        Verdict::Holds | Verdict::Unknown(_) if !cut_off.is_empty() => Verdict::Unknown(cut_off),
+        verdict => verdict,
     };
     let verdict = match verdict {
         Verdict::Holds => {
@@ -91,7 +108,8 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     figures.encoding = encoded - start;
     figures.solving = encoded.elapsed();
     let (bounds, assumptions) = (program.bounds.clone(), program.assumptions.clone());
-    Ok(Report { verdict, bounds, assumptions, statistics: figures })
+    let without_persistent_memory = !program.is_persistent();
+    Ok(Report { verdict, bounds, assumptions, without_persistent_memory, statistics: figures })
 }
 
 fn search(

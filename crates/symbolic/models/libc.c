@@ -8,13 +8,16 @@ typedef unsigned long size_t;
 void *malloc(size_t bytes);
 void *memcpy(void *to, const void *from, size_t bytes);
 
+/* All bytes are there to be read, so nothing is gained by stopping early; going through all of them is certain. */
 MODEL int memcmp(const void *left, const void *right, size_t bytes) {
   const unsigned char *a = left, *b = right;
-  for (size_t i = 0; i < bytes; i++)
+  int result = 0;
+  for (size_t i = bytes; i-- > 0;)
     if (a[i] != b[i])
-      return a[i] < b[i] ? -1 : 1;
-  return 0;
+      result = a[i] < b[i] ? -1 : 1;
+  return result;
 }
+MODEL int bcmp(const void *left, const void *right, size_t bytes) { return memcmp(left, right, bytes); }
 
 MODEL size_t strlen(const char *text) {
   size_t length = 0;
@@ -230,6 +233,15 @@ MODEL long long strtoll(const char *text, char **end, int base) { return strtol(
 MODEL int atoi(const char *text) { return (int)strtol(text, 0, 10); }
 MODEL long atol(const char *text) { return strtol(text, 0, 10); }
 MODEL long long atoll(const char *text) { return strtol(text, 0, 10); }
+
+/* `new` and `delete` of C++. */
+void free(void *object);
+MODEL void *_Znwm(size_t bytes) { return malloc(bytes); }
+MODEL void *_Znam(size_t bytes) { return malloc(bytes); }
+MODEL void _ZdlPv(void *object) { free(object); }
+MODEL void _ZdaPv(void *object) { free(object); }
+MODEL void _ZdlPvm(void *object, size_t bytes) { (void)bytes, free(object); }
+MODEL void _ZdaPvm(void *object, size_t bytes) { (void)bytes, free(object); }
 
 static _Thread_local int error_number;
 MODEL int *__errno_location(void) { return &error_number; }

@@ -240,6 +240,7 @@ MODEL void pmemobj_free(oid *place) {
 int pthread_mutex_lock(void *lock);
 int pthread_mutex_trylock(void *lock);
 int pthread_mutex_unlock(void *lock);
+int pthread_rwlock_rdlock(void *lock);
 int pthread_rwlock_wrlock(void *lock);
 int pthread_rwlock_unlock(void *lock);
 MODEL void pmemobj_mutex_zero(pool *pop, void *lock) { (void)pop, (void)lock; }
@@ -258,7 +259,7 @@ MODEL int pmemobj_mutex_unlock(pool *pop, void *lock) {
 }
 MODEL int pmemobj_rwlock_rdlock(pool *pop, void *lock) {
   (void)pop;
-  return pthread_rwlock_wrlock(__crashproof_shadow(lock));
+  return pthread_rwlock_rdlock(__crashproof_shadow(lock));
 }
 MODEL int pmemobj_rwlock_wrlock(pool *pop, void *lock) {
   (void)pop;

@@ -7,6 +7,7 @@ use crashproof_prove::program::Action;
 use crashproof_prove::term::{Binary, Node, Term, Terms};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::Flushes;
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::memory::Memory;
 use crate::objects::{Object, ObjectId, Origin};
@@ -197,7 +198,7 @@ impl Machine<'_> {
 
     /// Is who is executing the only one there is? Then memory holds what it has put there itself, also where
     /// others will see it later.
-    fn is_sequential(&self) -> bool {
+    pub(crate) fn is_sequential(&self) -> bool {
         match self.who {
             Who::Thread(thread) => thread == 0 && !self.several,
             Who::Recovery => true,
@@ -238,7 +239,8 @@ impl Machine<'_> {
             return Ok(());
         }
         self.expose_mentioned(value)?;
-        let action = Action::Store { address, value, non_temporal: nontemporal };
+        let non_temporal = nontemporal && self.options.flushes != Flushes::None;
+        let action = Action::Store { address, value, non_temporal };
         self.emit_under(state, events, action, at)?;
         state.mark_dirty(&mut self.terms, events);
         self.flush_access(state, events, address, bytes, at)
@@ -253,7 +255,7 @@ impl Machine<'_> {
         bytes: u64,
         at: At<'_>,
     ) -> Flow<()> {
-        if !self.options.flush_every_access || self.who == Who::Recovery {
+        if self.options.flushes != Flushes::EveryAccess || self.who == Who::Recovery {
             return Ok(());
         }
         let mut there = State { path: state.path.clone(), dirty: state.dirty.clone(), ..State::default() };
@@ -330,7 +332,8 @@ impl Machine<'_> {
             self.expose_mentioned(new)?;
             let action = Action::Rmw { address, old, new, stores };
             self.emit(state, action, at.place, at.function)?;
-            self.mark_fenced(state, stores);
+            let changes = self.changes(state, &cases, old, new, stores);
+            self.mark_fenced(state, changes);
             let yes = self.terms.truth(true);
             self.flush_access(state, yes, address, bytes, at)?;
             // Where the old value is known, what is left behind is known too.
@@ -373,6 +376,21 @@ impl Machine<'_> {
         Ok(old)
     }
 
+    /// Whether an RMW leaves something else behind than it found, where that is plain: an attempt at a lock which is
+    /// taken stores what was there. Robustness tells stores of the same value apart.
+    fn changes(&mut self, state: &State, cases: &[Case], old: Term, new: Term, stores: Term) -> Term {
+        let persistent =
+            |case: &Case| case.inside.is_none_or(|(object, _)| self.objects.get(object).persistent);
+        let by_event = self.options.no_recovery && cases.iter().any(persistent);
+        // What was computed from the old value is rarely the same, and hard to tell.
+        let plain = self.terms.is_true(stores) && self.terms.constant(new).is_some();
+        if state.dirty.is_empty() || by_event || !plain {
+            return stores;
+        }
+        let same = self.terms.equal(old, new);
+        self.terms.not(same)
+    }
+
     /// A full fence.
     pub(crate) fn fence(&mut self, state: &mut State, at: At<'_>) -> Flow<()> {
         self.emit(state, Action::Fence, at.place, at.function)?;
@@ -381,9 +399,9 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// A fence does something in the first round of a loop. If a whole round does nothing but fence and read,
-    /// doing it again changes nothing.
-    fn mark_fenced(&mut self, state: &mut State, stores: Term) {
+    /// A fence or flush does something in the first round of a loop. If a whole round does nothing but flush, fence and
+    /// read, others cannot tell how often that was done, and after a crash less can be left for it, not more.
+    pub(crate) fn mark_fenced(&mut self, state: &mut State, stores: Term) {
         let yes = self.terms.truth(true);
         for (flag, round) in state.dirty.iter_mut().zip(&self.loops) {
             let condition = if *round == 0 { yes } else { stores };
@@ -399,6 +417,9 @@ impl Machine<'_> {
         optimised: bool,
         at: At<'_>,
     ) -> Flow<()> {
+        if self.options.flushes == Flushes::None {
+            return Ok(());
+        }
         let mut events = self.terms.truth(false);
         match self.cases(state, address) {
             Some(cases) => {
@@ -413,7 +434,10 @@ impl Machine<'_> {
         }
         let action = if optimised { Action::FlushOpt { address } } else { Action::Flush { address } };
         self.emit_under(state, events, action, at)?;
-        state.mark_dirty(&mut self.terms, events);
+        if !self.terms.is_false(events) {
+            let no = self.terms.truth(false);
+            self.mark_fenced(state, no);
+        }
         Ok(())
     }
 

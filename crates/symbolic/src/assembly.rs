@@ -71,8 +71,8 @@ impl Machine<'_> {
     /// `sfence`.
     pub(crate) fn store_fence(&mut self, state: &mut State, at: At<'_>) -> Flow<()> {
         self.emit(state, Action::StoreFence, at.place, at.function)?;
-        let yes = self.terms.truth(true);
-        state.mark_dirty(&mut self.terms, yes);
+        let no = self.terms.truth(false);
+        self.mark_fenced(state, no);
         Ok(())
     }
 

@@ -4,10 +4,13 @@ use crashproof_prove::term::Term;
 
 use crate::access::At;
 use crate::machine::{Flow, Machine, Stop};
-use crate::state::State;
+use crate::state::{self, State};
 
 /// Longer ranges than this are refused.
 const LONGEST: u64 = 1 << 16;
+
+/// Of more different lengths than these none is taken to be known.
+const MOST_LENGTHS: usize = 16;
 
 impl Machine<'_> {
     /// The number of bytes of a bulk operation; it must be known.
@@ -18,6 +21,60 @@ impl Machine<'_> {
             Some([(_, bytes)]) => Err(self.refuse(state, &format!("{what} of {bytes} bytes"), at)),
             _ => Err(self.refuse(state, &format!("{what} of a length that is not known"), at)),
         }
+    }
+
+    /// Does something for every length that there may be.
+    pub(crate) fn for_lengths(
+        &mut self,
+        state: &mut State,
+        length: Term,
+        what: &str,
+        at: At<'_>,
+        mut does: impl FnMut(&mut Self, &mut State, u64) -> Flow<()>,
+    ) -> Flow<()> {
+        let few = self.cases(state, length).is_some_and(|cases| (2..=MOST_LENGTHS).contains(&cases.len()));
+        if !few {
+            let bytes = self.length(state, length, what, at)?;
+            return does(self, state, bytes);
+        }
+        self.for_each(state, length, what, at, |machine, state, bytes| {
+            if bytes > LONGEST {
+                return Err(machine.refuse(state, &format!("{what} of {bytes} bytes"), at));
+            }
+            does(machine, state, bytes)
+        })
+    }
+
+    /// Does something for every value that a term has on some path.
+    pub(crate) fn for_each(
+        &mut self,
+        state: &mut State,
+        term: Term,
+        unknown: &str,
+        at: At<'_>,
+        mut does: impl FnMut(&mut Self, &mut State, u64) -> Flow<()>,
+    ) -> Flow<()> {
+        let Some(cases) = self.cases(state, term) else {
+            return Err(self.refuse(state, unknown, at));
+        };
+        if let [(_, number)] = cases.as_slice() {
+            return does(self, state, *number);
+        }
+        let mut arrivals = Vec::new();
+        for (condition, number) in cases {
+            let mut here = state.clone();
+            if !here.assume(&mut self.terms, condition) {
+                continue;
+            }
+            match does(self, &mut here, number) {
+                Ok(()) => arrivals.push((here, Vec::new())),
+                Err(Stop::Dead) => {}
+                Err(Stop::Again) => return Err(Stop::Again),
+            }
+        }
+        let (merged, _) = state::merge(&mut self.terms, arrivals).ok_or(Stop::Dead)?;
+        *state = merged;
+        Ok(())
     }
 
     /// Reads all, then writes all, so that the ranges may overlap.

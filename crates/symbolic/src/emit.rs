@@ -37,7 +37,7 @@ impl Machine<'_> {
         }
         if self.events >= self.options.events && !matches!(action, Action::Unknown { .. }) {
             let reason = format!("there are more than {} events (--max-events)", self.options.events);
-            self.unknown(state, &reason, place, function);
+            self.give_up(state, &reason, place, function);
             return Err(Stop::Dead);
         }
         let guard = state.guard(&mut self.terms);
@@ -60,10 +60,23 @@ impl Machine<'_> {
         debug_assert!(emitted.is_ok(), "this action uses no terms");
     }
 
-    /// What is done by `crashproof.h` or a model is done by who calls it.
+    /// The same, and the program as a whole is too large.
+    pub(crate) fn give_up(&mut self, state: &mut State, reason: &str, place: &Place, function: FunctionId) {
+        self.unknown(state, reason, place, function);
+        if self.given_up.is_none() {
+            let (place, function) = self.reported(place, function);
+            self.given_up = Some((reason.to_owned(), self.site(&place, function, false)));
+        }
+    }
+
+    /// What is done by `crashproof.h`, by a model, or where the compiler names no line, as for intrinsics, is done by who
+    /// calls it.
     pub(crate) fn reported(&self, place: &Place, function: FunctionId) -> (Place, FunctionId) {
-        let ours =
-            |place: &Place| place.file.ends_with("/crashproof.h") || place.file.starts_with(MODEL_DIRECTORY);
+        let ours = |place: &Place| {
+            place.line == 0
+                || place.file.ends_with("/crashproof.h")
+                || place.file.starts_with(MODEL_DIRECTORY)
+        };
         if !ours(place) {
             return (place.clone(), function);
         }

@@ -211,6 +211,16 @@ impl Machine<'_> {
             let message = "the divisor is not 0".to_owned();
             self.assert(state, condition, message, at)?;
         }
+        // The processor traps here, too.
+        let width = self.terms.width(a);
+        if matches!(to, To::DivSigned | To::RemSigned) && width >= 32 {
+            let (least, minus) =
+                (self.terms.number(1 << (width - 1), width), self.terms.number(u64::MAX, width));
+            let (lowest, negates) = (self.terms.equal(a, least), self.terms.equal(b, minus));
+            let both = self.terms.and(lowest, negates);
+            let fits = self.terms.not(both);
+            self.assert(state, fits, "the quotient fits".to_owned(), at)?;
+        }
         Ok(self.terms.binary(to, a, b))
     }
 

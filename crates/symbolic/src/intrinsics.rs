@@ -1,7 +1,7 @@
 //! LLVM's intrinsics.
 
 use crashproof_bitcode::ir::{Predicate, Type};
-use crashproof_prove::term::{Binary, Term};
+use crashproof_prove::term::{Binary, Term, Terms};
 
 use crate::access::At;
 use crate::instructions::compare;
@@ -52,13 +52,15 @@ impl Machine<'_> {
         let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
         let term = match scalars.as_slice() {
             [to, from, length, ..] if starts(&["memcpy.", "memmove.", "memcpy.inline."]) => {
-                let bytes = self.length(state, *length, "a copy", at)?;
-                self.copy_bytes(state, *to, *from, bytes, at)?;
+                self.for_lengths(state, *length, "a copy", at, |machine, state, bytes| {
+                    machine.copy_bytes(state, *to, *from, bytes, at)
+                })?;
                 return Ok(Some(Reply::NONE));
             }
             [to, byte, length, ..] if starts(&["memset.", "memset.inline."]) => {
-                let bytes = self.length(state, *length, "a fill", at)?;
-                self.fill_bytes(state, *to, *byte, bytes, at)?;
+                self.for_lengths(state, *length, "a fill", at, |machine, state, bytes| {
+                    machine.fill_bytes(state, *to, *byte, bytes, at)
+                })?;
                 return Ok(Some(Reply::NONE));
             }
             [] if name == "x86.sse2.mfence" => {
@@ -128,12 +130,81 @@ impl Machine<'_> {
                 let overflow = self.terms.binary(Binary::LessUnsigned, *a, *b);
                 return Ok(Some(pair(difference, overflow)));
             }
+            [a, b] if starts(&["sadd.with.overflow."]) => {
+                let sum = self.terms.binary(Binary::Add, *a, *b);
+                // Both have the other sign than the sum.
+                let (left, right) =
+                    (self.terms.binary(Binary::Xor, *a, sum), self.terms.binary(Binary::Xor, *b, sum));
+                let overflow = self.both_negative(left, right);
+                return Ok(Some(pair(sum, overflow)));
+            }
+            [a, b] if starts(&["ssub.with.overflow."]) => {
+                let difference = self.terms.binary(Binary::Sub, *a, *b);
+                let (left, right) =
+                    (self.terms.binary(Binary::Xor, *a, *b), self.terms.binary(Binary::Xor, *a, difference));
+                let overflow = self.both_negative(left, right);
+                return Ok(Some(pair(difference, overflow)));
+            }
+            [a, b] if starts(&["umul.with.overflow.", "smul.with.overflow."]) => {
+                let (product, overflow) = self.product(*a, *b, name.starts_with('s'));
+                return Ok(Some(pair(product, overflow)));
+            }
+            [a, b] if starts(&["uadd.sat."]) => {
+                let sum = self.terms.binary(Binary::Add, *a, *b);
+                let overflow = self.terms.binary(Binary::LessUnsigned, sum, *a);
+                let most = self.terms.number(u64::MAX, self.terms.width(*a));
+                self.terms.choose(overflow, most, sum)
+            }
+            [a, b] if starts(&["usub.sat."]) => {
+                let difference = self.terms.binary(Binary::Sub, *a, *b);
+                let overflow = self.terms.binary(Binary::LessUnsigned, *a, *b);
+                let least = self.terms.number(0, self.terms.width(*a));
+                self.terms.choose(overflow, least, difference)
+            }
             _ => {
                 let value = self.unmodelled(state, ty, &format!("intrinsic `{whole}`"), at)?;
                 return Ok(Some(Reply { value }));
             }
         };
         Ok(Some(Reply { value: Some(Value::Scalar(term)) }))
+    }
+
+    fn both_negative(&mut self, a: Term, b: Term) -> Term {
+        let both = self.terms.and(a, b);
+        self.terms.extract(both, self.terms.width(a) - 1, 1)
+    }
+
+    /// A product, and whether it does not fit: if it does, dividing by one factor gives the other.
+    fn product(&mut self, a: Term, b: Term, signed: bool) -> (Term, Term) {
+        let width = self.terms.width(a);
+        let product = self.terms.binary(Binary::Mul, a, b);
+        if width <= 32 {
+            // There is room to see.
+            let wide = |terms: &mut Terms, term: Term| {
+                if signed { terms.sign_extend(term, 2 * width) } else { terms.zero_extend(term, 2 * width) }
+            };
+            let (left, right) = (wide(&mut self.terms, a), wide(&mut self.terms, b));
+            let exact = self.terms.binary(Binary::Mul, left, right);
+            let same = wide(&mut self.terms, product);
+            let fits = self.terms.equal(exact, same);
+            return (product, self.terms.not(fits));
+        }
+        let op = if signed { Binary::DivSigned } else { Binary::DivUnsigned };
+        let zero = self.terms.number(0, width);
+        let back = self.terms.binary(op, product, b);
+        let other = self.terms.equal(back, a);
+        let mut fits = self.terms.equal(b, zero);
+        fits = self.terms.or(fits, other);
+        if signed {
+            // The one quotient that does not fit either.
+            let (least, minus) =
+                (self.terms.number(1 << (width - 1), width), self.terms.number(u64::MAX, width));
+            let (lowest, negated) = (self.terms.equal(a, least), self.terms.equal(b, minus));
+            let both = self.terms.and(lowest, negated);
+            let not = self.terms.not(both);
+            fits = self.terms.and(fits, not);
+        }
+        (product, self.terms.not(fits))
     }
 
     fn extreme(&mut self, predicate: Predicate, a: Term, b: Term) -> Term {

@@ -8,7 +8,7 @@
 //! * [`state`], [`memory`], [`value`], [`objects`], [`placement`]: what is known on a path, and where things lie.
 //! * [`machine`] begins and ends, [`paths`] walks functions, [`instructions`] does what they say to [`operands`],
 //!   [`access`] reads and writes memory, [`emit`] makes events.
-//! * [`library`], [`pool`], [`intrinsics`], [`threads`], [`bulk`], [`assembly`], [`transactions`], [`jumps`], [`variadic`]: calls that are
+//! * [`library`], [`pool`], [`intrinsics`], [`threads`], [`locks`], [`bulk`], [`assembly`], [`transactions`], [`jumps`], [`variadic`], [`ending`]: calls that are
 //!   known.
 //!
 //! # What it takes for granted
@@ -32,10 +32,12 @@ mod access;
 mod assembly;
 mod bulk;
 mod emit;
+mod ending;
 mod instructions;
 mod intrinsics;
 mod jumps;
 mod library;
+mod locks;
 mod machine;
 mod memory;
 mod objects;
@@ -53,8 +55,23 @@ mod variadic;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+pub use crashproof_bitcode::Error as BitcodeError;
 use crashproof_bitcode::{Compiler, ir};
+use crashproof_orders::Limits;
 use crashproof_prove::program::Program;
+
+/// Which flushes a program has. Other than its own are experiments: with the most of them it is robust, and what holds with
+/// none needs none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flushes {
+    /// Its own.
+    #[default]
+    AsWritten,
+    /// Its own, and a `clflush` behind every access to persistent memory.
+    EveryAccess,
+    /// None, not even those of libraries. Non-temporal stores are stores.
+    None,
+}
 
 /// How far a program is unrolled.
 #[derive(Clone, Debug)]
@@ -63,7 +80,7 @@ pub struct Options {
     pub unwind: u32,
     /// Other bounds for some loops.
     pub loops: Vec<LoopBound>,
-    /// How often a function may call itself, directly or not.
+    /// How often a function may call itself, directly or not, not counting calls that it must make anyway.
     pub recursion: u32,
     /// How many events there may be.
     pub events: usize,
@@ -73,12 +90,14 @@ pub struct Options {
     pub stdin: Option<Vec<u8>>,
     /// What becomes of the pool of libpmemobj before the program starts.
     pub pool: Pool,
-    /// Is every access to persistent memory followed by a `clflush` of its line?
-    pub flush_every_access: bool,
+    /// Which flushes there are.
+    pub flushes: Flushes,
     /// Is what recovery does left out? Robustness does not ask for it.
     pub no_recovery: bool,
     /// May a value that is not modelled be taken for any value? A proof then still is one, but a counterexample may not be.
     pub approximate: bool,
+    /// When to give up.
+    pub limits: Limits,
 }
 
 impl Default for Options {
@@ -91,9 +110,10 @@ impl Default for Options {
             arguments: Vec::new(),
             stdin: None,
             pool: Pool::New,
-            flush_every_access: false,
+            flushes: Flushes::AsWritten,
             no_recovery: false,
             approximate: false,
+            limits: Limits::default(),
         }
     }
 }
@@ -168,10 +188,12 @@ pub enum Error {
     #[error("no loop is {0}")]
     NoSuchLoop(String),
     /// A global that is too large, or whose first content is not understood.
-    #[error("{place}: {what}")]
+    #[error("{file}:{line}: {what}")]
     Global {
         /// Where it is declared.
-        place: String,
+        file: String,
+        /// The line.
+        line: u32,
         /// What is wrong with it.
         what: String,
     },

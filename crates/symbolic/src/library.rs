@@ -3,7 +3,7 @@
 //! What can be written in C is: see `models/`. Here is what C cannot say.
 
 use crashproof_bitcode::ir::Type;
-use crashproof_prove::term::Term;
+use crashproof_prove::term::{Binary, Term};
 
 use crate::access::At;
 use crate::instructions::number;
@@ -17,6 +17,9 @@ use crate::value::{self, Value};
 pub(crate) const MODELS: &[(&str, &str)] = &[
     ("libc.c", include_str!("../models/libc.c")),
     ("stdio.c", include_str!("../models/stdio.c")),
+    ("threads.c", include_str!("../models/threads.c")),
+    ("print.c", include_str!("../models/print.c")),
+    ("system.c", include_str!("../models/system.c")),
     ("getopt.c", include_str!("../models/getopt.c")),
     ("libpmem.c", include_str!("../models/libpmem.c")),
     ("pool.h", include_str!("../models/pool.h")),
@@ -56,7 +59,6 @@ const QUIET: &[&str] = &[
     "getpid",
     "gettid",
     "signal",
-    "atexit",
     "setlocale",
     "syslog",
     "pthread_detach",
@@ -64,9 +66,16 @@ const QUIET: &[&str] = &[
     "pthread_attr_destroy",
     "pthread_attr_setstacksize",
     "pthread_attr_setdetachstate",
-    "pthread_mutexattr_init",
     "pthread_mutexattr_destroy",
-    "pthread_mutexattr_settype",
+    "pthread_mutexattr_setpshared",
+    "pthread_condattr_init",
+    "pthread_condattr_destroy",
+    "pthread_condattr_setclock",
+    "pthread_rwlockattr_init",
+    "pthread_rwlockattr_destroy",
+    "pthread_rwlockattr_setkind_np",
+    "pthread_barrier_destroy",
+    "sem_destroy",
     "pthread_cond_signal",
     "pthread_cond_broadcast",
     "pthread_cond_init",
@@ -97,6 +106,10 @@ const FLOATING: &[&str] = &[
     "fmod", "log", "log10", "log2", "pow", "powl", "round", "sin", "sinh", "sqrt", "sqrtl", "tan", "tanh",
     "trunc",
 ];
+
+/// Functions whose call is a claim that is false.
+pub(crate) const FAILING: &[&str] =
+    &["__assert_fail", "__crashproof_assert_failed", "abort", "reach_error", "__VERIFIER_error"];
 
 /// What a known function gives back.
 pub(crate) struct Reply {
@@ -167,8 +180,9 @@ impl Machine<'_> {
             }
             "crashproof_flush" => {
                 let (Some(start), Some(length)) = (scalar(0), scalar(1)) else { return Ok(None) };
-                let bytes = self.length(state, length, "a flush", at)?;
-                self.flush_range(state, start, bytes, at)?;
+                self.for_lengths(state, length, "a flush", at, |machine, state, bytes| {
+                    machine.flush_range(state, start, bytes, at)
+                })?;
                 Ok(Some(Reply::NONE))
             }
             "crashproof_root" => {
@@ -264,17 +278,20 @@ impl Machine<'_> {
                 let (Some(to), Some(from), Some(length)) = (scalar(0), scalar(1), scalar(2)) else {
                     return Ok(None);
                 };
-                let bytes = self.length(state, length, "a copy", at)?;
-                self.copy_bytes(state, to, from, bytes, at)?;
-                let result = if name == "mempcpy" { self.offset(to, bytes) } else { to };
+                self.for_lengths(state, length, "a copy", at, |machine, state, bytes| {
+                    machine.copy_bytes(state, to, from, bytes, at)
+                })?;
+                let end = self.terms.binary(Binary::Add, to, length);
+                let result = if name == "mempcpy" { end } else { to };
                 Ok(Some(Reply::scalar(result)))
             }
             "memset" | "__memset_chk" => {
                 let (Some(to), Some(byte), Some(length)) = (scalar(0), scalar(1), scalar(2)) else {
                     return Ok(None);
                 };
-                let bytes = self.length(state, length, "a fill", at)?;
-                self.fill_bytes(state, to, byte, bytes, at)?;
+                self.for_lengths(state, length, "a fill", at, |machine, state, bytes| {
+                    machine.fill_bytes(state, to, byte, bytes, at)
+                })?;
                 Ok(Some(Reply::scalar(to)))
             }
             "__crashproof_assume" | "__VERIFIER_assume" | "__CPROVER_assume" => {
@@ -305,7 +322,18 @@ impl Machine<'_> {
                     let condition = self.terms.equal(code, zero);
                     self.assert(state, condition, "recovery ends with exit code 0".into(), at)?;
                 }
+                if name == "exit" {
+                    self.end_process(std::mem::take(state), frame.point, at)?;
+                }
                 Err(Stop::Dead)
+            }
+            "atexit" => {
+                let Some(function) = scalar(0) else { return Ok(None) };
+                Ok(Some(self.call_at_exit(state, function, None, at)?))
+            }
+            "__cxa_atexit" => {
+                let (Some(function), Some(argument)) = (scalar(0), scalar(1)) else { return Ok(None) };
+                Ok(Some(self.call_at_exit(state, function, Some(argument), at)?))
             }
             "_setjmp" | "setjmp" | "__sigsetjmp" | "sigsetjmp" => {
                 let Some(buffer) = scalar(0) else { return Ok(None) };

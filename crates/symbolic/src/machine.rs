@@ -12,8 +12,10 @@ use crashproof_prove::program::{self, Action, Bound, Program, Site, SiteId, Thre
 use crashproof_prove::term::{Term, Terms};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::access::At;
 use crate::objects::{Object, ObjectId, Objects, Origin};
 use crate::order::Order;
+use crate::paths::Call;
 use crate::placement;
 use crate::pool::Allocated;
 use crate::state::{Arrivals, State};
@@ -70,11 +72,13 @@ pub(crate) struct Machine<'m> {
     pub(crate) assumed: BTreeSet<&'static str>,
     /// Calls of `setjmp` so far, and what has jumped to them, as long as their functions have not returned.
     pub(crate) jumps: u64,
+    /// Has anything been asked to be called at the end?
+    pub(crate) calls_at_exit: bool,
     pub(crate) landed: FxHashMap<u64, Arrivals>,
     /// Threads that some thread waits for.
     pub(crate) joined: FxHashSet<u32>,
     pub(crate) orders: FxHashMap<FunctionId, Rc<Order>>,
-    pub(crate) stack: Vec<FunctionId>,
+    pub(crate) stack: Vec<Call>,
     /// Where each of these was called, from the second on.
     pub(crate) calls: Vec<(Place, FunctionId)>,
     /// Rounds of the loops around, in all calls.
@@ -86,6 +90,12 @@ pub(crate) struct Machine<'m> {
     pub(crate) readers: FxHashMap<Term, Who>,
     uses: FxHashMap<ObjectId, Use>,
     pub(crate) bounds: BTreeMap<String, u64>,
+    /// Has a bound cut something off?
+    pub(crate) cut: bool,
+    pub(crate) blocks_executed: u32,
+    pub(crate) limit: Option<crashproof_orders::solver::Stop>,
+    /// Why and where execution was given up.
+    pub(crate) given_up: Option<(String, SiteId)>,
     pub(crate) events: usize,
     pub(crate) sources: FxHashMap<Rc<str>, Vec<String>>,
     pub(crate) globals: Vec<[ObjectId; 2]>,
@@ -132,6 +142,7 @@ impl<'m> Machine<'m> {
             allocated: Vec::new(),
             assumed: BTreeSet::new(),
             jumps: 0,
+            calls_at_exit: false,
             landed: FxHashMap::default(),
             joined: FxHashSet::default(),
             orders: FxHashMap::default(),
@@ -143,6 +154,10 @@ impl<'m> Machine<'m> {
             readers: FxHashMap::default(),
             uses: FxHashMap::default(),
             bounds: BTreeMap::new(),
+            cut: false,
+            blocks_executed: 0,
+            limit: options.limits.hit(),
+            given_up: None,
             events: 0,
             sources: FxHashMap::default(),
             globals: Vec::new(),
@@ -161,8 +176,11 @@ impl<'m> Machine<'m> {
         if self.options.no_recovery {
             return Ok(());
         }
-        let recover =
-            self.module.function_named("recover").filter(|id| !self.module.function(*id).blocks.is_empty());
+        // In C++ it has another name, unless it is declared `extern "C"`.
+        let recover = ["recover", "_Z7recoverv"]
+            .into_iter()
+            .filter_map(|name| self.module.function_named(name))
+            .find(|id| !self.module.function(*id).blocks.is_empty());
         self.start(Who::Recovery, recover.unwrap_or(main), recover)
     }
 
@@ -174,16 +192,26 @@ impl<'m> Machine<'m> {
             if recover.is_some() { self.defaults(function) } else { self.main_arguments(&mut state) };
         // What recovery makes is not what was made before the crash.
         let context = u64::from(who == Who::Recovery) << 63;
-        match self.call(function, arguments, Vec::new(), state, context) {
+        let called = match self.constructors(state, context) {
+            Ok(state) => self.call(function, arguments, Vec::new(), state, context),
+            Err(stop) => Err(stop),
+        };
+        match called {
             Ok((mut state, result)) => {
+                let place = self.module.function(function).place.clone();
                 if let (Who::Recovery, None, Some(Value::Scalar(code))) = (who, recover, result) {
                     let zero = self.terms.number(0, self.terms.width(code));
                     let condition = self.terms.equal(code, zero);
                     let message = "recovery ends with exit code 0".to_owned();
-                    let place = self.module.function(function).place.clone();
                     self.emit(&mut state, Action::Assert { condition, message }, &place, function)?;
                 }
-                Ok(())
+                match recover {
+                    Some(_) => Ok(()),
+                    None => match self.end_process(state, context, At { place: &place, function }) {
+                        Err(Stop::Again) => Err(Stop::Again),
+                        Ok(()) | Err(Stop::Dead) => Ok(()),
+                    },
+                }
             }
             Err(Stop::Dead) => Ok(()),
             Err(Stop::Again) => Err(Stop::Again),
@@ -322,6 +350,8 @@ impl<'m> Machine<'m> {
             threads: self.threads,
             recovery: (!self.options.no_recovery).then_some(self.recovery),
             sites: self.sites,
+            cut: self.cut,
+            given_up: self.given_up,
             bounds: self.bounds.into_iter().map(|(what, value)| Bound { what, value }).collect(),
         })
     }

@@ -36,6 +36,8 @@ pub(crate) enum Origin {
     Lane(u64, Option<u32>),
     /// What is volatile about the object at this address; recovery has its own.
     Shadow(u64, bool),
+    /// What is volatile about any part of the object at this address.
+    Twin(u64),
     /// A file, by its path.
     File(String),
     /// An argument string of `main`, or the array of them.
@@ -86,6 +88,8 @@ impl Object {
 /// Persistent memory is where the arena of the runtime is: the top bits say so.
 const PERSISTENT_BASE: u64 = 1 << 44;
 const VOLATILE_BASE: u64 = 1 << 32;
+/// From an object of the pool to what is volatile about it.
+pub(crate) const TWIN_DISTANCE: u64 = 1 << 45;
 /// Distance kept between objects that the program cannot know to be neighbours, so that running out of one
 /// shows as an access to nothing.
 const GAP: u64 = 64;
@@ -101,6 +105,12 @@ pub(crate) struct Objects {
     concurrent: FxHashSet<ObjectId>,
     /// Threads that may wait for ever or come to where things are not known: a join must ask whether they ended.
     pub(crate) may_not_end: FxHashSet<u32>,
+    /// Are there mutexes of other kinds than the default?
+    pub(crate) mutex_kinds: bool,
+    /// Does anybody try for a lock without waiting for it?
+    pub(crate) tries_locks: bool,
+    /// Are there locks in the pool of which it is not known where?
+    pub(crate) twins: bool,
     next_persistent: u64,
     next_volatile: u64,
 }
@@ -114,6 +124,9 @@ impl Objects {
             exposed: FxHashSet::default(),
             concurrent: FxHashSet::default(),
             may_not_end: FxHashSet::default(),
+            mutex_kinds: false,
+            tries_locks: false,
+            twins: false,
             next_persistent: PERSISTENT_BASE,
             next_volatile: VOLATILE_BASE,
         }
@@ -162,6 +175,36 @@ impl Objects {
         self.all.push(object);
         self.known.insert(origin, id);
         id
+    }
+
+    /// Is it the program's own in persistent memory?
+    pub(crate) fn is_of_pool(&self, id: ObjectId) -> bool {
+        let object = self.get(id);
+        object.persistent && !object.internal
+    }
+
+    /// Makes the twin of an object, if there is none yet.
+    pub(crate) fn twin(&mut self, id: ObjectId) {
+        let object = self.get(id);
+        let (address, size) = (object.address, object.size);
+        if self.known.contains_key(&Origin::Twin(address)) {
+            return;
+        }
+        let twin = ObjectId(self.all.len() as u32);
+        self.all.push(Object {
+            name: format!("lock of {}", object.name),
+            address: address + TWIN_DISTANCE,
+            size,
+            persistent: false,
+            internal: true,
+            initial: Vec::new(),
+            defined: true,
+            written: Vec::new(),
+            fields: Vec::new(),
+        });
+        self.by_address.insert(address + TWIN_DISTANCE, twin);
+        self.known.insert(Origin::Twin(address), twin);
+        self.expose(twin);
     }
 
     pub(crate) fn find(&self, origin: &Origin) -> Option<ObjectId> {

@@ -43,6 +43,10 @@ impl Machine<'_> {
                 return value::build(ty, &mut |bits| self.terms.symbol("undefined", bits));
             }
             Constant::Global(id, distance) => {
+                let global = self.module.global(*id);
+                if global.size == 0 && global.initial.is_none() {
+                    return Err(format!("global `{}`, which is not defined here", global.name));
+                }
                 let object = self.global(*id);
                 let address = self.objects.get(object).address.wrapping_add_signed(*distance);
                 self.terms.number(address, 64)

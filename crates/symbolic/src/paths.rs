@@ -9,12 +9,17 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use crashproof_bitcode::ir::{BlockId, FunctionId, Operand, Place, Terminator};
+use crashproof_bitcode::MODEL_DIRECTORY;
+use crashproof_bitcode::ir::{BlockId, Callee, FunctionId, Op, Operand, Place, Terminator};
+use crashproof_orders::solver::Stop as Limit;
 use crashproof_prove::program::Action;
+use crashproof_prove::term::Term;
 use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::LoopName;
 use crate::jumps::Landing;
+use crate::library;
+use crate::locks::Held;
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::memory::Memory;
 use crate::order::{Key, Order};
@@ -24,8 +29,21 @@ use crate::value::{self, Value};
 /// Rounds of a loop that must be taken are not bounded by the user, but by this.
 const MOST_ROUNDS: u32 = 10_000;
 
-/// Nobody calls this deep without recursion; it keeps our own stack in bounds.
+/// Calls inside of each other; it keeps our own stack in bounds.
 const DEEPEST: usize = 200;
+
+/// Loops of models, such as that of `strlen`, end with the object they go through. They are not the user's to bound,
+/// and go round more often.
+const MOST_MODEL_ROUNDS: u32 = 64;
+
+/// A function that has not returned yet.
+pub(crate) struct Call {
+    function: FunctionId,
+    /// The conditions under which it was called. If it calls itself under the same ones, that must be.
+    path: Vec<Term>,
+    /// How often it has called itself and need not have.
+    uncertain: u32,
+}
 
 /// A function call in progress.
 pub(crate) struct Frame {
@@ -60,6 +78,7 @@ pub(crate) struct Here {
 pub(crate) struct Round {
     memory: Memory,
     phis: Vec<Value>,
+    held: Held,
     /// Can the loop be left in this round? Then the next need not be taken.
     left: bool,
     /// Rounds that need not have been taken.
@@ -78,17 +97,27 @@ impl Machine<'_> {
     ) -> Flow<(State, Option<Value>)> {
         let module = self.module;
         let code = module.function(function);
-        let recursion = self.stack.iter().filter(|f| **f == function).count();
-        if recursion > self.options.recursion as usize || self.stack.len() > DEEPEST {
-            let what = format!("recursion of {}", code.name);
-            self.bounds.insert(what, self.options.recursion.into());
-            let reason = format!("`{}` calls itself more than {} times", code.name, self.options.recursion);
+        let uncertain = match self.stack.iter().rev().find(|call| call.function == function) {
+            Some(call) => call.uncertain + u32::from(call.path != state.path),
+            None => 0,
+        };
+        if uncertain > 0 {
+            self.bounds.insert(format!("recursion of {}", code.name), self.options.recursion.into());
+        }
+        let too_deep = self.stack.len() > DEEPEST;
+        if uncertain > self.options.recursion || too_deep {
+            self.cut = true;
+            let reason = if too_deep {
+                format!("`{}` is the last of more than {DEEPEST} calls, each in the one before", code.name)
+            } else {
+                format!(
+                    "`{}` calls itself more than {} times (--recursion)",
+                    code.name, self.options.recursion
+                )
+            };
             let place = code.place.clone();
             self.unknown(&mut state, &reason, &place, function);
             return Err(Stop::Dead);
-        }
-        if recursion > 0 {
-            self.bounds.insert(format!("recursion of {}", code.name), self.options.recursion.into());
         }
         let order = match self.orders.get(&function) {
             Some(order) => order.clone(),
@@ -112,7 +141,7 @@ impl Machine<'_> {
         for ((id, _), argument) in code.parameters.iter().zip(arguments) {
             frame.values[id.0 as usize] = Some(argument);
         }
-        self.stack.push(function);
+        self.stack.push(Call { function, path: state.path.clone(), uncertain });
         let mut result = self.blocks(&mut frame, &order, state);
         if !frame.landings.is_empty() {
             result = self.come_back(&mut frame, &order, result);
@@ -151,6 +180,11 @@ impl Machine<'_> {
         pending.insert(order.key(from.block, &from.rounds), first);
         while let Some((_, (block, rounds, arrivals))) = pending.pop_first() {
             let Some((mut state, phis)) = state::merge(&mut self.terms, arrivals) else { continue };
+            if let Some(limit) = self.limit_hit() {
+                let place = &code.blocks[block.0 as usize].place;
+                self.give_up(&mut state, limit, place, frame.function);
+                continue;
+            }
             let index = match resumed.take() {
                 Some(index) => {
                     self.loops.truncate(frame.depth);
@@ -191,7 +225,9 @@ impl Machine<'_> {
                         continue;
                     }
                 };
-                self.leave(frame, order, block, &order.nest(to).loops);
+                if !self.only_fails(frame.function, to) {
+                    self.leave(frame, order, block, &order.nest(to).loops);
+                }
                 let (next, again) = order.step(block, &rounds, to);
                 if let Some(index) = again
                     && !self.next_round(frame, order, index, *next.last().unwrap_or(&0), &mut state, &phis)
@@ -203,6 +239,20 @@ impl Machine<'_> {
             }
         }
         Ok(returns)
+    }
+
+    /// The limit that execution has run into, as a sentence.
+    fn limit_hit(&mut self) -> Option<&'static str> {
+        // To ask takes a system call.
+        const SELDOM: u32 = 256;
+        self.blocks_executed = self.blocks_executed.wrapping_add(1);
+        if self.limit.is_none() && self.blocks_executed.is_multiple_of(SELDOM) {
+            self.limit = self.options.limits.hit();
+        }
+        self.limit.map(|limit| match limit {
+            Limit::Memory => "there was not enough memory to unroll the program further (--memory)",
+            Limit::Time | Limit::Conflicts => "there was no time to unroll the program further (--timeout)",
+        })
     }
 
     /// Sets what depends on where control came from.
@@ -235,7 +285,8 @@ impl Machine<'_> {
         if let Some(flag) = state.dirty.last_mut() {
             *flag = no;
         }
-        let round = Round { memory: state.memory.clone(), phis, left: false, uncertain };
+        let (memory, held) = (state.memory.clone(), state.held.clone());
+        let round = Round { memory, phis, held, left: false, uncertain };
         frame.rounds.insert(inner, round);
     }
 
@@ -251,20 +302,22 @@ impl Machine<'_> {
     /// Prepares to go round once more; tells whether there is anything to go on with.
     fn next_round(
         &mut self,
-        frame: &Frame,
+        frame: &mut Frame,
         order: &Order,
         index: usize,
         next: u32,
         state: &mut State,
         phis: &[Value],
     ) -> bool {
-        let Some(round) = frame.rounds.get(&index) else { return true };
+        let Some(round) = frame.rounds.get_mut(&index) else { return true };
         let head = &order.loops[index];
         // A round that changed nothing and leaves nothing different behind is waiting: the next would be the
         // same, so it is enough to think of the last one.
         let level = frame.depth + order.nest(head.header).loops.len() - 1;
-        if !state.memory.differs(&round.memory) {
+        let mut goes_nowhere = false;
+        if !state.memory.differs(&round.memory) && state.held.same_as(&round.held) {
             let mut changed = state.dirty[level];
+            goes_nowhere = round.phis == phis;
             for (old, new) in round.phis.iter().zip(phis) {
                 let same = value::equal(&mut self.terms, old, new);
                 let different = self.terms.not(same);
@@ -294,7 +347,9 @@ impl Machine<'_> {
                 }
                 LoopName::Index { function, index: number } => code.name == *function && index == *number,
             })
-            .map_or(self.options.unwind, |bound| bound.bound);
+            .map_or_else(|| self.usual_bound(&head.place), |bound| bound.bound);
+        // A loop that cannot be left and gets nowhere is endless; there is no point in going round as often as it would.
+        round.left |= goes_nowhere;
         let uncertain = round.uncertain + u32::from(round.left);
         let what = format!("loop at {}:{}", head.place.file, head.place.line);
         if uncertain > 0 {
@@ -302,12 +357,35 @@ impl Machine<'_> {
         }
         if uncertain > bound || next > MOST_ROUNDS {
             let rounds = if uncertain > bound { bound } else { MOST_ROUNDS };
+            self.cut = true;
             let reason = format!("the {what} goes round more than {rounds} times (--unwind)");
             let place = head.place.clone();
             self.unknown(state, &reason, &place, frame.function);
             return false;
         }
         true
+    }
+
+    /// How often a loop goes round if nothing else is said about it.
+    fn usual_bound(&self, place: &Place) -> u32 {
+        let unwind = self.options.unwind;
+        if place.file.starts_with(MODEL_DIRECTORY) {
+            unwind.max(MOST_MODEL_ROUNDS.min(2 << unwind.min(8)))
+        } else {
+            unwind
+        }
+    }
+
+    /// Whether a block does nothing but fail: going there is not leaving the loops around, because nothing comes after it.
+    fn only_fails(&self, function: FunctionId, block: BlockId) -> bool {
+        let block = &self.module.function(function).blocks[block.0 as usize];
+        matches!(block.terminator, Terminator::Unreachable)
+            && block.instructions.iter().any(|instruction| match &instruction.op {
+                Op::Call { callee: Callee::Function(called), .. } => {
+                    library::FAILING.contains(&self.module.function(*called).name.as_str())
+                }
+                _ => false,
+            })
     }
 
     fn block(&mut self, frame: &mut Frame, from: Here, state: &mut State) -> Flow<()> {

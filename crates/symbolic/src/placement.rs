@@ -5,7 +5,8 @@
 //! so; if none is, the whole section may begin anywhere in a line, and which of them share one may be otherwise.
 
 use crashproof_bitcode::MODEL_DIRECTORY;
-use crashproof_bitcode::ir::{Constant, Global, GlobalId, Initial, Module};
+use crashproof_bitcode::ir::{Constant, Global, GlobalId, Initial, Module, Part};
+use crashproof_prove::program::Field;
 
 use crate::Error;
 use crate::machine::{Machine, Who};
@@ -39,6 +40,10 @@ pub(crate) fn assumption(module: &Module) -> Option<String> {
     })
 }
 
+fn field(part: &Part) -> Field {
+    Field { offset: part.offset, size: part.size, name: part.name.clone() }
+}
+
 /// Larger globals than this are refused.
 const LARGEST_GLOBAL: u64 = 16 << 20;
 
@@ -48,7 +53,8 @@ impl Machine<'_> {
         let module = self.module;
         for (index, global) in module.globals.iter().enumerate() {
             let refuse = |what: &str| Error::Global {
-                place: format!("{}:{}", global.place.file, global.place.line),
+                file: global.place.file.to_string(),
+                line: global.place.line,
                 what: format!("global `{}` {what}", global.name),
             };
             if global.size > LARGEST_GLOBAL {
@@ -70,7 +76,7 @@ impl Machine<'_> {
                     initial: Vec::new(),
                     defined: global.initial.is_some(),
                     written: Vec::new(),
-                    fields: Vec::new(),
+                    fields: global.parts.iter().map(field).collect(),
                 })
             };
             let first = make(false, self.objects);
@@ -103,7 +109,8 @@ impl Machine<'_> {
                 Initial::Address(_) => Vec::new(),
                 Initial::Unsupported(what) => {
                     return Err(Error::Global {
-                        place: format!("{}:{}", global.place.file, global.place.line),
+                        file: global.place.file.to_string(),
+                        line: global.place.line,
                         what: format!("global `{}` begins as {what}, which is not supported", global.name),
                     });
                 }

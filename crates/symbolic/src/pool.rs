@@ -6,9 +6,9 @@ use crate::Pool;
 use crate::access::At;
 use crate::library::Reply;
 use crate::machine::{Flow, Machine, Stop, Who};
-use crate::objects::{Object, Origin};
+use crate::objects::{Object, ObjectId, Origin, TWIN_DISTANCE};
 use crate::paths::Frame;
-use crate::state::{self, State};
+use crate::state::State;
 use crate::value::Value;
 
 /// How far behind the beginning of a cache line libpmemobj's objects begin: that is the length of their headers.
@@ -26,6 +26,9 @@ pub(crate) struct Allocated {
     bytes: u64,
     kind: Term,
 }
+
+/// What is not known if it is not known which transaction.
+const TRANSACTION: &str = "a transaction that is not known";
 
 impl Machine<'_> {
     /// Carries out a call that only models make, if it is one.
@@ -48,7 +51,7 @@ impl Machine<'_> {
             }
             ("pool_type", [pointer]) => self.pool_type(state, *pointer),
             ("pool_size", [pointer]) => self.pool_size(state, *pointer),
-            ("shadow", [pointer]) => self.shadow(state, *pointer, at)?,
+            ("shadow", [pointer]) => self.shadow(state, *pointer)?,
             ("lane", [kind]) => {
                 let Some(kind) = self.terms.constant(*kind) else { return Ok(None) };
                 self.lane(state, kind)
@@ -61,19 +64,19 @@ impl Machine<'_> {
                 else {
                     return Err(self.refuse(state, "a transaction with flags that are not known", at));
                 };
-                self.for_each(state, *number, at, |machine, state, number| {
+                self.for_each(state, *number, TRANSACTION, at, |machine, state, number| {
                     machine.transaction_add(state, frame.point, number, committed, (*start, bytes), flags, at)
                 })?;
                 return Ok(Some(Reply::NONE));
             }
             ("tx_flush", [number]) => {
-                self.for_each(state, *number, at, |machine, state, number| {
+                self.for_each(state, *number, TRANSACTION, at, |machine, state, number| {
                     machine.transaction_flush(state, number, at)
                 })?;
                 return Ok(Some(Reply::NONE));
             }
             ("tx_undo", [number]) => {
-                self.for_each(state, *number, at, |machine, state, number| {
+                self.for_each(state, *number, TRANSACTION, at, |machine, state, number| {
                     machine.transaction_undo(state, number, at)
                 })?;
                 return Ok(Some(Reply::NONE));
@@ -86,37 +89,6 @@ impl Machine<'_> {
             _ => return Ok(None),
         };
         Ok(Some(Reply::scalar(reply)))
-    }
-
-    /// Does something for every value that a term has on some path.
-    fn for_each(
-        &mut self,
-        state: &mut State,
-        term: Term,
-        at: At<'_>,
-        mut does: impl FnMut(&mut Self, &mut State, u64) -> Flow<()>,
-    ) -> Flow<()> {
-        let Some(cases) = self.cases(state, term) else {
-            return Err(self.refuse(state, "a transaction that is not known", at));
-        };
-        if let [(_, number)] = cases.as_slice() {
-            return does(self, state, *number);
-        }
-        let mut arrivals = Vec::new();
-        for (condition, number) in cases {
-            let mut here = state.clone();
-            if !here.assume(&mut self.terms, condition) {
-                continue;
-            }
-            match does(self, &mut here, number) {
-                Ok(()) => arrivals.push((here, Vec::new())),
-                Err(Stop::Dead) => {}
-                Err(Stop::Again) => return Err(Stop::Again),
-            }
-        }
-        let (merged, _) = state::merge(&mut self.terms, arrivals).ok_or(Stop::Dead)?;
-        *state = merged;
-        Ok(())
     }
 
     fn pool_root(&mut self, state: &mut State, bytes: Term, at: At<'_>) -> Flow<Term> {
@@ -163,6 +135,11 @@ impl Machine<'_> {
         let lead = if plain == 0 { HEADER } else { 0 };
         let object = pool_object(name, bytes.max(1), zeroed != 0);
         let address = self.make_object_behind(state, point, px86::LINE_BYTES, lead, object);
+        if self.objects.twins
+            && let Some(object) = self.objects.at(address)
+        {
+            self.objects.twin(object);
+        }
         self.allocated.push(Allocated { address, bytes, kind });
         Ok(self.terms.number(address, 64))
     }
@@ -221,10 +198,21 @@ impl Machine<'_> {
     }
 
     /// Volatile memory that belongs to a persistent object: its lock, as long as the process runs.
-    fn shadow(&mut self, state: &mut State, pointer: Term, at: At<'_>) -> Flow<Term> {
+    ///
+    /// Where it is not known which object that is, every object of the pool gets a twin at the same distance, which
+    /// the address can be told from all the same.
+    fn shadow(&mut self, state: &mut State, pointer: Term) -> Flow<Term> {
+        if self.objects.twins {
+            let ours: Vec<ObjectId> = self.objects.ids().filter(|id| self.objects.is_of_pool(*id)).collect();
+            for object in ours {
+                self.objects.twin(object);
+            }
+            return Ok(self.offset(pointer, TWIN_DISTANCE));
+        }
         let cases = self.cases(state, pointer);
         let Some([(_, address)]) = cases.as_deref() else {
-            return Err(self.refuse(state, "a lock in the pool whose address is not known", at));
+            self.objects.twins = true;
+            return Err(Stop::Again);
         };
         let origin = Origin::Shadow(*address, self.who == Who::Recovery);
         let object = self.objects.place(origin, 64, false, || Object {

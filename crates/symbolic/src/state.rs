@@ -5,6 +5,8 @@ use std::rc::Rc;
 use crashproof_prove::term::{Node, Term, Terms};
 use rustc_hash::FxHashMap;
 
+use crate::ending::Ending;
+use crate::locks::Held;
 use crate::memory::Memory;
 use crate::value::{self, Value};
 
@@ -19,6 +21,10 @@ pub(crate) struct State {
     pub(crate) loaded: Rc<FxHashMap<(Term, u64), Term>>,
     /// For each loop around, in all calls, outermost first: has this round done anything that others could see?
     pub(crate) dirty: Vec<Term>,
+    /// The locks it holds.
+    pub(crate) held: Held,
+    /// What is called when the process ends.
+    pub(crate) ending: Ending,
 }
 
 impl State {
@@ -139,5 +145,9 @@ fn merge_two(terms: &mut Terms, a: (State, Vec<Value>), b: (State, Vec<Value>)) 
     if !Rc::ptr_eq(&loaded, &no.loaded) {
         Rc::make_mut(&mut loaded).retain(|place, value| no.loaded.get(place) == Some(value));
     }
-    (State { path, memory: yes.memory.merge(terms, condition, &no.memory), loaded, dirty }, values)
+    let (held, ending) = (yes.held.merge(&no.held), yes.ending.merge(&no.ending));
+    (
+        State { path, memory: yes.memory.merge(terms, condition, &no.memory), loaded, dirty, held, ending },
+        values,
+    )
 }

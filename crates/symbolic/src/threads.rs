@@ -1,12 +1,8 @@
-//! pthreads: starting, joining, locks.
-//!
-//! A lock is a word that is 0 when free. Taking it is an RMW after which the thread goes on only if the lock was
-//! free: a thread that finds it taken waits, and the RMW of a thread that has waited is the one that finds it
-//! free. The word is the first of the pthread object, which is where glibc has it too.
+//! pthreads: starting and joining. For locks see [`crate::locks`].
 
 use crashproof_bitcode::ir::{FunctionId, Place};
 use crashproof_prove::program::{Action, ThreadId};
-use crashproof_prove::term::{Term, Terms};
+use crashproof_prove::term::Term;
 
 use crate::access::At;
 use crate::library::Reply;
@@ -65,58 +61,9 @@ impl Machine<'_> {
                 };
                 return Ok(Some(Reply::scalar(self.terms.number(thread, 64))));
             }
-            (
-                "pthread_mutex_lock"
-                | "pthread_spin_lock"
-                | "pthread_rwlock_wrlock"
-                | "pthread_rwlock_rdlock",
-                Some(lock),
-            ) => self.lock(lock, state, at)?,
-            ("pthread_mutex_trylock" | "pthread_spin_trylock", Some(lock)) => {
-                let old = self.take(lock, state, at)?;
-                let zero = self.terms.number(0, 32);
-                let busy = self.terms.number(16, 32);
-                let free = self.terms.equal(old, zero);
-                return Ok(Some(Reply::scalar(self.terms.choose(free, zero, busy))));
-            }
-            ("pthread_mutex_unlock" | "pthread_rwlock_unlock", Some(lock)) => {
-                let zero = self.terms.number(0, 32);
-                let compute = &mut |terms: &mut Terms, _: Term| (zero, terms.truth(true));
-                self.rmw(state, lock, 32, compute, at)?;
-            }
-            (
-                "pthread_spin_unlock" | "pthread_mutex_init" | "pthread_spin_init" | "pthread_rwlock_init",
-                Some(lock),
-            ) => {
-                let zero = self.terms.number(0, 32);
-                self.store_scalar(state, lock, zero, false, at)?;
-            }
-            // Waking up without a signal is allowed, so there is nothing to wait for but the lock.
-            ("pthread_cond_wait" | "pthread_cond_timedwait", _) => {
-                let Some(lock) = scalar(1) else { return Ok(None) };
-                let zero = self.terms.number(0, 32);
-                let compute = &mut |terms: &mut Terms, _: Term| (zero, terms.truth(true));
-                self.rmw(state, lock, 32, compute, at)?;
-                self.lock(lock, state, at)?;
-            }
-            _ => return Ok(None),
+            _ => return self.lock_call(name, arguments, state, at),
         }
         Ok(Some(Reply::scalar(self.terms.number(0, 32))))
-    }
-
-    /// The RMW of an attempt to take a lock; gives what it found.
-    fn take(&mut self, lock: Term, state: &mut State, at: At<'_>) -> Flow<Term> {
-        let zero = self.terms.number(0, 32);
-        let one = self.terms.number(1, 32);
-        let compute = &mut |terms: &mut Terms, old: Term| (one, terms.equal(old, zero));
-        self.rmw(state, lock, 32, compute, at)
-    }
-
-    fn lock(&mut self, lock: Term, state: &mut State, at: At<'_>) -> Flow<()> {
-        let old = self.take(lock, state, at)?;
-        let zero = self.terms.number(0, 32);
-        let free = self.terms.equal(old, zero);
-        if state.assume(&mut self.terms, free) { Ok(()) } else { Err(Stop::Dead) }
     }
 
     fn create(

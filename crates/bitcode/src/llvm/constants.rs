@@ -42,6 +42,8 @@ impl Reader {
             thread_local,
             constant,
             initial,
+            // SAFETY: the module is there as long as it is being read.
+            parts: super::names::parts(unsafe { LLVMGetModuleContext(self.module) }, global),
             place: self.place(global),
         }
     }

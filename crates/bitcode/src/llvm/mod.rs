@@ -10,7 +10,9 @@
 #![allow(unsafe_code, reason = "the only door to LLVM; see the module documentation")]
 
 mod constants;
+mod flow;
 mod instructions;
+mod names;
 mod types;
 
 use std::cell::RefCell;
@@ -31,13 +33,19 @@ use llvm_sys::transforms::pass_builder::{
 };
 use rustc_hash::FxHashMap;
 
+use self::flow::Jumps;
 use crate::Error;
 use crate::ir::{Function, FunctionId, GlobalId, Module, Place};
 
 /// None of these moves, merges or drops an access to memory that is not a local variable. `sroa` makes values
 /// of local variables. The others give every loop one header and let no value leave a loop but through a
-/// phi at its exit, which is what symbolic execution of merged paths relies on.
-const PASSES: &CStr = c"function(sroa,fix-irreducible,loop-simplify,lcssa)";
+/// phi at its exit, which is what symbolic execution of merged paths relies on. `lower-invoke` makes plain calls of those of
+/// C++ that may throw: to throw is a call of a function that nobody knows.
+const PASSES: &CStr = c"function(lower-invoke,sroa,fix-irreducible,loop-simplify,lcssa)";
+
+/// The same where a loop that can be entered in several places has switches, which `fix-irreducible` does not take.
+const PASSES_WITHOUT_SWITCHES: &CStr =
+    c"function(lower-invoke,sroa,lower-switch,fix-irreducible,loop-simplify,lcssa)";
 
 /// Reads one module out of several files of bitcode or IR text, given with their names.
 ///
@@ -127,10 +135,14 @@ impl Session {
     }
 
     fn run_passes(&mut self, module: LLVMModuleRef, path: &Path) -> Result<(), Error> {
+        let passes = match self.jumps(module)? {
+            Jumps::Switches => PASSES_WITHOUT_SWITCHES,
+            _ => PASSES,
+        };
         // SAFETY: options and error are disposed of here.
         unsafe {
             let options = LLVMCreatePassBuilderOptions();
-            let error = LLVMRunPasses(module, PASSES.as_ptr(), ptr::null_mut(), options);
+            let error = LLVMRunPasses(module, passes.as_ptr(), ptr::null_mut(), options);
             LLVMDisposePassBuilderOptions(options);
             if error.is_null() {
                 return Ok(());
@@ -142,11 +154,41 @@ impl Session {
         }
     }
 
+    /// Whether there are loops that the usual passes do not take.
+    fn jumps(&self, module: LLVMModuleRef) -> Result<Jumps, Error> {
+        let mut found = Jumps::Branches;
+        // SAFETY: the list of a module's functions is walked without changing it.
+        unsafe {
+            let mut next = LLVMGetFirstFunction(module);
+            while !next.is_null() {
+                if LLVMCountBasicBlocks(next) > 0 {
+                    match flow::jumps(next) {
+                        Jumps::Branches => {}
+                        Jumps::Switches => found = Jumps::Switches,
+                        Jumps::Others => {
+                            let what = "jumps to computed labels in a loop with several entries";
+                            return Err(Error::Unsupported { function: name_of(next), what });
+                        }
+                    }
+                }
+                next = LLVMGetNextFunction(next);
+            }
+        }
+        Ok(found)
+    }
+
     fn why(&mut self, message: String) -> String {
         let said = self.complaints.take();
         let all: Vec<String> = said.into_iter().chain([message]).filter(|text| !text.is_empty()).collect();
-        if all.is_empty() { "no reason given".into() } else { all.join("; ") }
+        if all.is_empty() { "no reason given".into() } else { readable(&all.join("; ")) }
     }
+}
+
+/// LLVM quotes what it does not understand, which may be anything: the first line of it, as far as people can read it.
+fn readable(message: &str) -> String {
+    const LONGEST: usize = 200;
+    let line = message.lines().next().unwrap_or_default();
+    line.chars().filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER).take(LONGEST).collect()
 }
 
 impl Drop for Session {

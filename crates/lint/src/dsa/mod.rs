@@ -42,6 +42,10 @@ pub(crate) struct Analysis {
     pub(crate) order: Vec<Vec<FunctionId>>,
     /// Functions that some code of the program calls.
     pub(crate) called: FxHashSet<FunctionId>,
+    /// Functions of libraries that the program puts into objects, to be called through them.
+    pub(crate) handed_on: FxHashSet<FunctionId>,
+    /// Functions of libraries that nothing calls any more, and that call nothing that is not looked at elsewhere.
+    pub(crate) left_over: FxHashSet<FunctionId>,
     /// Functions that the library calls with a fresh object, and which parameter that is.
     pub(crate) constructors: FxHashMap<FunctionId, u32>,
     pub(crate) calls_itself: FxHashSet<FunctionId>,
@@ -57,6 +61,49 @@ const MAX_TARGETS: usize = 16;
 const ROUNDS: usize = 3;
 /// A graph of so many nodes is mostly copies of copies: no more callees are copied into it, and that is told.
 const MAX_NODES: usize = 200_000;
+
+/// Functions of C++ libraries that are put into objects, as `std::function` does with what calls a lambda, and by which
+/// instruction. Who calls them shows only on the way through a function; they are looked at before.
+fn handed_on(program: &Program, apis: &Apis) -> Calls {
+    let mut all = Calls::default();
+    for id in program.defined() {
+        for (number, instruction) in (0..).zip(&program.function(id).instructions) {
+            if let Op::Store { value: Operand::Function(target), .. } = &instruction.op
+                && *target != id
+                && program.function(*target).is_defined()
+                && apis.is_of_a_library(&program.function(*target).readable)
+            {
+                all.entry(id).or_default().push((number, *target));
+            }
+        }
+    }
+    all
+}
+
+/// What libraries of C++ have made of lambdas, and what is left of themselves: no way into the program, as long as each lambda is
+/// also part of a function of the program. Those that only a library calls, in a thread for example, are such ways.
+fn looked_at_elsewhere(program: &Program, apis: &Apis) -> Vec<FunctionId> {
+    let lambdas = |id: FunctionId| -> FxHashSet<&str> {
+        let mut all = FxHashSet::default();
+        for instruction in &program.function(id).instructions {
+            let mut next = Some(instruction.place);
+            while let Some(place) = next.map(|id| program.place(id)) {
+                if place.is_lambda() {
+                    all.insert(place.function.as_str());
+                }
+                next = place.inlined_at;
+            }
+        }
+        all
+    };
+    let (theirs, own): (Vec<FunctionId>, Vec<FunctionId>) =
+        program.defined().partition(|id| apis.is_of_a_library(&program.function(*id).readable));
+    if theirs.is_empty() {
+        return theirs;
+    }
+    let covered: FxHashSet<&str> = own.into_iter().flat_map(lambdas).collect();
+    theirs.into_iter().filter(|id| lambdas(*id).is_subset(&covered)).collect()
+}
 
 impl Analysis {
     /// Runs all phases, again while they show more functions that pointers point to: a callback is known where it is
@@ -125,7 +172,13 @@ impl Analysis {
             }
         }
         let calls = call_graph(program, apis, &targets);
-        let order = components(program, &calls);
+        let handed_on = handed_on(program, apis);
+        let mut followed = calls.clone();
+        for (from, own) in &handed_on {
+            followed.entry(*from).or_default().extend(own);
+        }
+        let order = components(program, &followed);
+        let handed_on: FxHashSet<FunctionId> = handed_on.values().flatten().map(|(_, id)| *id).collect();
         let component: FxHashMap<FunctionId, usize> =
             order.iter().enumerate().flat_map(|(at, all)| all.iter().map(move |id| (*id, at))).collect();
         // Whoever is handed to other code as a callback is called from there.
@@ -139,11 +192,16 @@ impl Analysis {
                 }
             }
         }
+        called.extend(&handed_on);
+        let left_over =
+            looked_at_elsewhere(program, apis).into_iter().filter(|id| !called.contains(id)).collect();
         let mut analysis = Analysis {
             graphs,
             targets,
             order,
             called,
+            left_over,
+            handed_on,
             constructors,
             calls_itself,
             too_many,

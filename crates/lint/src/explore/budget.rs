@@ -118,6 +118,9 @@ impl Walk<'_, '_> {
             .map(|number| self.all.expressions.add(Form::Parameter(number)))
             .collect();
         let place = self.function.place.unwrap_or(crate::ir::PlaceId(0));
-        Event { kind: Kind::Unknown { objects, own: true }, site: Site { place, call: None, name: 0 } }
+        Event {
+            kind: Kind::Unknown { objects, own: true },
+            site: Site { place, call: None, name: 0, by_library: false },
+        }
     }
 }

@@ -53,6 +53,7 @@ impl Walk<'_, '_> {
                     }
                 }
             } else if let Some(summary) = self.all.summaries.get(target).cloned() {
+                self.all.met.insert(*target);
                 after.extend(self.replay(before, number, &summary, &values, place, *target));
             } else {
                 if !function.is_defined() && !function.name.is_empty() {
@@ -154,13 +155,12 @@ impl Walk<'_, '_> {
                 self.all.expressions.add(Form::Volatile(origin))
             }
             Returns::Constant(constant) => self.all.expressions.int(constant),
-            Returns::Stage => {
-                if state.machine.in_transaction() || self.is_root {
-                    let stage = state.machine.stage();
-                    self.all.expressions.int(stage)
-                } else {
-                    self.opaque(state, number)
-                }
+            Returns::Stage => self.stage(state),
+            Returns::PoolOf(argument) => {
+                let pointer = values.get(argument as usize).copied().unwrap_or(NOTHING);
+                // Where it is not sure, only what happens if it is persistent matters.
+                let is_persistent = self.persistence(pointer) != Persistence::No;
+                self.all.expressions.int(is_persistent.into())
             }
         }
     }
@@ -224,6 +224,16 @@ impl Walk<'_, '_> {
             all = apart;
         }
         all
+    }
+
+    /// The stage of the innermost transaction, as far as that is known here.
+    pub(super) fn stage(&mut self, state: &State) -> Expression {
+        if state.machine.in_transaction() || self.is_root {
+            let stage = state.machine.stage();
+            self.all.expressions.int(stage)
+        } else {
+            self.all.expressions.add(Form::Stage)
+        }
     }
 
     /// Carries out what a description says. False if control does not come back.

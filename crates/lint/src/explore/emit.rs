@@ -8,11 +8,14 @@ use crate::ir::PlaceId;
 
 impl Walk<'_, '_> {
     pub(super) fn emit(&mut self, state: &mut State, kind: Kind, mut place: PlaceId) {
-        // A flush or fence in an inlined helper: the place is where the helper is used.
-        if matches!(kind, Kind::Flush { .. } | Kind::Queue { .. } | Kind::Fence { .. }) {
-            while let Some(outer) = self.all.program.place(place).inlined_at {
-                place = outer;
-            }
+        // A flush or fence in an inlined helper: the place is where the helper is used. So is that of all that a library does.
+        let is_flush = matches!(kind, Kind::Flush { .. } | Kind::Queue { .. } | Kind::Fence { .. });
+        let by_library = self.all.program.place(place).of_a_library;
+        while let at = self.all.program.place(place)
+            && let Some(outer) = at.inlined_at
+            && (at.of_a_library || is_flush && !at.is_lambda())
+        {
+            place = outer;
         }
         if let Some(span) = kind.span() {
             self.note_alignment(state, span.at.object);
@@ -24,7 +27,7 @@ impl Walk<'_, '_> {
             }
             None => 0,
         };
-        self.emit_at(state, kind, Site { place, call: None, name });
+        self.emit_at(state, kind, Site { place, call: None, name, by_library });
     }
 
     pub(super) fn emit_at(&mut self, state: &mut State, kind: Kind, site: Site) {

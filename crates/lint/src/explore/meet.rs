@@ -81,6 +81,8 @@ impl Walk<'_, '_> {
                     NOTHING
                 } else if fails {
                     self.all.expressions.add(Form::Failure)
+                } else if let Some(found) = self.all.expressions.either(own, value) {
+                    found
                 } else {
                     let persistence = persistence_of(self.all.analysis, self.id, number as u32);
                     // What is known of the last value that was met here is not known of this one.

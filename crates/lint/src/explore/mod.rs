@@ -104,6 +104,8 @@ pub(crate) struct Explorer<'a> {
     pub(crate) cuts: Cuts,
     /// Functions called that nothing is known of.
     pub(crate) unresolved: FxHashSet<String>,
+    /// Functions that are handed on and were met where they are called.
+    met: FxHashSet<FunctionId>,
     /// The program has transactions that keep other threads out.
     isolates: bool,
     /// Variables in which only pointers to whole mapped files are ever stored.
@@ -133,6 +135,7 @@ impl Explorer<'_> {
             summaries: FxHashMap::default(),
             cuts: Cuts::default(),
             unresolved: FxHashSet::default(),
+            met: FxHashSet::default(),
             isolates: program.functions.iter().any(|function| {
                 apis.meaning(&function.name).is_some_and(|meaning| {
                     apis.frameworks[meaning.framework].commit.isolates
@@ -151,12 +154,14 @@ impl Explorer<'_> {
             for round in 0..rounds {
                 let mut changed = false;
                 for id in component {
-                    if self.apis.meaning(&self.program.function(*id).name).is_some()
+                    if self.analysis.left_over.contains(id)
+                        || self.apis.meaning(&self.program.function(*id).name).is_some()
                         || round > 0 && self.cuts.is_inside(*id)
                     {
                         continue;
                     }
-                    let summary = Walk::new(self, *id).run();
+                    let is_root = !self.analysis.called.contains(id);
+                    let summary = Walk::new(self, *id, is_root).run();
                     changed |= self.summaries.get(id) != Some(&summary);
                     self.summaries.insert(*id, summary);
                     self.traces.clear();
@@ -164,6 +169,13 @@ impl Explorer<'_> {
                 if !changed || round + 1 == rounds {
                     break;
                 }
+            }
+        }
+        // What is called from somewhere out of sight is a way into the program.
+        for id in self.analysis.order.iter().flatten() {
+            if self.analysis.handed_on.contains(id) && !self.met.contains(id) {
+                Walk::new(self, *id, true).run();
+                self.traces.clear();
             }
         }
     }
@@ -191,10 +203,9 @@ struct Walk<'e, 'a> {
 }
 
 impl<'e, 'a> Walk<'e, 'a> {
-    fn new(all: &'e mut Explorer<'a>, id: FunctionId) -> Self {
+    fn new(all: &'e mut Explorer<'a>, id: FunctionId, is_root: bool) -> Self {
         let function = all.program.function(id);
         let shape = Shape::of(all.program, function);
-        let is_root = !all.analysis.called.contains(&id);
         let mut walk = Walk {
             function,
             shape,

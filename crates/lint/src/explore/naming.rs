@@ -22,6 +22,12 @@ impl Walk<'_, '_> {
             _ => None,
         };
         let name = self.part(state, span.at, bytes, DEPTH).map(|part| part.name).unwrap_or_default();
+        // Of something without a name the member is left, if it is one.
+        let name = match name.strip_prefix("->") {
+            Some(member) => member.to_owned(),
+            None if name == "*" => String::new(),
+            None => name,
+        };
         let in_rust =
             self.function.place.is_some_and(|place| self.all.program.place(place).file.ends_with(".rs"));
         if in_rust { name.replace("->", ".") } else { name }
@@ -89,8 +95,14 @@ impl Walk<'_, '_> {
             let distance = at.offset - own.offset;
             let target = self.ty(base);
             let outside = target.bytes > 0 && distance >= target.bytes as i64 && !target.members.is_empty();
-            if !outside && best.as_ref().is_none_or(|known| distance < known.0) {
-                best = Some((distance, variable.name.clone(), base));
+            if !outside
+                && best
+                    .as_ref()
+                    .is_none_or(|known| (distance, variable.of_a_library) < (known.0, known.1.is_empty()))
+            {
+                // What a library calls it says nothing to who uses the library.
+                let name = if variable.of_a_library { "" } else { &variable.name };
+                best = Some((distance, name.to_owned(), base));
             }
         }
         self.variables = variables;

@@ -76,7 +76,8 @@ impl Walk<'_, '_> {
                     continue;
                 };
                 // The callee's name for the memory is as good, unless the place is here.
-                let here = wrapper || self.all.program.place(event.site.place).is_in_a_library();
+                let of_a_library = self.all.program.place(event.site.place).of_a_library;
+                let here = wrapper || of_a_library;
                 let name = match kind.span() {
                     Some(span) if here || event.site.name == 0 => {
                         let text = self.describe(&next, span);
@@ -87,10 +88,11 @@ impl Walk<'_, '_> {
                 if wrapper && self.all.verdicts.swept.contains(&event.site.place) {
                     self.all.verdicts.swept.insert(place);
                 }
+                let by_library = event.site.by_library || of_a_library;
                 let site = if here {
-                    Site { place, call: None, name }
+                    Site { place, call: None, name, by_library }
                 } else {
-                    Site { place: event.site.place, call: Some(place), name }
+                    Site { place: event.site.place, call: Some(place), name, by_library }
                 };
                 self.emit_at(&mut next, kind, site);
             }
@@ -215,6 +217,7 @@ impl Walk<'_, '_> {
             },
             Form::Local(..) => expression,
             Form::Transaction => self.open_transaction(state),
+            Form::Stage => self.stage(state),
             Form::Found(name, arguments) => {
                 match self.translate_arguments(state, arguments, values, call, memo) {
                     Some(arguments) => self.all.expressions.add(Form::Found(name, arguments)),

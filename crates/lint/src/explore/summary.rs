@@ -99,7 +99,7 @@ impl Walk<'_, '_> {
                 self.is_about_parameters(left) && self.is_about_parameters(right)
             }
             Form::Plus(inner, _) => self.is_about_parameters(inner),
-            Form::Parameter(_) | Form::Int(_) | Form::Transaction => true,
+            Form::Parameter(_) | Form::Int(_) | Form::Transaction | Form::Stage => true,
             _ => false,
         }
     }

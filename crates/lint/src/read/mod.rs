@@ -7,6 +7,7 @@
 
 mod call;
 mod home;
+mod inline;
 mod instruction;
 
 use std::path::Path;
@@ -14,6 +15,7 @@ use std::path::Path;
 use crashproof_llvm::{CallClass, DebugKind, File, Linkage, Meta, Module, Opcode, Type, TypeKind, Value};
 use rustc_hash::FxHashMap;
 
+use crate::api::Apis;
 use crate::ir::*;
 
 /// What prepares a module. Helpers inside the headers of compilers and libraries vanish, so that places
@@ -27,21 +29,17 @@ const PASSES: &str = "always-inline,function(sroa,sccp,simplifycfg,instsimplify)
 /// # Errors
 ///
 /// What LLVM says about the file.
-pub fn read(
-    program: &mut Program,
-    path: &Path,
-    directory: &Path,
-    is_described: impl Fn(&str) -> bool,
-) -> Result<(), String> {
+pub fn read(program: &mut Program, path: &Path, directory: &Path, apis: &Apis) -> Result<(), String> {
     let file = File::read(path)?;
     for function in file.module().functions() {
         // Unoptimised code forbids every pass.
         function.remove_function_attribute("optnone");
-        if is_described(&function.name()) {
+        if inline::is_described(apis, function) {
             function.remove_function_attribute("alwaysinline");
         }
     }
-    file.run_passes(PASSES)?;
+    let passes = if inline::libraries(&file, apis) { inline::PASSES } else { PASSES };
+    file.run_passes(passes)?;
     let module = file.module();
     let has_places = module.functions().iter().any(|f| f.has_debug_info());
     if !has_places && module.functions().iter().any(|f| !f.is_declaration()) {
@@ -49,6 +47,7 @@ pub fn read(
     }
     Reader {
         program,
+        apis,
         module,
         directory: directory.to_owned(),
         functions: FxHashMap::default(),
@@ -63,6 +62,7 @@ pub fn read(
 
 struct Reader<'a> {
     program: &'a mut Program,
+    apis: &'a Apis,
     module: &'a Module,
     directory: std::path::PathBuf,
     functions: FxHashMap<Value, FunctionId>,
@@ -245,7 +245,17 @@ impl Reader<'_> {
             blocks.push(Block { start, end: instructions.len() as u32 });
         }
         let mut variables = FxHashMap::default();
-        for variable in value.variables() {
+        let mut own = value.variables();
+        let libraries: Vec<_> = own
+            .extract_if(.., |variable| {
+                let function = crashproof_llvm::demangle(&variable.function);
+                // A lambda's `this` is what it captured.
+                self.apis.is_of_a_library(&function) || names_a_lambda(&function) && variable.name == "this"
+            })
+            .collect();
+        // The program's names are better than those that a library has for the same.
+        let own = own.into_iter().map(|variable| (variable, false));
+        for (variable, of_a_library) in own.chain(libraries.into_iter().map(|variable| (variable, true))) {
             let operand = self.operand(variable.value, &context);
             if matches!(operand, Operand::Instruction(_) | Operand::Parameter(_)) && !variable.name.is_empty()
             {
@@ -254,6 +264,7 @@ impl Reader<'_> {
                     name: variable.name,
                     ty,
                     is_address: variable.is_address,
+                    of_a_library,
                 });
             }
         }
@@ -309,6 +320,7 @@ impl Reader<'_> {
     }
 
     fn place_of(&mut self, location: crashproof_llvm::Location, inlined_at: Option<PlaceId>) -> Place {
+        let of_a_library = self.apis.is_of_a_library(&location.function);
         let directory = &self.directory;
         let file =
             self.place_texts.entry(location.file).or_insert_with_key(|file| seen_from_here(file, directory));
@@ -318,6 +330,7 @@ impl Reader<'_> {
             column: location.column,
             function: location.function,
             inlined_at,
+            of_a_library,
         }
     }
 

@@ -167,6 +167,9 @@ pub enum Wrong {
     Outside,
 }
 
+/// Why an access that takes two steps is too far: it is encoded as one, which is less than what can happen.
+pub(crate) const CROSSES_LINE: &str = "an access that crosses a cache line is not modelled";
+
 /// Something that makes a verdict unknown if it can be reached.
 #[derive(Clone, Debug)]
 pub struct Limit {

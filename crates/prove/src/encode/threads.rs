@@ -4,7 +4,7 @@ use crashproof_orders::Lit;
 use px86::{Class, Kind, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Access, CrashEncoding, Encoded, Encoder, EventRef, Limit, Violation, Wrong};
+use super::{Access, CROSSES_LINE, CrashEncoding, Encoded, Encoder, EventRef, Limit, Violation, Wrong};
 use crate::memory::{CellId, Footprint, Lane, Memory};
 use crate::program::{Action, Event};
 use crate::term::Term;
@@ -275,7 +275,7 @@ impl Encoder<'_> {
         self.violation(nodes, lit, Wrong::Outside, at, event);
         if let Some(lit) = self.crosses_line(access) {
             let lit = self.gates.and(guard, lit);
-            let reason = "an access that crosses a cache line is not modelled".to_owned();
+            let reason = CROSSES_LINE.to_owned();
             self.limit(nodes, lit, reason, at, event);
         }
     }

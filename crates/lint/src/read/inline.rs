@@ -1,0 +1,127 @@
+//! What C++ libraries make of a line.
+//!
+//! `*node = value` is a dozen calls of templates there, down to the call that logs, and a transaction is a lambda in a
+//! `std::function`. Looked at one by one, they are handed memory of all kinds and know nothing of the transaction around them.
+//! So what belongs to a library, by its namespace, becomes part of the function that uses it. Functions of the program stay
+//! what they are, but for lambdas: they are part of theirs anyway. Ways that end with an exception stay calls: what it says
+//! takes more code to put together than all the rest, and persists nothing.
+
+use crashproof_llvm::{Block, File, Linkage, Opcode, Value, demangle};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::api::{Apis, Returns};
+use crate::ir::names_a_lambda;
+
+/// What prepares a module with such code. Pointers to functions become known on the way, also through memory.
+pub(super) const PASSES: &str = "always-inline,\
+    cgscc(devirt<4>(inline,function(sroa,gvn<no-pre;no-load-pre>,sccp,simplifycfg,instsimplify))),globaldce";
+
+/// Functions that would be larger than this, with all that they call, are not inlined unless LLVM thinks they should be.
+const LARGEST: usize = 2000;
+
+/// Whether what a function returns is described, so that its calls must not vanish.
+pub(super) fn is_described(apis: &Apis, function: Value) -> bool {
+    apis.meaning(&function.name()).is_some_and(|meaning| meaning.returns != Returns::Anything)
+}
+
+/// Marks what is to be inlined, and what is not. False if there is nothing that is.
+pub(super) fn libraries(file: &File, apis: &Apis) -> bool {
+    let module = file.module();
+    let defined = module.functions().into_iter().filter(|function| !function.is_declaration());
+    let (inlined, kept): (Vec<Value>, Vec<Value>) = defined.partition(|function| is_part(apis, *function));
+    if inlined.is_empty() {
+        return false;
+    }
+    let mut sizes = Sizes { parts: inlined.iter().copied().collect(), known: FxHashMap::default() };
+    for function in inlined {
+        if sizes.is_inlined(function) {
+            module.add_function_attribute(function, "alwaysinline");
+        }
+    }
+    for function in kept {
+        if !function.has_function_attribute("alwaysinline") {
+            module.add_function_attribute(function, "noinline");
+        }
+    }
+    for function in module.functions().into_iter().filter(|function| !function.is_declaration()) {
+        for call in ending_badly(function).into_iter().flat_map(Block::instructions).filter(|at| is_call(*at))
+        {
+            module.add_call_attribute(call, "noinline");
+        }
+    }
+    true
+}
+
+fn is_part(apis: &Apis, function: Value) -> bool {
+    let discardable =
+        matches!(function.linkage(), Linkage::LLVMLinkOnceODRLinkage | Linkage::LLVMInternalLinkage);
+    let name = function.name();
+    if !discardable || !name.starts_with("_Z") || apis.meaning(&name).is_some() {
+        return false;
+    }
+    let readable = demangle(&name);
+    apis.is_of_a_library(&readable) || names_a_lambda(&readable)
+}
+
+fn is_call(instruction: Value) -> bool {
+    matches!(instruction.opcode(), Opcode::LLVMCall | Opcode::LLVMInvoke)
+}
+
+/// How many instructions functions have once their parts are inlined.
+struct Sizes {
+    parts: FxHashSet<Value>,
+    /// None while they are being counted: a recursion has no end.
+    known: FxHashMap<Value, Option<usize>>,
+}
+
+impl Sizes {
+    fn is_inlined(&mut self, function: Value) -> bool {
+        self.parts.contains(&function)
+            && !function.has_function_attribute("noinline")
+            && self.of(function).is_some_and(|size| size <= LARGEST)
+    }
+
+    fn of(&mut self, function: Value) -> Option<usize> {
+        if let Some(known) = self.known.get(&function) {
+            return *known;
+        }
+        self.known.insert(function, None);
+        let badly = ending_badly(function);
+        let mut total = 0;
+        for block in function.blocks().into_iter().filter(|block| !badly.contains(block)) {
+            for instruction in block.instructions() {
+                let callee = is_call(instruction).then(|| instruction.callee());
+                let callee = callee.filter(|callee| self.is_inlined(*callee));
+                total += callee.and_then(|callee| self.of(callee)).unwrap_or(1);
+            }
+        }
+        self.known.insert(function, Some(total));
+        Some(total)
+    }
+}
+
+/// The blocks from which every way ends with an exception, or with the program.
+fn ending_badly(function: Value) -> FxHashSet<Block> {
+    let blocks = function.blocks();
+    let mut badly = FxHashSet::default();
+    loop {
+        let before = badly.len();
+        for &block in &blocks {
+            let Some(&last) = block.instructions().last() else { continue };
+            let ends = match last.opcode() {
+                Opcode::LLVMUnreachable | Opcode::LLVMResume => true,
+                Opcode::LLVMRet => false,
+                _ => {
+                    let next = last.successors();
+                    !next.is_empty() && next.iter().all(|next| badly.contains(next))
+                }
+            };
+            if ends {
+                badly.insert(block);
+            }
+        }
+        if badly.len() == before {
+            return badly;
+        }
+    }
+}

@@ -1,0 +1,10 @@
+// The least number divided by -1 does not fit, which is a trap.
+//! refuted 7 the quotient fits
+#include <crashproof.h>
+PERSISTENT long quotient;
+int main(void) {
+  int a = crashproof_nondet_int(), b = crashproof_nondet_int() | 1;
+  quotient = a / b;
+  return 0;
+}
+void recover(void) {}

@@ -1,0 +1,16 @@
+// What a thread does is called by nobody here, and is looked at all the same.
+#include "pmdk-cpp.h"
+#include <thread>
+using namespace pmem::obj;
+
+struct root {
+  p<long> count;
+};
+
+void count(pool &pop) {
+  std::thread other([&pop] {
+    auto r = pop.root<root>();
+    r->count = 1; //~ unflushed-write
+  });
+  other.join();
+}
