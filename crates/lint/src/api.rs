@@ -135,6 +135,12 @@ pub struct Effect {
     /// Only if this argument is not zero.
     #[serde(default, rename = "if")]
     pub only_if: Option<u32>,
+    /// Not if this argument has one of `bits` set.
+    #[serde(default)]
+    pub unless: Option<u32>,
+    /// The bits that `unless` is about.
+    #[serde(default)]
+    pub bits: i64,
 }
 
 /// Things calls do.
@@ -544,6 +550,9 @@ fn describe(effect: &Effect) -> String {
     if let Some(condition) = effect.only_if {
         let _ = write!(text, " if argument {condition} is not zero");
     }
+    if let Some(flags) = effect.unless {
+        let _ = write!(text, " unless argument {flags} has bits {:#x}", effect.bits);
+    }
     text
 }
 
@@ -590,6 +599,12 @@ fn check(effect: &Effect) -> Result<(), String> {
     }
     if !needs_address && (effect.address.is_some() || effect.oid.is_some()) {
         return Err(format!("an effect that {} takes no address", describe(effect)));
+    }
+    if effect.unless.is_some() != (effect.bits != 0) {
+        return Err(format!(
+            "an effect that {} needs both `unless` and `bits`, or neither",
+            describe(effect)
+        ));
     }
     Ok(())
 }

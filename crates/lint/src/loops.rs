@@ -1,8 +1,9 @@
 //! The shape of a function: the order of its blocks, its loops, and loops that flush a range line by line.
 
+use px86::order::Class;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::ir::{Function, Op, Operand};
+use crate::ir::{Callee, Function, FunctionId, Op, Operand, Program};
 
 /// A loop.
 #[derive(Debug, Default)]
@@ -20,7 +21,8 @@ pub(crate) struct FlushLoop {
     /// Where it stops: an address if the loop counts with the pointer, else a number of bytes.
     pub(crate) end: Option<Operand>,
     pub(crate) counts_bytes: bool,
-    pub(crate) class: px86::order::Class,
+    pub(crate) class: Class,
+    /// The instruction, or the call of a function that is a name for it.
     pub(crate) flush: u32,
 }
 
@@ -34,7 +36,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    pub(crate) fn of(function: &Function) -> Shape {
+    pub(crate) fn of(program: &Program, function: &Function) -> Shape {
         let count = function.blocks.len();
         let successors: Vec<Vec<u32>> =
             (0..count as u32).map(|block| function.terminator(block).op.successors()).collect();
@@ -88,7 +90,7 @@ impl Shape {
         shape.flush_loops = shape
             .loops
             .iter()
-            .filter_map(|(header, a_loop)| Some((*header, flush_loop(function, *header, a_loop)?)))
+            .filter_map(|(header, a_loop)| Some((*header, flush_loop(program, function, *header, a_loop)?)))
             .collect();
         shape
     }
@@ -147,7 +149,39 @@ fn counter(function: &Function, header: u32, a_loop: &Loop, operand: Operand) ->
     start
 }
 
-fn flush_loop(function: &Function, header: u32, a_loop: &Loop) -> Option<FlushLoop> {
+/// Functions around functions around a flush that are looked through.
+const WRAPPED: u32 = 3;
+
+/// The parameter whose line a function flushes, if that is all it does: a name for the instruction, or a choice of one.
+fn flushed(program: &Program, id: FunctionId, depth: u32) -> Option<(u32, Class)> {
+    let function = program.function(id);
+    let mut found: Option<(u32, Class)> = None;
+    for instruction in &function.instructions {
+        let (address, class) = match &instruction.op {
+            Op::Flush { address, class } => (*address, *class),
+            Op::Call { callee: Callee::Direct(inner), arguments } => {
+                let (parameter, class) = flushed(program, *inner, depth.checked_sub(1)?)?;
+                (*arguments.get(parameter as usize)?, class)
+            }
+            Op::Store { .. } | Op::Bulk { .. } | Op::Call { .. } | Op::Locked { .. } | Op::Fence { .. } => {
+                return None;
+            }
+            _ => continue,
+        };
+        let Operand::Parameter(parameter) = stripped(function, address) else { return None };
+        // What holds of all choices is what holds of the weakest.
+        found = match found {
+            None => Some((parameter, class)),
+            Some((same, before)) if same == parameter => {
+                Some((same, if before == class { class } else { Class::FlushOpt }))
+            }
+            Some(_) => return None,
+        };
+    }
+    found
+}
+
+fn flush_loop(program: &Program, function: &Function, header: u32, a_loop: &Loop) -> Option<FlushLoop> {
     let mut flush = None;
     let mut limit = None;
     for block in &a_loop.blocks {
@@ -156,6 +190,13 @@ fn flush_loop(function: &Function, header: u32, a_loop: &Loop) -> Option<FlushLo
                 // Two flushes a round are no simple range.
                 Op::Flush { .. } if flush.is_some() => return None,
                 Op::Flush { address, class } => flush = Some((number, *address, *class)),
+                Op::Call { callee: Callee::Direct(id), arguments } => {
+                    let (parameter, class) = flushed(program, *id, WRAPPED)?;
+                    let address = *arguments.get(parameter as usize)?;
+                    if flush.replace((number, address, class)).is_some() {
+                        return None;
+                    }
+                }
                 Op::Store { .. } | Op::Bulk { .. } | Op::Call { .. } | Op::Locked { .. } => return None,
                 Op::Branch { condition, yes, no } => {
                     let leaves = !a_loop.blocks.contains(yes) || !a_loop.blocks.contains(no);

@@ -95,8 +95,20 @@ impl Span {
             let behind = self.at.element != other.at.element || self.at.offset <= other.at.offset;
             return if behind { Meets::Covers } else { Meets::Maybe };
         }
-        if by_bytes == Meets::Covers || !self.comparable(other) {
+        if by_bytes == Meets::Covers {
             return by_bytes;
+        }
+        if !self.comparable(other) {
+            // A line at a fixed place is not all of what was copied to a place and of a length that are not known.
+            let one_line = self.at.element.is_none() && matches!(self.length, Length::Known(..=LINE_BYTES));
+            let copied = other.at.element.is_some() && !matches!(other.length, Length::Known(_));
+            return if one_line && copied { Meets::Never } else { by_bytes };
+        }
+        // A string that was copied is trusted to end where its array does.
+        if other.length == Length::Unknown
+            && self.bytes().is_some_and(|(start, end)| (start..end).contains(&other.at.offset))
+        {
+            return Meets::Covers;
         }
         let (Some((start, end)), Some((from, to))) = (self.bytes(), other.bytes()) else { return by_bytes };
         let (mut all, mut any) = (true, false);

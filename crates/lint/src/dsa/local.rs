@@ -149,6 +149,10 @@ fn one(program: &Program, apis: &Apis, graph: &mut FunctionGraph, number: u32, o
             let value = graph.value(*value);
             graph.graph.unify(pointee, value);
         }
+        // No pointer is stored, but it is known what is stored to.
+        Op::Store { address, .. } | Op::Locked { address, .. } if is_value(*address) => {
+            graph.value(*address);
+        }
         Op::Offset { base, offset, .. } if is_value(*base) => {
             let base = graph.value(*base);
             let cell = Cell { node: base.node, offset: base.offset + offset };

@@ -131,6 +131,16 @@ impl Walk<'_, '_> {
         Some(*header)
     }
 
+    /// Whether a loop that was walked is left where it decides to go on: at its head, or where it goes back.
+    fn ends_loop(&self, block: u32, state: &State, to: u32) -> bool {
+        state.rounds.iter().any(|(header, (rounds, _))| {
+            let blocks = &self.shape.loops[header].blocks;
+            let goes_back = self.function.terminator(block).op.successors().contains(header);
+            let decides = goes_back || block == *header && *rounds > 0;
+            decides && blocks.contains(&block) && !blocks.contains(&to)
+        })
+    }
+
     /// Whether a loop decides where it goes back whether it goes on, as `do` loops do.
     fn leaves_at_its_end(&self, header: u32) -> bool {
         let blocks = &self.shape.loops[&header].blocks;
@@ -186,7 +196,10 @@ impl Walk<'_, '_> {
                 for (to, holds) in [(*yes, true), (*no, false)] {
                     if ways.contains(&to) {
                         let mut next = state.clone();
-                        self.assume(&mut next, condition, holds);
+                        // After how many rounds it leaves stands for more than that: callers are not told a number.
+                        if !(self.ends_loop(block, &state, to) && self.is_about_parameters(condition)) {
+                            self.assume(&mut next, condition, holds);
+                        }
                         self.goto(next, block, to);
                     }
                 }

@@ -188,13 +188,26 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// What must hold for an effect to take place, if that depends on an argument.
+    fn condition(&mut self, effect: &Effect, values: &[Expression]) -> Option<Expression> {
+        let argument = |number: u32| values.get(number as usize).copied().unwrap_or(NOTHING);
+        let zero = self.all.expressions.int(0);
+        match (effect.only_if, effect.unless) {
+            (Some(number), _) => Some(self.all.expressions.comparison(Compare::Ne, argument(number), zero)),
+            (None, Some(number)) => {
+                let bits = self.all.expressions.int(effect.bits);
+                let set = self.all.expressions.arithmetic(Arithmetic::And, argument(number), bits);
+                Some(self.all.expressions.comparison(Compare::Eq, set, zero))
+            }
+            (None, None) => None,
+        }
+    }
+
     /// A path for each way that the conditions of effects may go, if a caller may decide over them.
     fn decided(&mut self, state: State, values: &[Expression], effects: &[Effect]) -> Vec<State> {
         let mut all = vec![state];
-        for argument in effects.iter().filter_map(|effect| effect.only_if) {
-            let condition = values.get(argument as usize).copied().unwrap_or(NOTHING);
-            let zero = self.all.expressions.int(0);
-            let holds = self.all.expressions.comparison(Compare::Ne, condition, zero);
+        for effect in effects {
+            let Some(holds) = self.condition(effect, values) else { continue };
             if !self.is_about_parameters(holds) {
                 continue;
             }
@@ -235,13 +248,10 @@ impl Walk<'_, '_> {
     ) -> bool {
         let argument = |number: u32| values.get(number as usize).copied().unwrap_or(NOTHING);
         for effect in effects {
-            if let Some(condition) = effect.only_if {
-                let condition = argument(condition);
-                let zero = self.all.expressions.int(0);
-                let holds = self.all.expressions.comparison(Compare::Ne, condition, zero);
-                if self.truth(state, holds) == Some(false) {
-                    continue;
-                }
+            if let Some(holds) = self.condition(effect, values)
+                && self.truth(state, holds) == Some(false)
+            {
+                continue;
             }
             let address = match (effect.address, effect.oid) {
                 (Some(number), _) => argument(number),

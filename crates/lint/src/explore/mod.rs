@@ -12,6 +12,7 @@
 //! 2. `setjmp` returns once; abort paths of transactions are not followed.
 //! 3. Of a function with more paths than the budget allows only some are walked; it is named (`budget`).
 
+mod bases;
 mod branch;
 mod budget;
 mod call;
@@ -35,7 +36,7 @@ use crate::api::{Apis, What};
 use crate::dsa::Analysis;
 use crate::event::{EMPTY, Names, Traces};
 use crate::expression::{Address, Expression, Expressions, NOTHING, Persistence};
-use crate::ir::{Callee, Function, FunctionId, Op, Operand, Program};
+use crate::ir::{Callee, Function, FunctionId, GlobalId, Op, Operand, Program};
 use crate::loops::Shape;
 use crate::machine::{Exit, Machine};
 use crate::rules::{Model, Verdicts};
@@ -107,6 +108,8 @@ pub(crate) struct Explorer<'a> {
     met: FxHashSet<FunctionId>,
     /// The program has transactions that keep other threads out.
     isolates: bool,
+    /// Variables in which only pointers to whole mapped files are ever stored.
+    pub(crate) bases: FxHashSet<GlobalId>,
 }
 
 impl Explorer<'_> {
@@ -139,6 +142,7 @@ impl Explorer<'_> {
                         && meaning.effects.iter().any(|effect| effect.what == What::Begin)
                 })
             }),
+            bases: bases::of(program, apis),
         }
     }
 
@@ -201,7 +205,7 @@ struct Walk<'e, 'a> {
 impl<'e, 'a> Walk<'e, 'a> {
     fn new(all: &'e mut Explorer<'a>, id: FunctionId, is_root: bool) -> Self {
         let function = all.program.function(id);
-        let shape = Shape::of(function);
+        let shape = Shape::of(all.program, function);
         let mut walk = Walk {
             function,
             shape,
@@ -294,7 +298,13 @@ impl<'e, 'a> Walk<'e, 'a> {
         let crate::ir::Block { start, end } = self.function.blocks[block as usize];
         for number in start..end - 1 {
             let instruction = &self.function.instructions[number as usize];
-            if let Op::Call { callee, arguments } = &instruction.op {
+            if let Op::Call { arguments, .. } = &instruction.op
+                && self.is_in_flush_loop(number)
+            {
+                for state in &mut states {
+                    self.flush_in_loop(state, number, arguments, instruction.place);
+                }
+            } else if let Op::Call { callee, arguments } = &instruction.op {
                 let mut after = Vec::new();
                 for state in states {
                     after.extend(self.call(state, number, *callee, arguments, instruction.place));

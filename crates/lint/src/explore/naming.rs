@@ -47,16 +47,19 @@ impl Walk<'_, '_> {
         };
         if let Form::Global(id) = self.all.expressions.form(at.object) {
             let global = &program.globals[id.0 as usize];
-            let Some(ty) = global.ty else { return Some(Part { name: global.name.clone(), ty: None }) };
+            let own = crashproof_llvm::demangle(&global.name);
+            let Some(ty) = global.ty else { return Some(Part { name: own, ty: None }) };
             let member = (!(at.offset == 0 && covers(ty)))
                 .then(|| program.member(ty, at.offset as u64, bytes))
                 .flatten();
             return Some(match member {
-                Some((field, ty)) if field.starts_with('[') => {
-                    Part { name: format!("{}{field}", global.name), ty }
+                // Which one, an index says.
+                Some((field, ty)) if field.starts_with("[0]") && at.element.is_some() => {
+                    Part { name: format!("{own}[..]{}", &field[3..]), ty }
                 }
-                Some((field, ty)) => Part { name: format!("{}.{field}", global.name), ty },
-                None => Part { name: global.name.clone(), ty: Some(ty) },
+                Some((field, ty)) if field.starts_with('[') => Part { name: format!("{own}{field}"), ty },
+                Some((field, ty)) => Part { name: format!("{own}.{field}"), ty },
+                None => Part { name: own, ty: Some(ty) },
             });
         }
         let (distance, name, base) = self.nearest_pointer(state, at, depth)?;

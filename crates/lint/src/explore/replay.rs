@@ -5,7 +5,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use super::reach::whole;
-use super::summary::Summary;
+use super::summary::{Summary, Way};
 use super::{MAX_DEPTH, State, Walk};
 use crate::event::{Event, Kind, Site};
 use crate::expression::{Expression, Form, NOTHING, Origin, Persistence};
@@ -47,20 +47,27 @@ impl Walk<'_, '_> {
                 self.all.expressions.set_loaded(here, *persistence);
             }
         }
+        let mut ways: Vec<(&Way, State)> = Vec::new();
         for way in &summary.ways {
             let mut next = state.clone();
-            let mut translated = FxHashMap::default();
             let mut possible = true;
             for (fact, holds) in &way.facts {
-                let here = self.translate(&state, *fact, values, (number, visit), &mut translated);
+                let here = self.translate(&state, *fact, values, (number, visit), &mut memo);
                 match self.truth(&next, here) {
                     Some(truth) => possible &= truth == *holds,
                     None => self.assume(&mut next, here, *holds),
                 }
             }
-            if !possible {
-                continue;
+            if possible {
+                ways.push((way, next));
             }
+        }
+        // Loops are taken to run. If that cannot be here, what they do is better than nothing at all.
+        if ways.is_empty() {
+            ways = summary.ways.iter().map(|way| (way, state.clone())).collect();
+        }
+        for (way, mut next) in ways {
+            let mut translated = FxHashMap::default();
             let from = next.machine.now();
             for event in &way.events {
                 let Some(kind) =
@@ -69,8 +76,10 @@ impl Walk<'_, '_> {
                     continue;
                 };
                 // The callee's name for the memory is as good, unless the place is here.
+                let of_a_library = self.all.program.place(event.site.place).of_a_library;
+                let here = wrapper || of_a_library;
                 let name = match kind.span() {
-                    Some(span) if wrapper || event.site.name == 0 => {
+                    Some(span) if here || event.site.name == 0 => {
                         let text = self.describe(&next, span);
                         if text.is_empty() { event.site.name } else { self.all.names.add(text) }
                     }
@@ -79,9 +88,8 @@ impl Walk<'_, '_> {
                 if wrapper && self.all.verdicts.swept.contains(&event.site.place) {
                     self.all.verdicts.swept.insert(place);
                 }
-                let of_a_library = self.all.program.place(event.site.place).of_a_library;
                 let by_library = event.site.by_library || of_a_library;
-                let site = if wrapper || of_a_library {
+                let site = if here {
                     Site { place, call: None, name, by_library }
                 } else {
                     Site { place: event.site.place, call: Some(place), name, by_library }

@@ -118,11 +118,10 @@ impl Walk<'_, '_> {
                 }
             }
             Op::Flush { address, class } => {
-                let in_flush_loop = self.shape.flush_loops.values().any(|flushes| flushes.flush == number);
                 let address = self.value(state, *address);
                 if self.persistence(address) == Persistence::No {
                     self.emit(state, Kind::Elsewhere, place);
-                } else if !in_flush_loop {
+                } else if !self.is_in_flush_loop(number) {
                     // The instruction takes any address of a line.
                     let span = self.span(address, Length::Known(1));
                     self.emit(state, Kind::Flush { span, class: *class }, place);
@@ -221,6 +220,25 @@ impl Walk<'_, '_> {
             let span = self.span(target, length);
             self.emit(state, Kind::Store { span, value, nontemporal, bulk: true }, place);
         }
+    }
+
+    pub(super) fn is_in_flush_loop(&self, number: u32) -> bool {
+        self.shape.flush_loops.values().any(|flushes| flushes.flush == number)
+    }
+
+    /// A call that is a name for a flush, in a loop over a range: the range was flushed where the loop began.
+    pub(super) fn flush_in_loop(
+        &mut self,
+        state: &mut State,
+        number: u32,
+        arguments: &[Operand],
+        place: PlaceId,
+    ) {
+        let values: Vec<Expression> = arguments.iter().map(|operand| self.value(state, *operand)).collect();
+        if values.iter().all(|value| self.persistence(*value) == Persistence::No) {
+            self.emit(state, Kind::Elsewhere, place);
+        }
+        state.values[number as usize] = self.opaque(state, number);
     }
 
     pub(super) fn flush_loop(&mut self, state: &mut State, flushes: crate::loops::FlushLoop) {

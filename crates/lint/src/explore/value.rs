@@ -60,6 +60,7 @@ impl Walk<'_, '_> {
             is_root: self.is_root,
             model: self.all.model,
             pedantic: self.all.pedantic,
+            bases: &self.all.bases,
         }
     }
 

@@ -1,12 +1,13 @@
 //! What a machine asks of its surroundings: which memory is persistent, what it is called, whom to tell.
 
 use px86::LINE_BYTES;
+use rustc_hash::FxHashSet;
 
 use crate::api::Apis;
 use crate::dsa::FunctionGraph;
 use crate::event::{Names, Site};
 use crate::expression::{Expression, Expressions, Form, Persistence};
-use crate::ir::{FunctionId, Operand, PlaceId, Program};
+use crate::ir::{FunctionId, GlobalId, Operand, PlaceId, Program};
 use crate::rules::{Beside, Model, Rule, Verdict, Verdicts};
 
 /// What the machine needs from around it.
@@ -24,6 +25,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) is_root: bool,
     pub(crate) model: Model,
     pub(crate) pedantic: bool,
+    /// Variables that hold pointers to whole mapped files.
+    pub(crate) bases: &'a FxHashSet<GlobalId>,
 }
 
 impl Surroundings<'_> {
@@ -70,8 +73,13 @@ impl Surroundings<'_> {
             Form::Global(id) => self.program.globals[id.0 as usize].alignment,
             // Files are mapped at pages.
             Form::Mapped(_) => LINE_BYTES,
+            Form::Content(variable) if self.is_base(variable) => LINE_BYTES,
             _ => self.expressions.alignment(object).unwrap_or(8),
         }
+    }
+
+    fn is_base(&self, variable: Expression) -> bool {
+        matches!(self.expressions.form(variable), Form::Global(id) if self.bases.contains(&id))
     }
 
     /// The object was allocated on this path, and nothing points to it unless the path stored a pointer.

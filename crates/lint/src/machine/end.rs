@@ -10,6 +10,10 @@ impl Machine {
         // It may wait as well.
         self.awaited(around, true, true);
         for object in objects {
+            // It may have stored more of it.
+            if !self.cut_short.contains(object) {
+                self.cut_short.push(*object);
+            }
             for write in &mut self.writes {
                 if write.span.at.object == *object && write.status != Status::Durable {
                     write.status = Status::Maybe;

@@ -157,12 +157,13 @@ impl Reader<'_> {
                         }
                     }
                     Opcode::LLVMStore if instruction.operand(0).ty().is_pointer() => {
-                        let value = self.operand(instruction.operand(0), context);
-                        if let Some(home) = self.home(instruction.operand(1), &types)
+                        let Some(home) = self.home(instruction.operand(1), &types) else { continue };
+                        for choice in choices(instruction.operand(0)) {
                             // A copy of what is there already brings nothing new.
-                            && self.home_of_loaded(instruction.operand(0), &types).as_ref() != Some(&home)
-                        {
-                            self.moved_in(home, value);
+                            if self.home_of_loaded(choice, &types).as_ref() != Some(&home) {
+                                let value = self.operand(choice, context);
+                                self.moved_in(home.clone(), value);
+                            }
                         }
                     }
                     _ => {}
@@ -171,6 +172,18 @@ impl Reader<'_> {
         }
         homes
     }
+}
+
+/// What a value may be: each of two that are chosen from, or itself.
+fn choices(value: Value) -> Vec<Value> {
+    if !value.is_constant() && value.is_instruction() {
+        match value.opcode() {
+            Opcode::LLVMSelect => return vec![value.operand(1), value.operand(2)],
+            Opcode::LLVMPHI => return value.incoming(),
+            _ => {}
+        }
+    }
+    vec![value]
 }
 
 /// A structure's name as its source has it: LLVM adds what it is, numbers against doubles, and namespaces.

@@ -320,7 +320,9 @@ impl Reader<'_> {
     }
 
     fn place_of(&mut self, location: crashproof_llvm::Location, inlined_at: Option<PlaceId>) -> Place {
-        let of_a_library = self.apis.is_of_a_library(&location.function);
+        // Rust's own library is known by its sources: their names are no namespace of C++.
+        let of_rust = ["/rustc/", "/rustlib/"].iter().any(|part| location.file.contains(part));
+        let of_a_library = of_rust || self.apis.is_of_a_library(&location.function);
         let directory = &self.directory;
         let file =
             self.place_texts.entry(location.file).or_insert_with_key(|file| seen_from_here(file, directory));
@@ -369,7 +371,9 @@ impl Reader<'_> {
 
     fn constant(&mut self, value: Value) -> Operand {
         if let Some(number) = value.as_signed() {
-            return Operand::Int(number);
+            // A bit has no sign: what is true is no error.
+            let is_bit = value.ty().int_bits() == 1;
+            return Operand::Int(if is_bit { number & 1 } else { number });
         }
         if value.is_undefined() {
             return Operand::Undefined;

@@ -1,0 +1,14 @@
+// A string of any length, flushed with its array.
+#include "raw.h"
+
+struct item {
+  uint64_t id;
+  char name[120];
+};
+
+PERSISTENT static struct item item;
+
+void rename_item(const char *name) {
+  strcpy(item.name, name);
+  flush(item.name, sizeof item.name); //~ missing-barrier
+}
