@@ -42,7 +42,7 @@ pub(crate) struct Analysis {
     pub(crate) order: Vec<Vec<FunctionId>>,
     /// Functions that some code of the program calls.
     pub(crate) called: FxHashSet<FunctionId>,
-    /// Functions of libraries that the program puts into objects, to be called through them.
+    /// Functions of libraries that the program puts into objects, to be called through them, and that are not looked at elsewhere.
     pub(crate) handed_on: FxHashSet<FunctionId>,
     /// Functions of libraries that nothing calls any more, and that call nothing that is not looked at elsewhere.
     pub(crate) left_over: FxHashSet<FunctionId>,
@@ -178,7 +178,7 @@ impl Analysis {
             followed.entry(*from).or_default().extend(own);
         }
         let order = components(program, &followed);
-        let handed_on: FxHashSet<FunctionId> = handed_on.values().flatten().map(|(_, id)| *id).collect();
+        let mut handed_on: FxHashSet<FunctionId> = handed_on.values().flatten().map(|(_, id)| *id).collect();
         let component: FxHashMap<FunctionId, usize> =
             order.iter().enumerate().flat_map(|(at, all)| all.iter().map(move |id| (*id, at))).collect();
         // Whoever is handed to other code as a callback is called from there.
@@ -193,8 +193,9 @@ impl Analysis {
             }
         }
         called.extend(&handed_on);
-        let left_over =
-            looked_at_elsewhere(program, apis).into_iter().filter(|id| !called.contains(id)).collect();
+        let elsewhere = looked_at_elsewhere(program, apis);
+        handed_on.retain(|id| !elsewhere.contains(id));
+        let left_over = elsewhere.into_iter().filter(|id| !called.contains(id)).collect();
         let mut analysis = Analysis {
             graphs,
             targets,
