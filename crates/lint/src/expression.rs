@@ -276,6 +276,17 @@ impl Expressions {
         }
     }
 
+    /// Whether an expression is about the transaction that a caller has open.
+    pub(crate) fn is_about_transactions(&self, expression: Expression) -> bool {
+        match self.form(expression) {
+            Form::Comparison(_, left, right) | Form::Operation(_, left, right) => {
+                self.is_about_transactions(left) || self.is_about_transactions(right)
+            }
+            Form::Transaction | Form::Stage => true,
+            _ => false,
+        }
+    }
+
     /// Of two values that meet the one that is an object of the pool, if the other is its identifier: a pointer of a library that
     /// may hold an address instead. As an address it leads to nothing that is persistent.
     pub(crate) fn either(&self, one: Expression, other: Expression) -> Option<Expression> {

@@ -48,23 +48,31 @@ impl Walk<'_, '_> {
             }
         }
         let mut ways: Vec<(&Way, State)> = Vec::new();
+        let mut otherwise: Vec<&Way> = Vec::new();
         for way in &summary.ways {
             let mut next = state.clone();
-            let mut possible = true;
+            let (mut possible, mut in_place) = (true, true);
             for (fact, holds) in &way.facts {
                 let here = self.translate(&state, *fact, values, (number, visit), &mut memo);
                 match self.truth(&next, here) {
-                    Some(truth) => possible &= truth == *holds,
+                    Some(truth) if truth != *holds => {
+                        possible = false;
+                        in_place &= !self.all.expressions.is_about_transactions(*fact);
+                    }
+                    Some(_) => {}
                     None => self.assume(&mut next, here, *holds),
                 }
             }
             if possible {
                 ways.push((way, next));
+            } else if in_place {
+                otherwise.push(way);
             }
         }
-        // Loops are taken to run. If that cannot be here, what they do is better than nothing at all.
+        // Loops are taken to run. If that cannot be here, what they do is better than nothing at all. But who insists on a
+        // transaction does not come back without one.
         if ways.is_empty() {
-            ways = summary.ways.iter().map(|way| (way, state.clone())).collect();
+            ways = otherwise.into_iter().map(|way| (way, state.clone())).collect();
         }
         for (way, mut next) in ways {
             let mut translated = FxHashMap::default();

@@ -127,13 +127,25 @@ impl Walk<'_, '_> {
         }
         let failure = self.all.expressions.add(Form::Failure);
         let expressions = &self.all.expressions;
+        // What is done only inside of a transaction does not stand for what is done outside, nor the other way round.
+        let in_the_same = |left: &Way, right: &Way| {
+            let about = |way: &Way| -> Vec<(Expression, bool)> {
+                way.facts
+                    .iter()
+                    .copied()
+                    .filter(|(fact, _)| expressions.is_about_transactions(*fact))
+                    .collect()
+            };
+            about(left) == about(right)
+        };
         let joined =
             |ways: Vec<Way>, same: &dyn Fn(&Way, &Way) -> bool| joined(ways, expressions, failure, same);
         let mut groups = joined(ways, &|left, right| left.events == right.events);
         if groups.len() > MAX_WAYS {
             // What can no longer be told apart by a rule is one.
-            groups =
-                joined(groups, &|left, right| left.signature == right.signature && left.exit == right.exit);
+            groups = joined(groups, &|left, right| {
+                left.signature == right.signature && left.exit == right.exit && in_the_same(left, right)
+            });
         }
         let constant = |way: &Way| match way.result {
             // Callers seldom tell errors apart.
@@ -143,7 +155,8 @@ impl Walk<'_, '_> {
         // Neither is a transaction of its own what stands for not having one: callers may have something on its way.
         let begins = |way: &Way| way.events.iter().any(|event| matches!(event.kind, Kind::Begin { .. }));
         let left_behind = |way: &Way| (way.open, way.exit, constant(way), begins(way));
-        let as_open = |left: &Way, right: &Way| left_behind(left) == left_behind(right);
+        let as_open =
+            |left: &Way, right: &Way| left_behind(left) == left_behind(right) && in_the_same(left, right);
         if groups.len() > FEW_WAYS && self.all.model != Model::Strand {
             // The one that did most stands for those that leave the same open and hand over the same.
             groups.sort_by_key(|way| std::cmp::Reverse(way.events.len()));

@@ -1,0 +1,15 @@
+// The same without insisting.
+#include "pmdk-cpp.h"
+using namespace pmem::obj;
+
+struct entry {
+  p<long> key;
+  entry() : key(1) {} //~ unflushed-write
+};
+
+static void make(pool &pop) { new (pop.root<entry>().get()) entry(); }
+
+int main() {
+  pool pop(nullptr);
+  make(pop);
+}
