@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
+use crashproof_findings::is_of_others;
 use crashproof_protocol::caller;
 use elsa::sync::FrozenMap;
 use serde::Serialize;
@@ -46,15 +47,6 @@ impl Source {
         }
         source
     }
-}
-
-/// Is it a header of crashproof, the compiler, the system or Rust's libraries?
-fn is_of_others(file: &str) -> bool {
-    // What a compiler brings along is found beside it, wherever that is.
-    const PARTS: [&str; 5] = ["/lib/clang/", "/lib/llvm-", "/rustc/", "/rustlib/", "/.cargo/registry/"];
-    file.starts_with("/usr/")
-        || file.ends_with("crashproof.h")
-        || PARTS.iter().any(|part| file.contains(part))
 }
 
 /// A call that was inlined.

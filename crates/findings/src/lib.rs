@@ -32,4 +32,4 @@ pub use finding::{
 };
 pub use report::{Report, SetAside, Verdict, Why};
 pub use rules::{Engine, Example, Rule};
-pub use sources::{Source, Sources};
+pub use sources::{Source, Sources, is_of_others, is_of_rust};

@@ -10,6 +10,21 @@ use std::time::SystemTime;
 /// Larger files are not shown: nobody wrote them.
 const MOST_BYTES: u64 = 16 << 20;
 
+/// Is it a header of crashproof, the compiler, the system or Rust's libraries?
+pub fn is_of_others(file: &str) -> bool {
+    // What a compiler brings along is found beside it, wherever that is.
+    const PARTS: [&str; 3] = ["/lib/clang/", "/lib/llvm-", "/.cargo/registry/"];
+    is_of_rust(file)
+        || file.starts_with("/usr/")
+        || file.ends_with("crashproof.h")
+        || PARTS.iter().any(|part| file.contains(part))
+}
+
+/// Is it of the libraries that come with Rust?
+pub fn is_of_rust(file: &str) -> bool {
+    ["/rustc/", "/rustlib/"].iter().any(|part| file.contains(part))
+}
+
 /// A source file that could be read.
 #[derive(Debug)]
 pub struct Source {

@@ -37,13 +37,8 @@ pub struct Place {
     pub inlined_at: Option<PlaceId>,
     /// The function is a library's, not the program's.
     pub of_a_library: bool,
-}
-
-impl Place {
-    /// Whether it is in a function without a name, which is where its author wrote it.
-    pub fn is_lambda(&self) -> bool {
-        names_a_lambda(&self.function)
-    }
+    /// The function has no name: it is where its author wrote it.
+    pub in_lambda: bool,
 }
 
 /// Whether a function of C++ has no name, as the demangler writes it.

@@ -116,7 +116,14 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
     explorer.run();
     let subject = options.inputs.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
     let mut report = Report::new("lint", subject);
-    report.findings = findings(&program, &explorer);
+    let in_libraries;
+    (report.findings, in_libraries) = findings(&program, &explorer);
+    if in_libraries > 0 {
+        let namespaces = apis.namespaces.join(", ");
+        report.notes.push(format!(
+            "inside of libraries ({namespaces}) {in_libraries} more that no line of the program shows"
+        ));
+    }
     for (path, message) in &inputs.failed {
         let path = read::seen_from_here(&path.display().to_string(), Path::new(""));
         report.incomplete.push(format!("{path} does not compile: {message}"));
@@ -225,9 +232,10 @@ fn shown(program: &Program, place: PlaceId) -> String {
     format!("{}:{}", place.file, place.line)
 }
 
-fn findings(program: &Program, explorer: &Explorer) -> Vec<Finding> {
+/// What is worth a report, and how many there would be of libraries alone.
+fn findings(program: &Program, explorer: &Explorer) -> (Vec<Finding>, usize) {
     let verdicts = &explorer.verdicts;
-    let mut all = Vec::new();
+    let (mut all, mut in_libraries) = (Vec::new(), 0);
     for ((rule, place), verdict) in &verdicts.bad {
         let sometimes = verdicts.good.get(&(*rule, *place)).is_some_and(|good| *good > 0);
         let unknown = explorer.cuts.is_inside(verdict.by);
@@ -240,6 +248,7 @@ fn findings(program: &Program, explorer: &Explorer) -> Vec<Finding> {
         let same = |rule: Rule, place: PlaceId| verdicts.bad.contains_key(&(rule, place));
         // Nothing of the program is to blame.
         if program.place(*place).of_a_library {
+            in_libraries += 1;
             continue;
         }
         // What a library logs on every assignment is not the program's to leave out.
@@ -273,7 +282,7 @@ fn findings(program: &Program, explorer: &Explorer) -> Vec<Finding> {
         };
         key(left).cmp(&key(right))
     });
-    all
+    (all, in_libraries)
 }
 
 fn finding(program: &Program, rule: Rule, verdict: &Verdict, sometimes: bool) -> Finding {

@@ -4,6 +4,7 @@ use px86::order::Class;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ir::{Callee, Function, FunctionId, Op, Operand, Program};
+use crate::machine::keeps_order;
 
 /// A loop.
 #[derive(Debug, Default)]
@@ -173,7 +174,7 @@ fn flushed(program: &Program, id: FunctionId, depth: u32) -> Option<(u32, Class)
         found = match found {
             None => Some((parameter, class)),
             Some((same, before)) if same == parameter => {
-                Some((same, if before == class { class } else { Class::FlushOpt }))
+                Some((same, if keeps_order(before) { class } else { before }))
             }
             Some(_) => return None,
         };

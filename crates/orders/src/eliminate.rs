@@ -36,11 +36,6 @@ impl Eliminated {
         self.at.get(var.0 as usize).is_some_and(Option::is_some)
     }
 
-    /// How many are.
-    pub fn count(&self) -> usize {
-        self.at.iter().flatten().count()
-    }
-
     /// Brings a variable back, and all that its clauses are about: what has to hold besides from now on.
     pub fn restore(&mut self, var: Var) -> Vec<Clause> {
         let mut back = Vec::new();
@@ -68,7 +63,7 @@ impl Eliminated {
     }
 }
 
-/// Leaves out what can be, among the first `variables`, but nothing that is `kept`.
+/// Leaves out what can be, but nothing that is `kept`; that is as long as there are variables.
 pub fn eliminate(clauses: Vec<Clause>, kept: &[bool]) -> (Vec<Clause>, Eliminated) {
     let mut work = Work::new(clauses, kept);
     work.run();
@@ -141,10 +136,9 @@ impl Work<'_> {
     }
 
     fn live(&mut self, lit: Lit) -> Vec<u32> {
-        let mut with = std::mem::take(&mut self.with[lit.index()]);
+        let with = &mut self.with[lit.index()];
         with.retain(|&at| self.clauses[at as usize].is_some());
-        self.with[lit.index()].clone_from(&with);
-        with
+        with.clone()
     }
 
     /// What follows from the clauses of a variable two by two, if it is no more than those.

@@ -82,13 +82,13 @@ fn handed_on(program: &Program, apis: &Apis) -> Calls {
 
 /// What libraries of C++ have made of lambdas, and what is left of themselves: no way into the program, as long as each lambda is
 /// also part of a function of the program. Those that only a library calls, in a thread for example, are such ways.
-fn looked_at_elsewhere(program: &Program, apis: &Apis) -> Vec<FunctionId> {
+fn looked_at_elsewhere(program: &Program, apis: &Apis) -> FxHashSet<FunctionId> {
     let lambdas = |id: FunctionId| -> FxHashSet<&str> {
         let mut all = FxHashSet::default();
         for instruction in &program.function(id).instructions {
             let mut next = Some(instruction.place);
             while let Some(place) = next.map(|id| program.place(id)) {
-                if place.is_lambda() {
+                if place.in_lambda {
                     all.insert(place.function.as_str());
                 }
                 next = place.inlined_at;
@@ -99,7 +99,7 @@ fn looked_at_elsewhere(program: &Program, apis: &Apis) -> Vec<FunctionId> {
     let (theirs, own): (Vec<FunctionId>, Vec<FunctionId>) =
         program.defined().partition(|id| apis.is_of_a_library(&program.function(*id).readable));
     if theirs.is_empty() {
-        return theirs;
+        return FxHashSet::default();
     }
     let covered: FxHashSet<&str> = own.into_iter().flat_map(lambdas).collect();
     theirs.into_iter().filter(|id| lambdas(*id).is_subset(&covered)).collect()

@@ -13,7 +13,7 @@ impl Walk<'_, '_> {
         let by_library = self.all.program.place(place).of_a_library;
         while let at = self.all.program.place(place)
             && let Some(outer) = at.inlined_at
-            && (at.of_a_library || is_flush && !at.is_lambda())
+            && (at.of_a_library || is_flush && !at.in_lambda)
         {
             place = outer;
         }

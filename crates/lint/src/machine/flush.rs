@@ -9,14 +9,17 @@ use crate::ir::PlaceId;
 use crate::rules::{Beside, Rule};
 use crate::span::{Meets, Span};
 
+/// Whether stores to other lines come after such a flush without a fence.
+pub(crate) fn keeps_order(class: Class) -> bool {
+    preserved((class, Some(Line::containing(0))), (Class::Write, Some(Line::containing(LINE_BYTES))))
+}
+
 impl Machine {
     pub(super) fn flush(&mut self, around: &mut Surroundings, site: Site, span: Span, class: Option<Class>) {
         self.care_for(span.at.object);
         let alignment = around.alignment(span.at.object);
         self.judge_flush(around, site, &span, alignment);
-        let ordered = class.is_some_and(|class| {
-            preserved((class, Some(Line::containing(0))), (Class::Write, Some(Line::containing(LINE_BYTES))))
-        });
+        let ordered = class.is_some_and(keeps_order);
         let status = match class {
             Some(_) => Status::Pending(site.place, ordered),
             None => Status::Queued(site.place),

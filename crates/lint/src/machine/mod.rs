@@ -34,6 +34,7 @@ use crate::rules::Rule;
 use crate::span::Span;
 
 pub(crate) use around::Surroundings;
+pub(crate) use flush::keeps_order;
 
 /// Where data is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

@@ -32,7 +32,8 @@ pub(super) fn libraries(file: &File, apis: &Apis) -> bool {
     if inlined.is_empty() {
         return false;
     }
-    let mut sizes = Sizes { parts: inlined.iter().copied().collect(), known: FxHashMap::default() };
+    let badly = inlined.iter().chain(&kept).map(|function| (*function, ending_badly(*function))).collect();
+    let mut sizes = Sizes { parts: inlined.iter().copied().collect(), badly, known: FxHashMap::default() };
     for function in inlined {
         if sizes.is_inlined(function) {
             module.add_function_attribute(function, "alwaysinline");
@@ -43,11 +44,9 @@ pub(super) fn libraries(file: &File, apis: &Apis) -> bool {
             module.add_function_attribute(function, "noinline");
         }
     }
-    for function in module.functions().into_iter().filter(|function| !function.is_declaration()) {
-        for call in ending_badly(function).into_iter().flat_map(Block::instructions).filter(|at| is_call(*at))
-        {
-            module.add_call_attribute(call, "noinline");
-        }
+    let blocks = sizes.badly.into_values().flatten();
+    for call in blocks.flat_map(Block::instructions).filter(|instruction| is_call(*instruction)) {
+        module.add_call_attribute(call, "noinline");
     }
     true
 }
@@ -70,6 +69,8 @@ fn is_call(instruction: Value) -> bool {
 /// How many instructions functions have once their parts are inlined.
 struct Sizes {
     parts: FxHashSet<Value>,
+    /// Blocks that do not count.
+    badly: FxHashMap<Value, FxHashSet<Block>>,
     /// None while they are being counted: a recursion has no end.
     known: FxHashMap<Value, Option<usize>>,
 }
@@ -86,9 +87,9 @@ impl Sizes {
             return *known;
         }
         self.known.insert(function, None);
-        let badly = ending_badly(function);
         let mut total = 0;
-        for block in function.blocks().into_iter().filter(|block| !badly.contains(block)) {
+        let blocks = function.blocks().into_iter();
+        for block in blocks.filter(|block| !self.badly[&function].contains(block)).collect::<Vec<_>>() {
             for instruction in block.instructions() {
                 let callee = is_call(instruction).then(|| instruction.callee());
                 let callee = callee.filter(|callee| self.is_inlined(*callee));

@@ -12,6 +12,7 @@ mod instruction;
 
 use std::path::Path;
 
+use crashproof_findings::is_of_rust;
 use crashproof_llvm::{CallClass, DebugKind, File, Linkage, Meta, Module, Opcode, Type, TypeKind, Value};
 use rustc_hash::FxHashMap;
 
@@ -321,8 +322,8 @@ impl Reader<'_> {
 
     fn place_of(&mut self, location: crashproof_llvm::Location, inlined_at: Option<PlaceId>) -> Place {
         // Rust's own library is known by its sources: their names are no namespace of C++.
-        let of_rust = ["/rustc/", "/rustlib/"].iter().any(|part| location.file.contains(part));
-        let of_a_library = of_rust || self.apis.is_of_a_library(&location.function);
+        let of_a_library = is_of_rust(&location.file) || self.apis.is_of_a_library(&location.function);
+        let in_lambda = names_a_lambda(&location.function);
         let directory = &self.directory;
         let file =
             self.place_texts.entry(location.file).or_insert_with_key(|file| seen_from_here(file, directory));
@@ -333,6 +334,7 @@ impl Reader<'_> {
             function: location.function,
             inlined_at,
             of_a_library,
+            in_lambda,
         }
     }
 
