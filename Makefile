@@ -51,7 +51,7 @@ test: setup lint ## everything that must pass before a commit
 	@scripts/setup test
 	$(CARGO) test --workspace
 	@# The prover's other solver, in C++: two minutes to build the first time.
-	$(CARGO) test --package crashproof-orders --package crashproof-prove --features cadical --test random --test agreement
+	$(CARGO) test --package crashproof-ordersat --package crashproof-prove --features cadical --test random --test agreement
 	@echo "make test: all passed"
 
 .PHONY: lint

@@ -160,7 +160,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let source = source.text;
     let test = crashproof_litmus::parse(&source).unwrap_or_else(|error| panic!("{error}\n{source}"));
-    let answers = [crashproof_exhaustive::run, crashproof_explore::lazy::run].map(|run| run(&test, &options));
+    let answers = [crashproof_litmus::exhaustive::run, crashproof_litmus::lazy::engine::run]
+        .map(|run| run(&test, &options));
     for answer in &answers {
         litmus_text::test("fuzz.litmus", &test, answer, Detail::Verbose);
         litmus_json::object("fuzz.litmus", &test, answer);

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use crashproof_protocol::{Record, record, sync};
-use crashproof_robust::{Issued, Order};
+use px86::robust::{Issued, Order};
 use px86::{Kind, LINE_BYTES, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -17,7 +17,7 @@ use px86::Line;
 use px86::storage::CachedStore;
 use rustc_hash::FxHashMap;
 
-use crashproof_robust::{Candidate, Survivors};
+use px86::robust::{Candidate, Survivors};
 
 use crate::crash::{Bytes, CrashState, MAX_CRASHES, Revealed, apply};
 use crate::history::bits;

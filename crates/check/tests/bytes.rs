@@ -206,7 +206,7 @@ fn as_many_behaviours_as_there_are() {
     let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bytes/interpreter.c");
     let directory = tempfile::tempdir().expect("a directory");
     let program = directory.path().join("interpreter");
-    crashproof_testkit::compile(&source, &program, &["-Wall", "-Wextra", "-Werror"]);
+    crashproof_toolchain::testing::compile(&source, &program, &["-Wall", "-Wextra", "-Werror"]);
     let programs = std::env::var("CRASHPROOF_PROGRAMS").map_or(150, |text| text.parse().expect("a number"));
     let mut runner = TestRunner::new(Config::default());
     let strategy = (prop::collection::vec(step(), 2..14), prop::collection::vec(look(), 2..9));

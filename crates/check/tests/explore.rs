@@ -17,7 +17,7 @@ impl Built {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/explore").join(name);
         let directory = tempfile::tempdir().expect("a directory");
         let all: Vec<&str> = ["-Wall", "-Wextra", "-Werror"].iter().chain(flags).copied().collect();
-        crashproof_testkit::compile(&source, &directory.path().join("program"), &all);
+        crashproof_toolchain::testing::compile(&source, &directory.path().join("program"), &all);
         Built { directory, text: std::fs::read_to_string(source).expect("the program is there") }
     }
 

@@ -177,7 +177,7 @@ fn violated(report: &Report) -> bool {
 #[test]
 fn what_recovery_finds_is_what_the_exhaustive_machine_says() {
     let wanted = programs(25);
-    let directory = crashproof_testkit::scratch("litmus");
+    let directory = crashproof_toolchain::testing::scratch("litmus");
     let (source, binary) = (directory.join("program.c"), directory.join("program"));
     let mut runner = TestRunner::new(Config::default());
     let strategy = program(Size { threads: 1, statements: 8 });
@@ -189,7 +189,7 @@ fn what_recovery_finds_is_what_the_exhaustive_machine_says() {
         test.recover = None;
         let truths = [Platform::Adr, Platform::Eadr].map(|platform| {
             let options = answer::Options { platform, ..answer::Options::default() };
-            (platform, crashproof_exhaustive::run(&test, &options))
+            (platform, crashproof_litmus::exhaustive::run(&test, &options))
         });
         let all: Option<BTreeSet<i32>> = truths[0].1.states.iter().map(|state| code(state)).collect();
         let stores = test.threads.iter().flat_map(|code| &code.instructions).any(|i| i.op.may_store());
@@ -199,7 +199,7 @@ fn what_recovery_finds_is_what_the_exhaustive_machine_says() {
             continue;
         }
         std::fs::write(&source, &c).expect("written");
-        crashproof_testkit::compile(&source, &binary, &[]);
+        crashproof_toolchain::testing::compile(&source, &binary, &[]);
         for (platform, truth) in truths {
             let about = format!("{platform:?}\n{litmus}\n{c}");
             let options = Options { platform, ..Options::new(binary.clone(), Vec::new()) };
@@ -223,7 +223,7 @@ fn what_recovery_finds_is_what_the_exhaustive_machine_says() {
 #[test]
 fn threads_show_nothing_that_the_exhaustive_machine_does_not() {
     let wanted = programs(20);
-    let directory = crashproof_testkit::scratch("litmus-threads");
+    let directory = crashproof_toolchain::testing::scratch("litmus-threads");
     let (source, binary) = (directory.join("program.c"), directory.join("program"));
     let mut runner = TestRunner::new(Config::default());
     let strategy = program(Size { threads: 3, statements: 4 });
@@ -240,7 +240,8 @@ fn threads_show_nothing_that_the_exhaustive_machine_does_not() {
         let volatile_line = (compared % 2 == 1).then_some(test.lines - 1).filter(|_| test.lines > 1);
         let is_persistent = |at: &crashproof_litmus::LocId| volatile_line != Some(test.location(*at).line);
         let platform = [Platform::Adr, Platform::Adr, Platform::Eadr][compared % 3];
-        let truth = crashproof_exhaustive::run(&test, &answer::Options { platform, ..Default::default() });
+        let truth =
+            crashproof_litmus::exhaustive::run(&test, &answer::Options { platform, ..Default::default() });
         let persistent = |state: &Vec<i64>| -> Vec<i64> {
             let locations = test.location_ids().zip(state);
             locations.filter(|(at, _)| is_persistent(at)).map(|(_, value)| *value).collect()
@@ -253,7 +254,7 @@ fn threads_show_nothing_that_the_exhaustive_machine_does_not() {
             continue;
         }
         std::fs::write(&source, &c).expect("written");
-        crashproof_testkit::compile(&source, &binary, &[]);
+        crashproof_toolchain::testing::compile(&source, &binary, &[]);
         let mut options = Options::new(binary.clone(), Vec::new());
         options.schedules = 48;
         options.platform = platform;
@@ -286,7 +287,7 @@ fn threads_show_nothing_that_the_exhaustive_machine_does_not() {
 #[test]
 fn recoveries_that_crash_fail_where_the_exhaustive_machine_says() {
     let wanted = programs(25);
-    let directory = crashproof_testkit::scratch("litmus-recoveries");
+    let directory = crashproof_toolchain::testing::scratch("litmus-recoveries");
     let (source, binary) = (directory.join("program.c"), directory.join("program"));
     let mut runner = TestRunner::new(Config::default());
     let strategy = program(Size { threads: 1, statements: 6 });
@@ -298,16 +299,17 @@ fn recoveries_that_crash_fail_where_the_exhaustive_machine_says() {
         // Recoveries that change nothing are like the ones above.
         let interesting = test.threads.iter().any(may_store) && test.recover.as_ref().is_some_and(may_store);
         let asserts = |code: &Code| code.instructions.iter().any(|one| matches!(one.op, Op::Assert(_)));
-        let changes = || crashproof_exhaustive::run(&test, &answer::Options::default()).states.len() > 1;
+        let changes =
+            || crashproof_litmus::exhaustive::run(&test, &answer::Options::default()).states.len() > 1;
         if !interesting || !test.recover.as_ref().is_some_and(asserts) || !changes() {
             continue;
         }
         std::fs::write(&source, to_c(&test, None)).expect("written");
-        crashproof_testkit::compile(&source, &binary, &[]);
+        crashproof_toolchain::testing::compile(&source, &binary, &[]);
         for platform in [Platform::Adr, Platform::Eadr] {
             let fails = [1, 2, 3].map(|crashes| {
                 let options = answer::Options { crashes, platform, ..answer::Options::default() };
-                let truth = match crashproof_exhaustive::run(&test, &options).assertions {
+                let truth = match crashproof_litmus::exhaustive::run(&test, &options).assertions {
                     answer::Assertions::Fail(_) => true,
                     answer::Assertions::Hold => false,
                     other => panic!("{other:?}\n{litmus}"),

@@ -76,7 +76,7 @@ fn differs(program: &Program, case: &Case) -> Option<String> {
     }
     let warnings = ["-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"];
     let flags: Vec<&str> = warnings.into_iter().chain(case.flags.iter().map(String::as_str)).collect();
-    crashproof_testkit::compile(&program.source, &executable, &flags);
+    crashproof_toolchain::testing::compile(&program.source, &executable, &flags);
     let arguments = program
         .arguments
         .iter()

@@ -8,7 +8,7 @@ fn run(name: &str, flags: &[&str], model: Model, schedules: u32) -> Report {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regions").join(name);
     let directory = tempfile::tempdir().expect("a directory");
     let program = directory.path().join("program");
-    crashproof_testkit::compile(&source, &program, flags);
+    crashproof_toolchain::testing::compile(&source, &program, flags);
     let mut options = Options::new(program, Vec::new());
     options.model = Some(model);
     options.schedules = schedules;

@@ -107,7 +107,7 @@ fn violations(report: &Report) -> Vec<(&Violation, bool)> {
 fn tried(file: &Path, source: &str, run: &Run, program: &Path) -> Option<String> {
     let flags: Vec<&str> =
         run.words.iter().map(String::as_str).filter(|word| word.starts_with('-')).collect();
-    crashproof_testkit::compile(file, program, &[&["-Wall", "-Werror"], &flags[..]].concat());
+    crashproof_toolchain::testing::compile(file, program, &[&["-Wall", "-Werror"], &flags[..]].concat());
     let mut options = Options::new(program.to_owned(), Vec::new());
     for word in run.words.iter().filter(|word| !word.starts_with('-')) {
         match word.split_once('=').expect("what=how many") {
@@ -168,7 +168,7 @@ fn every_missing_flush_is_found_and_nothing_else() {
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(programs).expect("programs").map(|entry| entry.expect("a file").path()).collect();
     files.sort();
-    let directory = crashproof_testkit::scratch("robust");
+    let directory = crashproof_toolchain::testing::scratch("robust");
     let only = std::env::var("CRASHPROOF_ONLY").ok();
     let mut wrong = Vec::new();
     for file in files {

@@ -42,8 +42,12 @@ fn runs(source: &str) -> Vec<Run> {
 fn build(file: &Path, flags: &[String], program: &Path) {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     match file.extension().and_then(|extension| extension.to_str()) {
-        Some("rs") => crashproof_testkit::compile_rust(file, program, &flags),
-        _ => crashproof_testkit::compile(file, program, &[&["-Wall", "-Werror"], &flags[..]].concat()),
+        Some("rs") => crashproof_toolchain::testing::compile_rust(file, program, &flags),
+        _ => crashproof_toolchain::testing::compile(
+            file,
+            program,
+            &[&["-Wall", "-Werror"], &flags[..]].concat(),
+        ),
     }
 }
 

@@ -31,7 +31,7 @@ impl Bench {
     fn options(&self, source: &Path, words: &[&str]) -> Options {
         let program = self.directory.join(source.file_stem().expect("a name"));
         if !program.exists() {
-            crashproof_testkit::compile(source, &program, &["-O2"]);
+            crashproof_toolchain::testing::compile(source, &program, &["-O2"]);
         }
         let mut options = Options::new(program, words.iter().map(OsString::from).collect());
         options.jobs = 1;

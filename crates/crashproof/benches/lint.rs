@@ -61,9 +61,9 @@ fn measure(program: &Path, first: &[&str], sources: &[PathBuf], flags: &[String]
                 .args(["-O2", "-w", "-c", "-o", "/dev/null"])
                 .args(flags)
                 .arg(source)
-                .env("CRASHPROOF_PLUGIN", crashproof_testkit::plugin())
-                .env("CRASHPROOF_RUNTIME", crashproof_testkit::runtime())
-                .env("CRASHPROOF_INCLUDE", crashproof_testkit::include())
+                .env("CRASHPROOF_PLUGIN", crashproof_toolchain::testing::plugin())
+                .env("CRASHPROOF_RUNTIME", crashproof_toolchain::testing::runtime())
+                .env("CRASHPROOF_INCLUDE", crashproof_toolchain::testing::include())
                 .stderr(Stdio::null())
                 .status()
                 .expect("a compiler");
@@ -83,7 +83,7 @@ fn main() {
     if let Ok(more) = std::env::var("CRASHPROOF_BENCH_FLAGS") {
         flags.extend(more.split_whitespace().map(str::to_owned));
     }
-    let clang = crashproof_cc::toolchain::find_clang().expect("clang");
+    let clang = crashproof_toolchain::toolchain::find_clang().expect("clang");
     let own = Path::new(env!("CARGO_BIN_EXE_crashproof"));
     // Built before anything is measured.
     measure(own, &["cc", "--lint"], &sources[..1], &flags);

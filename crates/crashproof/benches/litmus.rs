@@ -114,8 +114,8 @@ fn corpus() -> Vec<Test> {
 }
 
 type Engine = fn(&Test, &Options) -> Answer;
-const EXHAUSTIVE: Engine = crashproof_exhaustive::run;
-const LAZY: Engine = crashproof_explore::lazy::run;
+const EXHAUSTIVE: Engine = crashproof_litmus::exhaustive::run;
+const LAZY: Engine = crashproof_litmus::lazy::engine::run;
 
 fn run_all(tests: &[Test], engine: Engine) -> u64 {
     tests.iter().map(|test| engine(test, &Options::default()).statistics.explored).sum()

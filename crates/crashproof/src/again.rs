@@ -9,9 +9,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crashproof_cc::{Language, Toolchain, driver};
 use crashproof_check::{Error, Options};
 use crashproof_prove::story::Counterexample;
+use crashproof_toolchain::{Language, Toolchain, driver};
 
 use crate::build::language;
 use crate::signals::Scratch;

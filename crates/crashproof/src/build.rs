@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crashproof_cc::{Language, Toolchain, cargo, driver};
+use crashproof_toolchain::{Language, Toolchain, cargo, driver};
 
 use crate::signals::Scratch;
 

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
 
-use crashproof_cc::Toolchain;
 use crashproof_check::Options;
 use crashproof_findings::config::Config;
 use crashproof_findings::rules::check::RECOVERY_FAILS;
+use crashproof_toolchain::Toolchain;
 
 use crate::build::Programs;
 use crate::exit::Exit;

@@ -78,12 +78,14 @@ impl Engine {
     /// The engines to ask; the first gives the answer that is shown.
     fn runs(self) -> &'static [Run] {
         match self {
-            Engine::Exhaustive => &[crashproof_exhaustive::run],
-            Engine::Lazy => &[crashproof_explore::lazy::run],
+            Engine::Exhaustive => &[crashproof_litmus::exhaustive::run],
+            Engine::Lazy => &[crashproof_litmus::lazy::engine::run],
             Engine::Axiomatic => &[crashproof_prove::axiomatic::run],
-            Engine::All => {
-                &[crashproof_exhaustive::run, crashproof_explore::lazy::run, crashproof_prove::axiomatic::run]
-            }
+            Engine::All => &[
+                crashproof_litmus::exhaustive::run,
+                crashproof_litmus::lazy::engine::run,
+                crashproof_prove::axiomatic::run,
+            ],
         }
     }
 }

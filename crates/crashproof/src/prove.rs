@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use crashproof_findings::Sources;
 use crashproof_findings::config::Config;
-use crashproof_orders::{Limits, SolverKind};
+use crashproof_ordersat::{Limits, SolverKind};
 use crashproof_prove::encode::{CrashEncoding, Settings};
 use crashproof_prove::findings::Question;
 use crashproof_prove::program::{Program, Site};

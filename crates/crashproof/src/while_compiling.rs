@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crashproof_cc::{Language, Toolchain, driver};
 use crashproof_findings::config::Config;
 use crashproof_findings::{Finding, Report, Sources, Verdict};
 use crashproof_lint::{Bounds, Model, Options};
+use crashproof_toolchain::{Language, Toolchain, driver};
 
 use crate::exit::Exit;
 

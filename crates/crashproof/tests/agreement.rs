@@ -33,8 +33,8 @@ fn agree(program: &Program, options: &Options) -> Result<(), TestCaseError> {
     let source = program.source();
     let test = crashproof_litmus::parse(&source)
         .map_err(|error| TestCaseError::fail(format!("{error}\n{source}")))?;
-    let exhaustive = crashproof_exhaustive::run(&test, options);
-    let lazy = crashproof_explore::lazy::run(&test, options);
+    let exhaustive = crashproof_litmus::exhaustive::run(&test, options);
+    let lazy = crashproof_litmus::lazy::engine::run(&test, options);
     // A program too large for either engine says nothing about agreement.
     prop_assume!(exhaustive.complete() && lazy.complete());
     prop_assert_eq!(essence(&exhaustive), essence(&lazy), "\n{}", source);

@@ -36,7 +36,7 @@ impl Place {
     fn build(&self, text: &str) -> PathBuf {
         let (source, program) = (self.file("program.c"), self.file("program"));
         fs::write(&source, text).expect("a file");
-        crashproof_testkit::compile(&source, &program, &["-D_GNU_SOURCE"]);
+        crashproof_toolchain::testing::compile(&source, &program, &["-D_GNU_SOURCE"]);
         program
     }
 

@@ -17,9 +17,15 @@ fn the_command_line_says_what_is_written_down() {
         // Help is wrapped to the terminal and colours depend on it; neither should depend on who runs the tests.
         .env("COLUMNS", "100")
         .env("NO_COLOR", "1")
-        .env("CRASHPROOF_PLUGIN", crashproof_testkit::plugin().to_str().expect("a path in UTF-8"))
-        .env("CRASHPROOF_RUNTIME", crashproof_testkit::runtime().to_str().expect("a path in UTF-8"))
-        .env("CRASHPROOF_INCLUDE", crashproof_testkit::include().to_str().expect("a path in UTF-8"))
+        .env("CRASHPROOF_PLUGIN", crashproof_toolchain::testing::plugin().to_str().expect("a path in UTF-8"))
+        .env(
+            "CRASHPROOF_RUNTIME",
+            crashproof_toolchain::testing::runtime().to_str().expect("a path in UTF-8"),
+        )
+        .env(
+            "CRASHPROOF_INCLUDE",
+            crashproof_toolchain::testing::include().to_str().expect("a path in UTF-8"),
+        )
         .case("crates/crashproof/tests/cmd/*.md")
         .case("crates/crashproof/tests/cmd/*.toml")
         .case("docs/src/*.md")

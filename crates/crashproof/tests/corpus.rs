@@ -12,8 +12,11 @@ use crashproof_litmus::answer::{Answer, Assertions, Options, Verdict};
 use px86::Platform;
 
 type Engine = fn(&Test, &Options) -> Answer;
-const ENGINES: [Engine; 3] =
-    [crashproof_exhaustive::run, crashproof_explore::lazy::run, crashproof_prove::axiomatic::run];
+const ENGINES: [Engine; 3] = [
+    crashproof_litmus::exhaustive::run,
+    crashproof_litmus::lazy::engine::run,
+    crashproof_prove::axiomatic::run,
+];
 
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../litmus")

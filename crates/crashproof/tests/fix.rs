@@ -73,9 +73,9 @@ impl Project {
         let mut command = Command::new(env!("CARGO_BIN_EXE_crashproof"));
         command.args(arguments).current_dir(self.at()).env("NO_COLOR", "1").env("COLUMNS", "100");
         for (name, path) in [
-            ("CRASHPROOF_PLUGIN", crashproof_testkit::plugin()),
-            ("CRASHPROOF_RUNTIME", crashproof_testkit::runtime()),
-            ("CRASHPROOF_INCLUDE", crashproof_testkit::include()),
+            ("CRASHPROOF_PLUGIN", crashproof_toolchain::testing::plugin()),
+            ("CRASHPROOF_RUNTIME", crashproof_toolchain::testing::runtime()),
+            ("CRASHPROOF_INCLUDE", crashproof_toolchain::testing::include()),
         ] {
             command.env(name, path);
         }

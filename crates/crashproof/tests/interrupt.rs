@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 fn check(directory: &Path, flags: &[&str], format: &str) -> Child {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../check/tests/explore/many_lines.c");
     let program = directory.join("program");
-    crashproof_testkit::compile(&source, &program, flags);
+    crashproof_toolchain::testing::compile(&source, &program, flags);
     let temporary = directory.join("tmp");
     std::fs::create_dir(&temporary).expect("a directory");
     Command::new(env!("CARGO_BIN_EXE_crashproof"))

@@ -30,9 +30,9 @@ fn command(directory: &Path, program: &str) -> Command {
         .current_dir(directory)
         .env("NO_COLOR", "1")
         .env("COLUMNS", "100")
-        .env("CRASHPROOF_PLUGIN", crashproof_testkit::plugin())
-        .env("CRASHPROOF_RUNTIME", crashproof_testkit::runtime())
-        .env("CRASHPROOF_INCLUDE", crashproof_testkit::include());
+        .env("CRASHPROOF_PLUGIN", crashproof_toolchain::testing::plugin())
+        .env("CRASHPROOF_RUNTIME", crashproof_toolchain::testing::runtime())
+        .env("CRASHPROOF_INCLUDE", crashproof_toolchain::testing::include());
     command
 }
 
@@ -70,7 +70,7 @@ fn contains(text: &str, all: &[&str]) {
 
 /// Compiles with the tool's own clang, without the tool.
 fn clang(directory: &Path, arguments: &[&str]) {
-    let clang = crashproof_cc::toolchain::find_clang().expect("clang");
+    let clang = crashproof_toolchain::toolchain::find_clang().expect("clang");
     let output =
         command(directory, clang.to_str().expect("a name")).args(arguments).output().expect("it runs");
     assert!(output.status.success(), "{}", text(&output));

@@ -9,9 +9,9 @@ fn crashproof(arguments: &[&str]) -> Command {
     command
         .args(arguments)
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
-        .env("CRASHPROOF_PLUGIN", crashproof_testkit::plugin())
-        .env("CRASHPROOF_RUNTIME", crashproof_testkit::runtime())
-        .env("CRASHPROOF_INCLUDE", crashproof_testkit::include());
+        .env("CRASHPROOF_PLUGIN", crashproof_toolchain::testing::plugin())
+        .env("CRASHPROOF_RUNTIME", crashproof_toolchain::testing::runtime())
+        .env("CRASHPROOF_INCLUDE", crashproof_toolchain::testing::include());
     command
 }
 

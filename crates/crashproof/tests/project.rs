@@ -12,9 +12,9 @@ fn crashproof(directory: &Path, arguments: &[&str]) -> Output {
         .current_dir(directory)
         .env("NO_COLOR", "1")
         .env("COLUMNS", "100")
-        .env("CRASHPROOF_PLUGIN", crashproof_testkit::plugin())
-        .env("CRASHPROOF_RUNTIME", crashproof_testkit::runtime())
-        .env("CRASHPROOF_INCLUDE", crashproof_testkit::include())
+        .env("CRASHPROOF_PLUGIN", crashproof_toolchain::testing::plugin())
+        .env("CRASHPROOF_RUNTIME", crashproof_toolchain::testing::runtime())
+        .env("CRASHPROOF_INCLUDE", crashproof_toolchain::testing::include())
         .output()
         .expect("crashproof runs")
 }
@@ -114,12 +114,12 @@ fn findings_are_shown_whatever_became_of_the_source() {
     let project = project();
     let at = project.path();
     let build = |source: &str| {
-        let status = Command::new(crashproof_testkit::tools().join("crashproof"))
+        let status = Command::new(crashproof_toolchain::testing::tools().join("crashproof"))
             .args(["cc", "-g", "-O1", source, "-o", "bad"])
             .current_dir(at)
-            .env("CRASHPROOF_PLUGIN", crashproof_testkit::plugin())
-            .env("CRASHPROOF_RUNTIME", crashproof_testkit::runtime())
-            .env("CRASHPROOF_INCLUDE", crashproof_testkit::include())
+            .env("CRASHPROOF_PLUGIN", crashproof_toolchain::testing::plugin())
+            .env("CRASHPROOF_RUNTIME", crashproof_toolchain::testing::runtime())
+            .env("CRASHPROOF_INCLUDE", crashproof_toolchain::testing::include())
             .status();
         assert!(status.expect("crashproof cc runs").success());
     };
@@ -146,9 +146,9 @@ fn findings_are_shown_whatever_became_of_the_source() {
     let output = Command::new(env!("CARGO_BIN_EXE_crashproof"))
         .args(["check".as_ref(), name])
         .current_dir(at)
-        .env("CRASHPROOF_PLUGIN", crashproof_testkit::plugin())
-        .env("CRASHPROOF_RUNTIME", crashproof_testkit::runtime())
-        .env("CRASHPROOF_INCLUDE", crashproof_testkit::include())
+        .env("CRASHPROOF_PLUGIN", crashproof_toolchain::testing::plugin())
+        .env("CRASHPROOF_RUNTIME", crashproof_toolchain::testing::runtime())
+        .env("CRASHPROOF_INCLUDE", crashproof_toolchain::testing::include())
         .output()
         .expect("crashproof runs");
     let text = String::from_utf8_lossy(&output.stdout);

@@ -17,9 +17,9 @@ fn findings(rule: &Rule, example: &Example, directory: &Path) -> Vec<String> {
         .args(example.arguments)
         .arg(&source)
         .current_dir(directory)
-        .env("CRASHPROOF_PLUGIN", crashproof_testkit::plugin())
-        .env("CRASHPROOF_RUNTIME", crashproof_testkit::runtime())
-        .env("CRASHPROOF_INCLUDE", crashproof_testkit::include())
+        .env("CRASHPROOF_PLUGIN", crashproof_toolchain::testing::plugin())
+        .env("CRASHPROOF_RUNTIME", crashproof_toolchain::testing::runtime())
+        .env("CRASHPROOF_INCLUDE", crashproof_toolchain::testing::include())
         .output()
         .expect("crashproof runs");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -31,7 +31,7 @@ fn findings(rule: &Rule, example: &Example, directory: &Path) -> Vec<String> {
 
 #[test]
 fn the_bad_example_is_found_and_the_good_one_is_silent() {
-    let directory = crashproof_testkit::scratch("rules");
+    let directory = crashproof_toolchain::testing::scratch("rules");
     for rule in rules::all() {
         let bad = findings(rule, &rule.bad, &directory);
         assert!(bad.iter().any(|found| found == rule.id), "{} is not found in its example: {bad:?}", rule.id);

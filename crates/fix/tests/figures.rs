@@ -12,7 +12,7 @@ const REFUSED: [(&str, &str); 1] = [("fig6 -DJOINED", "does not name it")];
 
 #[test]
 fn before_and_after() {
-    let directory = crashproof_testkit::scratch("fix-figures");
+    let directory = crashproof_toolchain::testing::scratch("fix-figures");
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../check/tests/robust");
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(programs).expect("programs").map(|entry| entry.expect("a file").path()).collect();

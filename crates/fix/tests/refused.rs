@@ -12,7 +12,7 @@ const TAIL: &str =
 
 /// A program whose first run does `body`, with `before` above it.
 fn fixed(name: &str, before: &str, body: &str, files: &[(&str, &str)]) -> (Outcome, String, String) {
-    let directory = crashproof_testkit::scratch("fix-refused").join(name);
+    let directory = crashproof_toolchain::testing::scratch("fix-refused").join(name);
     std::fs::create_dir_all(&directory).expect("a directory");
     for (file, text) in files {
         std::fs::write(directory.join(file), text).expect("written");

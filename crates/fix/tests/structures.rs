@@ -16,7 +16,7 @@ fn number(text: &str, what: &str) -> Option<u32> {
 
 #[test]
 fn seeded_bugs_are_fixed_at_the_first_try() {
-    let directory = crashproof_testkit::scratch("fix-structures");
+    let directory = crashproof_toolchain::testing::scratch("fix-structures");
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/structures");
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(programs).expect("programs").map(|entry| entry.expect("a file").path()).collect();

@@ -1,11 +1,11 @@
 //! Loads, stores and atomic instructions.
 
-use crashproof_abi::{FLAG_ATOMIC, FLAG_VOLATILE, kind, rmw};
+use crashproof_protocol::abi::{FLAG_ATOMIC, FLAG_VOLATILE, kind, rmw};
 
 use crate::instrument::{Instrumenter, Purpose};
 use crate::provenance;
 use crate::sites::What;
-use crashproof_llvm::{Opcode, Ordering, RmwOp, Type, Value};
+use crashproof_frontend::llvm::{Opcode, Ordering, RmwOp, Type, Value};
 
 /// How a store reaches memory.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Carries out what `crashproof_asm` read: inline assembly becomes runtime calls, or is surrounded by them.
 
-use crashproof_abi::asm::LOCKED;
-use crashproof_abi::kind;
-use crashproof_asm::{self as asm, Access, Address, Effect, Flush, Operand, Summary};
+use crashproof_frontend::asm::{self as asm, Access, Address, Effect, Flush, Operand, Summary};
+use crashproof_protocol::abi::asm::LOCKED;
+use crashproof_protocol::abi::kind;
 
 use crate::instrument::Instrumenter;
 use crate::sites::What;
-use crashproof_llvm::{Opcode, Value};
+use crashproof_frontend::llvm::{Opcode, Value};
 
 impl Instrumenter<'_> {
     pub(crate) fn assembly(&mut self, call: Value) {

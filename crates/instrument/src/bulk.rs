@@ -1,10 +1,10 @@
 //! Block copies and fills, and structures passed by value.
 
-use crashproof_abi::kind;
+use crashproof_protocol::abi::kind;
 
 use crate::instrument::Instrumenter;
 use crate::sites::What;
-use crashproof_llvm::Value;
+use crashproof_frontend::llvm::Value;
 
 impl Instrumenter<'_> {
     /// `llvm.memcpy`, `llvm.memmove` and their variants.

@@ -1,7 +1,7 @@
 //! What the processor gives that differs from run to run, its clock and random numbers, comes from the runtime instead.
 
-use crashproof_asm::Given;
-use crashproof_llvm::{Type, Value};
+use crashproof_frontend::asm::Given;
+use crashproof_frontend::llvm::{Type, Value};
 
 use crate::instrument::Instrumenter;
 

@@ -25,10 +25,10 @@
 //! * Thread-local persistent globals make no sense and are left volatile, with a warning.
 //! * C++ constructors of persistent globals run on every start, as the language says.
 
-use crashproof_abi::PM_SECTION;
+use crashproof_protocol::abi::PM_SECTION;
 
 use crate::warn::{self, Warnings};
-use crashproof_llvm::{Builder, Linkage, Location, Module, Opcode, Type, TypeKind, Value};
+use crashproof_frontend::llvm::{Builder, Linkage, Location, Module, Opcode, Type, TypeKind, Value};
 
 const PREPARED: &str = "crashproof.prepared";
 

@@ -8,7 +8,7 @@
 use rustc_hash::FxHashSet;
 
 use crate::instrument::Instrumenter;
-use crashproof_llvm::{Block, CallClass, Opcode, Ordering, Value};
+use crashproof_frontend::llvm::{Block, CallClass, Opcode, Ordering, Value};
 
 /// Something to instrument.
 pub(crate) enum Unit {

@@ -1,8 +1,8 @@
 //! The walk over a module, and the tools all kinds of accesses share: the inline check, scratch memory,
 //! values passed as integers.
 
-use crashproof_abi::{FLAG_ATOMIC, FLAG_VOLATILE, PM_SHIFT, PM_WINDOW, VERSION, kind};
-use crashproof_asm as asm;
+use crashproof_frontend::asm;
+use crashproof_protocol::abi::{FLAG_ATOMIC, FLAG_VOLATILE, PM_SHIFT, PM_WINDOW, VERSION, kind};
 use rustc_hash::FxHashMap;
 
 use crate::groups::Unit;
@@ -10,7 +10,9 @@ use crate::provenance;
 use crate::runtime::Runtime;
 use crate::sites::{Sites, What};
 use crate::warn::{self, Warnings};
-use crashproof_llvm::{Builder, CallClass, Linkage, Module, Opcode, Ordering, RmwOp, Type, TypeKind, Value};
+use crashproof_frontend::llvm::{
+    Builder, CallClass, Linkage, Module, Opcode, Ordering, RmwOp, Type, TypeKind, Value,
+};
 
 const INSTRUMENTED: &str = "crashproof.instrumented";
 
@@ -148,7 +150,8 @@ impl Instrumenter<'_> {
         if asm::has_instructions(&self.module.file_scope_assembly()) {
             let text = "assembly at file scope";
             self.sites.of_file(What { kind: kind::UNKNOWN, text: Some(text), ..What::default() });
-            let place = crashproof_llvm::Location { file: self.module.source_file(), ..Default::default() };
+            let place =
+                crashproof_frontend::llvm::Location { file: self.module.source_file(), ..Default::default() };
             let message = "assembly at file scope is not instrumented; what it does to PM is not seen";
             self.warnings.add(&place, message);
         }

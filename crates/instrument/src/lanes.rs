@@ -3,11 +3,11 @@
 //! All of them become one of two calls: lanes are gathered from, or scattered to, an array of addresses
 //! under a mask of bytes. The model splits wide accesses anyway, so nothing is lost.
 
-use crashproof_abi::{PM_SHIFT, PM_WINDOW, kind};
+use crashproof_protocol::abi::{PM_SHIFT, PM_WINDOW, kind};
 
 use crate::instrument::{Instrumenter, Purpose};
 use crate::sites::What;
-use crashproof_llvm::{Type, Value};
+use crashproof_frontend::llvm::{Type, Value};
 
 /// Where the lanes of a vector are in memory.
 #[derive(Clone, Copy)]

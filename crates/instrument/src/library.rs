@@ -8,7 +8,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::provenance::is_volatile_memory;
-use crashproof_llvm::{CallClass, Linkage, Module, Opcode, Value};
+use crashproof_frontend::llvm::{CallClass, Linkage, Module, Opcode, Value};
 
 /// Instructions, as clang and rustc emit them without optimisation.
 const SMALL: usize = 48;

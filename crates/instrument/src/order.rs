@@ -1,12 +1,12 @@
 //! Fences, and the dispatch of intrinsics: flushes, block and vector accesses, and what is not understood.
 
-use crashproof_abi::kind;
-use crashproof_asm::Given;
+use crashproof_frontend::asm::Given;
+use crashproof_protocol::abi::kind;
 
 use crate::instrument::Instrumenter;
 use crate::lanes::Lanes;
 use crate::sites::What;
-use crashproof_llvm::{Ordering, Value};
+use crashproof_frontend::llvm::{Ordering, Value};
 
 /// Intrinsics that take pointers and touch memory as far as LLVM is concerned, but not the memory of the
 /// program, or only the va_list, exception or frame data that lives on the stack.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use llvm_sys::prelude::LLVMModuleRef;
 
 use crate::{globals, instrument, library};
-use crashproof_llvm::Module;
+use crashproof_frontend::llvm::Module;
 
 /// `llvm::PassPluginLibraryInfo` of LLVM 22.
 #[repr(C)]

@@ -4,7 +4,7 @@
 //! of volatile code. It is sound under LLVM's own rule that a pointer derived from an object by
 //! arithmetic points into that object: the optimiser relies on the same rule when it reorders accesses.
 
-use crashproof_llvm::{Module, Opcode, Value};
+use crashproof_frontend::llvm::{Module, Opcode, Value};
 
 /// How many steps to look back through selects and phis.
 const DEPTH: u32 = 6;
@@ -85,7 +85,7 @@ fn constant(module: &Module, pointer: Value) -> bool {
     }
     if base.is_constant_expression() && base.constant_opcode() == Opcode::LLVMIntToPtr {
         let number = base.operand(0).as_number();
-        return number.is_some_and(|address| !crashproof_abi::is_pm(address));
+        return number.is_some_and(|address| !crashproof_protocol::abi::is_pm(address));
     }
     false
 }

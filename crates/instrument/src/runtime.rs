@@ -1,9 +1,9 @@
 //! Calls into the runtime, declared on first use from the list in `crashproof_abi`.
 
-use crashproof_abi::{FUNCTIONS, Type as AbiType};
+use crashproof_protocol::abi::{FUNCTIONS, Type as AbiType};
 use rustc_hash::FxHashMap;
 
-use crashproof_llvm::{Builder, Module, Type, Value};
+use crashproof_frontend::llvm::{Builder, Module, Type, Value};
 
 /// Declarations of runtime functions in one module.
 pub(crate) struct Runtime<'m> {

@@ -4,10 +4,10 @@
 //! the runtime its bounds. While instrumentation runs the length is not known yet, so code refers to a
 //! placeholder that the finished array replaces.
 
-use crashproof_abi::{SITE_MAGIC, SITE_SECTION};
+use crashproof_protocol::abi::{SITE_MAGIC, SITE_SECTION};
 use rustc_hash::FxHashMap;
 
-use crashproof_llvm::{Linkage, Location, Meta, Module, Type, Value};
+use crashproof_frontend::llvm::{Linkage, Location, Meta, Module, Type, Value};
 
 /// How far to look for a line.
 const NEIGHBOURS: usize = 32;
@@ -25,9 +25,9 @@ struct Key {
 /// What a site does, apart from where it is.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct What<'a> {
-    /// Of `crashproof_abi::kind`.
+    /// Of `crashproof_protocol::abi::kind`.
     pub(crate) kind: u8,
-    /// `crashproof_abi::FLAG_*`.
+    /// `crashproof_protocol::abi::FLAG_*`.
     pub(crate) flags: u32,
     pub(crate) size: u64,
     pub(crate) text: Option<&'a str>,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crashproof_llvm::Location;
+use crashproof_frontend::llvm::Location;
 
 /// Warnings of a module, printed in the order of the source.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! The C header and the Rust crate describe the same interface.
 
-use crashproof_abi as abi;
-use crashproof_abi::Type;
+use crashproof_protocol::abi;
+use crashproof_protocol::abi::Type;
 
 fn header() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/abi/crashproof_abi.h");

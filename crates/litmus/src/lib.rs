@@ -2,7 +2,7 @@
 //! may be left of them after a crash.
 //!
 //! ```
-//! let test = crashproof_litmus::parse(
+//! let test = crate::parse(
 //!     "litmus commit
 //!      line { data }  line { flag }
 //!      thread { data = 1; clwb data; sfence; flag = 1; }
@@ -10,7 +10,7 @@
 //! )?;
 //! assert_eq!(test.name, "commit");
 //! assert_eq!(test.threads[0].instructions.len(), 4);
-//! # Ok::<(), crashproof_litmus::Error>(())
+//! # Ok::<(), crate::Error>(())
 //! ```
 //!
 //! [`parse`] gives a [`Test`]: names resolved, loops unrolled, branches turned into forward jumps, so that
@@ -22,6 +22,8 @@ pub mod answer;
 pub mod arbitrary;
 mod code;
 mod error;
+pub mod exhaustive;
+pub mod lazy;
 mod lexer;
 mod lower;
 mod parser;

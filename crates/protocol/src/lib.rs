@@ -11,6 +11,8 @@
 //! - *sites*: where in the source the events' sites are, as text, written when the program parks;
 //! - *output*: what the child printed.
 
+pub mod abi;
+
 use px86::{Kind, LINE_BYTES};
 
 /// Version of everything here; the two sides refuse to work with another one's.

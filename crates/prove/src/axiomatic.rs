@@ -12,7 +12,7 @@ use crashproof_litmus::answer::{
     QueryAnswer, Robust, Statistics, Step, Story, Verdict, Witness, sort_states,
 };
 use crashproof_litmus::{Op, QueryKind, Test};
-use crashproof_orders::{Limits, Lit, Outcome, SolverKind};
+use crashproof_ordersat::{Limits, Lit, Outcome, SolverKind};
 use px86::{Line, Platform};
 use rustc_hash::{FxHashMap, FxHashSet};
 

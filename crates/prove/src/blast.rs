@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crashproof_orders::Lit;
+use crashproof_ordersat::Lit;
 
 use crate::gates::Gates;
 use crate::term::{Binary, Node, Term, Terms};

@@ -2,7 +2,7 @@
 //!
 //! Equal gates are one, constants fold, and a gate's clauses are given to the solver when it is made (Tseitin).
 
-use crashproof_orders::{Lit, Solver};
+use crashproof_ordersat::{Lit, Solver};
 use rustc_hash::FxHashMap;
 
 use crate::words::Choice;

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crashproof_orders::brief::Brief;
-use crashproof_orders::crew::Crew;
-use crashproof_orders::frugal::Frugal;
-use crashproof_orders::solver::Stop;
-use crashproof_orders::{Limits, Lit, Outcome, Question, Survey};
+use crashproof_ordersat::brief::Brief;
+use crashproof_ordersat::crew::Crew;
+use crashproof_ordersat::frugal::Frugal;
+use crashproof_ordersat::solver::Stop;
+use crashproof_ordersat::{Limits, Lit, Outcome, Question, Survey};
 
 use crate::encode::{Encoder, EventRef, Settings, Violation};
 use crate::program::{Action, Bound, Program, Site};
@@ -101,7 +101,7 @@ pub struct Statistics {
     /// Candidates for being not robust that were looked at; 0 unless robustness was asked for.
     pub candidates: u64,
     /// What the solver did.
-    pub solver: crashproof_orders::Statistics,
+    pub solver: crashproof_ordersat::Statistics,
     /// Time to make the formula.
     pub encoding: Duration,
     /// Time to solve it.

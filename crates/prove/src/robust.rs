@@ -17,8 +17,8 @@
 
 use std::time::Instant;
 
-use crashproof_orders::frugal::Frugal;
-use crashproof_orders::{Limits, Lit, Outcome};
+use crashproof_ordersat::frugal::Frugal;
+use crashproof_ordersat::{Limits, Lit, Outcome};
 use px86::Platform;
 use rustc_hash::FxHashMap;
 

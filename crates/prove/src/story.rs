@@ -2,7 +2,7 @@
 //!
 //! The model is not taken on trust: the events are put in a row anew, and a model that cannot be is an internal error.
 
-use crashproof_orders::Lit;
+use crashproof_ordersat::Lit;
 use px86::{Class, Line, Platform};
 
 use crate::encode::{Encoder, EventRef, Violation, Wrong};

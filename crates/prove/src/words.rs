@@ -5,7 +5,7 @@
 //! made from one literal a value, of which one is true, and its bits from those. The literals are kept by the word's
 //! bits: whoever only knows of bits finds them, and a word without them is as good as ever.
 
-use crashproof_orders::Lit;
+use crashproof_ordersat::Lit;
 
 use crate::gates::Gates;
 

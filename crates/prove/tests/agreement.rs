@@ -3,7 +3,7 @@
 
 use crashproof_litmus::answer::{Answer, Assertions, Options};
 use crashproof_litmus::arbitrary::{Program, Size, branching_program, program};
-use crashproof_orders::SolverKind;
+use crashproof_ordersat::SolverKind;
 use crashproof_prove::axiomatic::{Choices, run_with};
 use crashproof_prove::encode::{CrashEncoding, Settings};
 use crashproof_prove::prove::{self, Verdict};
@@ -29,7 +29,7 @@ fn agree(program: &Program, options: &Options, choices: Choices) -> Result<(), T
     let source = program.source();
     let test = crashproof_litmus::parse(&source)
         .map_err(|error| TestCaseError::fail(format!("{error}\n{source}")))?;
-    let exhaustive = crashproof_exhaustive::run(&test, options);
+    let exhaustive = crashproof_litmus::exhaustive::run(&test, options);
     prop_assume!(exhaustive.complete());
     let axiomatic = run_with(&test, options, choices);
     prop_assert!(axiomatic.complete(), "{:?}\n{}", axiomatic.incomplete, source);
@@ -61,7 +61,7 @@ fn robustness_agrees(program: &Program) -> Result<(), TestCaseError> {
     let source = program.source();
     let test = crashproof_litmus::parse(&source)
         .map_err(|error| TestCaseError::fail(format!("{error}\n{source}")))?;
-    let exhaustive = crashproof_exhaustive::run(&test, &options());
+    let exhaustive = crashproof_litmus::exhaustive::run(&test, &options());
     let Some(expected) = exhaustive.robust.event.known() else { return Ok(()) };
     for crash in [CrashEncoding::Full, CrashEncoding::Partial] {
         let settings = Settings { crash, ..Settings::default() };

@@ -40,6 +40,7 @@ pub mod buffer;
 pub mod event;
 pub mod line;
 pub mod order;
+pub mod robust;
 pub mod storage;
 pub mod survive;
 pub mod work;

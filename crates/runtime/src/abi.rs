@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crashproof_abi::{PmFixup, PmGlobal, Site, VERSION, asm, is_pm, kind, rmw, signature};
+use crashproof_protocol::abi::{PmFixup, PmGlobal, Site, VERSION, asm, is_pm, kind, rmw, signature};
 use crashproof_protocol::record;
 use px86::Kind;
 

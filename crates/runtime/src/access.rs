@@ -3,7 +3,7 @@
 //! Everything here takes addresses in the PM window. An access is split into pieces of at most eight bytes
 //! within a line, as the model wants them.
 
-use crashproof_abi::Site;
+use crashproof_protocol::abi::Site;
 use crashproof_protocol::{POOL_BASE, Record, mode};
 use px86::{Kind, LINE_BYTES};
 
@@ -307,7 +307,7 @@ pub(crate) unsafe fn failed_exchange(address: u64, width: u64, old: u64, site: *
 /// A flush of the line of `address`.
 #[inline(always)]
 pub(crate) unsafe fn flush(kind: Kind, address: u64, site: *const Site) {
-    if recording() && crashproof_abi::is_pm(address) {
+    if recording() && crashproof_protocol::abi::is_pm(address) {
         if CONCURRENT {
             return memory::flush_or_fence(kind, address, 0, site);
         }
@@ -330,7 +330,7 @@ pub(crate) unsafe fn forget(address: u64, bytes: u64) {
 
 /// A flush that the program did not ask for line by line: part of an `msync`.
 pub(crate) unsafe fn flush_implied(address: u64, site: *const Site) {
-    if recording() && crashproof_abi::is_pm(address) {
+    if recording() && crashproof_protocol::abi::is_pm(address) {
         if CONCURRENT {
             return memory::flush_or_fence(Kind::FlushOpt, address, 1, site);
         }

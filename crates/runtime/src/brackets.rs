@@ -4,7 +4,7 @@
 //! to be recorded again: the bytes that were first touched inside are made untouched when it ends in vain, unless
 //! the program has stored to them.
 
-use crashproof_abi::Site;
+use crashproof_protocol::abi::Site;
 use crashproof_protocol::record;
 
 use crate::access::{self, recovering, shadow};

@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::fmt::Write as _;
 
-use crashproof_abi::Site;
+use crashproof_protocol::abi::Site;
 use crashproof_protocol::caller;
 
 use crate::sites;

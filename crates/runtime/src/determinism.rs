@@ -59,7 +59,7 @@ pub(crate) unsafe fn random() -> u64 {
     u64::from_le_bytes(word)
 }
 
-unsafe fn give_random(to: *mut c_void, bytes: usize, site: *const crashproof_abi::Site) {
+unsafe fn give_random(to: *mut c_void, bytes: usize, site: *const crashproof_protocol::abi::Site) {
     let mut buffer = vec![0; bytes];
     random_bytes(&mut buffer);
     write(to, buffer.as_ptr(), bytes, site);
@@ -181,7 +181,7 @@ replace! {
 unsafe fn open_stream(
     name: *const c_char,
     mode: *const c_char,
-    site: *const crashproof_abi::Site,
+    site: *const crashproof_protocol::abi::Site,
     open: impl FnOnce() -> *mut c_void,
 ) -> *mut c_void {
     crate::libc_memory::text_length(name, site);

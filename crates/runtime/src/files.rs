@@ -17,7 +17,7 @@ use std::ffi::{CStr, OsStr, c_char, c_int, c_long, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use crashproof_abi::{Site, is_pm};
+use crashproof_protocol::abi::{Site, is_pm};
 use crashproof_protocol::{
     DEFAULT_PM_PATH, FILES, FILES_OFFSET, MAX_FILES, MAX_PATH, PM_PATH, PmFile, reason, record,
 };

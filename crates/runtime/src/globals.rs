@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 
-use crashproof_abi::{PmFixup, PmGlobal};
 use crashproof_protocol::GLOBALS;
+use crashproof_protocol::abi::{PmFixup, PmGlobal};
 
 use crate::session;
 

@@ -8,7 +8,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use crashproof_abi::{Site, is_pm};
+use crashproof_protocol::abi::{Site, is_pm};
 
 use crate::libc_memory::{text_length, text_length_within, write};
 use crate::real::{Slot, enter};

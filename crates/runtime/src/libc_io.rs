@@ -7,7 +7,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-use crashproof_abi::{Site, is_pm};
+use crashproof_protocol::abi::{Site, is_pm};
 use libc::{iovec, msghdr, sockaddr, socklen_t};
 
 use crate::files;

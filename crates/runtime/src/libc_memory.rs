@@ -12,7 +12,7 @@
 use std::ffi::{c_char, c_double, c_float, c_int, c_long, c_longlong, c_ulong, c_ulonglong, c_void};
 use std::ptr::null_mut;
 
-use crashproof_abi::{Site, is_pm};
+use crashproof_protocol::abi::{Site, is_pm};
 use px86::Kind;
 
 use crate::real::{Slot, interpose, replace};

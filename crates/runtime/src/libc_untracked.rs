@@ -6,7 +6,7 @@
 
 use std::ffi::c_int;
 
-use crashproof_abi::{Site, is_pm};
+use crashproof_protocol::abi::{Site, is_pm};
 use crashproof_protocol::{reason, record, untracked};
 
 use crate::real::{interpose, replace};

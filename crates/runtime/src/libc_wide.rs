@@ -3,7 +3,7 @@
 use std::ffi::{c_double, c_int, c_long, c_ulong};
 use std::ptr::null_mut;
 
-use crashproof_abi::Site;
+use crashproof_protocol::abi::Site;
 
 use crate::libc_memory::{copy, readable, write};
 use crate::real::interpose;

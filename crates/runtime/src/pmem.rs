@@ -10,7 +10,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
-use crashproof_abi::{Site, is_pm};
+use crashproof_protocol::abi::{Site, is_pm};
 use libc::mode_t;
 use px86::{Kind, LINE_BYTES};
 

@@ -28,7 +28,7 @@ unsafe fn first() -> c_int {
 }
 
 /// Fills in a set of the caller's size, if all that are usable fit into it.
-unsafe fn give(bytes: usize, to: *mut c_void, site: *const crashproof_abi::Site) -> bool {
+unsafe fn give(bytes: usize, to: *mut c_void, site: *const crashproof_protocol::abi::Site) -> bool {
     let Some(set) = USABLE else { return false };
     let set = std::slice::from_raw_parts((&raw const set).cast::<u8>(), size_of::<cpu_set_t>());
     if set.iter().skip(bytes).any(|byte| *byte != 0) {

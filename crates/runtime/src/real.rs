@@ -85,7 +85,7 @@ macro_rules! interpose {
             }
 
             unsafe extern "C" fn body($($arg: $ty,)* caller: usize) $(-> $ret)? {
-                let in_pm = false $(|| crashproof_abi::is_pm($pm as u64))*;
+                let in_pm = false $(|| crashproof_protocol::abi::is_pm($pm as u64))*;
                 if !in_pm || !$crate::access::recording() {
                     return real($($arg),*);
                 }

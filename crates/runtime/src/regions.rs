@@ -3,7 +3,7 @@
 //! The markers are always recorded. What is read between them, and where threads synchronise, only if the
 //! checker asks.
 
-use crashproof_abi::Site;
+use crashproof_protocol::abi::Site;
 use crashproof_protocol::{mode, record};
 use px86::Kind;
 

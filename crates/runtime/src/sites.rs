@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt::Write as _;
 
-use crashproof_abi::{Frame, Site};
+use crashproof_protocol::abi::{Frame, Site};
 use crashproof_protocol::fd;
 
 use crate::{callers, session};

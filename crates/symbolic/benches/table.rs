@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use crashproof_orders::SolverKind;
-use crashproof_orders::smt::Script;
+use crashproof_ordersat::SolverKind;
+use crashproof_ordersat::smt::Script;
 use crashproof_prove::encode::{Encoder, Settings};
 use crashproof_prove::program::Program;
 use crashproof_prove::prove::{self, Report, Verdict};

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crashproof_bitcode::ir::{FunctionId, Place, Type};
+use crashproof_frontend::bitcode::ir::{FunctionId, Place, Type};
 use crashproof_prove::program::Action;
 use crashproof_prove::term::{Binary, Node, Term, Terms};
 use rustc_hash::{FxHashMap, FxHashSet};

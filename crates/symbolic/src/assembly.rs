@@ -1,7 +1,7 @@
 //! Inline assembly, as `crashproof_asm` reads it.
 
-use crashproof_asm::{self as asm, Address, Effect, Flush, Operand};
-use crashproof_bitcode::ir::{Assembly, Type};
+use crashproof_frontend::asm::{self as asm, Address, Effect, Flush, Operand};
+use crashproof_frontend::bitcode::ir::{Assembly, Type};
 use crashproof_prove::program::Action;
 use crashproof_prove::term::{Binary, Term};
 

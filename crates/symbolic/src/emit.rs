@@ -1,7 +1,7 @@
 //! Events, and the places in the source that they are told with.
 
-use crashproof_bitcode::MODEL_DIRECTORY;
-use crashproof_bitcode::ir::{FunctionId, Place};
+use crashproof_frontend::bitcode::MODEL_DIRECTORY;
+use crashproof_frontend::bitcode::ir::{FunctionId, Place};
 use crashproof_prove::program::{Action, Event, Site, SiteId};
 use crashproof_prove::term::Term;
 

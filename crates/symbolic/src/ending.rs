@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crashproof_bitcode::ir::{Constant, FunctionId, Initial};
+use crashproof_frontend::bitcode::ir::{Constant, FunctionId, Initial};
 use crashproof_prove::term::Term;
 
 use crate::access::At;

@@ -1,6 +1,8 @@
 //! What instructions do.
 
-use crashproof_bitcode::ir::{self, Callee, FunctionId, Instruction, Op, Order, Predicate, Rmw, Type};
+use crashproof_frontend::bitcode::ir::{
+    self, Callee, FunctionId, Instruction, Op, Order, Predicate, Rmw, Type,
+};
 use crashproof_prove::program::Action;
 use crashproof_prove::term::{self, Term, Terms};
 

@@ -1,6 +1,6 @@
 //! LLVM's intrinsics.
 
-use crashproof_bitcode::ir::{Predicate, Type};
+use crashproof_frontend::bitcode::ir::{Predicate, Type};
 use crashproof_prove::term::{Binary, Term, Terms};
 
 use crate::access::At;

@@ -1,6 +1,6 @@
 //! Unrolls a C program into the guarded events that `crashproof prove` reasons about.
 //!
-//! The input is a module as [`crashproof_bitcode`] reads it; the output is a [`Program`]: threads of events over
+//! The input is a module as [`crashproof_frontend::bitcode`] reads it; the output is a [`Program`]: threads of events over
 //! terms, and recovery. Paths are merged where they meet, so the result grows with the length of the
 //! program and not with the number of its paths.
 //!
@@ -55,9 +55,9 @@ mod variadic;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use crashproof_bitcode::Error as BitcodeError;
-use crashproof_bitcode::{Compiler, ir};
-use crashproof_orders::Limits;
+pub use crashproof_frontend::bitcode::Error as BitcodeError;
+use crashproof_frontend::bitcode::{Compiler, ir};
+use crashproof_ordersat::Limits;
 use crashproof_prove::program::Program;
 
 /// Which flushes a program has. Other than its own are experiments: with the most of them it is robust, and what holds with
@@ -180,7 +180,7 @@ impl std::str::FromStr for LoopBound {
 pub enum Error {
     /// It did not compile or could not be read.
     #[error(transparent)]
-    Bitcode(#[from] crashproof_bitcode::Error),
+    Bitcode(#[from] crashproof_frontend::bitcode::Error),
     /// There is no `main`.
     #[error("there is no function main")]
     NoMain,

@@ -2,7 +2,7 @@
 //!
 //! What can be written in C is: see `models/`. Here is what C cannot say.
 
-use crashproof_bitcode::ir::Type;
+use crashproof_frontend::bitcode::ir::Type;
 use crashproof_prove::term::{Binary, Term};
 
 use crate::access::At;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use crashproof_bitcode::ir::{FunctionId, Module, Place};
+use crashproof_frontend::bitcode::ir::{FunctionId, Module, Place};
 use crashproof_prove::program::{self, Action, Bound, Program, Site, SiteId, Thread, ThreadId};
 use crashproof_prove::term::{Term, Terms};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -93,7 +93,7 @@ pub(crate) struct Machine<'m> {
     /// Has a bound cut something off?
     pub(crate) cut: bool,
     pub(crate) blocks_executed: u32,
-    pub(crate) limit: Option<crashproof_orders::solver::Stop>,
+    pub(crate) limit: Option<crashproof_ordersat::solver::Stop>,
     /// Why and where execution was given up.
     pub(crate) given_up: Option<(String, SiteId)>,
     pub(crate) events: usize,

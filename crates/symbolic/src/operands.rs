@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crashproof_bitcode::ir::{Block, Constant, FunctionId, Initial, Operand};
+use crashproof_frontend::bitcode::ir::{Block, Constant, FunctionId, Initial, Operand};
 use crashproof_prove::term::{Node, Term};
 use rustc_hash::FxHashSet;
 

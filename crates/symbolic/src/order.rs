@@ -9,7 +9,7 @@
 //! what is still connected inside is an inner loop. (Bourdoncle, *Efficient chaotic iteration strategies with
 //! widenings*, FMPA 1993, section 4.) This takes irreducible flow as it comes.
 
-use crashproof_bitcode::ir::{BlockId, Function, Place};
+use crashproof_frontend::bitcode::ir::{BlockId, Function, Place};
 
 /// A loop of a function.
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use crashproof_bitcode::MODEL_DIRECTORY;
-use crashproof_bitcode::ir::{BlockId, Callee, FunctionId, Op, Operand, Place, Terminator};
-use crashproof_orders::solver::Stop as Limit;
+use crashproof_frontend::bitcode::MODEL_DIRECTORY;
+use crashproof_frontend::bitcode::ir::{BlockId, Callee, FunctionId, Op, Operand, Place, Terminator};
+use crashproof_ordersat::solver::Stop as Limit;
 use crashproof_prove::program::Action;
 use crashproof_prove::term::Term;
 use rustc_hash::{FxHashMap, FxHasher};

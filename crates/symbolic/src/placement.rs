@@ -4,8 +4,8 @@
 //! runtime puts them and a linker does. The first begins a cache line. If one of them is aligned to a line, that is
 //! so; if none is, the whole section may begin anywhere in a line, and which of them share one may be otherwise.
 
-use crashproof_bitcode::MODEL_DIRECTORY;
-use crashproof_bitcode::ir::{Constant, Global, GlobalId, Initial, Module, Part};
+use crashproof_frontend::bitcode::MODEL_DIRECTORY;
+use crashproof_frontend::bitcode::ir::{Constant, Global, GlobalId, Initial, Module, Part};
 use crashproof_prove::program::Field;
 
 use crate::Error;

@@ -1,6 +1,6 @@
 //! pthreads: starting and joining. For locks see [`crate::locks`].
 
-use crashproof_bitcode::ir::{FunctionId, Place};
+use crashproof_frontend::bitcode::ir::{FunctionId, Place};
 use crashproof_prove::program::{Action, ThreadId};
 use crashproof_prove::term::Term;
 

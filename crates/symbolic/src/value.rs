@@ -1,6 +1,6 @@
 //! Values of C's types as terms.
 
-use crashproof_bitcode::ir::Type;
+use crashproof_frontend::bitcode::ir::Type;
 use crashproof_prove::term::{Term, Terms};
 
 /// A value.

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use crashproof_exhaustive as exhaustive;
 use crashproof_litmus::arbitrary::{Program, Size, branching_program, program};
+use crashproof_litmus::exhaustive;
 use crashproof_litmus::{BinaryOp, Expr, LocId, Op, Rmw, Test, answer};
-use crashproof_orders::{Limits, Outcome};
+use crashproof_ordersat::{Limits, Outcome};
 use crashproof_prove::encode::{Encoder, Settings, Wrong};
 use crashproof_prove::values::Analysis;
 use crashproof_symbolic::Options;

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use crashproof_explore::explorer::{Crash, Figures, Observer, Path, Settings, What, explore};
-use crashproof_explore::subject::{Next, Program, Subject};
-use crashproof_robust::Violation;
+use crashproof_litmus::lazy::explorer::{Crash, Figures, Observer, Path, Settings, What, explore};
+use crashproof_litmus::lazy::subject::{Next, Program, Subject};
+use px86::robust::Violation;
 use px86::storage::Execution;
 use px86::survive::CrashStack;
 use px86::{Event, Kind, LINE_BYTES, Platform, Site, Thread};

@@ -37,7 +37,7 @@ impl Workshop for Bench {
         let program = self.source.with_extension("");
         let flags: Vec<&str> =
             ["-Wall", "-Werror"].into_iter().chain(self.flags.iter().map(String::as_str)).collect();
-        crashproof_testkit::compile(&self.source, &program, &flags);
+        crashproof_toolchain::testing::compile(&self.source, &program, &flags);
         let mut options = Options::new(program, Vec::new());
         options.schedules = self.schedules;
         options.crashes = self.crashes;

@@ -47,7 +47,7 @@ impl Walk<'_, '_> {
         };
         if let Form::Global(id) = self.all.expressions.form(at.object) {
             let global = &program.globals[id.0 as usize];
-            let own = crashproof_llvm::demangle(&global.name);
+            let own = crashproof_frontend::llvm::demangle(&global.name);
             let Some(ty) = global.ty else { return Some(Part { name: own, ty: None }) };
             let member = (!(at.offset == 0 && covers(ty)))
                 .then(|| program.member(ty, at.offset as u64, bytes))

@@ -66,7 +66,7 @@ fn one(job: &mut Job) -> Outcome {
     loop {
         let output = job.command.output().map_err(|cause| {
             let program = PathBuf::from(job.command.get_program());
-            Error::Toolchain(crashproof_cc::Error::Run { program, cause })
+            Error::Toolchain(crashproof_toolchain::Error::Run { program, cause })
         })?;
         if output.status.success() {
             return Ok(left_out);

@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crashproof_cc::cargo::TARGET;
+use crashproof_toolchain::cargo::TARGET;
 
 use super::{Bitcode, Error, Job};
 
@@ -77,7 +77,7 @@ pub(super) fn build(
     // Another tool's wrapper would see options that are not meant for it.
     command.env_remove("RUSTC_WRAPPER").env_remove("RUSTC_WORKSPACE_WRAPPER");
     let output = command.output().map_err(|cause| {
-        Error::Toolchain(crashproof_cc::Error::Run { program: command.get_program().into(), cause })
+        Error::Toolchain(crashproof_toolchain::Error::Run { program: command.get_program().into(), cause })
     })?;
     if !output.status.success() {
         let messages = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();

@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crashproof_cc::{Language, arguments};
+use crashproof_toolchain::{Language, arguments};
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 

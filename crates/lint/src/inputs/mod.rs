@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crashproof_cc::toolchain;
+use crashproof_toolchain::toolchain;
 
 use compile::Job;
 
@@ -58,7 +58,7 @@ pub enum Error {
     },
     /// No compiler.
     #[error(transparent)]
-    Toolchain(#[from] crashproof_cc::Error),
+    Toolchain(#[from] crashproof_toolchain::Error),
     /// A description of a library.
     #[error(transparent)]
     Api(#[from] crate::api::Error),

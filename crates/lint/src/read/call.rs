@@ -1,8 +1,8 @@
 //! Calls: of functions, of intrinsics, and inline assembly.
 
-use crashproof_abi::asm::{LOCKED, NONTEMPORAL, WRITE};
-use crashproof_llvm::asm::{self, Address, Effect, Flush};
-use crashproof_llvm::{CallClass, Value};
+use crashproof_frontend::asm::{self, Address, Effect, Flush};
+use crashproof_frontend::llvm::{CallClass, Value};
+use crashproof_protocol::abi::asm::{LOCKED, NONTEMPORAL, WRITE};
 use px86::order::Class;
 
 use super::{Context, Reader};

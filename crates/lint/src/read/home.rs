@@ -4,7 +4,7 @@
 //! A call through such a place calls one of the functions that are ever stored there, anywhere in the program.
 //! If something is stored there that is no constant, nobody knows.
 
-use crashproof_llvm::{Opcode, Type, TypeKind, Value};
+use crashproof_frontend::llvm::{Opcode, Type, TypeKind, Value};
 use rustc_hash::FxHashMap;
 
 use super::{Context, Reader};

@@ -6,7 +6,7 @@
 //! what they are, but for lambdas: they are part of theirs anyway. Ways that end with an exception stay calls: what it says
 //! takes more code to put together than all the rest, and persists nothing.
 
-use crashproof_llvm::{Block, File, Linkage, Opcode, Value, demangle};
+use crashproof_frontend::llvm::{Block, File, Linkage, Opcode, Value, demangle};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::api::{Apis, Returns};

@@ -1,6 +1,6 @@
 //! Instructions of LLVM, one by one.
 
-use crashproof_llvm::{Opcode, Ordering, Predicate, TypeKind, Value};
+use crashproof_frontend::llvm::{Opcode, Ordering, Predicate, TypeKind, Value};
 use px86::order::Class;
 
 use super::{Context, Reader};
@@ -14,7 +14,7 @@ impl Reader<'_> {
         place: PlaceId,
         out: &mut Vec<Instruction>,
     ) {
-        let block = |block: crashproof_llvm::Block| context.blocks[&block];
+        let block = |block: crashproof_frontend::llvm::Block| context.blocks[&block];
         let op = match value.opcode() {
             Opcode::LLVMAlloca => {
                 let ty = value.allocated_type();

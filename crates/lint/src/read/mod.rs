@@ -13,7 +13,9 @@ mod instruction;
 use std::path::Path;
 
 use crashproof_findings::is_of_rust;
-use crashproof_llvm::{CallClass, DebugKind, File, Linkage, Meta, Module, Opcode, Type, TypeKind, Value};
+use crashproof_frontend::llvm::{
+    CallClass, DebugKind, File, Linkage, Meta, Module, Opcode, Type, TypeKind, Value,
+};
 use rustc_hash::FxHashMap;
 
 use crate::api::Apis;
@@ -77,7 +79,7 @@ struct Reader<'a> {
 struct Context {
     numbers: FxHashMap<Value, u32>,
     parameters: FxHashMap<Value, u32>,
-    blocks: FxHashMap<crashproof_llvm::Block, u32>,
+    blocks: FxHashMap<crashproof_frontend::llvm::Block, u32>,
     own_place: PlaceId,
 }
 
@@ -115,7 +117,7 @@ impl Reader<'_> {
         }
         let id = FunctionId(self.program.functions.len() as u32);
         self.program.functions.push(Function {
-            readable: crashproof_llvm::demangle(&name),
+            readable: crashproof_frontend::llvm::demangle(&name),
             name: name.clone(),
             external: !local,
             parameters: function.parameters().len() as u32,
@@ -249,7 +251,7 @@ impl Reader<'_> {
         let mut own = value.variables();
         let libraries: Vec<_> = own
             .extract_if(.., |variable| {
-                let function = crashproof_llvm::demangle(&variable.function);
+                let function = crashproof_frontend::llvm::demangle(&variable.function);
                 // A lambda's `this` is what it captured.
                 self.apis.is_of_a_library(&function) || names_a_lambda(&function) && variable.name == "this"
             })
@@ -320,7 +322,11 @@ impl Reader<'_> {
         id
     }
 
-    fn place_of(&mut self, location: crashproof_llvm::Location, inlined_at: Option<PlaceId>) -> Place {
+    fn place_of(
+        &mut self,
+        location: crashproof_frontend::llvm::Location,
+        inlined_at: Option<PlaceId>,
+    ) -> Place {
         // Rust's own library is known by its sources: their names are no namespace of C++.
         let of_a_library = is_of_rust(&location.file) || self.apis.is_of_a_library(&location.function);
         let in_lambda = names_a_lambda(&location.function);

@@ -1,6 +1,6 @@
 //! The crash: what each cell that somebody looks at afterwards holds, and why it can.
 
-use crashproof_orders::{Lit, NodeId};
+use crashproof_ordersat::{Lit, NodeId};
 use px86::{Class, Line, Platform};
 use rustc_hash::FxHashMap;
 

@@ -37,8 +37,8 @@ mod recovery;
 pub mod strict;
 mod threads;
 
-use crashproof_orders::closure::Closure;
-use crashproof_orders::{Graph, Lit, NodeId, Solver, SolverKind, SourceId};
+use crashproof_ordersat::closure::Closure;
+use crashproof_ordersat::{Graph, Lit, NodeId, Solver, SolverKind, SourceId};
 use px86::{Class, Line, Platform};
 use rustc_hash::FxHashMap;
 
@@ -329,7 +329,7 @@ impl<'a> Encoder<'a> {
 
     /// Gives the orders to the solver. Nothing may be encoded afterwards but clauses.
     pub fn finish(&mut self) {
-        self.gates.solver.set_graph(&self.graph, crashproof_orders::theory::Keeping::default());
+        self.gates.solver.set_graph(&self.graph, crashproof_ordersat::theory::Keeping::default());
     }
 
     fn truth(&mut self, term: Term) -> Lit {

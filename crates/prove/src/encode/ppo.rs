@@ -4,8 +4,8 @@
 //! follows from others is left out, and edges of an event that may not happen must not carry order from what is before
 //! it to what is behind it, unless that is in order anyway.
 
-use crashproof_orders::Lit;
-use crashproof_orders::closure::Closure;
+use crashproof_ordersat::Lit;
+use crashproof_ordersat::closure::Closure;
 use px86::order::{CLASSES, PRESERVED};
 use px86::{Class, Order};
 

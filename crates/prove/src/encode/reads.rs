@@ -1,6 +1,6 @@
 //! Reads-from and coherence.
 
-use crashproof_orders::{Lit, NodeId};
+use crashproof_ordersat::{Lit, NodeId};
 use px86::Order;
 use px86::order::PRESERVED;
 use rustc_hash::FxHashMap;

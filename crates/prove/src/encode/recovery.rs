@@ -1,6 +1,6 @@
 //! Recovery: sequential code over what survived. No orders are needed: memory is followed as terms.
 
-use crashproof_orders::Lit;
+use crashproof_ordersat::Lit;
 use rustc_hash::FxHashMap;
 
 use super::{Access, Encoder, EventRef, Limit, RecoveryLoad, Violation, Wrong};

@@ -5,7 +5,7 @@
 //! there: every step of it is a variable that implies the next. Program order and reads-from together have no cycles
 //! (a load comes before whatever its thread does next), so no way can justify itself.
 
-use crashproof_orders::Lit;
+use crashproof_ordersat::Lit;
 use rustc_hash::FxHashMap;
 
 use super::{Encoder, EventRef, Left};

@@ -1,6 +1,6 @@
 //! The threads: what each event is, whether it happens, where it goes.
 
-use crashproof_orders::Lit;
+use crashproof_ordersat::Lit;
 use px86::{Class, Kind, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
 

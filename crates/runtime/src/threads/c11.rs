@@ -37,7 +37,7 @@ interpose! {
         let is_recursive = kind & RECURSIVE != 0;
         let kind_here = if is_recursive { MutexKind::Recursive } else { MutexKind::Normal };
         objects::mutex_init(mutex as u64, kind_here, false);
-        if crashproof_abi::is_pm(mutex as u64) { SUCCESS } else { real()(mutex, kind) }
+        if crashproof_protocol::abi::is_pm(mutex as u64) { SUCCESS } else { real()(mutex, kind) }
     }
 
     fn mtx_destroy(mutex: Object) |real| {
@@ -75,7 +75,7 @@ interpose! {
 
     fn cnd_init(condition: Object) -> c_int |real| {
         objects::condition_init(condition as u64, libc::CLOCK_REALTIME);
-        if crashproof_abi::is_pm(condition as u64) { SUCCESS } else { real()(condition) }
+        if crashproof_protocol::abi::is_pm(condition as u64) { SUCCESS } else { real()(condition) }
     }
 
     fn cnd_destroy(_condition: Object) |real| {}

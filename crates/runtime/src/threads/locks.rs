@@ -43,7 +43,7 @@ unsafe fn timed_rw(lock: Object, access: Access, deadline: Result<u64, c_int>) -
 }
 
 fn is_pm(object: Object) -> bool {
-    crashproof_abi::is_pm(object as u64)
+    crashproof_protocol::abi::is_pm(object as u64)
 }
 
 interpose! {

@@ -4,7 +4,7 @@
 //! fences waits there, is seen by its own loads, and takes effect later, in an order that px86's table
 //! permits and the seed chooses. The trace holds what took effect, in that order.
 
-use crashproof_abi::{FLAG_ATOMIC, FLAG_VOLATILE, Site};
+use crashproof_protocol::abi::{FLAG_ATOMIC, FLAG_VOLATILE, Site};
 use crashproof_protocol::{Record, mode, record};
 use px86::buffer::Entry;
 use px86::{Class, Event, Kind, LINE_BYTES, Thread};

@@ -18,7 +18,7 @@ static mut RW_LOCKS: BTreeMap<u64, RwLock> = BTreeMap::new();
 static mut CLOCKS: BTreeMap<u64, c_int> = BTreeMap::new();
 
 fn is_volatile(address: u64) -> bool {
-    !crashproof_abi::is_pm(address)
+    !crashproof_protocol::abi::is_pm(address)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

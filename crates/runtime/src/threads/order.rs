@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crashproof_abi::Site;
+use crashproof_protocol::abi::Site;
 use crashproof_protocol::{record, sync};
 
 use super::scheduler::{CONCURRENT, CURRENT};

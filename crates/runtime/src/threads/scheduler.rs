@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crashproof_abi::Site;
+use crashproof_protocol::abi::Site;
 use crashproof_protocol::{exit, reason, record};
 use px86::buffer::StoreBuffer;
 

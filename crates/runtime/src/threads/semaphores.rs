@@ -30,7 +30,11 @@ static mut NAMED: BTreeMap<Vec<u8>, Named> = BTreeMap::new();
 /// The value; of a semaphore that was initialised before `main`, as glibc keeps it.
 unsafe fn value(semaphore: Object) -> &'static mut u32 {
     VALUES.entry(semaphore as u64).or_insert_with(|| {
-        if crashproof_abi::is_pm(semaphore as u64) { 0 } else { semaphore.cast::<u32>().read_unaligned() }
+        if crashproof_protocol::abi::is_pm(semaphore as u64) {
+            0
+        } else {
+            semaphore.cast::<u32>().read_unaligned()
+        }
     })
 }
 

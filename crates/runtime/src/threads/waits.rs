@@ -57,7 +57,7 @@ static mut BARRIERS: BTreeMap<u64, Barrier> = BTreeMap::new();
 /// A barrier that was initialised before `main`: glibc keeps the count at offset 8.
 unsafe fn barrier_at(address: u64) -> &'static mut Barrier {
     BARRIERS.entry(address).or_insert_with(|| {
-        let volatile = !crashproof_abi::is_pm(address);
+        let volatile = !crashproof_protocol::abi::is_pm(address);
         let wanted = if volatile { ((address + 8) as *const u32).read_unaligned() } else { 1 };
         Barrier { wanted: wanted.max(1), came: 0, opened: 0 }
     })
@@ -95,7 +95,7 @@ impl Drop for OnceGuard {
 
 pub(super) unsafe fn once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) {
     let address = control as u64;
-    let volatile = !crashproof_abi::is_pm(address);
+    let volatile = !crashproof_protocol::abi::is_pm(address);
     synchronise();
     loop {
         if volatile && *control == ONCE_DONE {
@@ -133,7 +133,7 @@ interpose! {
             libc::pthread_condattr_getclock(attributes, &raw mut clock);
         }
         objects::condition_init(condition as u64, clock);
-        if crashproof_abi::is_pm(condition as u64) { 0 } else { real()(condition, attributes) }
+        if crashproof_protocol::abi::is_pm(condition as u64) { 0 } else { real()(condition, attributes) }
     }
 
     version c"GLIBC_2.3.2"

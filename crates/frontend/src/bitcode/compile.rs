@@ -1,0 +1,134 @@
+//! Runs clang.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crashproof_toolchain::toolchain;
+
+use crate::bitcode::{Error, ir, llvm};
+
+/// The directory in which texts are said to be, in places.
+pub const MODEL_DIRECTORY: &str = "<crashproof>";
+
+/// How C is compiled.
+#[derive(Clone, Debug)]
+pub struct Compiler {
+    clang: PathBuf,
+    include: Option<PathBuf>,
+    /// What the user adds: `-I`, `-D`, `-std=`.
+    arguments: Vec<OsString>,
+}
+
+/// Whether a file is handed over as bitcode or IR text rather than as source.
+#[must_use]
+pub fn is_bitcode(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "bc" || extension == "ll")
+}
+
+/// What clang compiles by the end of its name.
+const SOURCES: &[&str] = &["c", "i", "cc", "cp", "cpp", "cxx", "c++", "C", "ii"];
+
+impl Compiler {
+    /// Finds clang 22 and `crashproof.h`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no clang.
+    pub fn find(arguments: Vec<OsString>) -> Result<Self, Error> {
+        Ok(Compiler { clang: toolchain::find_clang()?, include: toolchain::find_include()?, arguments })
+    }
+
+    /// Compiles and links files (C, C++, bitcode, IR text) into one module. Texts (C, with the name they go by) are
+    /// compiled and linked too if they define a function that is called and not defined yet; they may include those that
+    /// are headers.
+    ///
+    /// # Errors
+    ///
+    /// If a file does not compile, is no bitcode, or does not fit the others.
+    pub fn module(&self, files: &[PathBuf], texts: &[(&str, &str)]) -> Result<ir::Module, Error> {
+        let io = |path: &Path, cause| Error::Io { path: path.to_owned(), cause };
+        let directory = tempfile::tempdir().map_err(|cause| io(Path::new("temporary directory"), cause))?;
+        let mut inputs = Vec::new();
+        for (index, file) in files.iter().enumerate() {
+            let bytes = if is_bitcode(file) {
+                fs::read(file).map_err(|cause| io(file, cause))?
+            } else {
+                self.compile(file, &directory.path().join(format!("{index}.bc")), None)?
+            };
+            inputs.push((file.clone(), bytes));
+        }
+        let headers = texts.iter().filter(|(name, _)| name.ends_with(".h"));
+        for (name, text) in headers {
+            let header = directory.path().join(name);
+            fs::write(&header, text).map_err(|cause| io(&header, cause))?;
+        }
+        let mut rest: Vec<_> = texts.iter().filter(|(name, _)| !name.ends_with(".h")).collect();
+        // What is linked may call for more.
+        loop {
+            let module = llvm::read(&inputs)?;
+            let missing: Vec<String> = module
+                .functions
+                .iter()
+                .filter(|function| function.blocks.is_empty() && !function.name.starts_with("llvm."))
+                .map(|function| format!("{}(", function.name))
+                .collect();
+            // A definition begins a line, and does not end with it.
+            let defines = |line: &str| !line.starts_with(' ') && !line.ends_with(';');
+            let wanted = |text: &str| {
+                let mut lines = text.lines().filter(|line| defines(line));
+                lines.any(|line| missing.iter().any(|call| line.contains(call.as_str())))
+            };
+            let (wanted, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(_, text)| wanted(text));
+            if wanted.is_empty() {
+                return Ok(module);
+            }
+            rest = others;
+            for (name, text) in wanted {
+                let source = directory.path().join(name);
+                fs::write(&source, text).map_err(|cause| io(&source, cause))?;
+                let mut here = directory.path().as_os_str().to_owned();
+                here.push("=");
+                here.push(MODEL_DIRECTORY);
+                let bytes = self.compile(&source, &source.with_extension("bc"), Some(&here))?;
+                inputs.push((PathBuf::from(name), bytes));
+            }
+        }
+    }
+
+    fn compile(&self, source: &Path, output: &Path, model: Option<&OsStr>) -> Result<Vec<u8>, Error> {
+        let known = |extension: &OsStr| SOURCES.iter().any(|known| extension == *known);
+        if !source.extension().is_some_and(known) {
+            return Err(Error::NoSource { path: source.to_owned() });
+        }
+        let mut command = Command::new(&self.clang);
+        // -O1 for the sake of what the front end writes (no `optnone`, no allocas for every temporary); the
+        // optimiser itself must not touch memory accesses. Assertions stay in whatever the user says.
+        command.args(["-c", "-emit-llvm", "-O1", "-g", "-Xclang", "-disable-llvm-passes"]);
+        command.args(["-fno-vectorize", "-fno-slp-vectorize", "-fno-stack-protector", "-U_FORTIFY_SOURCE"]);
+        command.args(["-mclwb", "-mclflushopt", "-D__CRASHPROOF_PROVE__=1"]);
+        if let Some(include) = &self.include {
+            command.arg("-I").arg(include);
+        }
+        match model {
+            None => {
+                command.args(&self.arguments);
+            }
+            Some(map) => {
+                let mut option = OsString::from("-ffile-prefix-map=");
+                option.push(map);
+                command.arg(option);
+            }
+        }
+        command.arg("-o").arg(output).arg(source);
+        let answer = command
+            .output()
+            .map_err(|cause| crashproof_toolchain::Error::Run { program: self.clang.clone(), cause })?;
+        if !answer.status.success() {
+            let messages = String::from_utf8_lossy(&answer.stderr).trim_end().to_owned();
+            return Err(Error::Compile { source_file: source.to_owned(), messages });
+        }
+        fs::read(output).map_err(|cause| Error::Io { path: output.to_owned(), cause })
+    }
+}

@@ -1,0 +1,9 @@
+//! The front half of every engine that reads code: LLVM, inline assembly, bitcode.
+//!
+//! * [`asm`] reads inline assembly as text and says what it does to memory. It knows nothing of LLVM.
+//! * [`llvm`] is the binding to LLVM. All unsafe code that touches it is there and in [`bitcode`].
+//! * [`bitcode`] compiles C and C++ and copies the module into plain data for the prover.
+
+pub mod asm;
+pub mod bitcode;
+pub mod llvm;
