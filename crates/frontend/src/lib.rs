@@ -6,4 +6,7 @@
 
 pub mod asm;
 pub mod bitcode;
+pub mod frameworks;
+pub mod inputs;
 pub mod llvm;
+pub mod program;

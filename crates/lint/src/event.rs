@@ -4,8 +4,8 @@ use px86::order::Class;
 use rustc_hash::FxHashMap;
 
 use crate::expression::Expression;
-use crate::ir::PlaceId;
 use crate::span::Span;
+use crashproof_frontend::program::ir::PlaceId;
 
 /// Where something happens, for the reader of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

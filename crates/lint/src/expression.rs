@@ -7,7 +7,7 @@
 use px86::LINE_BYTES;
 use rustc_hash::FxHashMap;
 
-use crate::ir::{Arithmetic, Compare, FunctionId, GlobalId};
+use crashproof_frontend::program::ir::{Arithmetic, Compare, FunctionId, GlobalId};
 
 /// A number of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

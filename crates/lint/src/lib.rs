@@ -4,9 +4,9 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `inputs` | sources, bitcode, compilation databases: all become bitcode |
-//! | [`ir`], [`read`] | bitcode becomes a program without LLVM in it, linked by symbol |
-//! | [`api`] | what library functions mean, as data |
+//! | [`inputs`] | sources, bitcode, compilation databases: all become bitcode (frontend) |
+//! | [`crashproof_frontend::program`] | bitcode becomes a program without LLVM in it, linked by symbol (frontend) |
+//! | [`crashproof_frontend::frameworks`] | what library functions mean, as data (frontend) |
 //! | `dsa` | which memory is persistent: local, bottom-up, top-down |
 //! | `expression`, `span` | symbolic addresses; bytes, words and cache lines |
 //! | `loops`, `explore` | paths through a function, callees as summaries |
@@ -25,16 +25,12 @@
 //! 4. Paths on which a transaction does not begin or aborts, or an exception is thrown.
 //! 5. A flush without a fence on some paths, if the hardware keeps it in order (`clflush`) and others wait for it.
 
-pub mod api;
 mod dsa;
 mod event;
 mod explore;
 mod expression;
-mod inputs;
-pub mod ir;
 mod loops;
 mod machine;
-pub mod read;
 pub mod rules;
 mod span;
 
@@ -44,16 +40,18 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crashproof_findings::{Finding, Fix, Frame, Place, Related, Report, Role};
+use crashproof_frontend::inputs;
+use crashproof_frontend::program::read;
 use serde_json::json;
 
-use crate::api::Apis;
 use crate::dsa::Analysis;
 use crate::explore::{Cut, Explorer};
-use crate::ir::{PlaceId, Program};
 use crate::rules::{Rule, Verdict};
+use crashproof_frontend::frameworks::Apis;
+use crashproof_frontend::program::ir::{PlaceId, Program};
 
+pub use crashproof_frontend::inputs::Error;
 pub use explore::Bounds;
-pub use inputs::Error;
 pub use rules::Model;
 
 /// What to analyse, and how.
@@ -80,7 +78,7 @@ pub struct Options {
 /// # Errors
 ///
 /// With the line and the reason.
-pub fn apis(files: &[PathBuf]) -> Result<Apis, api::Error> {
+pub fn apis(files: &[PathBuf]) -> Result<Apis, crashproof_frontend::frameworks::Error> {
     let mut apis = Apis::built_in();
     for file in files {
         apis.add_file(file)?;

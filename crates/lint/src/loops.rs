@@ -3,8 +3,8 @@
 use px86::order::Class;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::ir::{Callee, Function, FunctionId, Op, Operand, Program};
 use crate::machine::keeps_order;
+use crashproof_frontend::program::ir::{Callee, Function, FunctionId, Op, Operand, Program};
 
 /// A loop.
 #[derive(Debug, Default)]
@@ -112,7 +112,11 @@ fn stripped(function: &Function, mut operand: Operand) -> Operand {
             Some((_, Op::Copy { value })) => *value,
             Some((
                 _,
-                Op::Arithmetic { what: crate::ir::Arithmetic::And, left, right: Operand::Int(mask) },
+                Op::Arithmetic {
+                    what: crashproof_frontend::program::ir::Arithmetic::And,
+                    left,
+                    right: Operand::Int(mask),
+                },
             )) if *mask < 0 => *left,
             _ => return operand,
         };
@@ -138,9 +142,14 @@ fn counter(function: &Function, header: u32, a_loop: &Loop, operand: Operand) ->
             (_, Op::Offset { base, offset, index }) if index.is_empty() => {
                 (stripped(function, *base) == Operand::Instruction(number)).then_some(*offset)?
             }
-            (_, Op::Arithmetic { what: crate::ir::Arithmetic::Add, left, right: Operand::Int(step) }) => {
-                (stripped(function, *left) == Operand::Instruction(number)).then_some(*step)?
-            }
+            (
+                _,
+                Op::Arithmetic {
+                    what: crashproof_frontend::program::ir::Arithmetic::Add,
+                    left,
+                    right: Operand::Int(step),
+                },
+            ) => (stripped(function, *left) == Operand::Instruction(number)).then_some(*step)?,
             _ => return None,
         };
         if !(1..=px86::LINE_BYTES as i64).contains(&step) {
@@ -242,7 +251,9 @@ fn flush_loop(program: &Program, function: &Function, header: u32, a_loop: &Loop
         (_, Op::Offset { base, offset: 0, index }) if index.len() == 1 && index[0].1 == 1 => {
             (*base, index[0].0)
         }
-        (_, Op::Arithmetic { what: crate::ir::Arithmetic::Add, left, right }) => (*left, *right),
+        (_, Op::Arithmetic { what: crashproof_frontend::program::ir::Arithmetic::Add, left, right }) => {
+            (*left, *right)
+        }
         _ => return None,
     };
     let first = counter(function, header, a_loop, index)?;

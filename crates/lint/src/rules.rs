@@ -5,7 +5,7 @@ use crashproof_findings::rules::lint;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::Site;
-use crate::ir::{FunctionId, PlaceId};
+use crashproof_frontend::program::ir::{FunctionId, PlaceId};
 
 /// The persistency model a program is held against (Pelley, Chen and Wenisch, ISCA 2014).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -21,12 +21,12 @@ pub(crate) const MODELS: &[(&str, &str)] = &[
     ("print.c", include_str!("../models/print.c")),
     ("system.c", include_str!("../models/system.c")),
     ("getopt.c", include_str!("../models/getopt.c")),
-    ("libpmem.c", include_str!("../models/libpmem.c")),
-    ("pool.h", include_str!("../models/pool.h")),
-    ("libpmemobj.c", include_str!("../models/libpmemobj.c")),
-    ("libpmemobj_tx.c", include_str!("../models/libpmemobj_tx.c")),
-    ("libpmemobj_lists.c", include_str!("../models/libpmemobj_lists.c")),
-    ("libpmemobj_actions.c", include_str!("../models/libpmemobj_actions.c")),
+    ("libpmem.c", include_str!("../../../frameworks/libpmem/libpmem.c")),
+    ("pool.h", include_str!("../../../frameworks/libpmemobj/pool.h")),
+    ("libpmemobj.c", include_str!("../../../frameworks/libpmemobj/libpmemobj.c")),
+    ("libpmemobj_tx.c", include_str!("../../../frameworks/libpmemobj/libpmemobj_tx.c")),
+    ("libpmemobj_lists.c", include_str!("../../../frameworks/libpmemobj/libpmemobj_lists.c")),
+    ("libpmemobj_actions.c", include_str!("../../../frameworks/libpmemobj/libpmemobj_actions.c")),
 ];
 
 /// Functions whose effects the program cannot see; the result may be anything.

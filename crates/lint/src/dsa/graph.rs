@@ -10,7 +10,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use crate::expression::Persistence;
-use crate::ir::{FunctionId, GlobalId};
+use crashproof_frontend::program::ir::{FunctionId, GlobalId};
 
 /// What is known of the memory a node stands for. Several may hold where objects were joined.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

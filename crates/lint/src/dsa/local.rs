@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::{Cell, Flags, FunctionGraph};
-use crate::api::{Apis, Returns, What};
-use crate::ir::{Callee, Function, FunctionId, Op, Operand, Program, SourceType};
+use crashproof_frontend::frameworks::{Apis, Returns, What};
+use crashproof_frontend::program::ir::{Callee, Function, FunctionId, Op, Operand, Program, SourceType};
 
 const PERSISTENT: Flags = Flags { persistent: true, stack: false, heap: false, global: false };
 const HEAP: Flags = Flags { persistent: false, stack: false, heap: true, global: false };

@@ -6,7 +6,7 @@
 //! connected components of the call graph; and what callers know pushed down into callees. Context is kept
 //! by copying, fields by byte offsets, allocation sites by a node each.
 //!
-//! Persistence starts at what the descriptions of libraries say (`crate::api`), at persistent sections, and at
+//! Persistence starts at what the descriptions of libraries say (`crashproof_frontend::frameworks`), at persistent sections, and at
 //! whatever is flushed or logged: nobody does that to volatile memory. It spreads along pointers.
 //!
 //! Deliberately coarse: array elements share the fields of the first one, and copies stop at a depth of
@@ -17,8 +17,8 @@ mod local;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::api::Apis;
-use crate::ir::{Callee, FunctionId, GlobalId, Op, Operand, PlaceId, Program};
+use crashproof_frontend::frameworks::Apis;
+use crashproof_frontend::program::ir::{Callee, FunctionId, GlobalId, Op, Operand, PlaceId, Program};
 
 pub(crate) use graph::{Cell, Flags, Graph};
 

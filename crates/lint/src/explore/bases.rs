@@ -6,8 +6,8 @@
 use px86::LINE_BYTES;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::api::{Apis, Returns};
-use crate::ir::{Callee, Function, GlobalId, Op, Operand, Program};
+use crashproof_frontend::frameworks::{Apis, Returns};
+use crashproof_frontend::program::ir::{Callee, Function, GlobalId, Op, Operand, Program};
 
 /// Variables that are given a mapped file somewhere, and nothing else anywhere.
 pub(super) fn of(program: &Program, apis: &Apis) -> FxHashSet<GlobalId> {

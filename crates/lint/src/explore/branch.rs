@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::{COUNTED, EXHAUSTED, State, Walk};
 use crate::expression::{Expression, Form, LAST_ERROR, NOTHING};
-use crate::ir::{Arithmetic, Compare, Op};
+use crashproof_frontend::program::ir::{Arithmetic, Compare, Op};
 
 impl Walk<'_, '_> {
     /// Whether a condition is known to hold.

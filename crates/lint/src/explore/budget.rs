@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{State, Walk};
 use crate::event::{Event, Kind, Site};
 use crate::expression::{Expression, Form};
-use crate::ir::FunctionId;
+use crashproof_frontend::program::ir::FunctionId;
 
 /// A limit that a function went over.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -117,7 +117,7 @@ impl Walk<'_, '_> {
         let objects: Vec<Expression> = (0..self.function.parameters)
             .map(|number| self.all.expressions.add(Form::Parameter(number)))
             .collect();
-        let place = self.function.place.unwrap_or(crate::ir::PlaceId(0));
+        let place = self.function.place.unwrap_or(crashproof_frontend::program::ir::PlaceId(0));
         Event {
             kind: Kind::Unknown { objects, own: true },
             site: Site { place, call: None, name: 0, by_library: false },

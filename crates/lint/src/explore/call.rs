@@ -5,11 +5,11 @@ use std::rc::Rc;
 use px86::order::Class;
 
 use super::{State, Walk};
-use crate::api::{Effect, Returns, What};
 use crate::event::Kind;
 use crate::expression::{Address, Expression, Form, NOTHING, Persistence};
-use crate::ir::{Arithmetic, Callee, Compare, Operand, PlaceId};
 use crate::span::Length;
+use crashproof_frontend::frameworks::{Effect, Returns, What};
+use crashproof_frontend::program::ir::{Arithmetic, Callee, Compare, Operand, PlaceId};
 
 impl Walk<'_, '_> {
     pub(super) fn call(

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::{State, Walk};
 use crate::event::{Event, Kind, Site};
-use crate::ir::PlaceId;
+use crashproof_frontend::program::ir::PlaceId;
 
 impl Walk<'_, '_> {
     pub(super) fn emit(&mut self, state: &mut State, kind: Kind, mut place: PlaceId) {

@@ -6,7 +6,7 @@
 
 use super::{State, Walk};
 use crate::expression::{Expression, Form};
-use crate::ir::Arithmetic;
+use crashproof_frontend::program::ir::Arithmetic;
 
 /// More bits than this are too many to try.
 const BITS: u32 = 8;

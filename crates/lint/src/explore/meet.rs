@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::{EXHAUSTED, Memory, State, TOLD_APART, Walk, persistence_of};
 use crate::expression::{Form, NOTHING, Origin};
-use crate::ir::Op;
 use crate::rules::Model;
+use crashproof_frontend::program::ir::Op;
 
 impl Walk<'_, '_> {
     /// Joins states that did the same. After a call, what failed is told apart from what did not: the next branch asks for

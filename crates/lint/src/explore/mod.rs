@@ -32,15 +32,15 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::api::{Apis, What};
 use crate::dsa::Analysis;
 use crate::event::{EMPTY, Names, Traces};
 use crate::expression::{Address, Expression, Expressions, NOTHING, Persistence};
-use crate::ir::{Callee, Function, FunctionId, GlobalId, Op, Operand, Program};
 use crate::loops::Shape;
 use crate::machine::{Exit, Machine};
 use crate::rules::{Model, Verdicts};
 pub(crate) use budget::{Cut, Cuts};
+use crashproof_frontend::frameworks::{Apis, What};
+use crashproof_frontend::program::ir::{Callee, Function, FunctionId, GlobalId, Op, Operand, Program};
 use summary::{Summary, Way};
 
 /// How far to go.
@@ -199,7 +199,7 @@ struct Walk<'e, 'a> {
     steps: usize,
     meetings: u32,
     /// Variables that hold pointers, in a fixed order.
-    variables: Vec<(Operand, &'a crate::ir::Variable)>,
+    variables: Vec<(Operand, &'a crashproof_frontend::program::ir::Variable)>,
 }
 
 impl<'e, 'a> Walk<'e, 'a> {
@@ -295,7 +295,7 @@ impl<'e, 'a> Walk<'e, 'a> {
                 }
             }
         }
-        let crate::ir::Block { start, end } = self.function.blocks[block as usize];
+        let crashproof_frontend::program::ir::Block { start, end } = self.function.blocks[block as usize];
         for number in start..end - 1 {
             let instruction = &self.function.instructions[number as usize];
             if let Op::Call { arguments, .. } = &instruction.op

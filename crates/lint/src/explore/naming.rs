@@ -2,8 +2,8 @@
 
 use super::{State, Walk};
 use crate::expression::{Address, Expression, Form, NOTHING};
-use crate::ir::{SourceType, TypeId};
 use crate::span::{Length, Span};
+use crashproof_frontend::program::ir::{SourceType, TypeId};
 
 /// Pointers behind pointers that are still called by name.
 const DEPTH: u32 = 4;

@@ -9,8 +9,8 @@ use super::summary::{Summary, Way};
 use super::{MAX_DEPTH, State, Walk};
 use crate::event::{Event, Kind, Site};
 use crate::expression::{Expression, Form, NOTHING, Origin, Persistence};
-use crate::ir::{FunctionId, PlaceId};
 use crate::span::Length;
+use crashproof_frontend::program::ir::{FunctionId, PlaceId};
 
 impl Walk<'_, '_> {
     /// Puts a callee's ways in the place of a call.

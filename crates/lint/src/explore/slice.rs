@@ -6,7 +6,7 @@
 use rustc_hash::FxHashSet;
 
 use crate::event::{Event, Kind};
-use crate::ir::PlaceId;
+use crashproof_frontend::program::ir::PlaceId;
 
 /// What is left for callers.
 pub(super) fn slice(events: Vec<Event>) -> Vec<Event> {

@@ -3,9 +3,9 @@
 use super::{State, Walk};
 use crate::event::Kind;
 use crate::expression::{Expression, Form, NOTHING, Persistence};
-use crate::ir::{Arithmetic, Op, Operand, PlaceId};
 use crate::rules::Model;
 use crate::span::Length;
+use crashproof_frontend::program::ir::{Arithmetic, Op, Operand, PlaceId};
 
 impl Walk<'_, '_> {
     pub(super) fn plain(&mut self, state: &mut State, number: u32, op: &Op, place: PlaceId) {

@@ -10,9 +10,9 @@ use super::slice::slice;
 use super::{State, Walk};
 use crate::event::{Event, Kind};
 use crate::expression::{Expression, Expressions, Form, NOTHING, Persistence};
-use crate::ir::Operand;
 use crate::machine::Exit;
 use crate::rules::Model;
+use crashproof_frontend::program::ir::Operand;
 
 /// Ways that callers see of a function, beside one that stands for all others.
 pub(super) const MAX_WAYS: usize = 12;

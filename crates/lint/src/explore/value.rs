@@ -5,9 +5,9 @@ use std::rc::Rc;
 use super::reach::{WHOLE_BYTES, whole};
 use super::{MAX_DEPTH, State, Walk, persistence_of};
 use crate::expression::{Address, Expression, Form, NOTHING, Origin, Persistence};
-use crate::ir::Operand;
 use crate::machine::Surroundings;
 use crate::span::{Length, Span};
+use crashproof_frontend::program::ir::Operand;
 
 impl Walk<'_, '_> {
     pub(super) fn value(&mut self, state: &State, operand: Operand) -> Expression {

@@ -3,12 +3,12 @@
 use px86::LINE_BYTES;
 use rustc_hash::FxHashSet;
 
-use crate::api::Apis;
 use crate::dsa::FunctionGraph;
 use crate::event::{Names, Site};
 use crate::expression::{Expression, Expressions, Form, Persistence};
-use crate::ir::{FunctionId, GlobalId, Operand, PlaceId, Program};
 use crate::rules::{Beside, Model, Rule, Verdict, Verdicts};
+use crashproof_frontend::frameworks::Apis;
+use crashproof_frontend::program::ir::{FunctionId, GlobalId, Operand, PlaceId, Program};
 
 /// What the machine needs from around it.
 pub(crate) struct Surroundings<'a> {

@@ -5,9 +5,9 @@ use px86::{LINE_BYTES, Line};
 
 use super::{Clean, Logged, Machine, Status, Surroundings, Write, covered};
 use crate::event::Site;
-use crate::ir::PlaceId;
 use crate::rules::{Beside, Rule};
 use crate::span::{Meets, Span};
+use crashproof_frontend::program::ir::PlaceId;
 
 /// Whether stores to other lines come after such a flush without a fence.
 pub(crate) fn keeps_order(class: Class) -> bool {

@@ -29,9 +29,9 @@ use px86::order::Class;
 
 use crate::event::{Event, Kind, Site};
 use crate::expression::Expression;
-use crate::ir::PlaceId;
 use crate::rules::Rule;
 use crate::span::Span;
+use crashproof_frontend::program::ir::PlaceId;
 
 pub(crate) use around::Surroundings;
 pub(crate) use flush::keeps_order;

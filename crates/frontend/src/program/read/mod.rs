@@ -12,14 +12,12 @@ mod instruction;
 
 use std::path::Path;
 
+use crate::llvm::{CallClass, DebugKind, File, Linkage, Meta, Module, Opcode, Type, TypeKind, Value};
 use crashproof_findings::is_of_rust;
-use crashproof_frontend::llvm::{
-    CallClass, DebugKind, File, Linkage, Meta, Module, Opcode, Type, TypeKind, Value,
-};
 use rustc_hash::FxHashMap;
 
-use crate::api::Apis;
-use crate::ir::*;
+use crate::frameworks::Apis;
+use crate::program::ir::*;
 
 /// What prepares a module. Helpers inside the headers of compilers and libraries vanish, so that places
 /// are those of the code that uses them.
@@ -79,7 +77,7 @@ struct Reader<'a> {
 struct Context {
     numbers: FxHashMap<Value, u32>,
     parameters: FxHashMap<Value, u32>,
-    blocks: FxHashMap<crashproof_frontend::llvm::Block, u32>,
+    blocks: FxHashMap<crate::llvm::Block, u32>,
     own_place: PlaceId,
 }
 
@@ -117,7 +115,7 @@ impl Reader<'_> {
         }
         let id = FunctionId(self.program.functions.len() as u32);
         self.program.functions.push(Function {
-            readable: crashproof_frontend::llvm::demangle(&name),
+            readable: crate::llvm::demangle(&name),
             name: name.clone(),
             external: !local,
             parameters: function.parameters().len() as u32,
@@ -251,7 +249,7 @@ impl Reader<'_> {
         let mut own = value.variables();
         let libraries: Vec<_> = own
             .extract_if(.., |variable| {
-                let function = crashproof_frontend::llvm::demangle(&variable.function);
+                let function = crate::llvm::demangle(&variable.function);
                 // A lambda's `this` is what it captured.
                 self.apis.is_of_a_library(&function) || names_a_lambda(&function) && variable.name == "this"
             })
@@ -322,11 +320,7 @@ impl Reader<'_> {
         id
     }
 
-    fn place_of(
-        &mut self,
-        location: crashproof_frontend::llvm::Location,
-        inlined_at: Option<PlaceId>,
-    ) -> Place {
+    fn place_of(&mut self, location: crate::llvm::Location, inlined_at: Option<PlaceId>) -> Place {
         // Rust's own library is known by its sources: their names are no namespace of C++.
         let of_a_library = is_of_rust(&location.file) || self.apis.is_of_a_library(&location.function);
         let in_lambda = names_a_lambda(&location.function);
@@ -454,7 +448,7 @@ fn is_definition(symbol: Value) -> bool {
 }
 
 /// A file named by a compiler that ran in `directory`, as seen from the current directory.
-pub(crate) fn seen_from_here(file: &str, directory: &Path) -> String {
+pub fn seen_from_here(file: &str, directory: &Path) -> String {
     let full = directory.join(file);
     let here = std::env::current_dir().unwrap_or_default();
     let mut plain = std::path::PathBuf::new();

@@ -4,11 +4,11 @@
 //! A call through such a place calls one of the functions that are ever stored there, anywhere in the program.
 //! If something is stored there that is no constant, nobody knows.
 
-use crashproof_frontend::llvm::{Opcode, Type, TypeKind, Value};
+use crate::llvm::{Opcode, Type, TypeKind, Value};
 use rustc_hash::FxHashMap;
 
 use super::{Context, Reader};
-use crate::ir::*;
+use crate::program::ir::*;
 
 impl Reader<'_> {
     /// The place that a pointer is loaded from, if it has a name.

@@ -42,7 +42,7 @@ pub struct Place {
 }
 
 /// Whether a function of C++ has no name, as the demangler writes it.
-pub(crate) fn names_a_lambda(function: &str) -> bool {
+pub fn names_a_lambda(function: &str) -> bool {
     function.contains("::$_") || function.contains("'lambda")
 }
 

@@ -61,32 +61,33 @@ pub enum Error {
     Toolchain(#[from] crashproof_toolchain::Error),
     /// A description of a library.
     #[error(transparent)]
-    Api(#[from] crate::api::Error),
+    Api(#[from] crate::frameworks::Error),
 }
 
 /// A file of bitcode to read.
 #[derive(Clone, Debug)]
-pub(crate) struct Bitcode {
+pub struct Bitcode {
     /// Where it is.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// What the user named.
-    pub(crate) given: PathBuf,
+    pub given: PathBuf,
     /// Where the compiler ran.
-    pub(crate) directory: PathBuf,
+    pub directory: PathBuf,
 }
 
 /// All bitcode of a program, and what did not become bitcode.
 #[derive(Debug, Default)]
-pub(crate) struct Collected {
-    pub(crate) files: Vec<Bitcode>,
+pub struct Collected {
+    /// What was compiled or given.
+    pub files: Vec<Bitcode>,
     /// Entries of a compilation database that do not compile, with what the compiler says first.
-    pub(crate) failed: Vec<(PathBuf, String)>,
+    pub failed: Vec<(PathBuf, String)>,
     /// What was left out and cannot hide anything, or was changed.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// Turns inputs into bitcode, with compilers' output in `directory`.
-pub(crate) fn bitcode(
+pub fn bitcode(
     inputs: &[PathBuf],
     arguments: &[OsString],
     jobs: usize,

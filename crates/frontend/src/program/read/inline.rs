@@ -6,11 +6,11 @@
 //! what they are, but for lambdas: they are part of theirs anyway. Ways that end with an exception stay calls: what it says
 //! takes more code to put together than all the rest, and persists nothing.
 
-use crashproof_frontend::llvm::{Block, File, Linkage, Opcode, Value, demangle};
+use crate::llvm::{Block, File, Linkage, Opcode, Value, demangle};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::api::{Apis, Returns};
-use crate::ir::names_a_lambda;
+use crate::frameworks::{Apis, Returns};
+use crate::program::ir::names_a_lambda;
 
 /// What prepares a module with such code. Pointers to functions become known on the way, also through memory.
 pub(super) const PASSES: &str = "always-inline,\

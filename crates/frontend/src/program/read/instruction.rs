@@ -1,10 +1,10 @@
 //! Instructions of LLVM, one by one.
 
-use crashproof_frontend::llvm::{Opcode, Ordering, Predicate, TypeKind, Value};
+use crate::llvm::{Opcode, Ordering, Predicate, TypeKind, Value};
 use px86::order::Class;
 
 use super::{Context, Reader};
-use crate::ir::*;
+use crate::program::ir::*;
 
 impl Reader<'_> {
     pub(super) fn instruction(
@@ -14,7 +14,7 @@ impl Reader<'_> {
         place: PlaceId,
         out: &mut Vec<Instruction>,
     ) {
-        let block = |block: crashproof_frontend::llvm::Block| context.blocks[&block];
+        let block = |block: crate::llvm::Block| context.blocks[&block];
         let op = match value.opcode() {
             Opcode::LLVMAlloca => {
                 let ty = value.allocated_type();

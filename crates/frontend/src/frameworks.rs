@@ -11,14 +11,14 @@ use serde::Deserialize;
 
 /// The built-in descriptions.
 const BUILT_IN: [(&str, &str); 8] = [
-    ("raw", include_str!("../apis/raw.toml")),
-    ("libpmem", include_str!("../apis/libpmem.toml")),
-    ("libpmem2", include_str!("../apis/libpmem2.toml")),
-    ("libpmemobj", include_str!("../apis/libpmemobj.toml")),
-    ("nvm-direct", include_str!("../apis/nvm-direct.toml")),
-    ("pmfs", include_str!("../apis/pmfs.toml")),
-    ("mnemosyne", include_str!("../apis/mnemosyne.toml")),
-    ("strands", include_str!("../apis/strands.toml")),
+    ("raw", include_str!("../../../frameworks/raw/lint.toml")),
+    ("libpmem", include_str!("../../../frameworks/libpmem/lint.toml")),
+    ("libpmem2", include_str!("../../../frameworks/libpmem2/lint.toml")),
+    ("libpmemobj", include_str!("../../../frameworks/libpmemobj/lint.toml")),
+    ("nvm-direct", include_str!("../../../frameworks/nvm-direct/lint.toml")),
+    ("pmfs", include_str!("../../../frameworks/pmfs/lint.toml")),
+    ("mnemosyne", include_str!("../../../frameworks/mnemosyne/lint.toml")),
+    ("strands", include_str!("../../../frameworks/strands/lint.toml")),
 ];
 
 /// One file.

@@ -1,12 +1,12 @@
 //! Calls: of functions, of intrinsics, and inline assembly.
 
-use crashproof_frontend::asm::{self, Address, Effect, Flush};
-use crashproof_frontend::llvm::{CallClass, Value};
+use crate::asm::{self, Address, Effect, Flush};
+use crate::llvm::{CallClass, Value};
 use crashproof_protocol::abi::asm::{LOCKED, NONTEMPORAL, WRITE};
 use px86::order::Class;
 
 use super::{Context, Reader};
-use crate::ir::*;
+use crate::program::ir::*;
 
 impl Reader<'_> {
     pub(super) fn call(
