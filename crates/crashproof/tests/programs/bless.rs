@@ -1,0 +1,150 @@
+//! Writes what the engines answer now into a program, where it differs from what the program says.
+
+use std::path::Path;
+
+use crate::engines::{self, Answer, Finding};
+use crate::header::{Engine, Program, Variant, directive, mark_of};
+
+/// Rewrites the expectations of a program that are not met, except those that are known to be wrong.
+pub(crate) fn bless(program: &Program) {
+    let mut lines: Vec<String> = program.text.lines().map(str::to_owned).collect();
+    for (index, variant) in program.variants.iter().enumerate() {
+        for engine in Engine::ALL {
+            let expected = variant.expected.get(&engine);
+            let skipped = expected.is_some_and(|expected| expected.kind() == "skipped");
+            if skipped || expected.is_none() && !engine.required() {
+                continue;
+            }
+            let answer = engines::ask(engine, program, variant);
+            let differs = match expected {
+                Some(expected) => {
+                    expected.is_loose() || expected.differs(program, variant, engine, &answer).is_some()
+                }
+                None => true,
+            };
+            if !differs || expected.is_some_and(|expected| expected.known_wrong.is_some()) {
+                continue;
+            }
+            let own = !variant.name.is_empty();
+            let replaced = replacement(program, variant, engine, &answer, &mut lines);
+            replace(&mut lines, own.then_some(index), engine, replaced);
+        }
+    }
+    let text = lines.join("\n") + "\n";
+    if text != program.text {
+        std::fs::write(&program.path, text).expect("a program that can be written");
+    }
+}
+
+/// The lines that expect this answer; marks are set where they are missing.
+fn replacement(
+    program: &Program,
+    variant: &Variant,
+    engine: Engine,
+    answer: &Answer,
+    lines: &mut [String],
+) -> Vec<String> {
+    let mut said = Vec::new();
+    let proves = matches!(engine, Engine::Prove | Engine::Robust);
+    if let Some(refused) = &answer.refused {
+        let first = refused.lines().next().unwrap_or_default();
+        said.push(format!("//@ {engine}: refused ({})", first.replace(" (", ", ").replace(')', "")));
+    }
+    for reason in &answer.unknown {
+        said.push(format!("//@ {engine}: unknown ({})", bare(program, reason)));
+        break;
+    }
+    for finding in &answer.findings {
+        if engine != Engine::Lint && finding.level != "error" {
+            continue;
+        }
+        let what = if proves { "refuted" } else { finding.rule.as_str() };
+        let line = format!("//@ {engine}: {what} at {}", mark(program, finding, lines));
+        if !said.contains(&line) {
+            said.push(line);
+        }
+    }
+    if said.is_empty() {
+        said.push(match engine {
+            _ if answer.vacuous => format!("//@ {engine}: vacuous"),
+            Engine::Prove | Engine::Robust => format!("//@ {engine}: proved"),
+            Engine::Lint => format!("//@ {engine}: clean, no warnings"),
+            Engine::Check => format!("//@ {engine}: clean"),
+        });
+    }
+    if engine == Engine::Check && variant.figures.is_some() {
+        said.push(format!("//@ figures: {}", answer.figures));
+    }
+    said
+}
+
+/// A reason without the place in front of it, and without what the syntax of expectations keeps for itself.
+fn bare(program: &Program, reason: &str) -> String {
+    let file = program.path.file_name().expect("a name").to_string_lossy().into_owned();
+    let rest = match reason.split_once(&format!("{file}:")) {
+        Some((before, rest)) if !before.contains(' ') => {
+            rest.trim_start_matches(|character: char| character.is_ascii_digit() || character == ':')
+        }
+        _ => reason,
+    };
+    let line = rest.trim().lines().next().unwrap_or_default();
+    line.split(" (").next().unwrap_or_default().trim_end_matches(')').to_owned()
+}
+
+/// The mark of a finding's line, made if there is none.
+fn mark(program: &Program, finding: &Finding, lines: &mut [String]) -> String {
+    let name = Path::new(&finding.file).file_name();
+    let line = usize::try_from(finding.line).expect("a line").wrapping_sub(1);
+    if name != program.path.file_name() || line >= program.text.lines().count() {
+        return name.map_or_else(|| "unknown.place".into(), |name| name.to_string_lossy().into_owned());
+    }
+    // Lines of the header may have come and gone: look for the text.
+    let original = program.text.lines().nth(line).expect("a line");
+    let same = |text: &String| text == original || text.strip_prefix(original.trim_end_matches('\\')).is_some_and(|rest| rest.contains("MARK: "));
+    let nth = program.text.lines().take(line).filter(|text| *text == original).count();
+    let Some(at) = (0..lines.len()).filter(|at| same(&lines[*at])).nth(nth) else {
+        return "lost.line".into();
+    };
+    if let Some(mark) = mark_of(&lines[at]) {
+        return mark.to_owned();
+    }
+    let taken = |name: &str| lines.iter().any(|text| mark_of(text) == Some(name));
+    let name = (1..)
+        .map(|number| if number == 1 { finding.rule.clone() } else { format!("{}-{number}", finding.rule) })
+        .find(|name| !taken(name))
+        .expect("there are enough numbers");
+    lines[at] = match lines[at].strip_suffix('\\') {
+        Some(text) => format!("{text}/* MARK: {name} */ \\"),
+        None => format!("{} // MARK: {name}", lines[at]),
+    };
+    name
+}
+
+/// Puts lines in the place of those that spoke of an engine, in the section of a variant or in the common one.
+fn replace(lines: &mut Vec<String>, variant: Option<usize>, engine: Engine, said: Vec<String>) {
+    let section = variant.map_or(0, |index| index + 1);
+    let figures = said.iter().any(|line| line.starts_with("//@ figures:"));
+    let mut current = 0;
+    let mut at = None;
+    let mut end = 0;
+    let mut kept = Vec::new();
+    for line in lines.drain(..) {
+        if let Some((key, _)) = directive(&line) {
+            current += usize::from(key.starts_with("variant "));
+            if current == section {
+                let gone = key == engine.name() || figures && key == "figures";
+                if gone {
+                    at.get_or_insert(kept.len());
+                    continue;
+                }
+            }
+            if current <= section {
+                end = kept.len() + 1;
+            }
+        }
+        kept.push(line);
+    }
+    let at = at.unwrap_or(end);
+    kept.splice(at..at, said);
+    *lines = kept;
+}
