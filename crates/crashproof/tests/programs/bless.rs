@@ -3,37 +3,52 @@
 use std::path::Path;
 
 use crate::engines::{self, Answer, Finding};
-use crate::header::{Engine, Program, Variant, directive, mark_of};
+use crate::header::{Engine, Expected, Program, Variant, directive, mark_of};
 
 /// Rewrites the expectations of a program that are not met, except those that are known to be wrong.
 pub(crate) fn bless(program: &Program) {
     let mut lines: Vec<String> = program.text.lines().map(str::to_owned).collect();
-    for (index, variant) in program.variants.iter().enumerate() {
-        for engine in Engine::ALL {
-            let expected = variant.expected.get(&engine);
-            let skipped = expected.is_some_and(|expected| expected.kind() == "skipped");
-            if skipped || expected.is_none() && !engine.required() {
-                continue;
+    for engine in Engine::ALL {
+        let said: Vec<Option<Vec<String>>> =
+            program.variants.iter().map(|variant| answered(program, variant, engine, &mut lines)).collect();
+        // What no variant has said so far and all have in common is said once.
+        let silent = program.variants.iter().all(|variant| !variant.expected.contains_key(&engine));
+        let alone = program.variants.len() == 1 && program.variants[0].name.is_empty();
+        if (silent || alone) && said.iter().all(|each| *each == said[0]) {
+            if let Some(said) = said.into_iter().next().flatten() {
+                replace(&mut lines, None, engine, said);
             }
-            let answer = engines::ask(engine, program, variant);
-            let differs = match expected {
-                Some(expected) => {
-                    expected.is_loose() || expected.differs(program, variant, engine, &answer).is_some()
-                }
-                None => true,
-            };
-            if !differs || expected.is_some_and(|expected| expected.known_wrong.is_some()) {
-                continue;
+            continue;
+        }
+        for (index, said) in said.into_iter().enumerate() {
+            if let Some(said) = said {
+                replace(&mut lines, Some(index), engine, said);
             }
-            let own = !variant.name.is_empty();
-            let replaced = replacement(program, variant, engine, &answer, &mut lines);
-            replace(&mut lines, own.then_some(index), engine, replaced);
         }
     }
     let text = lines.join("\n") + "\n";
     if text != program.text {
         std::fs::write(&program.path, text).expect("a program that can be written");
     }
+}
+
+/// What one variant has to say of an engine from now on; `None` if it is right as it is.
+fn answered(
+    program: &Program,
+    variant: &Variant,
+    engine: Engine,
+    lines: &mut [String],
+) -> Option<Vec<String>> {
+    let expected = variant.expected.get(&engine);
+    let settled = |expected: &Expected| expected.kind() == "skipped" || expected.known_wrong.is_some();
+    if expected.is_some_and(settled) || expected.is_none() && !engine.required() {
+        return None;
+    }
+    let answer = engines::ask(engine, program, variant);
+    let right = expected.is_some_and(|expected| {
+        !expected.is_loose() && expected.differs(program, variant, engine, &answer).is_none()
+    });
+    (!right).then(|| replacement(program, variant, engine, &answer, lines))
 }
 
 /// The lines that expect this answer; marks are set where they are missing.
@@ -100,7 +115,10 @@ fn mark(program: &Program, finding: &Finding, lines: &mut [String]) -> String {
     }
     // Lines of the header may have come and gone: look for the text.
     let original = program.text.lines().nth(line).expect("a line");
-    let same = |text: &String| text == original || text.strip_prefix(original.trim_end_matches('\\')).is_some_and(|rest| rest.contains("MARK: "));
+    let same = |text: &String| {
+        text == original
+            || text.strip_prefix(original.trim_end_matches('\\')).is_some_and(|rest| rest.contains("MARK: "))
+    };
     let nth = program.text.lines().take(line).filter(|text| *text == original).count();
     let Some(at) = (0..lines.len()).filter(|at| same(&lines[*at])).nth(nth) else {
         return "lost.line".into();

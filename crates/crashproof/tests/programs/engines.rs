@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use crashproof_toolchain::testing;
@@ -33,8 +33,9 @@ pub(crate) struct Finding {
 impl Finding {
     pub(crate) fn describe(&self) -> String {
         let file = Path::new(&self.file).file_name().unwrap_or_default().to_string_lossy();
-        let related: Vec<String> =
-            self.related.iter().map(|(role, _, line)| format!("{role} {line}")).collect();
+        let related =
+            self.related.iter().filter(|(role, ..)| !["read", "candidate"].contains(&role.as_str()));
+        let related: Vec<String> = related.map(|(role, _, line)| format!("{role} {line}")).collect();
         format!(
             "{}[{}] {file}:{} ({}) {} {:?} {:?}",
             self.level,
@@ -118,14 +119,15 @@ pub(crate) fn ask(engine: Engine, program: &Program, variant: &Variant) -> Answe
     command.args(["-j", "1", "--format", "json", "--format"]);
     command.arg(concat(&["text=".into(), text.clone().into()]));
     let flags = fill(variant.flags.get(&engine).map_or(&[], Vec::as_slice));
-    command.args(flags.iter().map(|flag| program.with_lines(flag)));
+    let executable = scratch.path().join("program");
+    let flag = |flag: &String| program.with_lines(flag).replace("{program}", &executable.to_string_lossy());
+    command.args(flags.iter().map(flag));
     match engine {
         Engine::Check => {
-            let executable = match compile(program, &compiler, scratch.path()) {
-                Ok(executable) => executable,
-                Err(message) => return Answer::refused(format!("does not compile: {message}")),
-            };
-            command.arg("--pm-path").arg(&pool).arg(executable).arg("--").args(arguments);
+            if let Err(message) = compile(program, &compiler, scratch.path(), &executable) {
+                return Answer::refused(format!("does not compile: {message}"));
+            }
+            command.arg("--pm-path").arg(&pool).arg(&executable).arg("--").args(arguments);
         }
         Engine::Lint => {
             command.arg(&program.path).arg("--").args(compiler);
@@ -177,17 +179,20 @@ int __wrap_main(int argc, char **argv, char **environment) {
 }
 "#;
 
-/// The program with instrumentation, or what the compiler says.
-fn compile(program: &Program, compiler: &[String], scratch: &Path) -> Result<PathBuf, String> {
-    let executable = scratch.join("program");
+/// Builds the program with instrumentation; what the compiler says if it cannot.
+fn compile(program: &Program, compiler: &[String], scratch: &Path, executable: &Path) -> Result<(), String> {
     if is_rust(program) {
         let options: Vec<&str> = compiler.iter().map(String::as_str).collect();
-        testing::compile_rust(&program.path, &executable, &options);
-        return Ok(executable);
+        testing::compile_rust(&program.path, executable, &options);
+        return Ok(());
     }
     let cpp = program.path.extension().is_some_and(|ending| ending == "cpp");
     let mut command = Command::new(testing::tools().join("crashproof"));
-    command.arg(if cpp { "c++" } else { "cc" }).args(["-O1", "-g", "-pthread"]).args(compiler);
+    command
+        .current_dir(scratch)
+        .arg(if cpp { "c++" } else { "cc" })
+        .args(["-O1", "-g", "-pthread"])
+        .args(compiler);
     if program.recovers() {
         let source = scratch.join("recovery.c");
         let object = scratch.join("recovery.o");
@@ -203,9 +208,9 @@ fn compile(program: &Program, compiler: &[String], scratch: &Path) -> Result<Pat
         assert!(status.expect("clang runs").success(), "the call of `recover` compiles");
         command.arg("-Wl,--wrap=main").arg(object);
     }
-    let output = command.arg(&program.path).arg("-o").arg(&executable).output().expect("the compiler runs");
+    let output = command.arg(&program.path).arg("-o").arg(executable).output().expect("the compiler runs");
     match output.status.success() {
-        true => Ok(executable),
+        true => Ok(()),
         false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
     }
 }
@@ -231,9 +236,11 @@ fn read(engine: Engine, output: &Output, text: &str) -> Answer {
     }
     let findings: Vec<Finding> = report["findings"].as_array().into_iter().flatten().map(finding).collect();
     let stats = &report["stats"];
-    let vacuous = engine == Engine::Prove && findings.is_empty() && unknown.is_empty() && stats["claims"] == 0;
+    let vacuous = findings.is_empty() && unknown.iter().any(|reason| reason.contains("no persistent memory"));
     let figures = match engine {
-        Engine::Check => format!("{} crash points, {} recoveries", stats["failure_points"], stats["recoveries"]),
+        Engine::Check => {
+            format!("{} crash points, {} recoveries", stats["failure_points"], stats["recoveries"])
+        }
         _ => String::new(),
     };
     Answer { findings, unknown, refused: None, vacuous, figures }

@@ -75,7 +75,8 @@ impl Expectation {
     /// All marks it names.
     fn marks(&self) -> impl Iterator<Item = &str> {
         let clauses = self.clauses.iter().filter(|clause| *clause != "no warnings");
-        let named = clauses.filter_map(|clause| clause.split_once(' ')).flat_map(|(_, marks)| marks.split(".."));
+        let named =
+            clauses.filter_map(|clause| clause.split_once(' ')).flat_map(|(_, marks)| marks.split(".."));
         self.at.as_deref().into_iter().chain(named)
     }
 
@@ -152,7 +153,10 @@ impl Expected {
 
     fn verdict_differs(&self, program: &Program, engine: Engine, answer: &Answer) -> Option<String> {
         if let Some(refused) = self.says("refused") {
-            let met = answer.refused.as_ref().is_some_and(|text| refused.texts.iter().all(|part| text.contains(part)));
+            let met = answer
+                .refused
+                .as_ref()
+                .is_some_and(|text| refused.texts.iter().all(|part| text.contains(part)));
             return (!met).then(|| format!("expected to be refused: {:?}", refused.texts));
         }
         if answer.refused.is_some() {
@@ -182,7 +186,8 @@ impl Expected {
         let all = engine == Engine::Lint && !findings.is_empty()
             || self.lines.iter().any(|line| line.clauses.iter().any(|clause| clause == "no warnings"))
             || answer.findings.iter().any(|finding| finding.level != "error" && met(&finding));
-        let unexpected = answer.findings.iter().find(|finding| (all || finding.level == "error") && !met(finding));
+        let unexpected =
+            answer.findings.iter().find(|finding| (all || finding.level == "error") && !met(finding));
         unexpected.map(|finding| format!("not expected: {}", finding.describe()))
     }
 }
@@ -210,7 +215,7 @@ pub(crate) struct Program {
 }
 
 fn words(text: &str) -> Vec<String> {
-    text.split_whitespace().map(str::to_owned).collect()
+    shell_words::split(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// A `//@` line, as what it sets and what to.
@@ -229,7 +234,11 @@ impl Program {
         let mut sections = vec![Variant::default()];
         for (key, value) in program.text.lines().filter_map(directive) {
             if let Some(name) = key.strip_prefix("variant ") {
-                sections.push(Variant { name: name.to_owned(), compiler: words(value), ..Variant::default() });
+                sections.push(Variant {
+                    name: name.to_owned(),
+                    compiler: words(value),
+                    ..Variant::default()
+                });
                 continue;
             }
             program.set(sections.last_mut().expect("the common one"), key, value)?;
@@ -254,7 +263,8 @@ impl Program {
                 section.flags.entry(engine).or_default().extend(words(value));
             }
             (name, "") => {
-                let engine = Engine::named(name).ok_or_else(|| format!("not understood: //@ {key}: {value}"))?;
+                let engine =
+                    Engine::named(name).ok_or_else(|| format!("not understood: //@ {key}: {value}"))?;
                 let expected = section.expected.entry(engine).or_default();
                 let line = Expectation::parse(value, &mut expected.known_wrong);
                 let unmarked = |mark: &&str| !mark.contains('.') && self.lines_of(mark).is_empty();

@@ -59,7 +59,10 @@ fn collect(directory: &Path, all: &mut Vec<PathBuf>) {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
             collect(&path, all);
-        } else if path.extension().is_some_and(|ending| ["c", "cpp", "rs"].iter().any(|known| ending == *known)) {
+        } else if path
+            .extension()
+            .is_some_and(|ending| ["c", "cpp", "rs"].iter().any(|known| ending == *known))
+        {
             all.push(path);
         }
     }

@@ -1,0 +1,11 @@
+//@ prove: refuted at claim (the divisor is not 0)
+//@ check: refused (crashproof: no persistent memory found: the program never stored to any)
+//@ lint: unflushed-write at claim
+#include <crashproof.h>
+PERSISTENT long x;
+int main(void) {
+  int d = crashproof_nondet_int();
+  x = 10 / d; // MARK: claim
+  return 0;
+}
+void recover(void) {}

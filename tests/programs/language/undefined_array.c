@@ -1,0 +1,12 @@
+// An array that is defined elsewhere.
+//@ prove: unknown at not-modelled (global `elsewhere`, which is not defined here)
+//@ check: refused (does not compile: /usr/bin/ld: /tmp/undefined_array-4a4263.o: in function `main':)
+//@ lint: unflushed-write at not-modelled
+#include <crashproof.h>
+extern int elsewhere[];
+PERSISTENT int value;
+int main(void) {
+  value = elsewhere[1]; // MARK: not-modelled
+  return 0;
+}
+void recover(void) {}

@@ -1,0 +1,26 @@
+// Following a pointer that was never set leads anywhere.
+//@ prove: refuted at claim (outside)
+//@ check: refused (crashproof: the program fails without any crash, it crashes with a segmentation fault; fix that first)
+//@ lint: clean, no warnings
+#include <crashproof.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+struct node {
+  struct node *_Atomic next;
+};
+static struct node *_Atomic shared;
+static void *reader(void *unused) {
+  struct node *seen = shared;
+  if (seen && seen->next)
+    seen->next->next = 0; // MARK: claim
+  return unused;
+}
+int main(void) {
+  pthread_t thread;
+  pthread_create(&thread, 0, reader, 0);
+  shared = malloc(sizeof(struct node));
+  pthread_join(thread, 0);
+  return 0;
+}
+void recover(void) {}

@@ -1,0 +1,15 @@
+// The function that set the buffer has returned.
+//@ prove: unknown at not-modelled (has returned)
+//@ check: refused (crashproof: the program fails without any crash, it crashes with a segmentation fault; fix that first)
+//@ lint: clean, no warnings
+#include <setjmp.h>
+static jmp_buf place;
+static int set(void) {
+  return setjmp(place);
+}
+int main(void) {
+  if (set() == 0)
+    longjmp(place, 1); // MARK: not-modelled
+  return 0;
+}
+void recover(void) {}

@@ -1,0 +1,17 @@
+// A transaction over nothing persistent: nothing of it is durable, and a lock would do.
+//@ lint: empty-transaction at empty-transaction
+//@ check: skip (a fragment: it has no main)
+//@ prove: skip (a fragment: it has no main)
+#include "mnemosyne.h"
+
+static struct {
+  uint64_t connections;
+  uint64_t total;
+} stats;
+
+void connected(void) {
+  _ITM_beginTransaction(1); // MARK: empty-transaction
+  stats.connections++;
+  stats.total++;
+  _ITM_commitTransaction();
+}

@@ -1,0 +1,23 @@
+// A crash can leave a list that ends in itself.
+//@ prove: refuted at claim (for ever)
+#include <crashproof.h>
+struct node {
+  struct node *next;
+  long pad[7];
+};
+PERSISTENT struct node nodes[2] __attribute__((aligned(64)));
+PERSISTENT struct node *head __attribute__((aligned(64)));
+int main(void) {
+  nodes[0].next = &nodes[0];
+  crashproof_persist(&nodes[0], 8);
+  head = &nodes[0];
+  crashproof_persist(&head, 8);
+  nodes[0].next = 0;
+  return 0;
+}
+
+void recover(void) {
+  struct node *node = head;
+  while (node) // MARK: claim
+    node = node->next;
+}

@@ -1,0 +1,33 @@
+// PSan, Figure 1: the child is persistent before it is linked in; the link itself may be lost, and that is all.
+//@ variant plain:
+//@ check: clean
+//@ variant missing: -DMISSING
+//@ check: recovery-fails at DATA, survived LINK, window DATA..LINK, primary (missing flush)
+
+#include <crashproof.h>
+
+struct child {
+  long data;
+};
+struct node {
+  struct child *child;
+};
+
+static void add_child(struct node *node, long data) {
+  struct child *child = crashproof_alloc(sizeof *child);
+  child->data = data; // MARK: DATA
+#ifndef MISSING
+  crashproof_persist(child, sizeof *child);
+#endif
+  node->child = child; // MARK: LINK
+  crashproof_persist(&node->child, sizeof node->child);
+}
+
+int main(void) {
+  struct node *root = crashproof_root(sizeof *root);
+  if (!crashproof_crashes())
+    add_child(root, 42);
+  else if (root->child)
+    crashproof_assert(root->child->data == 42);
+  return 0;
+}

@@ -1,0 +1,50 @@
+// PSan, Figure 2: r1 = 1 and r2 = 2 cannot be read after a crash of a machine without caches. Nothing fails.
+// Each store of x needs its flush.
+//@ variant plain:
+//@ check: missing-flush at X1, survived Y1, window X1..Y1, primary (too new) (missing flush)
+//@ check: missing-flush at Y1, survived X2, window Y1..X2, primary (too old) (flushed too late)
+//@ check: missing-flush at X2, survived Y2, window X2..Y2, primary (too new) (missing flush)
+//@ variant fixed: -DFIXED
+//@ check: clean
+//@ variant fence-forgotten: -DFENCE_FORGOTTEN
+//@ check: missing-flush at X2, survived Y2, window X2..Y2, primary (too new) (flushed but not fenced)
+//@ variant late: -DLATE
+//@ check: missing-flush at X2, survived Y2, window X2..Y2, primary (too new) (flushed too late)
+//@ variant robust-off: -DROBUST_OFF
+//@ flags check: --no-robust
+//@ check: clean
+
+#include <crashproof.h>
+#include <immintrin.h>
+
+PERSISTENT struct { long at; } __attribute__((aligned(64))) x, y;
+
+int main(void) {
+  if (!crashproof_crashes()) {
+    x.at = 1; // MARK: X1
+#if defined FIXED || defined FENCE_FORGOTTEN || defined LATE
+    crashproof_persist(&x, 8);
+#endif
+    y.at = 1; // MARK: Y1
+#if defined FIXED || defined FENCE_FORGOTTEN || defined LATE
+    crashproof_persist(&y, 8);
+#endif
+    x.at = 2; // MARK: X2
+#ifdef FIXED
+    crashproof_persist(&x, 8);
+#endif
+#ifdef FENCE_FORGOTTEN
+    crashproof_flush(&x, 8); // MARK: FLUSH
+#endif
+    y.at = 2; // MARK: Y2
+#ifdef LATE
+    crashproof_persist(&x, 8); // MARK: LATE
+#endif
+    crashproof_persist(&y, 8); // MARK: PERSIST_Y
+    return 0;
+  }
+  volatile long r1 = x.at;
+  volatile long r2 = y.at;
+  (void)r1, (void)r2;
+  return 0;
+}

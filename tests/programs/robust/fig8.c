@@ -1,0 +1,32 @@
+// PSan, Figure 8: two crashes. The first recovery reads that x was lost, the second one y, which was stored after
+// it. Neither alone sees anything wrong.
+//@ variant plain:
+//@ flags check: --crashes 1
+//@ check: clean
+//@ variant plain-2:
+//@ flags check: --crashes 2
+//@ check: missing-flush at X, survived Y, window X..Y, primary (too new) (missing flush)
+
+#include <crashproof.h>
+
+PERSISTENT struct { long at; } __attribute__((aligned(64))) x, y;
+
+int main(void) {
+  switch (crashproof_crashes()) {
+  case 0:
+    x.at = 1; // MARK: X
+    y.at = 1; // MARK: Y
+    return 0;
+  case 1: {
+    volatile long r = x.at;
+    (void)r;
+    y.at = 2;
+    return 0;
+  }
+  default: {
+    volatile long s = y.at;
+    (void)s;
+    return 0;
+  }
+  }
+}
