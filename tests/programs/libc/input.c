@@ -1,7 +1,7 @@
 // What the program reads is what it was given.
 //@ stdin: 12 word\nsecond line\nlast\n
 //@ prove: proved
-//@ check: refused (crashproof: the program fails without any crash, it fails an assertion; fix that first)
+//@ check: refused (fails without any crash)
 //@ lint: clean, no warnings
 #include <crashproof.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // Nobody said what there is to read.
 //@ prove: unknown at not-modelled (--stdin)
-//@ check: refused (crashproof: no persistent memory found: the program never stored to any)
+//@ check: vacuous
 //@ lint: clean, no warnings
 #include <stdio.h>
 int main(void) {

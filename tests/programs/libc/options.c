@@ -1,7 +1,7 @@
 // The command line of the program.
 //@ args: -n 3 -xv --name=long rest -y
 //@ prove: proved
-//@ check: refused (crashproof: the program fails without any crash, it fails an assertion; fix that first)
+//@ check: refused (fails without any crash)
 //@ lint: clean, no warnings
 #include <crashproof.h>
 #include <getopt.h>

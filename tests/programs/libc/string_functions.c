@@ -6,7 +6,7 @@
 //@ variant good-o2-fortify-source-2: -DGOOD -O2 -D_FORTIFY_SOURCE=2
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
-//@ prove: unknown (/usr/include/x86_64-linux-gnu/bits/string_fortified.h:79:10: calls `__strcpy_chk`, which is not defined here)
+//@ prove: unknown (calls `__strcpy_chk`, which is not defined here)
 //@ variant fno-builtin: -fno-builtin
 //@ check: fails at LOST
 //@ figures: 2 crash points, 7 recoveries

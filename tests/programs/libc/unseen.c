@@ -4,7 +4,7 @@
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
-//@ prove: unknown (floating-point arithmetic at /work/wt/tree/tests/programs/libc/unseen.c:54 is not modelled)
+//@ prove: unknown (floating-point arithmetic)
 //@ variant good-strict: -DGOOD -DSTRICT
 //@ flags check: --strict
 //@ check: clean
@@ -12,7 +12,7 @@
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
-//@ prove: unknown (floating-point arithmetic at /work/wt/tree/tests/programs/libc/unseen.c:54 is not modelled)
+//@ prove: unknown (floating-point arithmetic)
 //@ variant library: -DLIBRARY
 //@ check: unknown (changed without the runtime seeing it)
 //@ figures: 1 crash points, 1 recoveries
@@ -32,7 +32,7 @@
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
-//@ prove: unknown (floating-point arithmetic at /work/wt/tree/tests/programs/libc/unseen.c:54 is not modelled)
+//@ prove: unknown (floating-point arithmetic)
 //@ variant reads-strict: -DREADS -DSTRICT
 //@ flags check: --strict
 //@ check: unknown at touched-2 (it touches)
@@ -40,7 +40,7 @@
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
-//@ prove: unknown (floating-point arithmetic at /work/wt/tree/tests/programs/libc/unseen.c:54 is not modelled)
+//@ prove: unknown (floating-point arithmetic)
 //@ variant handler-strict: -DHANDLER -DSTRICT
 //@ flags check: --strict
 //@ check: clean
@@ -53,7 +53,7 @@
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
-//@ prove: unknown (floating-point arithmetic at /work/wt/tree/tests/programs/libc/unseen.c:54 is not modelled)
+//@ prove: unknown (floating-point arithmetic)
 //@ variant recovery-strict: -DRECOVERY -DSTRICT
 //@ flags check: --strict
 //@ check: unknown at touched-3 (it touches)
@@ -61,7 +61,7 @@
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
-//@ prove: unknown (floating-point arithmetic at /work/wt/tree/tests/programs/libc/unseen.c:54 is not modelled)
+//@ prove: unknown (floating-point arithmetic)
 // Functions of the C library that the runtime does not stand before touch persistent memory. A check notices
 // what they stored by what memory holds in the end; strict mode names the place.
 #include <crashproof.h>

@@ -2,21 +2,28 @@
 // strand flushed is persistent then, also without the fence of -DFENCED. Compiled with -DUNLOCKED nothing
 // orders the two.
 //@ flags check: --model strand
+//@ prove: unknown (calls `crashproof_strand_begin`, which is not defined here)
 //@ variant fenced: -DFENCED
 //@ flags check: --schedules 8
 //@ check: clean
+//@ lint: clean, no warnings
 //@ variant plain:
 //@ flags check: --schedules 8
 //@ check: clean
+//@ lint: missing-barrier at missing-barrier
 //@ variant unlocked: -DUNLOCKED
 //@ flags check: --schedules 8
-//@ check: dependent-strands
+//@ check: dependent-strands at COUNT
+//@ lint: missing-barrier at missing-barrier
 //@ variant fenced-once: -DFENCED
 //@ check: clean
+//@ lint: clean, no warnings
 //@ variant plain-once:
 //@ check: clean
+//@ lint: missing-barrier at missing-barrier
 //@ variant unlocked-once: -DUNLOCKED
-//@ check: dependent-strands
+//@ check: dependent-strands at COUNT
+//@ lint: missing-barrier at missing-barrier
 #include <crashproof.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -32,7 +39,7 @@ static void *count(void *unused) {
 #endif
   crashproof_strand_begin();
   counter = counter + 1; // MARK: COUNT
-  crashproof_flush(&counter, sizeof counter);
+  crashproof_flush(&counter, sizeof counter); // MARK: missing-barrier
   crashproof_strand_end();
 #ifdef FENCED
   crashproof_drain();

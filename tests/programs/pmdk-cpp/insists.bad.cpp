@@ -1,5 +1,7 @@
 // The same without insisting.
 //@ lint: unflushed-write at unflushed-write
+//@ check: skip (it needs libpmemobj itself)
+//@ prove: proved
 #include "pmdk-cpp.h"
 using namespace pmem::obj;
 

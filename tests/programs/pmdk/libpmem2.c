@@ -1,4 +1,6 @@
 //@ args: {dir}/pool
+//@ lint: clean, no warnings
+//@ prove: unknown (calls `pmem2_source_from_fd`, which is not defined here)
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 3 crash points, 2 recoveries

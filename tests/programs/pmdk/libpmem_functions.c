@@ -1,28 +1,40 @@
 //@ args: {dir}/pool
+//@ prove: unknown (calls `pmem_check_version`, which is not defined here)
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 3 crash points, 2 recoveries
+//@ lint: clean, no warnings
 //@ variant plain:
 //@ check: fails at LOST
 //@ figures: 2 crash points, 42 recoveries
+//@ lint: unflushed-write at LOST
 //@ variant copy-pmem-memcpy-nodrain-drain: -DCOPY=pmem_memcpy_nodrain -DDRAIN
 //@ check: clean
 //@ figures: 4 crash points, 2 recoveries
+//@ lint: clean, no warnings
 //@ variant copy-pmem-memmove-nodrain: -DCOPY=pmem_memmove_nodrain
 //@ check: fails at COPIED
 //@ figures: 3 crash points, 78 recoveries
+//@ lint: missing-barrier at COPIED
+//@ lint: missing-barrier at missing-barrier
 //@ variant copy-pmem-memcpy-persist: -DCOPY=pmem_memcpy_persist
 //@ check: clean
 //@ figures: 4 crash points, 2 recoveries
+//@ lint: missing-barrier at missing-barrier
 //@ variant flags-pmem-f-mem-nontemporal: -DFLAGS=PMEM_F_MEM_NONTEMPORAL
 //@ check: clean
 //@ figures: 3 crash points, 2 recoveries
+//@ lint: missing-barrier at missing-barrier
 //@ variant flags-pmem-f-mem-noflush: -DFLAGS=PMEM_F_MEM_NOFLUSH
 //@ check: fails at FLAGGED
 //@ figures: 2 crash points, 77 recoveries
+//@ lint: unflushed-write at FLAGGED
+//@ lint: missing-barrier at missing-barrier
 //@ variant flags-pmem-f-mem-temporal-pmem-f-mem-nodrain: -DFLAGS=PMEM_F_MEM_TEMPORAL|PMEM_F_MEM_NODRAIN
 //@ check: fails at FLAGGED
 //@ figures: 2 crash points, 77 recoveries
+//@ lint: missing-barrier at FLAGGED
+//@ lint: missing-barrier at missing-barrier
 // libpmem, provided by the runtime.
 #include <crashproof.h>
 #include <libpmem.h>
@@ -73,7 +85,7 @@ int main(int argc, char **argv) {
   pool->done = 1;
 #if defined COPY && !defined DRAIN || defined FLAGS
   // clflush orders nothing but itself: what still waits for a fence keeps waiting.
-  __builtin_ia32_clflush(&pool->done);
+  __builtin_ia32_clflush(&pool->done); // MARK: missing-barrier
 #else
   pmem_persist(&pool->done, sizeof pool->done);
 #endif

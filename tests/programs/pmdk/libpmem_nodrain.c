@@ -1,5 +1,7 @@
 // The same without waiting for the copy.
 //@ prove: refuted at claim (memcmp)
+//@ check: recovery-fails at recovery-fails
+//@ lint: clean, no warnings
 #include <crashproof.h>
 #include <libpmem.h>
 #include <string.h>
@@ -13,7 +15,7 @@ static struct log *map(void) {
 }
 int main(void) {
   struct log *log = map();
-  pmem_memcpy_nodrain(log->more, "entry 1.", 8);
+  pmem_memcpy_nodrain(log->more, "entry 1.", 8); // MARK: recovery-fails
   log->length = 8;
   pmem_persist(&log->length, sizeof log->length);
   return 0;

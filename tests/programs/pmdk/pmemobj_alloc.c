@@ -1,5 +1,7 @@
 // pmemobj_alloc gives memory as it was left by others.
 //@ prove: refuted at claim (== 0)
+//@ check: skip (it needs libpmemobj itself)
+//@ lint: clean, no warnings
 #include <crashproof.h>
 typedef struct pool PMEMobjpool;
 typedef struct {

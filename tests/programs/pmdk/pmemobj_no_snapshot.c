@@ -1,5 +1,7 @@
 // What was added with POBJ_XADD_NO_SNAPSHOT is flushed, but not taken back.
 //@ prove: refuted at claim (== root->b)
+//@ check: skip (it needs libpmemobj itself)
+//@ lint: clean, no warnings
 #include "pmemobj.h"
 struct root {
   char before[48];

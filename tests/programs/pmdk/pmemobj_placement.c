@@ -1,13 +1,16 @@
 // These 64 bytes would be one line if the object began one, but libpmemobj puts a header in front of it.
 //@ prove: refuted at claim (== 1)
+//@ check: skip (it needs libpmemobj itself)
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at unflushed-write-2
 #include "pmemobj.h"
 struct root {
   long data[7], valid;
 };
 int main(void) {
   struct root *root = begin(sizeof *root);
-  root->data[0] = 1;
-  root->valid = 1;
+  root->data[0] = 1; // MARK: unflushed-write
+  root->valid = 1; // MARK: unflushed-write-2
   return 0;
 }
 void recover(void) {

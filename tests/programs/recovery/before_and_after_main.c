@@ -1,5 +1,8 @@
 // What runs before main and after it is part of the program, in recovery as well.
 //@ prove: refuted at claim (value < 9)
+//@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
+//@ lint: unflushed-write at recovery-fails-nothing-lost
+//@ lint: unflushed-write at unflushed-write
 #include <crashproof.h>
 #include <stdlib.h>
 PERSISTENT int value;
@@ -9,8 +12,8 @@ __attribute__((constructor(101))) static void early(void) {
   constructed = 1;
   order = order * 10 + 1;
 }
-static void first(void) { value = value == 5 ? 9 : 8; }
-static void second(void) { value = 5; }
+static void first(void) { value = value == 5 ? 9 : 8; } // MARK: recovery-fails-nothing-lost
+static void second(void) { value = 5; } // MARK: unflushed-write
 int main(void) {
   crashproof_assert(constructed && order == 12);
   atexit(first);

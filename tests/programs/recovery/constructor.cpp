@@ -1,15 +1,20 @@
 //@ args: {dir}/pool
+//@ prove: unknown (a value that was never made)
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 4 crash points, 3 recoveries
+//@ lint: clean, no warnings
 //@ variant plain:
 //@ check: fails at LOST
 //@ figures: 3 crash points, 4 recoveries
+//@ lint: unflushed-write at LOST
 //@ variant thread-good: -DTHREAD -DGOOD
 //@ check: clean
 //@ figures: 4 crash points, 3 recoveries
+//@ lint: clean, no warnings
 //@ variant exit: -DEXIT
 //@ check: refused (9)
+//@ lint: clean, no warnings
 // A pool that is opened, and formatted, in a constructor: those run in every execution.
 #include <crashproof.h>
 #include <libpmem.h>

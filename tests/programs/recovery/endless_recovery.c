@@ -1,5 +1,7 @@
 // A crash can leave a list that ends in itself.
 //@ prove: refuted at claim (for ever)
+//@ check: clean
+//@ lint: unflushed-write at unflushed-write
 #include <crashproof.h>
 struct node {
   struct node *next;
@@ -12,7 +14,7 @@ int main(void) {
   crashproof_persist(&nodes[0], 8);
   head = &nodes[0];
   crashproof_persist(&head, 8);
-  nodes[0].next = 0;
+  nodes[0].next = 0; // MARK: unflushed-write
   return 0;
 }
 

@@ -1,45 +1,79 @@
 //@ variant plain:
 //@ check: clean
 //@ figures: 2 crash points, 1 recoveries
+//@ lint: unflushed-write at LAST
+//@ prove: proved
 //@ variant fork: -DFORK
 //@ check: unknown (it forked)
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at LAST
+//@ prove: unknown (calls `fork`, which is not defined here)
 //@ variant vfork: -DVFORK
 //@ check: unknown (it forked)
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: unflushed-write at LAST
+//@ prove: unknown (calls `vfork`, which is not defined here)
 //@ variant daemon: -DDAEMON
 //@ check: unknown (it forked)
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: unflushed-write at unflushed-write-2
+//@ lint: unflushed-write at LAST
+//@ prove: unknown (calls `daemon`, which is not defined here)
 //@ variant exec: -DEXEC
 //@ check: unknown (executed another program)
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: unflushed-write at LAST
+//@ prove: unknown (calls `execvp`, which is not defined here)
 //@ variant execl: -DEXECL
 //@ check: unknown (executed another program)
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: unflushed-write at LAST
+//@ prove: unknown (calls `execl`, which is not defined here)
 //@ variant close: -DCLOSE
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: unflushed-write at LAST
+//@ prove: unknown (calls `closefrom`, which is not defined here)
 //@ variant system: -DSYSTEM
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: unflushed-write at LAST
+//@ prove: unknown (calls `system`, which is not defined here)
 //@ variant output: -DOUTPUT
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: unflushed-write at LAST
+//@ prove: unknown (goes round more than 10000 times)
 //@ variant quiet-exit: -DQUIET_EXIT
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: unflushed-write at LAST
+//@ prove: proved
 //@ variant destructor: -DDESTRUCTOR
-//@ check: fails at LAST
+//@ check: recovery-fails-nothing-lost at LAST
+//@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: unflushed-write at LAST
+//@ prove: proved
 //@ variant spin-on-pm: -DSPIN_ON_PM
-//@ check: fails at LAST
+//@ check: recovery-fails-nothing-lost at LAST
+//@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: unflushed-write at LAST
+//@ prove: refuted at access-outside
 //@ variant wait: -DWAIT
-//@ check: fails at LAST
+//@ check: recovery-fails-nothing-lost at LAST
+//@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: unflushed-write at LAST
+//@ prove: unknown (calls `pause`, which is not defined here)
 //@ variant raise: -DRAISE
-//@ check: fails at LAST
+//@ check: recovery-fails-nothing-lost at LAST
+//@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: unflushed-write at LAST
+//@ prove: unknown (calls `raise`, which is not defined here)
 // What recovery may do to its process without hurting the checker.
 #include <crashproof.h>
 #include <signal.h>
@@ -61,7 +95,7 @@ static void recover(long *r) {
 #ifdef FORK
   if (fork() == 0) {
     for (int i = 0; i < 100; i++)
-      r[i] = 7; // must not reach the trace
+      r[i] = 7; // must not reach the trace // MARK: unflushed-write
     pause();
   }
 #elif defined VFORK
@@ -69,7 +103,7 @@ static void recover(long *r) {
     _exit(0);
 #elif defined DAEMON
   crashproof_assert(daemon(0, 0) == 0);
-  r[8] = 9;
+  r[8] = 9; // MARK: unflushed-write-2
   pause();
 #elif defined EXEC
   char *arguments[] = {"true", NULL};
@@ -94,7 +128,7 @@ static void recover(long *r) {
   for (volatile int i = 0;; i++)
     ;
 #elif defined SPIN_ON_PM
-  while (*(volatile long *)r != -1)
+  while (*(volatile long *)r != -1) // MARK: access-outside
     ;
 #elif defined WAIT
   pause();
@@ -112,7 +146,7 @@ int main(void) {
     return 0;
   }
   *r = 1;
-  crashproof_persist(r, sizeof *r);
+  crashproof_persist(r, sizeof *r); // MARK: recovery-fails-nothing-lost
   r[16] = 2; // MARK: LAST
   return 0;
 }

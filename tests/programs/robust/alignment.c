@@ -1,3 +1,5 @@
+//@ lint: clean, no warnings
+//@ prove: proved
 // FAST_FAIR's header (PSan, Table 2, number 9): the fields were meant to share a cache line, so that one flush
 // keeps their order. Padding that nobody thought of pushes one of them over the border.
 //@ variant plain:

@@ -1,8 +1,12 @@
 // PSan, Figure 1: the child is persistent before it is linked in; the link itself may be lost, and that is all.
 //@ variant plain:
 //@ check: clean
+//@ lint: clean, no warnings
+//@ prove: proved
 //@ variant missing: -DMISSING
 //@ check: recovery-fails at DATA, survived LINK, window DATA..LINK, primary (missing flush)
+//@ lint: unflushed-write at DATA
+//@ prove: refuted at claim-violated
 
 #include <crashproof.h>
 
@@ -28,6 +32,6 @@ int main(void) {
   if (!crashproof_crashes())
     add_child(root, 42);
   else if (root->child)
-    crashproof_assert(root->child->data == 42);
+    crashproof_assert(root->child->data == 42); // MARK: claim-violated
   return 0;
 }

@@ -1,18 +1,24 @@
+//@ prove: proved
 // PSan, Figure 2: r1 = 1 and r2 = 2 cannot be read after a crash of a machine without caches. Nothing fails.
 // Each store of x needs its flush.
 //@ variant plain:
 //@ check: missing-flush at X1, survived Y1, window X1..Y1, primary (too new) (missing flush)
 //@ check: missing-flush at Y1, survived X2, window Y1..X2, primary (too old) (flushed too late)
 //@ check: missing-flush at X2, survived Y2, window X2..Y2, primary (too new) (missing flush)
+//@ lint: unflushed-write at X2
 //@ variant fixed: -DFIXED
 //@ check: clean
+//@ lint: clean, no warnings
 //@ variant fence-forgotten: -DFENCE_FORGOTTEN
 //@ check: missing-flush at X2, survived Y2, window X2..Y2, primary (too new) (flushed but not fenced)
+//@ lint: clean, no warnings
 //@ variant late: -DLATE
 //@ check: missing-flush at X2, survived Y2, window X2..Y2, primary (too new) (flushed too late)
+//@ lint: clean, no warnings
 //@ variant robust-off: -DROBUST_OFF
 //@ flags check: --no-robust
 //@ check: clean
+//@ lint: unflushed-write at X2
 
 #include <crashproof.h>
 #include <immintrin.h>

@@ -4,6 +4,9 @@
 //@ check: missing-flush at Y2, survived X3, window Y2..X3, primary (too new) (missing flush)
 //@ check: missing-flush at X3, survived Y4, window X3..Y4, primary (too old) (missing flush)
 //@ check: missing-flush at Y4, survived X5, window Y4..X5, primary (too new) (missing flush)
+//@ lint: unflushed-write at Y4
+//@ lint: unflushed-write at X5
+//@ prove: proved
 
 #include <crashproof.h>
 

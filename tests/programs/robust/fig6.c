@@ -1,3 +1,5 @@
+//@ lint: unflushed-write at X
+//@ prove: proved
 // PSan, Figure 6: two threads that know nothing of each other. Losing x and keeping y is what a machine without
 // caches could leave, whichever reached the cache first. Not so if one of them waits for the other.
 //@ variant plain:

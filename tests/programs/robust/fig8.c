@@ -1,3 +1,7 @@
+//@ lint: unflushed-write at X
+//@ lint: unflushed-write at Y
+//@ lint: unflushed-write at unflushed-write
+//@ prove: proved
 // PSan, Figure 8: two crashes. The first recovery reads that x was lost, the second one y, which was stored after
 // it. Neither alone sees anything wrong.
 //@ variant plain:
@@ -20,7 +24,7 @@ int main(void) {
   case 1: {
     volatile long r = x.at;
     (void)r;
-    y.at = 2;
+    y.at = 2; // MARK: unflushed-write
     return 0;
   }
   default: {

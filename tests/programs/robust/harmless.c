@@ -1,20 +1,28 @@
+//@ lint: clean, no warnings
 // Section 6.4: patterns that cope with what is not persistent yet, and say so.
 //@ variant checksum: -DCHECKSUM
 //@ check: clean
+//@ prove: proved
 //@ variant checksum-read-afterwards: -DCHECKSUM -DREAD_AFTERWARDS
 //@ check: missing-flush at DATA, survived SUM, window DATA..SUM, primary (too old) (flushed too late)
+//@ prove: proved
 //@ variant tolerated-load: -DTOLERATED_LOAD
 //@ check: clean
+//@ prove: unknown (calls `crashproof_tolerate_begin`, which is not defined here)
 //@ variant tolerated-store: -DTOLERATED_STORE
 //@ check: clean
+//@ prove: unknown (calls `crashproof_tolerate_begin`, which is not defined here)
 //@ variant plain: -DPLAIN
 //@ check: missing-flush at DATA, survived SUM, window DATA..SUM, primary (too old) (flushed too late)
+//@ prove: proved
 //@ variant plain-2: -DPLAIN
 //@ flags check: --suppress harmless.c:{DATA}
 //@ check: clean
+//@ prove: proved
 //@ variant plain-3: -DPLAIN
 //@ flags check: --suppress harmless.c:{PLAIN_READ}
 //@ check: clean
+//@ prove: proved
 
 #include <crashproof.h>
 

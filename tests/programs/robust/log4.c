@@ -1,15 +1,20 @@
+//@ prove: skip (too large to prove in a test)
 // A lock-free log: four threads claim places by adding to `tail` and fill them; each also notes how far it has
 // seen the log grow. A claim must persist before what is written because of it: the entry, and the note of a
 // thread that saw it, which cannot rely on the claimer to have flushed it.
 //@ variant plain:
 //@ flags check: --schedules 30
 //@ check: clean
+//@ lint: split-update at ENTRY
+//@ lint: redundant-flush at redundant-flush
 //@ variant trusting: -DTRUSTING
 //@ flags check: --schedules 30
 //@ check: missing-flush at CLAIM, survived SEEN, window LOOK..SEEN, reader (flushed too late)
+//@ lint: split-update at ENTRY
 //@ variant unflushed: -DUNFLUSHED
 //@ flags check: --schedules 4
 //@ check: missing-flush at CLAIM, survived ENTRY, window CLAIM..ENTRY, primary
+//@ lint: split-update at SEEN
 
 #include <crashproof.h>
 #include <pthread.h>
@@ -37,7 +42,7 @@ static void *append(void *number) {
   }
   long seen = atomic_load(&log_->tail.at); // MARK: LOOK
 #ifndef TRUSTING
-  crashproof_persist(&log_->tail, sizeof log_->tail);
+  crashproof_persist(&log_->tail, sizeof log_->tail); // MARK: redundant-flush
 #endif
   atomic_store_explicit(&log_->seen[(long)number].at, seen, memory_order_release); // MARK: SEEN
   crashproof_persist(&log_->seen[(long)number], sizeof log_->seen[0]);

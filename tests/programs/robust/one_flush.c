@@ -1,6 +1,10 @@
 // Three fields of a line are lost for want of one flush: one finding, and the flush goes after the last of them.
 // What was overwritten before anybody could see it does not count.
 //@ check: missing-flush at FIRST, survived LINK, window LAST..LINK, primary (too old) (missing flush)
+//@ lint: unflushed-write at FIRST
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at LAST
+//@ prove: proved
 
 #include <crashproof.h>
 
@@ -18,7 +22,7 @@ int main(void) {
     struct node *node = crashproof_alloc(sizeof *node);
     node->key = -1;
     node->key = 1;           // MARK: FIRST
-    node->value = 2;
+    node->value = 2; // MARK: unflushed-write
     node->next = list->head + 1; // MARK: LAST
     list->head = node;       // MARK: LINK
     crashproof_persist(&list->head, sizeof list->head);

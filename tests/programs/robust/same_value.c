@@ -1,6 +1,8 @@
 // What is lost was there before: nothing can come of it, but the next version of the program may store something
 // else.
 //@ check: missing-flush at AGAIN, survived Y, window AGAIN..Y, primary (too new) (missing flush)
+//@ lint: unflushed-write at AGAIN
+//@ prove: proved
 
 #include <crashproof.h>
 

@@ -3,9 +3,13 @@
 //@ variant plain:
 //@ flags check: --schedules 20
 //@ check: clean
+//@ lint: split-update at NEXT
+//@ prove: proved
 //@ variant unflushed: -DUNFLUSHED
 //@ flags check: --schedules 4
 //@ check: recovery-fails at VALUE, survived LINK, window NEXT..LINK, primary (missing flush)
+//@ lint: publish-before-persist at LINK
+//@ prove: refuted at claim-violated
 
 #include <crashproof.h>
 #include <pthread.h>
@@ -40,7 +44,7 @@ int main(void) {
   stack = crashproof_root(sizeof *stack);
   if (crashproof_crashes()) {
     for (struct node *node = atomic_load(&stack->head); node; node = node->next)
-      crashproof_assert(node->value >= 100);
+      crashproof_assert(node->value >= 100); // MARK: claim-violated
     return 0;
   }
   pthread_t threads[THREADS];

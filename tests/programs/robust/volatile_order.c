@@ -1,17 +1,25 @@
+//@ lint: clean, no warnings
 //@ variant mutex: -DMUTEX
 //@ check: missing-flush at x, survived y, window x..y, primary (missing flush)
+//@ prove: proved
 //@ variant atomic: -DATOMIC
 //@ check: missing-flush at x, survived y, window x..store, primary (missing flush)
+//@ prove: proved
 //@ variant exchange: -DEXCHANGE
 //@ check: missing-flush at x, survived y, window x..exchange, primary (missing flush)
+//@ prove: unknown (goes round more than 64 times)
 //@ variant failed: -DFAILED
 //@ check: clean
+//@ prove: proved
 //@ variant semaphore: -DSEMAPHORE
 //@ check: missing-flush at x, survived y, window x..y, primary (missing flush)
+//@ prove: proved
 //@ variant condition: -DCONDITION
 //@ check: missing-flush at x, survived y, window x..y, primary (missing flush)
+//@ prove: proved
 //@ variant nothing: -DNOTHING
 //@ check: clean
+//@ prove: proved
 #include <crashproof.h>
 #include <pthread.h>
 #include <semaphore.h>

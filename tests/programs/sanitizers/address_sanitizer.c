@@ -1,9 +1,12 @@
+//@ prove: unknown (an allocation of a size that is not known)
 //@ variant fsanitize-address-good: -fsanitize=address -DGOOD
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: clean, no warnings
 //@ variant fsanitize-address: -fsanitize=address
 //@ check: fails at LOST
 //@ figures: 1 crash points, 3 recoveries
+//@ lint: unflushed-write at LOST
 // What AddressSanitizer finds in recovery is a failure; its report is what the finding quotes.
 #include <crashproof.h>
 #include <stdlib.h>

@@ -1,12 +1,18 @@
 //@ variant fsanitize-undefined-good: -fsanitize=undefined -DGOOD
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: clean, no warnings
+//@ prove: proved
 //@ variant fsanitize-undefined: -fsanitize=undefined
 //@ check: fails at LOST
 //@ figures: 1 crash points, 3 recoveries
+//@ lint: unflushed-write at LOST
+//@ prove: unknown (calls `__ubsan_handle_add_overflow`, which is not defined here)
 //@ variant fsanitize-undefined-fno-sanitize-recover-all: -fsanitize=undefined -fno-sanitize-recover=all
 //@ check: fails at LOST
 //@ figures: 1 crash points, 3 recoveries
+//@ lint: unflushed-write at LOST
+//@ prove: unknown (calls `__ubsan_handle_add_overflow_abort`, which is not defined here)
 // What UndefinedBehaviorSanitizer finds in recovery is a failure, even where it would let the program go on.
 #include <crashproof.h>
 

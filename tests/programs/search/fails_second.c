@@ -1,8 +1,11 @@
+//@ lint: clean, no warnings
+//@ prove: proved
 // Recovery repairs one crash; a crash in the middle of the repair is its undoing.
 //@ variant once:
+//@ check: clean
 //@ variant twice:
 //@ flags check: --crashes 2
-//@ check: fails
+//@ check: recovery-fails at COPIED
 #include <crashproof.h>
 
 struct line {

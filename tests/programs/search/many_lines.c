@@ -1,12 +1,18 @@
 // A record of many lines of which none is flushed before the flag, although recovery relies on them all.
 //@ variant good: -DGOOD -DLINES=3
 //@ check: clean
+//@ lint: clean, no warnings
+//@ prove: proved
 //@ variant plain: -DLINES=3
-//@ check: fails
+//@ check: recovery-fails at LOST
+//@ lint: unflushed-write at LOST
+//@ prove: refuted at claim-violated
 //@ variant random: -DLINES=40
 //@ flags check: --random 50 --seed 7
-//@ check: fails
 //@ check: unknown (50 random crashes)
+//@ check: recovery-fails at LOST
+//@ lint: unflushed-write at LOST
+//@ prove: refuted at claim-violated
 #include <crashproof.h>
 
 #ifndef LINES
@@ -40,7 +46,7 @@ int main(void) {
 #ifdef SILENT
     (void)sum;
 #else
-    crashproof_assert(sum == LINES * (LINES + 1) / 2);
+    crashproof_assert(sum == LINES * (LINES + 1) / 2); // MARK: claim-violated
 #endif
   }
   return 0;

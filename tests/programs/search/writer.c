@@ -4,9 +4,11 @@
 //@ variant other-arguments: -DGLOBAL
 //@ flags check: --recover "{program} look"
 //@ check: fails at LOST
+//@ lint: unflushed-write at LOST
 //@ variant other-arguments-good: -DGLOBAL -DGOOD
 //@ flags check: --recover "{program} look"
 //@ check: clean
+//@ lint: clean, no warnings
 #include <crashproof.h>
 #include <fcntl.h>
 #include <string.h>

@@ -2,12 +2,22 @@
 // makes a sibling that is complete before it is linked.
 //@ variant right: -DBUG=0
 //@ check: clean
+//@ lint: clean, no warnings
+//@ prove: proved
 //@ variant bug-1: -DBUG=1
-//@ check: fails
+//@ check: recovery-fails at recovery-fails
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at recovery-fails
+//@ prove: refuted at claim-violated
 //@ variant bug-2: -DBUG=2
-//@ check: fails
+//@ check: missing-flush at missing-flush
+//@ lint: unflushed-write at missing-flush
+//@ prove: proved
 //@ variant bug-3: -DBUG=3
-//@ check: fails
+//@ check: recovery-fails at recovery-fails-2
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: unflushed-write at recovery-fails-2
+//@ prove: refuted at claim-violated-2
 
 #include <crashproof.h>
 
@@ -24,12 +34,12 @@ struct page {
 
 static void insert_here(struct page *page, long key, long value) {
   long at = page->count;
-  page->entry[at].value = value;
-  page->entry[at].key = key;
+  page->entry[at].value = value; // MARK: unflushed-write
+  page->entry[at].key = key; // MARK: recovery-fails
 #if BUG != 1
   crashproof_persist(&page->entry[at], sizeof page->entry[at]);
 #endif
-  page->count = at + 1;
+  page->count = at + 1; // MARK: missing-flush
 #if BUG != 2
   crashproof_persist(&page->count, sizeof page->count);
 #endif
@@ -42,7 +52,7 @@ static void split(struct page *page) {
     right->entry[i - half].key = page->entry[i].key;
     right->entry[i - half].value = page->entry[i].value;
   }
-  right->count = ORDER - half;
+  right->count = ORDER - half; // MARK: recovery-fails-2
   right->sibling = page->sibling;
 #if BUG != 3
   crashproof_persist(right, sizeof *right);
@@ -71,9 +81,9 @@ int main(void) {
   struct page *root = crashproof_root(sizeof *root);
   for (struct page *page = root; page; page = page->sibling) {
     crashproof_assert(page->count <= ORDER);
-    crashproof_assert(page == root || page->count > 0);
+    crashproof_assert(page == root || page->count > 0); // MARK: claim-violated-2
     for (long i = 0; i < page->count; i++)
-      crashproof_assert(page->entry[i].value == page->entry[i].key * 10);
+      crashproof_assert(page->entry[i].value == page->entry[i].key * 10); // MARK: claim-violated
   }
   if (crashproof_crashes())
     return 0;

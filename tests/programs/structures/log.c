@@ -2,12 +2,21 @@
 // what it gives up has been applied.
 //@ variant right: -DBUG=0
 //@ check: clean
+//@ lint: clean, no warnings
+//@ prove: proved
 //@ variant bug-1: -DBUG=1
-//@ check: fails
+//@ check: recovery-fails at recovery-fails
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at recovery-fails
+//@ prove: refuted at claim-violated
 //@ variant bug-2: -DBUG=2
-//@ check: fails
+//@ check: recovery-fails at recovery-fails-2
+//@ lint: unflushed-write at recovery-fails-2
+//@ prove: refuted at claim-violated-2
 //@ variant bug-3: -DBUG=3
-//@ check: fails
+//@ check: recovery-fails at recovery-fails-3
+//@ lint: unflushed-write at recovery-fails-3
+//@ prove: refuted at claim-violated-3
 
 #include <crashproof.h>
 #include <string.h>
@@ -25,12 +34,12 @@ struct log {
 
 static void append(struct log *log, const char *text) {
   struct record *record = &log->record[log->tail];
-  memcpy(record->data, text, strlen(text) + 1);
-  record->length = (long)strlen(text);
+  memcpy(record->data, text, strlen(text) + 1); // MARK: unflushed-write
+  record->length = (long)strlen(text); // MARK: recovery-fails
 #if BUG != 1
   crashproof_persist(record, sizeof *record);
 #endif
-  log->tail++;
+  log->tail++; // MARK: recovery-fails-2
 #if BUG != 2
   crashproof_persist(&log->tail, sizeof log->tail);
 #endif
@@ -38,7 +47,7 @@ static void append(struct log *log, const char *text) {
 
 static void apply(struct log *log) {
   while (log->head < log->tail) {
-    log->applied += log->record[log->head].length;
+    log->applied += log->record[log->head].length; // MARK: recovery-fails-3
 #if BUG != 3
     crashproof_persist(&log->applied, sizeof log->applied);
 #endif
@@ -49,14 +58,14 @@ static void apply(struct log *log) {
 
 int main(void) {
   struct log *log = crashproof_root(sizeof *log);
-  crashproof_assert(log->head <= log->tail);
+  crashproof_assert(log->head <= log->tail); // MARK: claim-violated-2
   long sum = 0;
   for (long i = 0; i < log->tail; i++) {
-    crashproof_assert(log->record[i].length == (long)strlen(log->record[i].data));
+    crashproof_assert(log->record[i].length == (long)strlen(log->record[i].data)); // MARK: claim-violated
     if (i < log->head)
       sum += log->record[i].length;
   }
-  crashproof_assert(log->applied >= sum);
+  crashproof_assert(log->applied >= sum); // MARK: claim-violated-3
   if (crashproof_crashes())
     return 0;
   append(log, "first");

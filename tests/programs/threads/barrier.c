@@ -1,5 +1,7 @@
 // After a barrier what all have made persistent before it is. Of those who meet there, one is told so.
 //@ prove: proved
+//@ check: missing-flush at missing-flush
+//@ lint: clean, no warnings
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT struct {
@@ -12,7 +14,7 @@ static void *work(void *which) {
     parts[(long)which].value = round;
     crashproof_persist(&parts[(long)which], sizeof parts[0]);
     if (pthread_barrier_wait(&barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
-      complete = round;
+      complete = round; // MARK: missing-flush
     pthread_barrier_wait(&barrier);
   }
   return 0;

@@ -1,6 +1,8 @@
 // Cancellation of a thread that waits works; since it does not everywhere, the verdict says so.
 //@ flags check: --schedules 4
 //@ check: unknown (pthread_cancel)
+//@ lint: unflushed-write at unflushed-write
+//@ prove: unknown (calls `pthread_cancel`, which is not defined here)
 
 #include <crashproof.h>
 #include <pthread.h>
@@ -27,7 +29,7 @@ static void *wait_for_ever(void *unused) {
 int main(void) {
   pm = crashproof_root(sizeof *pm);
   if (crashproof_crashes()) return 0;
-  *pm = 1;
+  *pm = 1; // MARK: unflushed-write
   pthread_t thread;
   pthread_create(&thread, 0, wait_for_ever, 0);
   pthread_cancel(thread);

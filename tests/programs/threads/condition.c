@@ -1,6 +1,8 @@
 // Waiting for a condition is waiting, however often the thread wakes up.
 //@ flags prove: --unwind 2
 //@ prove: proved
+//@ check: clean
+//@ lint: unflushed-write at unflushed-write
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT long data __attribute__((aligned(64)));
@@ -34,7 +36,7 @@ int main(void) {
   while (!ready)
     pthread_cond_wait(&changed, &lock);
   pthread_mutex_unlock(&lock);
-  seen = data;
+  seen = data; // MARK: unflushed-write
   pthread_join(threads[0], 0);
   pthread_join(threads[1], 0);
   return 0;

@@ -1,10 +1,12 @@
+//@ lint: unknown (`std::thread::_State_impl<std::thread::_Invoker<std::tuple<main::$_0>>>::_M_run()`: its paths take more than 40000 steps)
+//@ prove: unknown (calls `_ZNSt18condition_variableC1Ev`, which is not defined here)
 // Threads of C++: mutexes, conditions, call_once, local statics, atomic waiting, thread-local destructors.
 //@ variant fixed: -std=c++20 -DFIXED
 //@ flags check: --schedules 8
 //@ check: clean
 //@ variant plain: -std=c++20
 //@ flags check: --schedules 8
-//@ check: fails
+//@ check: recovery-fails at recovery-fails
 
 #include <crashproof.h>
 
@@ -54,7 +56,7 @@ static void produce() {
   thread_local AtEnd at_end;
   (void)&at_end;
   for (int i = 0; i < kCells; i++) {
-    cells[i].value = i + 1;
+    cells[i].value = i + 1; // MARK: recovery-fails
 #ifdef FIXED
     crashproof_persist(&cells[i].value, sizeof(long));
 #endif

@@ -1,15 +1,20 @@
+//@ lint: clean, no warnings
 // Two mutexes taken in opposite orders. The default schedule gets through; others do not.
 //@ variant plain:
 //@ check: clean
+//@ prove: proved
 //@ variant plain-2:
 //@ flags check: --schedules 32
-//@ check: fails-under-schedule (deadlock)
+//@ check: fails-under-schedule at ?
+//@ prove: proved
 //@ variant ordered: -DORDERED
 //@ flags check: --schedules 32
 //@ check: clean
+//@ prove: proved
 //@ variant recovery-ordered: -DRECOVERY -DORDERED
 //@ flags check: --schedules 2
-//@ check: fails (deadlock)
+//@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
+//@ prove: refuted at claim-violated
 
 #include <crashproof.h>
 #include <pthread.h>
@@ -21,7 +26,7 @@ static void step(pthread_mutex_t *first, pthread_mutex_t *second) {
   pthread_mutex_lock(first);
   pthread_mutex_lock(second);
   ++*counter;
-  crashproof_persist(counter, sizeof *counter);
+  crashproof_persist(counter, sizeof *counter); // MARK: recovery-fails-nothing-lost
   pthread_mutex_unlock(second);
   pthread_mutex_unlock(first);
 }
@@ -46,7 +51,7 @@ int main(void) {
 #ifdef RECOVERY
     if (*counter == 1) {
       pthread_mutex_lock(&a);
-      pthread_mutex_lock(&a);
+      pthread_mutex_lock(&a); // MARK: claim-violated
     }
 #endif
     return 0;

@@ -2,6 +2,8 @@
 // A thread that nobody waits for keeps what it stored.
 //@ flags check: --schedules 8
 //@ check: clean
+//@ lint: clean, no warnings
+//@ prove: unknown (joins something that is no thread)
 
 #include <crashproof.h>
 #include <pthread.h>

@@ -1,10 +1,13 @@
+//@ lint: clean, no warnings
 // A thread that begins in a constructor is one like any other.
 //@ variant plain:
 //@ flags check: --schedules 8
 //@ check: clean
+//@ prove: proved
 //@ variant bad: -DBAD
 //@ flags check: --schedules 8
-//@ check: fails
+//@ check: recovery-fails at recovery-fails
+//@ prove: refuted at claim-violated
 
 #include <crashproof.h>
 #include <pthread.h>
@@ -18,7 +21,7 @@ static pthread_t thread;
 static struct root *root;
 
 static void *store(void *unused) {
-  root->data = 1;
+  root->data = 1; // MARK: recovery-fails
 #ifndef BAD
   crashproof_persist(&root->data, sizeof root->data);
 #endif
@@ -33,7 +36,7 @@ __attribute__((constructor)) static void begin(void) {
 
 int main(void) {
   if (crashproof_crashes()) {
-    crashproof_assert(!root->done || root->data);
+    crashproof_assert(!root->done || root->data); // MARK: claim-violated
     return 0;
   }
   pthread_join(thread, 0);

@@ -1,5 +1,7 @@
 // The flush comes after the message: too late.
 //@ prove: refuted at claim (data == 1)
+//@ check: clean
+//@ lint: unflushed-write at unflushed-write
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,7 +17,7 @@ static void *writer(void *unused) {
 static void *reader(void *unused) {
   while (!atomic_load(&ready))
     ;
-  flag = 1;
+  flag = 1; // MARK: unflushed-write
   return unused;
 }
 int main(void) {

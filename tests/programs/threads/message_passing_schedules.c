@@ -3,15 +3,24 @@
 //@ variant plain:
 //@ flags check: --schedules 48
 //@ check: clean
+//@ lint: clean, no warnings
+//@ prove: proved
 //@ variant nontemporal: -DNONTEMPORAL
 //@ flags check: --schedules 200
-//@ check: fails-under-schedule
+//@ check: fails-under-schedule at fails-under-schedule
+//@ lint: missing-barrier at fails-under-schedule
+//@ lint: unflushed-write at unflushed-write
+//@ prove: refuted at claim-violated
 //@ variant volatile: -DVOLATILE
 //@ flags check: --schedules 200
 //@ check: clean
+//@ lint: clean, no warnings
+//@ prove: proved
 //@ variant volatile-nontemporal: -DVOLATILE -DNONTEMPORAL
 //@ flags check: --schedules 200
-//@ check: fails-under-schedule
+//@ check: fails-under-schedule at fails-under-schedule
+//@ lint: missing-barrier at fails-under-schedule
+//@ prove: refuted at claim-violated
 
 #include <crashproof.h>
 #include <pthread.h>
@@ -32,17 +41,17 @@ static _Atomic long flag;
 
 static void *send(void *unused) {
 #ifdef NONTEMPORAL
-  __builtin_nontemporal_store(42, &message->data);
+  __builtin_nontemporal_store(42, &message->data); // MARK: fails-under-schedule
 #else
   message->data = 42;
 #endif
-  atomic_store_explicit(FLAG, 1, memory_order_release);
+  atomic_store_explicit(FLAG, 1, memory_order_release); // MARK: unflushed-write
   return unused;
 }
 
 static void *receive(void *unused) {
   while (!atomic_load_explicit(FLAG, memory_order_acquire)) {}
-  crashproof_assert(message->data == 42);
+  crashproof_assert(message->data == 42); // MARK: claim-violated
   return unused;
 }
 

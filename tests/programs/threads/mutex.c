@@ -1,5 +1,7 @@
 // A lock keeps two increments apart, each with its shadow.
 //@ prove: proved
+//@ check: clean
+//@ lint: clean, no warnings
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT struct {

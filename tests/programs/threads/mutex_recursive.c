@@ -1,5 +1,8 @@
 // A recursive mutex is taken twice by one thread, and the other waits until it is free again.
 //@ prove: refuted at claim (first == 1)
+//@ check: recovery-fails at recovery-fails
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at recovery-fails
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT int first __attribute__((aligned(64)));
@@ -8,14 +11,14 @@ static pthread_mutex_t lock;
 static int inside;
 static void deeper(void) {
   pthread_mutex_lock(&lock);
-  second = 1; /* while the first is not safe yet */
+  second = 1; /* while the first is not safe yet */ // MARK: unflushed-write
   pthread_mutex_unlock(&lock);
   crashproof_assert(inside == 1);
 }
 static void *work(void *unused) {
   pthread_mutex_lock(&lock);
   inside++;
-  first = 1;
+  first = 1; // MARK: recovery-fails
   deeper();
   inside--;
   pthread_mutex_unlock(&lock);

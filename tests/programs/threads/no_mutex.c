@@ -1,4 +1,6 @@
 //@ prove: refuted at claim (counter == 3)
+//@ check: clean
+//@ lint: clean, no warnings
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT volatile long counter;

@@ -1,5 +1,7 @@
 // Threads that wait for each other through the kernel cannot be scheduled; that is noticed after a while.
 //@ check: unknown (kernel)
+//@ lint: unflushed-write at unflushed-write
+//@ prove: unknown (calls `pipe`, which is not defined here)
 
 #include <crashproof.h>
 #include <pthread.h>
@@ -15,7 +17,7 @@ static void *receive(void *unused) {
 int main(void) {
   long *pm = crashproof_root(sizeof *pm);
   if (!crashproof_crashes()) {
-    *pm = 1;
+    *pm = 1; // MARK: unflushed-write
     return 0;
   }
   pthread_t thread;

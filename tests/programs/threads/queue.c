@@ -1,10 +1,13 @@
+//@ lint: clean, no warnings
 // A queue between two threads; an element counts once its commit flag says so.
 //@ variant fixed: -DFIXED
 //@ flags check: --schedules 6
 //@ check: clean
+//@ prove: proved
 //@ variant plain:
 //@ flags check: --schedules 6
-//@ check: fails
+//@ check: recovery-fails at recovery-fails
+//@ prove: refuted at claim-violated
 
 #include <crashproof.h>
 #include <pthread.h>
@@ -25,7 +28,7 @@ static int ready;
 
 static void *produce(void *unused) {
   for (int i = 0; i < ELEMENTS; i++) {
-    slots[i].value = 100 + i;
+    slots[i].value = 100 + i; // MARK: recovery-fails
 #ifdef FIXED
     crashproof_persist(&slots[i].value, sizeof(long));
 #endif
@@ -52,7 +55,7 @@ int main(void) {
   slots = crashproof_root(ELEMENTS * sizeof *slots);
   if (crashproof_crashes()) {
     for (int i = 0; i < ELEMENTS; i++)
-      if (slots[i].committed) crashproof_assert(slots[i].value == 100 + i);
+      if (slots[i].committed) crashproof_assert(slots[i].value == 100 + i); // MARK: claim-violated
     return 0;
   }
   pthread_t producer, committer;

@@ -2,12 +2,18 @@
 // persistent. Whether it comes in between is up to the schedule: never in the default one.
 //@ variant plain:
 //@ check: clean
+//@ lint: clean, no warnings
+//@ prove: refuted at claim-violated
 //@ variant plain-2:
 //@ flags check: --schedules 24
-//@ check: fails
+//@ check: recovery-fails at recovery-fails
+//@ lint: clean, no warnings
+//@ prove: refuted at claim-violated
 //@ variant fixed: -DFIXED
 //@ flags check: --schedules 24
 //@ check: clean
+//@ lint: flush-unmodified at flush-unmodified
+//@ prove: proved
 
 #include <crashproof.h>
 #include <pthread.h>
@@ -21,7 +27,7 @@ struct shared {
 static struct shared *shared;
 
 static void *write_x(void *unused) {
-  atomic_store_explicit(&shared->x, 1, memory_order_release);
+  atomic_store_explicit(&shared->x, 1, memory_order_release); // MARK: recovery-fails
   crashproof_persist((void *)&shared->x, sizeof(long));
   return unused;
 }
@@ -29,7 +35,7 @@ static void *write_x(void *unused) {
 static void *write_y(void *unused) {
   long seen = atomic_load_explicit(&shared->x, memory_order_acquire);
 #ifdef FIXED
-  crashproof_persist((void *)&shared->x, sizeof(long));
+  crashproof_persist((void *)&shared->x, sizeof(long)); // MARK: flush-unmodified
 #endif
   shared->y = seen;
   crashproof_persist(&shared->y, sizeof(long));
@@ -39,7 +45,7 @@ static void *write_y(void *unused) {
 int main(void) {
   shared = crashproof_root(sizeof *shared);
   if (crashproof_crashes()) {
-    crashproof_assert(shared->x >= shared->y);
+    crashproof_assert(shared->x >= shared->y); // MARK: claim-violated
     return 0;
   }
   pthread_t writer, reader;

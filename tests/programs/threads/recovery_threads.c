@@ -1,10 +1,12 @@
+//@ lint: clean, no warnings
+//@ prove: unknown (recovery that starts threads is not supported)
 // Recovery that creates threads itself, and looks at persistent memory from several.
 //@ variant fixed: -DFIXED
 //@ flags check: --schedules 5
 //@ check: clean
 //@ variant plain:
 //@ flags check: --schedules 5
-//@ check: fails
+//@ check: recovery-fails at recovery-fails
 
 #include <crashproof.h>
 #include <pthread.h>
@@ -29,7 +31,7 @@ static void *sum(void *argument) {
 
 static void *fill(void *argument) {
   long part = (long)argument;
-  for (int i = 0; i < 3; i++) root->parts[part].data[i] = 1;
+  for (int i = 0; i < 3; i++) root->parts[part].data[i] = 1; // MARK: recovery-fails
 #ifdef FIXED
   crashproof_persist(&root->parts[part], sizeof(struct part));
 #endif

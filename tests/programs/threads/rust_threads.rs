@@ -1,3 +1,5 @@
+//@ lint: clean, no warnings
+//@ prove: skip (it reads C and C++)
 // Threads of Rust's standard library, which wait on futexes: a producer and a consumer, and all that goes
 // with them.
 //@ variant fixed: --cfg fixed
@@ -5,7 +7,7 @@
 //@ check: clean
 //@ variant plain:
 //@ flags check: --schedules 8
-//@ check: fails
+//@ check: recovery-fails at recovery-fails
 
 use std::arch::asm;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -51,7 +53,7 @@ fn main() {
         let shared = shared.clone();
         thread::spawn(move || {
             for index in 0..CELLS {
-                cell(index).value = index as u64 + 1;
+                cell(index).value = index as u64 + 1; // MARK: recovery-fails
                 if cfg!(fixed) {
                     persist(&cell(index).value);
                 }

@@ -1,5 +1,7 @@
 // A semaphore hands slots over, an initialisation is done once, each thread keeps a value of its own.
 //@ prove: proved
+//@ check: clean
+//@ lint: unflushed-write at unflushed-write
 #include <crashproof.h>
 #include <errno.h>
 #include <pthread.h>
@@ -33,7 +35,7 @@ int main(void) {
   pthread_setspecific(key, &slots[0]);
   for (int i = 0; i < 2; i++) {
     sem_wait(&full);
-    taken = slots[i];
+    taken = slots[i]; // MARK: unflushed-write
   }
   crashproof_assert(sem_trywait(&full) == -1 && errno == EAGAIN);
   crashproof_assert(made == 1 && pthread_getspecific(key) == &slots[0]);

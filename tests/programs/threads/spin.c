@@ -2,6 +2,8 @@
 // whoever is waited for gets to run.
 //@ flags check: --schedules 12
 //@ check: clean
+//@ lint: clean, no warnings
+//@ prove: proved
 
 #include <crashproof.h>
 #include <pthread.h>

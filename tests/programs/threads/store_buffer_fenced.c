@@ -1,5 +1,7 @@
 // Sequentially consistent stores are exchanges, and fence.
 //@ prove: proved
+//@ check: vacuous
+//@ lint: clean, no warnings
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>

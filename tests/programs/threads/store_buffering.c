@@ -1,13 +1,17 @@
+//@ lint: clean, no warnings
 // Store buffering: each thread stores its own word and loads the other's. On x86 both may read zero, unless
 // they fence. The recorded run itself fails when that happens.
 //@ variant plain:
 //@ flags check: --schedules 64
-//@ check: fails-under-schedule
+//@ check: fails-under-schedule at fails-under-schedule
+//@ prove: refuted at claim-violated
 //@ variant fenced: -DFENCED
 //@ flags check: --schedules 64
 //@ check: clean
+//@ prove: proved
 //@ variant plain-2:
 //@ check: clean
+//@ prove: refuted at claim-violated
 
 #include <crashproof.h>
 #include <pthread.h>
@@ -35,7 +39,7 @@ static void *first(void *unused) {
 }
 
 static void *second(void *unused) {
-  atomic_store_explicit(&words->y, 1, memory_order_relaxed);
+  atomic_store_explicit(&words->y, 1, memory_order_relaxed); // MARK: fails-under-schedule
   fence();
   saw_x = atomic_load_explicit(&words->x, memory_order_relaxed);
   return unused;
@@ -49,6 +53,6 @@ int main(void) {
   pthread_create(&b, 0, second, 0);
   pthread_join(a, 0);
   pthread_join(b, 0);
-  crashproof_assert(saw_x == 1 || saw_y == 1);
+  crashproof_assert(saw_x == 1 || saw_y == 1); // MARK: claim-violated
   return 0;
 }

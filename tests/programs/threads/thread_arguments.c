@@ -1,5 +1,7 @@
 // Structures on the first thread's stack, results of threads, thread-local variables, function pointers.
 //@ prove: proved
+//@ check: clean
+//@ lint: unflushed-write at unflushed-write
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT long sum __attribute__((aligned(64)));
@@ -26,7 +28,7 @@ int main(void) {
     pthread_join(threads[i], &result[i]);
   crashproof_assert(jobs[0].output == 12 && jobs[1].output == 21 && mine == 5);
   crashproof_assert((long)result[0] == 12 && (long)result[1] == 21);
-  sum = jobs[0].output + jobs[1].output;
+  sum = jobs[0].output + jobs[1].output; // MARK: unflushed-write
   return 0;
 }
 void recover(void) { crashproof_assert(sum == 0 || sum == 33); }

@@ -1,6 +1,10 @@
 // The same where every access is followed by a flush: robust.
 //@ flags robust: --unwind 2 --flush-every-access
 //@ robust: proved
+//@ check: clean
+//@ lint: unflushed-write at unflushed-write
+//@ lint: flush-unmodified at flush-unmodified
+//@ prove: proved
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,9 +23,9 @@ int main(void) {
   long found;
   do {
     found = ready;
-    crashproof_persist(&ready, sizeof ready);
+    crashproof_persist(&ready, sizeof ready); // MARK: flush-unmodified
   } while (!found);
-  seen = 1;
+  seen = 1; // MARK: unflushed-write
   pthread_join(thread, 0);
   return 0;
 }

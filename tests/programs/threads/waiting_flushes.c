@@ -1,6 +1,9 @@
 // A thread that waits may flush as often as it likes: that needs no bound either.
 //@ flags prove: --unwind 2
 //@ prove: proved
+//@ check: clean
+//@ lint: unflushed-write at unflushed-write
+//@ lint: flush-unmodified at flush-unmodified
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,9 +22,9 @@ int main(void) {
   long found;
   do {
     found = ready;
-    crashproof_persist(&ready, sizeof ready);
+    crashproof_persist(&ready, sizeof ready); // MARK: flush-unmodified
   } while (!found);
-  seen = 1;
+  seen = 1; // MARK: unflushed-write
   pthread_join(thread, 0);
   return 0;
 }

@@ -62,12 +62,10 @@ fn replacement(
     let mut said = Vec::new();
     let proves = matches!(engine, Engine::Prove | Engine::Robust);
     if let Some(refused) = &answer.refused {
-        let first = refused.lines().next().unwrap_or_default();
-        said.push(format!("//@ {engine}: refused ({})", first.replace(" (", ", ").replace(')', "")));
+        said.push(format!("//@ {engine}: refused ({})", bare(refused)));
     }
-    for reason in &answer.unknown {
-        said.push(format!("//@ {engine}: unknown ({})", bare(program, reason)));
-        break;
+    if let Some(reason) = answer.unknown.first().filter(|_| !answer.vacuous) {
+        said.push(format!("//@ {engine}: unknown ({})", bare(reason)));
     }
     for finding in &answer.findings {
         if engine != Engine::Lint && finding.level != "error" {
@@ -93,17 +91,24 @@ fn replacement(
     said
 }
 
-/// A reason without the place in front of it, and without what the syntax of expectations keeps for itself.
-fn bare(program: &Program, reason: &str) -> String {
-    let file = program.path.file_name().expect("a name").to_string_lossy().into_owned();
-    let rest = match reason.split_once(&format!("{file}:")) {
-        Some((before, rest)) if !before.contains(' ') => {
-            rest.trim_start_matches(|character: char| character.is_ascii_digit() || character == ':')
+/// The part of a reason that names no place and has nothing the syntax of expectations keeps for itself.
+fn bare(reason: &str) -> String {
+    let line = reason.trim().lines().next().unwrap_or_default();
+    let mut parts = vec![String::new()];
+    for word in line.split_whitespace() {
+        // Paths differ from machine to machine, and numbers of lines from day to day.
+        if word.contains('/') || word.starts_with('(') {
+            parts.push(String::new());
+            continue;
         }
-        _ => reason,
-    };
-    let line = rest.trim().lines().next().unwrap_or_default();
-    line.split(" (").next().unwrap_or_default().trim_end_matches(')').to_owned()
+        let part = parts.last_mut().expect("there is one");
+        if !part.is_empty() {
+            part.push(' ');
+        }
+        part.push_str(word);
+    }
+    let longest = parts.into_iter().max_by_key(String::len).unwrap_or_default();
+    longest.trim_end_matches([')', ',']).to_owned()
 }
 
 /// The mark of a finding's line, made if there is none.

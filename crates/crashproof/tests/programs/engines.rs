@@ -57,7 +57,7 @@ pub(crate) struct Answer {
     pub(crate) unknown: Vec<String>,
     /// It was no program to judge: why.
     pub(crate) refused: Option<String>,
-    /// Nothing was claimed, so nothing was proved.
+    /// There was no persistent memory to judge.
     pub(crate) vacuous: bool,
     pub(crate) figures: String,
 }
@@ -113,6 +113,8 @@ pub(crate) fn ask(engine: Engine, program: &Program, variant: &Variant) -> Answe
     }
     let arguments = fill(&variant.arguments);
     let text = scratch.path().join("report.txt");
+    let stdin = scratch.path().join("stdin");
+    std::fs::write(&stdin, variant.stdin.as_deref().unwrap_or_default()).expect("a file");
     let mut command = Command::new("timeout");
     command.arg(PATIENCE).arg(testing::tools().join("crashproof")).current_dir(scratch.path());
     command.arg(if engine == Engine::Robust { "prove" } else { engine.name() });
@@ -137,16 +139,15 @@ pub(crate) fn ask(engine: Engine, program: &Program, variant: &Variant) -> Answe
                 command.arg("--robust");
             }
             command.args(["--timeout", PROVE_SECONDS]);
-            if let Some(stdin) = &variant.stdin {
-                let file = scratch.path().join("stdin");
-                std::fs::write(&file, stdin).expect("a file");
-                command.arg("--stdin").arg(file);
+            if variant.stdin.is_some() {
+                command.arg("--stdin").arg(&stdin);
             }
             command.args(arguments.iter().map(|argument| format!("--run-arg={argument}")));
             command.arg(&program.path).arg("--").args(compiler);
         }
     }
-    let output = command.output().expect("timeout runs");
+    let input = std::fs::File::open(&stdin).expect("it was written");
+    let output = command.stdin(input).output().expect("timeout runs");
     let answer = read(engine, &output, &std::fs::read_to_string(text).unwrap_or_default());
     match left_behind(variant, &pool) {
         Some(complaint) => Answer::refused(complaint),
@@ -219,8 +220,13 @@ fn read(engine: Engine, output: &Output, text: &str) -> Answer {
     if output.status.code() == Some(124) {
         return Answer { unknown: vec![format!("stopped after {PATIENCE} s")], ..Answer::default() };
     }
+    const NOTHING: &str = "no persistent memory";
     let Ok(report) = serde_json::from_slice::<Value>(&output.stdout) else {
-        return Answer::refused(String::from_utf8_lossy(&output.stderr).trim());
+        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return match message.contains(NOTHING) {
+            true => Answer { vacuous: true, ..Answer::default() },
+            false => Answer::refused(message),
+        };
     };
     let texts = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(|text| Some(text.as_str()?.to_owned())).collect()
@@ -236,7 +242,10 @@ fn read(engine: Engine, output: &Output, text: &str) -> Answer {
     }
     let findings: Vec<Finding> = report["findings"].as_array().into_iter().flatten().map(finding).collect();
     let stats = &report["stats"];
-    let vacuous = findings.is_empty() && unknown.iter().any(|reason| reason.contains("no persistent memory"));
+    let vacuous = findings.is_empty() && unknown.iter().any(|reason| reason.contains(NOTHING));
+    if vacuous {
+        unknown.clear();
+    }
     let figures = match engine {
         Engine::Check => {
             format!("{} crash points, {} recoveries", stats["failure_points"], stats["recoveries"])

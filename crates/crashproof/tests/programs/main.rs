@@ -7,7 +7,8 @@
 //! //@ check: missing-flush at lost     a finding of that rule in the marked line; `fails` stands for any error
 //! //@ check: fails at lost, survived committed, window lost..committed, primary (part of the message)
 //! //@ lint: clean, no warnings         without `no warnings` they are allowed
-//! //@ prove: proved | refuted at claim (part of the message) | vacuous (there is nothing to prove)
+//! //@ prove: proved | refuted at claim (part of the message)
+//! //@ check: vacuous                   the program has no persistent memory to judge
 //! //@ prove: unknown at call (part of the reason)
 //! //@ check: refused (part of the message)         exit code 2: it cannot be judged at all
 //! //@ lint: skip (why this engine does not judge this program)
@@ -18,7 +19,7 @@
 //! //@ cflags: -O2 -DDIR="{dir}"        for the compiler, all engines
 //! //@ flags prove: --unwind 8          more options of one engine; {lost} is the number of the line marked lost
 //! //@ args: {dir}/pool                 arguments of the program; {dir} is an empty directory of persistent memory
-//! //@ stdin: 12 words\n                what `prove` takes for the standard input
+//! //@ stdin: 12 words\n                what the program reads from its standard input
 //! //@ file old: some text              {dir}/old begins with this text before the run, and is there afterwards
 //! //@ variant good: -DGOOD             what follows, up to the next variant, is for the program compiled like this
 //! ```
