@@ -1,12 +1,13 @@
 //@ args: {dir}/pool
-//@ lint: clean, no warnings
 //@ prove: unknown (calls `pipe`, which is not defined here)
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: clean, no warnings
 //@ variant plain:
 //@ check: fails at LOST
 //@ figures: 2 crash points, 3 recoveries
+//@ lint: unknown (known wrong: memory given to functions that nothing is known of is only noted)
 // Data read into PM are stores; data written from PM are reads.
 #include <crashproof.h>
 #include <stdio.h>

@@ -1,16 +1,18 @@
-//@ lint: clean, no warnings
 //@ prove: unknown (calls `wcscpy`, which is not defined here)
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
+//@ lint: clean, no warnings
 //@ variant plain:
 //@ check: recovery-fails at recovery-fails
 //@ check: recovery-fails at LOST
 //@ figures: 1 crash points, 13 recoveries
+//@ lint: unknown (known wrong: memory given to functions that nothing is known of is only noted)
 //@ variant recovers: -DRECOVERS
 //@ check: recovery-fails at recovery-fails
 //@ check: recovery-fails at LOST
 //@ figures: 1 crash points, 13 recoveries
+//@ lint: unknown (known wrong: memory given to functions that nothing is known of is only noted)
 // Wide strings: what these functions write are stores, what they look at is read.
 #include <crashproof.h>
 #include <wchar.h>

@@ -1,6 +1,6 @@
 //@ flags check: --pm-heap
-//@ lint: clean, no warnings
-//@ prove: unknown (calls `_ZNSt8ios_baseC2Ev`, which is not defined here)
+//@ lint: skip (lint has no --pm-heap)
+//@ prove: skip (prove has no --pm-heap)
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 4 crash points, 2 recoveries

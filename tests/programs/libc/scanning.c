@@ -1,11 +1,12 @@
-//@ lint: flush-unmodified at flush-unmodified
 //@ prove: skip (too large to prove in a test)
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 3 crash points, 2 recoveries
+//@ lint: clean, no warnings (known wrong: sprintf and sscanf are not known)
 //@ variant plain:
 //@ check: fails at LOST
 //@ figures: 2 crash points, 5 recoveries
+//@ lint: unflushed-write at LOST (known wrong: sscanf is not known)
 // scanf from PM and into PM.
 #include <crashproof.h>
 #include <stdio.h>

@@ -11,6 +11,7 @@
 //@ variant strand:
 //@ flags check: --model strand
 //@ check: unknown (no strand is marked)
+//@ flags lint: --model strand
 #include <crashproof.h>
 
 static PERSISTENT long record[16];

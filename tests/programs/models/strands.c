@@ -1,14 +1,17 @@
 // Two strands of one thread. Compiled with -DJOIN they are joined before the second; with -DAPART they touch
 // different fields.
 //@ flags check: --model strand
-//@ lint: clean, no warnings
 //@ prove: unknown (calls `crashproof_strand_begin`, which is not defined here)
+//@ flags lint: --model strand
 //@ variant plain:
 //@ check: dependent-strands at READ
+//@ lint: concurrent-strands at READ
 //@ variant join: -DJOIN
 //@ check: clean
+//@ lint: clean, no warnings
 //@ variant apart: -DAPART
 //@ check: clean
+//@ lint: clean, no warnings
 #include <crashproof.h>
 
 struct account {

@@ -3,6 +3,7 @@
 // orders the two.
 //@ flags check: --model strand
 //@ prove: unknown (calls `crashproof_strand_begin`, which is not defined here)
+//@ flags lint: --model strand
 //@ variant fenced: -DFENCED
 //@ flags check: --schedules 8
 //@ check: clean

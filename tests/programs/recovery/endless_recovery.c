@@ -1,7 +1,9 @@
 // A crash can leave a list that ends in itself.
 //@ prove: refuted at claim (for ever)
-//@ check: clean
+//@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
+//@ check: recovery-fails at unflushed-write
 //@ lint: unflushed-write at unflushed-write
+//@ cflags: -fno-finite-loops
 #include <crashproof.h>
 struct node {
   struct node *next;
@@ -13,7 +15,7 @@ int main(void) {
   nodes[0].next = &nodes[0];
   crashproof_persist(&nodes[0], 8);
   head = &nodes[0];
-  crashproof_persist(&head, 8);
+  crashproof_persist(&head, 8); // MARK: recovery-fails-nothing-lost
   nodes[0].next = 0; // MARK: unflushed-write
   return 0;
 }

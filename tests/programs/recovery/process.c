@@ -55,7 +55,7 @@
 //@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
 //@ figures: 2 crash points, 2 recoveries
 //@ lint: unflushed-write at LAST
-//@ prove: proved
+//@ prove: refuted at claim-violated
 //@ variant spin-on-pm: -DSPIN_ON_PM
 //@ check: recovery-fails-nothing-lost at LAST
 //@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
@@ -86,11 +86,11 @@ static int in_recovery;
 __attribute__((destructor)) static void at_end(void) {
 #ifdef DESTRUCTOR
   if (in_recovery)
-    abort();
+    abort(); // MARK: claim-violated
 #endif
 }
 
-static void recover(long *r) {
+static void after_crash(long *r) {
   in_recovery = 1;
 #ifdef FORK
   if (fork() == 0) {
@@ -142,7 +142,7 @@ int main(void) {
   long *r = crashproof_root(4096);
   if (crashproof_crashes()) {
     if (*r == 1)
-      recover(r);
+      after_crash(r);
     return 0;
   }
   *r = 1;

@@ -4,8 +4,10 @@
 // keeps their order. Padding that nobody thought of pushes one of them over the border.
 //@ variant plain:
 //@ check: missing-flush at SEQUENCE, survived READY, window SEQUENCE..READY, primary (too new) (flushed too late) (header)
+//@ robust: refuted at SEQUENCE
 //@ variant packed: -DPACKED
 //@ check: clean
+//@ robust: proved
 
 #include <crashproof.h>
 

@@ -3,10 +3,12 @@
 //@ check: clean
 //@ lint: clean, no warnings
 //@ prove: proved
+//@ robust: proved
 //@ variant missing: -DMISSING
 //@ check: recovery-fails at DATA, survived LINK, window DATA..LINK, primary (missing flush)
 //@ lint: unflushed-write at DATA
 //@ prove: refuted at claim-violated
+//@ robust: refuted at DATA
 
 #include <crashproof.h>
 

@@ -6,19 +6,24 @@
 //@ check: missing-flush at Y1, survived X2, window Y1..X2, primary (too old) (flushed too late)
 //@ check: missing-flush at X2, survived Y2, window X2..Y2, primary (too new) (missing flush)
 //@ lint: unflushed-write at X2
+//@ robust: refuted at X1
 //@ variant fixed: -DFIXED
 //@ check: clean
 //@ lint: clean, no warnings
+//@ robust: proved
 //@ variant fence-forgotten: -DFENCE_FORGOTTEN
 //@ check: missing-flush at X2, survived Y2, window X2..Y2, primary (too new) (flushed but not fenced)
 //@ lint: clean, no warnings
+//@ robust: refuted at X2
 //@ variant late: -DLATE
 //@ check: missing-flush at X2, survived Y2, window X2..Y2, primary (too new) (flushed too late)
 //@ lint: clean, no warnings
+//@ robust: refuted at X2
 //@ variant robust-off: -DROBUST_OFF
 //@ flags check: --no-robust
 //@ check: clean
 //@ lint: unflushed-write at X2
+//@ robust: refuted at X1
 
 #include <crashproof.h>
 #include <immintrin.h>

@@ -7,6 +7,7 @@
 //@ lint: unflushed-write at Y4
 //@ lint: unflushed-write at X5
 //@ prove: proved
+//@ robust: refuted at X1
 
 #include <crashproof.h>
 

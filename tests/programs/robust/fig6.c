@@ -5,9 +5,11 @@
 //@ variant plain:
 //@ flags check: --schedules 12
 //@ check: clean
+//@ robust: proved
 //@ variant joined: -DJOINED
 //@ flags check: --schedules 2
 //@ check: missing-flush at X, survived Y, window Y..Y, reader (missing flush)
+//@ robust: refuted at X
 
 #include <crashproof.h>
 #include <pthread.h>

@@ -3,26 +3,33 @@
 //@ variant checksum: -DCHECKSUM
 //@ check: clean
 //@ prove: proved
+//@ robust: refuted at DATA
 //@ variant checksum-read-afterwards: -DCHECKSUM -DREAD_AFTERWARDS
 //@ check: missing-flush at DATA, survived SUM, window DATA..SUM, primary (too old) (flushed too late)
 //@ prove: proved
+//@ robust: refuted at DATA
 //@ variant tolerated-load: -DTOLERATED_LOAD
 //@ check: clean
 //@ prove: unknown (calls `crashproof_tolerate_begin`, which is not defined here)
+//@ robust: refuted at DATA
 //@ variant tolerated-store: -DTOLERATED_STORE
 //@ check: clean
 //@ prove: unknown (calls `crashproof_tolerate_begin`, which is not defined here)
+//@ robust: unknown (calls `crashproof_tolerate_begin`, which is not defined here)
 //@ variant plain: -DPLAIN
 //@ check: missing-flush at DATA, survived SUM, window DATA..SUM, primary (too old) (flushed too late)
 //@ prove: proved
+//@ robust: refuted at DATA
 //@ variant plain-2: -DPLAIN
 //@ flags check: --suppress harmless.c:{DATA}
 //@ check: clean
 //@ prove: proved
+//@ robust: refuted at DATA
 //@ variant plain-3: -DPLAIN
 //@ flags check: --suppress harmless.c:{PLAIN_READ}
 //@ check: clean
 //@ prove: proved
+//@ robust: refuted at DATA
 
 #include <crashproof.h>
 

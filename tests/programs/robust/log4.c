@@ -7,14 +7,17 @@
 //@ check: clean
 //@ lint: split-update at ENTRY
 //@ lint: redundant-flush at redundant-flush
+//@ robust: skip (too large to prove in a test)
 //@ variant trusting: -DTRUSTING
 //@ flags check: --schedules 30
 //@ check: missing-flush at CLAIM, survived SEEN, window LOOK..SEEN, reader (flushed too late)
 //@ lint: split-update at ENTRY
+//@ robust: refuted at CLAIM
 //@ variant unflushed: -DUNFLUSHED
 //@ flags check: --schedules 4
 //@ check: missing-flush at CLAIM, survived ENTRY, window CLAIM..ENTRY, primary
 //@ lint: split-update at SEEN
+//@ robust: refuted at CLAIM
 
 #include <crashproof.h>
 #include <pthread.h>

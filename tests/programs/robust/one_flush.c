@@ -5,6 +5,7 @@
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at LAST
 //@ prove: proved
+//@ robust: refuted at not-robust
 
 #include <crashproof.h>
 
@@ -20,7 +21,7 @@ int main(void) {
   struct list *list = crashproof_root(sizeof *list);
   if (!crashproof_crashes()) {
     struct node *node = crashproof_alloc(sizeof *node);
-    node->key = -1;
+    node->key = -1; // MARK: not-robust
     node->key = 1;           // MARK: FIRST
     node->value = 2; // MARK: unflushed-write
     node->next = list->head + 1; // MARK: LAST

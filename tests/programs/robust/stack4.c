@@ -3,13 +3,15 @@
 //@ variant plain:
 //@ flags check: --schedules 20
 //@ check: clean
-//@ lint: split-update at NEXT
+//@ lint: clean (known wrong: nobody can reach the node yet)
 //@ prove: proved
+//@ robust: refuted at LINK
 //@ variant unflushed: -DUNFLUSHED
 //@ flags check: --schedules 4
 //@ check: recovery-fails at VALUE, survived LINK, window NEXT..LINK, primary (missing flush)
 //@ lint: publish-before-persist at LINK
 //@ prove: refuted at claim-violated
+//@ robust: refuted at LINK
 
 #include <crashproof.h>
 #include <pthread.h>

@@ -1,25 +1,38 @@
-//@ lint: clean, no warnings
 //@ variant mutex: -DMUTEX
 //@ check: missing-flush at x, survived y, window x..y, primary (missing flush)
 //@ prove: proved
+//@ lint: unflushed-write at x (known wrong: memory handed to a thread is not followed)
+//@ robust: proved
 //@ variant atomic: -DATOMIC
 //@ check: missing-flush at x, survived y, window x..store, primary (missing flush)
 //@ prove: proved
+//@ lint: unflushed-write at x (known wrong: memory handed to a thread is not followed)
+//@ robust: refuted at x
 //@ variant exchange: -DEXCHANGE
 //@ check: missing-flush at x, survived y, window x..exchange, primary (missing flush)
 //@ prove: unknown (goes round more than 64 times)
+//@ lint: unflushed-write at x (known wrong: memory handed to a thread is not followed)
+//@ robust: refuted at x
 //@ variant failed: -DFAILED
 //@ check: clean
 //@ prove: proved
+//@ lint: unflushed-write at x (known wrong: memory handed to a thread is not followed)
+//@ robust: proved
 //@ variant semaphore: -DSEMAPHORE
 //@ check: missing-flush at x, survived y, window x..y, primary (missing flush)
 //@ prove: proved
+//@ lint: unflushed-write at x (known wrong: memory handed to a thread is not followed)
+//@ robust: refuted at x
 //@ variant condition: -DCONDITION
 //@ check: missing-flush at x, survived y, window x..y, primary (missing flush)
 //@ prove: proved
+//@ lint: unflushed-write at x (known wrong: memory handed to a thread is not followed)
+//@ robust: refuted at x
 //@ variant nothing: -DNOTHING
 //@ check: clean
 //@ prove: proved
+//@ lint: unflushed-write at x (known wrong: memory handed to a thread is not followed)
+//@ robust: proved
 #include <crashproof.h>
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,13 +1,14 @@
-//@ lint: clean, no warnings
 // A thread that begins in a constructor is one like any other.
 //@ variant plain:
 //@ flags check: --schedules 8
 //@ check: clean
 //@ prove: proved
+//@ lint: clean, no warnings
 //@ variant bad: -DBAD
 //@ flags check: --schedules 8
 //@ check: recovery-fails at recovery-fails
 //@ prove: refuted at claim-violated
+//@ lint: unflushed-write at recovery-fails (known wrong: memory handed to a thread is not followed)
 
 #include <crashproof.h>
 #include <pthread.h>

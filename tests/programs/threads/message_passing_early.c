@@ -1,7 +1,8 @@
 // The flush comes after the message: too late.
 //@ prove: refuted at claim (data == 1)
-//@ check: clean
+//@ check: fails
 //@ lint: unflushed-write at unflushed-write
+//@ flags check: --schedules 64
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>

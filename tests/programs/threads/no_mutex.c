@@ -1,6 +1,7 @@
 //@ prove: refuted at claim (counter == 3)
-//@ check: clean
+//@ check: fails
 //@ lint: clean, no warnings
+//@ flags check: --schedules 64
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT volatile long counter;

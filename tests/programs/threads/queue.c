@@ -1,13 +1,14 @@
-//@ lint: clean, no warnings
 // A queue between two threads; an element counts once its commit flag says so.
 //@ variant fixed: -DFIXED
 //@ flags check: --schedules 6
 //@ check: clean
 //@ prove: proved
+//@ lint: clean, no warnings
 //@ variant plain:
 //@ flags check: --schedules 6
 //@ check: recovery-fails at recovery-fails
 //@ prove: refuted at claim-violated
+//@ lint: unflushed-write at recovery-fails (known wrong: memory handed to a thread is not followed)
 
 #include <crashproof.h>
 #include <pthread.h>

@@ -1,12 +1,13 @@
-//@ lint: clean, no warnings
 //@ prove: unknown (recovery that starts threads is not supported)
 // Recovery that creates threads itself, and looks at persistent memory from several.
 //@ variant fixed: -DFIXED
 //@ flags check: --schedules 5
 //@ check: clean
+//@ lint: clean, no warnings
 //@ variant plain:
 //@ flags check: --schedules 5
 //@ check: recovery-fails at recovery-fails
+//@ lint: unflushed-write at recovery-fails (known wrong: memory handed to a thread is not followed)
 
 #include <crashproof.h>
 #include <pthread.h>

@@ -5,9 +5,13 @@ use std::path::Path;
 use crate::engines::{self, Answer, Finding};
 use crate::header::{Engine, Expected, Program, Variant, directive, mark_of};
 
+/// A line, and which one it was.
+type Line = (Option<usize>, String);
+
 /// Rewrites the expectations of a program that are not met, except those that are known to be wrong.
 pub(crate) fn bless(program: &Program) {
-    let mut lines: Vec<String> = program.text.lines().map(str::to_owned).collect();
+    let mut lines: Vec<Line> =
+        program.text.lines().enumerate().map(|(number, text)| (Some(number), text.to_owned())).collect();
     for engine in Engine::ALL {
         let said: Vec<Option<Vec<String>>> =
             program.variants.iter().map(|variant| answered(program, variant, engine, &mut lines)).collect();
@@ -26,7 +30,7 @@ pub(crate) fn bless(program: &Program) {
             }
         }
     }
-    let text = lines.join("\n") + "\n";
+    let text: String = lines.iter().flat_map(|(_, line)| [line.as_str(), "\n"]).collect();
     if text != program.text {
         std::fs::write(&program.path, text).expect("a program that can be written");
     }
@@ -37,7 +41,7 @@ fn answered(
     program: &Program,
     variant: &Variant,
     engine: Engine,
-    lines: &mut [String],
+    lines: &mut [Line],
 ) -> Option<Vec<String>> {
     let expected = variant.expected.get(&engine);
     let settled = |expected: &Expected| expected.kind() == "skipped" || expected.known_wrong.is_some();
@@ -57,7 +61,7 @@ fn replacement(
     variant: &Variant,
     engine: Engine,
     answer: &Answer,
-    lines: &mut [String],
+    lines: &mut [Line],
 ) -> Vec<String> {
     let mut said = Vec::new();
     let proves = matches!(engine, Engine::Prove | Engine::Robust);
@@ -72,7 +76,11 @@ fn replacement(
             continue;
         }
         let what = if proves { "refuted" } else { finding.rule.as_str() };
-        let line = format!("//@ {engine}: {what} at {}", mark(program, finding, lines));
+        let line = match mark(program, finding, lines) {
+            Some(mark) => format!("//@ {engine}: {what} at {mark}"),
+            // Such as a deadlock, which is nowhere in particular.
+            None => format!("//@ {engine}: {what} ({})", bare(finding.text.lines().next().unwrap_or_default())),
+        };
         if !said.contains(&line) {
             said.push(line);
         }
@@ -111,48 +119,42 @@ fn bare(reason: &str) -> String {
     longest.trim_end_matches([')', ',']).to_owned()
 }
 
-/// The mark of a finding's line, made if there is none.
-fn mark(program: &Program, finding: &Finding, lines: &mut [String]) -> String {
+/// The mark of a finding's line, made if there is none; `None` if the finding has no place.
+fn mark(program: &Program, finding: &Finding, lines: &mut [Line]) -> Option<String> {
     let name = Path::new(&finding.file).file_name();
-    let line = usize::try_from(finding.line).expect("a line").wrapping_sub(1);
-    if name != program.path.file_name() || line >= program.text.lines().count() {
-        return name.map_or_else(|| "unknown.place".into(), |name| name.to_string_lossy().into_owned());
+    let number = usize::try_from(finding.line).ok()?.checked_sub(1)?;
+    if name != program.path.file_name() {
+        return Some(name?.to_string_lossy().into_owned());
     }
-    // Lines of the header may have come and gone: look for the text.
-    let original = program.text.lines().nth(line).expect("a line");
-    let same = |text: &String| {
-        text == original
-            || text.strip_prefix(original.trim_end_matches('\\')).is_some_and(|rest| rest.contains("MARK: "))
-    };
-    let nth = program.text.lines().take(line).filter(|text| *text == original).count();
-    let Some(at) = (0..lines.len()).filter(|at| same(&lines[*at])).nth(nth) else {
-        return "lost.line".into();
-    };
-    if let Some(mark) = mark_of(&lines[at]) {
-        return mark.to_owned();
+    let at = lines.iter().position(|(original, _)| *original == Some(number))?;
+    if let Some(mark) = mark_of(&lines[at].1) {
+        return Some(mark.to_owned());
     }
-    let taken = |name: &str| lines.iter().any(|text| mark_of(text) == Some(name));
-    let name = (1..)
-        .map(|number| if number == 1 { finding.rule.clone() } else { format!("{}-{number}", finding.rule) })
-        .find(|name| !taken(name))
-        .expect("there are enough numbers");
-    lines[at] = match lines[at].strip_suffix('\\') {
+    let taken = |name: &str| lines.iter().any(|(_, text)| mark_of(text) == Some(name));
+    let names = (1..).map(|number| match number {
+        1 => finding.rule.clone(),
+        _ => format!("{}-{number}", finding.rule),
+    });
+    let name = names.into_iter().find(|name| !taken(name))?;
+    let text = &mut lines[at].1;
+    *text = match text.strip_suffix('\\') {
         Some(text) => format!("{text}/* MARK: {name} */ \\"),
-        None => format!("{} // MARK: {name}", lines[at]),
+        None => format!("{text} // MARK: {name}"),
     };
-    name
+    Some(name)
 }
 
 /// Puts lines in the place of those that spoke of an engine, in the section of a variant or in the common one.
-fn replace(lines: &mut Vec<String>, variant: Option<usize>, engine: Engine, said: Vec<String>) {
+fn replace(lines: &mut Vec<Line>, variant: Option<usize>, engine: Engine, said: Vec<String>) {
     let section = variant.map_or(0, |index| index + 1);
     let figures = said.iter().any(|line| line.starts_with("//@ figures:"));
     let mut current = 0;
     let mut at = None;
-    let mut end = 0;
+    // Behind what the program says of itself.
+    let mut end = lines.iter().take_while(|(_, line)| line.starts_with("// ")).count();
     let mut kept = Vec::new();
     for line in lines.drain(..) {
-        if let Some((key, _)) = directive(&line) {
+        if let Some((key, _)) = directive(&line.1) {
             current += usize::from(key.starts_with("variant "));
             if current == section {
                 let gone = key == engine.name() || figures && key == "figures";
@@ -168,6 +170,6 @@ fn replace(lines: &mut Vec<String>, variant: Option<usize>, engine: Engine, said
         kept.push(line);
     }
     let at = at.unwrap_or(end);
-    kept.splice(at..at, said);
+    kept.splice(at..at, said.into_iter().map(|line| (None, line)));
     *lines = kept;
 }
