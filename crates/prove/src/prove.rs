@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crashproof_ordersat::brief::Brief;
-use crashproof_ordersat::crew::Crew;
-use crashproof_ordersat::frugal::Frugal;
+use crashproof_ordersat::limited::Limited;
+use crashproof_ordersat::portfolio::Portfolio;
+use crashproof_ordersat::preprocess::Preprocessed;
 use crashproof_ordersat::solver::Stop;
 use crashproof_ordersat::{Limits, Lit, Outcome, Question, Survey};
 
@@ -133,9 +133,9 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     }
     let start = Instant::now();
     let analysis = Analysis::new(program);
-    let crew = Crew::new(options.settings.solver, options.helpers)
+    let portfolio = Portfolio::new(options.settings.solver, options.helpers)
         .ok_or(Error::NoSolver(options.settings.solver.name()))?;
-    let solver = Frugal::new(Box::new(Brief::new(Box::new(crew))), options.limits);
+    let solver = Limited::new(Box::new(Preprocessed::new(Box::new(portfolio))), options.limits);
     let mut encoder = Encoder::for_solver(program, &analysis, options.settings, Box::new(solver));
     let wrong: Vec<Lit> = encoder.violations.iter().map(|violation| violation.lit).collect();
     let mut asked = wrong.clone();

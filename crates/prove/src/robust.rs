@@ -17,7 +17,7 @@
 
 use std::time::Instant;
 
-use crashproof_ordersat::frugal::Frugal;
+use crashproof_ordersat::limited::Limited;
 use crashproof_ordersat::{Limits, Lit, Outcome};
 use px86::Platform;
 use rustc_hash::FxHashMap;
@@ -50,7 +50,7 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let settings = Settings { observe_all: true, ..options.settings };
     let no_solver = Error::NoSolver(settings.solver.name());
     let encoder = |settings: Settings| {
-        let solver = Frugal::new(settings.solver.make().ok_or(no_solver)?, options.limits);
+        let solver = Limited::new(settings.solver.make().ok_or(no_solver)?, options.limits);
         Ok::<_, Error>(Encoder::for_solver(&program, &analysis, settings, Box::new(solver)))
     };
     let mut crashing = encoder(settings)?;

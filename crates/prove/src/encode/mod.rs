@@ -413,7 +413,13 @@ impl<'a> Encoder<'a> {
 
     /// Is the first before the second whatever happens?
     fn surely_before(&self, a: usize, b: usize) -> bool {
-        self.order.before(self.events[a].node as usize, self.events[b].node as usize)
+        self.node_surely_before(self.events[a].node, self.events[b].node)
+    }
+
+    /// The same for nodes. Crash moments become nodes after program order is known, so nothing is surely before them.
+    fn node_surely_before(&self, a: NodeId, b: NodeId) -> bool {
+        let (a, b) = (a as usize, b as usize);
+        a.max(b) < self.order.nodes() && self.order.before(a, b)
     }
 
     /// Is the first of the same thread as the second, and earlier in it?
