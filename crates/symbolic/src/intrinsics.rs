@@ -1,254 +1,275 @@
-//! LLVM's intrinsics.
+//! LLVM's intrinsics, by family. Names are prefixes: most end in the types they are for.
 
-use crashproof_frontend::bitcode::ir::{Predicate, Type};
-use crashproof_prove::term::{Binary, Term, Terms};
+use crashproof_frontend::bitcode::ir::Predicate;
+use crashproof_prove::term::{Binary, Term};
 
-use crate::access::At;
-use crate::instructions::compare;
-use crate::library::Reply;
+use crate::invocation::{Handler, Invocation, Reply, find};
 use crate::machine::{Flow, Machine, Stop};
-use crate::state::State;
 use crate::value::{self, Value};
 
-/// These do nothing that a program could see.
-const NOTHING: [&str; 11] = [
-    "llvm.lifetime.",
-    "llvm.dbg.",
-    "llvm.invariant.",
-    "llvm.donothing",
-    "llvm.stackrestore",
-    "llvm.prefetch",
-    "llvm.experimental.noalias",
-    "llvm.x86.sse2.pause",
-    "llvm.x86.sse2.lfence",
-    "llvm.fake.use",
-    "llvm.var.annotation",
+/// Those that touch or order memory.
+const MEMORY: &[Handler] = &[
+    Handler { names: &["memcpy.", "memmove.", "memcpy.inline."], arity: 3, handle: copy },
+    Handler { names: &["memset.", "memset.inline."], arity: 3, handle: fill },
+    Handler { names: &["x86.sse2.mfence"], arity: 0, handle: mfence },
+    Handler { names: &["x86.sse.sfence"], arity: 0, handle: sfence },
+    Handler { names: &["x86.sse2.clflush"], arity: 1, handle: clflush },
+    Handler { names: &["x86.clflushopt", "x86.clwb"], arity: 1, handle: clwb },
+    Handler { names: &["va_start"], arity: 1, handle: va_start },
+    Handler { names: &["va_copy"], arity: 2, handle: va_copy },
+];
+
+/// Those that do nothing a program could see.
+const NOTHING: &[Handler] = &[Handler {
+    names: &[
+        "lifetime.",
+        "dbg.",
+        "invariant.",
+        "donothing",
+        "stackrestore",
+        "prefetch",
+        "experimental.noalias",
+        "x86.sse2.pause",
+        "x86.sse2.lfence",
+        "fake.use",
+        "var.annotation",
+        "va_end",
+    ],
+    arity: 0,
+    handle: |_, _| Ok(Reply::NONE),
+}];
+
+/// Those that decide whether a path goes on.
+const CONTROL: &[Handler] = &[
+    Handler { names: &["assume"], arity: 1, handle: assume },
+    Handler { names: &["trap", "debugtrap", "ubsantrap"], arity: 0, handle: trap },
+];
+
+/// Those that compute.
+const VALUES: &[Handler] = &[
+    Handler {
+        names: &["expect.", "launder.", "strip.", "threadlocal.address", "ssa.copy"],
+        arity: 1,
+        handle: |_, call| Ok(Reply::scalar(call.word(0))),
+    },
+    Handler {
+        names: &["is.constant"],
+        arity: 1,
+        handle: |machine, _| Ok(Reply::scalar(machine.terms.truth(false))),
+    },
+    Handler {
+        names: &["stacksave"],
+        arity: 0,
+        handle: |machine, _| Ok(Reply::scalar(machine.terms.number(0, 64))),
+    },
+    Handler { names: &["objectsize."], arity: 2, handle: object_size },
+    Handler { names: &["umax."], arity: 2, handle: |m, call| extreme(m, call, Predicate::UnsignedGreater) },
+    Handler { names: &["umin."], arity: 2, handle: |m, call| extreme(m, call, Predicate::UnsignedLess) },
+    Handler { names: &["smax."], arity: 2, handle: |m, call| extreme(m, call, Predicate::SignedGreater) },
+    Handler { names: &["smin."], arity: 2, handle: |m, call| extreme(m, call, Predicate::SignedLess) },
+    Handler { names: &["abs."], arity: 2, handle: absolute },
+    Handler { names: &["bswap."], arity: 1, handle: byte_swap },
+    Handler {
+        names: &["ctpop."],
+        arity: 1,
+        handle: |machine, call| Ok(Reply::scalar(machine.count_ones(call.word(0)))),
+    },
+    Handler {
+        names: &["ctlz."],
+        arity: 2,
+        handle: |machine, call| Ok(Reply::scalar(machine.count_zeros(call.word(0), true))),
+    },
+    Handler {
+        names: &["cttz."],
+        arity: 2,
+        handle: |machine, call| Ok(Reply::scalar(machine.count_zeros(call.word(0), false))),
+    },
+    Handler { names: &["fshl."], arity: 3, handle: |machine, call| rotate(machine, call, true) },
+    Handler { names: &["fshr."], arity: 3, handle: |machine, call| rotate(machine, call, false) },
+    Handler {
+        names: &["uadd.with.overflow."],
+        arity: 2,
+        handle: |m, call| overflowing(m, call, unsigned_sum),
+    },
+    Handler {
+        names: &["usub.with.overflow."],
+        arity: 2,
+        handle: |m, call| overflowing(m, call, unsigned_difference),
+    },
+    Handler { names: &["sadd.with.overflow."], arity: 2, handle: |m, call| overflowing(m, call, signed_sum) },
+    Handler {
+        names: &["ssub.with.overflow."],
+        arity: 2,
+        handle: |m, call| overflowing(m, call, signed_difference),
+    },
+    Handler {
+        names: &["umul.with.overflow."],
+        arity: 2,
+        handle: |m, call| overflowing(m, call, |m, a, b| m.product(a, b, false)),
+    },
+    Handler {
+        names: &["smul.with.overflow."],
+        arity: 2,
+        handle: |m, call| overflowing(m, call, |m, a, b| m.product(a, b, true)),
+    },
+    Handler {
+        names: &["uadd.sat."],
+        arity: 2,
+        handle: |m, call| saturating(m, call, unsigned_sum, u64::MAX),
+    },
+    Handler {
+        names: &["usub.sat."],
+        arity: 2,
+        handle: |m, call| saturating(m, call, unsigned_difference, 0),
+    },
 ];
 
 impl Machine<'_> {
-    /// Carries out an intrinsic, if it is one.
-    pub(crate) fn intrinsic(
-        &mut self,
-        name: &str,
-        arguments: &[Option<Value>],
-        ty: &Type,
-        state: &mut State,
-        at: At<'_>,
-    ) -> Flow<Option<Reply>> {
-        if !name.starts_with("llvm.") {
-            return Ok(None);
-        }
-        if NOTHING.iter().any(|prefix| name.starts_with(prefix)) {
-            return Ok(Some(Reply::NONE));
-        }
-        let scalars = crate::value::scalars(arguments);
-        let whole = name;
-        let name = whole.strip_prefix("llvm.").unwrap_or(whole);
-        let Some(scalars) = scalars else {
-            return self
-                .unmodelled(state, ty, &format!("intrinsic `{whole}`"), at)
-                .map(|value| Some(Reply { value }));
-        };
-        let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
-        let term = match scalars.as_slice() {
-            [to, from, length, ..] if starts(&["memcpy.", "memmove.", "memcpy.inline."]) => {
-                self.for_lengths(state, *length, "a copy", at, |machine, state, bytes| {
-                    machine.copy_bytes(state, *to, *from, bytes, at)
-                })?;
-                return Ok(Some(Reply::NONE));
-            }
-            [to, byte, length, ..] if starts(&["memset.", "memset.inline."]) => {
-                self.for_lengths(state, *length, "a fill", at, |machine, state, bytes| {
-                    machine.fill_bytes(state, *to, *byte, bytes, at)
-                })?;
-                return Ok(Some(Reply::NONE));
-            }
-            [] if name == "x86.sse2.mfence" => {
-                self.fence(state, at)?;
-                return Ok(Some(Reply::NONE));
-            }
-            [] if name == "x86.sse.sfence" => {
-                self.store_fence(state, at)?;
-                return Ok(Some(Reply::NONE));
-            }
-            [address] if name == "x86.sse2.clflush" => {
-                self.flush(state, *address, false, at)?;
-                return Ok(Some(Reply::NONE));
-            }
-            [address] if name == "x86.clflushopt" || name == "x86.clwb" => {
-                self.flush(state, *address, true, at)?;
-                return Ok(Some(Reply::NONE));
-            }
-            [condition, ..] if starts(&["assume"]) => {
-                return if state.assume(&mut self.terms, *condition) {
-                    Ok(Some(Reply::NONE))
-                } else {
-                    Err(Stop::Dead)
-                };
-            }
-            [] if starts(&["trap", "debugtrap", "ubsantrap"]) => return Err(self.fails(state, "trap", at)),
-            [_] if starts(&["ubsantrap"]) => return Err(self.fails(state, "trap", at)),
-            [value, ..] if starts(&["expect.", "launder.", "strip.", "threadlocal.address", "ssa.copy"]) => {
-                *value
-            }
-            [_, ..] if starts(&["is.constant"]) => self.terms.truth(false),
-            [] if starts(&["stacksave"]) => self.terms.number(0, 64),
-            [_, min, ..] if starts(&["objectsize."]) => {
-                let bits = value::bits(ty).unwrap_or(64);
-                let unknown = if self.terms.constant(*min) == Some(1) { 0 } else { u64::MAX };
-                self.terms.number(unknown, bits)
-            }
-            [a, b] if starts(&["umax."]) => self.extreme(Predicate::UnsignedGreater, *a, *b),
-            [a, b] if starts(&["umin."]) => self.extreme(Predicate::UnsignedLess, *a, *b),
-            [a, b] if starts(&["smax."]) => self.extreme(Predicate::SignedGreater, *a, *b),
-            [a, b] if starts(&["smin."]) => self.extreme(Predicate::SignedLess, *a, *b),
-            [a, _] if starts(&["abs."]) => {
-                let negative = self.terms.negate(*a);
-                self.extreme(Predicate::SignedGreater, *a, negative)
-            }
-            [a] if starts(&["bswap."]) => {
-                let width = self.terms.width(*a);
-                let mut result = self.terms.extract(*a, 0, 8);
-                for index in 1..width / 8 {
-                    let byte = self.terms.extract(*a, index * 8, 8);
-                    result = self.terms.concat(result, byte);
+    /// Carries out an intrinsic, if it is one. The result of one that is not known is unknown; where it has none, it may
+    /// have done anything.
+    pub(crate) fn intrinsic(&mut self, call: &mut Invocation<'_>) -> Flow<Reply> {
+        let Some(name) = call.name.strip_prefix("llvm.") else { return Ok(Reply::Unknown) };
+        for table in [NOTHING, MEMORY, CONTROL, VALUES] {
+            if let Some(handler) = find(table, call, |prefix| name.starts_with(prefix)) {
+                match (handler.handle)(self, call)? {
+                    Reply::Unknown => {}
+                    reply => return Ok(reply),
                 }
-                result
             }
-            [a] if starts(&["ctpop."]) => self.count_ones(*a),
-            [a, _] if starts(&["ctlz."]) => self.count_zeros(*a, true),
-            [a, _] if starts(&["cttz."]) => self.count_zeros(*a, false),
-            [a, b, by] if starts(&["fshl."]) && a == b => self.rotate(*a, *by, true),
-            [a, b, by] if starts(&["fshr."]) && a == b => self.rotate(*a, *by, false),
-            [a, b] if starts(&["uadd.with.overflow."]) => {
-                let sum = self.terms.binary(Binary::Add, *a, *b);
-                let overflow = self.terms.binary(Binary::LessUnsigned, sum, *a);
-                return Ok(Some(pair(sum, overflow)));
-            }
-            [a, b] if starts(&["usub.with.overflow."]) => {
-                let difference = self.terms.binary(Binary::Sub, *a, *b);
-                let overflow = self.terms.binary(Binary::LessUnsigned, *a, *b);
-                return Ok(Some(pair(difference, overflow)));
-            }
-            [a, b] if starts(&["sadd.with.overflow."]) => {
-                let sum = self.terms.binary(Binary::Add, *a, *b);
-                // Both have the other sign than the sum.
-                let (left, right) =
-                    (self.terms.binary(Binary::Xor, *a, sum), self.terms.binary(Binary::Xor, *b, sum));
-                let overflow = self.both_negative(left, right);
-                return Ok(Some(pair(sum, overflow)));
-            }
-            [a, b] if starts(&["ssub.with.overflow."]) => {
-                let difference = self.terms.binary(Binary::Sub, *a, *b);
-                let (left, right) =
-                    (self.terms.binary(Binary::Xor, *a, *b), self.terms.binary(Binary::Xor, *a, difference));
-                let overflow = self.both_negative(left, right);
-                return Ok(Some(pair(difference, overflow)));
-            }
-            [a, b] if starts(&["umul.with.overflow.", "smul.with.overflow."]) => {
-                let (product, overflow) = self.product(*a, *b, name.starts_with('s'));
-                return Ok(Some(pair(product, overflow)));
-            }
-            [a, b] if starts(&["uadd.sat."]) => {
-                let sum = self.terms.binary(Binary::Add, *a, *b);
-                let overflow = self.terms.binary(Binary::LessUnsigned, sum, *a);
-                let most = self.terms.number(u64::MAX, self.terms.width(*a));
-                self.terms.choose(overflow, most, sum)
-            }
-            [a, b] if starts(&["usub.sat."]) => {
-                let difference = self.terms.binary(Binary::Sub, *a, *b);
-                let overflow = self.terms.binary(Binary::LessUnsigned, *a, *b);
-                let least = self.terms.number(0, self.terms.width(*a));
-                self.terms.choose(overflow, least, difference)
-            }
-            _ => {
-                let value = self.unmodelled(state, ty, &format!("intrinsic `{whole}`"), at)?;
-                return Ok(Some(Reply { value }));
-            }
-        };
-        Ok(Some(Reply { value: Some(Value::Scalar(term)) }))
-    }
-
-    fn both_negative(&mut self, a: Term, b: Term) -> Term {
-        let both = self.terms.and(a, b);
-        self.terms.extract(both, self.terms.width(a) - 1, 1)
-    }
-
-    /// A product, and whether it does not fit: if it does, dividing by one factor gives the other.
-    fn product(&mut self, a: Term, b: Term, signed: bool) -> (Term, Term) {
-        let width = self.terms.width(a);
-        let product = self.terms.binary(Binary::Mul, a, b);
-        if width <= 32 {
-            // There is room to see.
-            let wide = |terms: &mut Terms, term: Term| {
-                if signed { terms.sign_extend(term, 2 * width) } else { terms.zero_extend(term, 2 * width) }
-            };
-            let (left, right) = (wide(&mut self.terms, a), wide(&mut self.terms, b));
-            let exact = self.terms.binary(Binary::Mul, left, right);
-            let same = wide(&mut self.terms, product);
-            let fits = self.terms.equal(exact, same);
-            return (product, self.terms.not(fits));
         }
-        let op = if signed { Binary::DivSigned } else { Binary::DivUnsigned };
-        let zero = self.terms.number(0, width);
-        let back = self.terms.binary(op, product, b);
-        let other = self.terms.equal(back, a);
-        let mut fits = self.terms.equal(b, zero);
-        fits = self.terms.or(fits, other);
-        if signed {
-            // The one quotient that does not fit either.
-            let (least, minus) =
-                (self.terms.number(1 << (width - 1), width), self.terms.number(u64::MAX, width));
-            let (lowest, negated) = (self.terms.equal(a, least), self.terms.equal(b, minus));
-            let both = self.terms.and(lowest, negated);
-            let not = self.terms.not(both);
-            fits = self.terms.and(fits, not);
-        }
-        (product, self.terms.not(fits))
-    }
-
-    fn extreme(&mut self, predicate: Predicate, a: Term, b: Term) -> Term {
-        let first = compare(&mut self.terms, predicate, a, b);
-        self.terms.choose(first, a, b)
-    }
-
-    fn count_ones(&mut self, a: Term) -> Term {
-        let width = self.terms.width(a);
-        let mut sum = self.terms.number(0, width);
-        for bit in 0..width {
-            let one = self.terms.extract(a, bit, 1);
-            let one = self.terms.zero_extend(one, width);
-            sum = self.terms.binary(Binary::Add, sum, one);
-        }
-        sum
-    }
-
-    fn count_zeros(&mut self, a: Term, from_top: bool) -> Term {
-        let width = self.terms.width(a);
-        let mut result = self.terms.number(width.into(), width);
-        for step in 0..width {
-            // The bit looked at last decides, so the first one of the count comes last.
-            let bit = if from_top { step } else { width - 1 - step };
-            let zeros = if from_top { width - 1 - bit } else { bit };
-            let here = self.terms.extract(a, bit, 1);
-            let count = self.terms.number(zeros.into(), width);
-            result = self.terms.choose(here, count, result);
-        }
-        result
-    }
-
-    fn rotate(&mut self, a: Term, by: Term, left: bool) -> Term {
-        let width = self.terms.width(a);
-        let bits = self.terms.number(width.into(), width);
-        let by = self.terms.binary(Binary::RemUnsigned, by, bits);
-        let rest = self.terms.binary(Binary::Sub, bits, by);
-        let (up, down) = if left { (by, rest) } else { (rest, by) };
-        let high = self.terms.binary(Binary::ShiftLeft, a, up);
-        let low = self.terms.binary(Binary::ShiftRight, a, down);
-        self.terms.or(high, low)
+        let what = format!("intrinsic `{}`", call.name);
+        self.unmodelled(call.state, call.ty, &what, call.at).map(Reply::Returns)
     }
 }
 
-fn pair(value: Term, flag: Term) -> Reply {
-    Reply { value: Some(Value::Members(vec![Value::Scalar(value), Value::Scalar(flag)])) }
+fn copy(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let (to, from, length, at) = (call.word(0), call.word(1), call.word(2), call.at);
+    machine.for_lengths(call.state, length, "a copy", at, |machine, state, bytes| {
+        machine.copy_bytes(state, to, from, bytes, at)
+    })?;
+    Ok(Reply::NONE)
+}
+
+fn fill(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let (to, byte, length, at) = (call.word(0), call.word(1), call.word(2), call.at);
+    machine.for_lengths(call.state, length, "a fill", at, |machine, state, bytes| {
+        machine.fill_bytes(state, to, byte, bytes, at)
+    })?;
+    Ok(Reply::NONE)
+}
+
+fn mfence(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    machine.fence(call.state, call.at)?;
+    Ok(Reply::NONE)
+}
+
+fn sfence(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    machine.store_fence(call.state, call.at)?;
+    Ok(Reply::NONE)
+}
+
+fn clflush(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    machine.flush(call.state, call.word(0), false, call.at)?;
+    Ok(Reply::NONE)
+}
+
+fn clwb(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    machine.flush(call.state, call.word(0), true, call.at)?;
+    Ok(Reply::NONE)
+}
+
+fn va_start(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    machine.start_arguments(call.frame, call.state, call.word(0), call.at)?;
+    Ok(Reply::NONE)
+}
+
+fn va_copy(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    machine.copy_arguments(call.state, call.word(0), call.word(1), call.at)?;
+    Ok(Reply::NONE)
+}
+
+fn assume(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    if call.state.assume(&mut machine.terms, call.word(0)) { Ok(Reply::NONE) } else { Err(Stop::Dead) }
+}
+
+fn trap(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    Err(machine.fails(call.state, "trap", call.at))
+}
+
+/// The compiler's answer where it does not know better.
+fn object_size(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let bits = value::bits(call.ty).unwrap_or(64);
+    let unknown = if machine.terms.constant(call.word(1)) == Some(1) { 0 } else { u64::MAX };
+    Ok(Reply::scalar(machine.terms.number(unknown, bits)))
+}
+
+fn extreme(machine: &mut Machine<'_>, call: &mut Invocation<'_>, predicate: Predicate) -> Flow<Reply> {
+    Ok(Reply::scalar(machine.extreme(predicate, call.word(0), call.word(1))))
+}
+
+fn absolute(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let negative = machine.terms.negate(call.word(0));
+    Ok(Reply::scalar(machine.extreme(Predicate::SignedGreater, call.word(0), negative)))
+}
+
+fn byte_swap(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let word = call.word(0);
+    let mut result = machine.terms.extract(word, 0, 8);
+    for index in 1..machine.terms.width(word) / 8 {
+        let byte = machine.terms.extract(word, index * 8, 8);
+        result = machine.terms.concat(result, byte);
+    }
+    Ok(Reply::scalar(result))
+}
+
+/// Shifts of two words that are the same; others are not known.
+fn rotate(machine: &mut Machine<'_>, call: &mut Invocation<'_>, left: bool) -> Flow<Reply> {
+    if call.word(0) != call.word(1) {
+        return Ok(Reply::Unknown);
+    }
+    Ok(Reply::scalar(machine.rotate(call.word(0), call.word(2), left)))
+}
+
+/// An operation that gives its result and whether that does not fit.
+type Checked = fn(&mut Machine<'_>, Term, Term) -> (Term, Term);
+
+fn overflowing(machine: &mut Machine<'_>, call: &mut Invocation<'_>, operation: Checked) -> Flow<Reply> {
+    let (value, overflow) = operation(machine, call.word(0), call.word(1));
+    Ok(Reply::Returns(Some(Value::Members(vec![Value::Scalar(value), Value::Scalar(overflow)]))))
+}
+
+fn saturating(
+    machine: &mut Machine<'_>,
+    call: &mut Invocation<'_>,
+    operation: Checked,
+    limit: u64,
+) -> Flow<Reply> {
+    let (value, overflow) = operation(machine, call.word(0), call.word(1));
+    let limit = machine.terms.number(limit, machine.terms.width(value));
+    Ok(Reply::scalar(machine.terms.choose(overflow, limit, value)))
+}
+
+fn unsigned_sum(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Term) {
+    let sum = machine.terms.binary(Binary::Add, a, b);
+    (sum, machine.terms.binary(Binary::LessUnsigned, sum, a))
+}
+
+fn unsigned_difference(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Term) {
+    let difference = machine.terms.binary(Binary::Sub, a, b);
+    (difference, machine.terms.binary(Binary::LessUnsigned, a, b))
+}
+
+/// Overflows if both have the other sign than the sum.
+fn signed_sum(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Term) {
+    let sum = machine.terms.binary(Binary::Add, a, b);
+    let (left, right) =
+        (machine.terms.binary(Binary::Xor, a, sum), machine.terms.binary(Binary::Xor, b, sum));
+    (sum, machine.both_negative(left, right))
+}
+
+fn signed_difference(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Term) {
+    let difference = machine.terms.binary(Binary::Sub, a, b);
+    let (left, right) =
+        (machine.terms.binary(Binary::Xor, a, b), machine.terms.binary(Binary::Xor, a, difference));
+    (difference, machine.both_negative(left, right))
 }
