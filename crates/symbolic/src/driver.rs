@@ -206,6 +206,7 @@ impl Machine<'_> {
         let assumed = self.assumed.iter().map(|assumption| (*assumption).to_owned());
         let assumptions = globals::assumption(self.module).into_iter().chain(assumed).collect();
         Ok(Program {
+            domains: Vec::new(),
             assumptions,
             terms: self.terms,
             objects,
