@@ -1,6 +1,4 @@
-//! The heap, and functions that copy and fill memory.
-
-use crashproof_prove::term::Binary;
+//! The heap.
 
 use crate::invocation::{Handler, Invocation, Reply};
 use crate::machine::{Flow, Machine};
@@ -14,12 +12,6 @@ pub(crate) const HANDLERS: &[Handler] = &[
         handle: |m, call| allocate(m, call, None, 1, Some(0)),
     },
     Handler { names: &["realloc"], arity: 0, handle: reallocate },
-    Handler {
-        names: &["memcpy", "memmove", "__memcpy_chk", "__memmove_chk", "mempcpy"],
-        arity: 3,
-        handle: copy,
-    },
-    Handler { names: &["memset", "__memset_chk"], arity: 3, handle: fill },
 ];
 
 const UNKNOWN_SIZE: &str = "an allocation of a size that is not known";
@@ -71,21 +63,4 @@ fn reallocate(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Repl
     let new = machine.terms.number(address, 64);
     machine.copy_bytes(call.state, new, old, before.min(bytes), call.at)?;
     Ok(Reply::scalar(new))
-}
-
-fn copy(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    let (to, from, length, at) = (call.word(0), call.word(1), call.word(2), call.at);
-    machine.for_lengths(call.state, length, "a copy", at, |machine, state, bytes| {
-        machine.copy_bytes(state, to, from, bytes, at)
-    })?;
-    let end = machine.terms.binary(Binary::Add, to, length);
-    Ok(Reply::scalar(if call.name == "mempcpy" { end } else { to }))
-}
-
-fn fill(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    let (to, byte, length, at) = (call.word(0), call.word(1), call.word(2), call.at);
-    machine.for_lengths(call.state, length, "a fill", at, |machine, state, bytes| {
-        machine.fill_bytes(state, to, byte, bytes, at)
-    })?;
-    Ok(Reply::scalar(to))
 }

@@ -1,253 +1,147 @@
-//! LLVM's intrinsics, by family. Names are prefixes: most end in the types they are for.
+//! LLVM's intrinsics. What each one is, the front end's table of meaning says; here is what that does to the machine.
 
-use crashproof_frontend::bitcode::ir::Predicate;
+use crashproof_frontend::bitcode::ir::{Predicate, Type};
+use crashproof_frontend::meaning::{self, Meaning, Operation};
 use crashproof_prove::term::{Binary, Term};
 
-use crate::invocation::{Handler, Invocation, Reply, find};
+use crate::invocation::{Invocation, Reply};
 use crate::machine::{Flow, Machine, Stop};
 use crate::value::{self, Value};
 
-/// Those that touch or order memory.
-const MEMORY: &[Handler] = &[
-    Handler { names: &["memcpy.", "memmove.", "memcpy.inline."], arity: 3, handle: copy },
-    Handler { names: &["memset.", "memset.inline."], arity: 3, handle: fill },
-    Handler { names: &["x86.sse2.mfence"], arity: 0, handle: mfence },
-    Handler { names: &["x86.sse.sfence"], arity: 0, handle: sfence },
-    Handler { names: &["x86.sse2.clflush"], arity: 1, handle: clflush },
-    Handler { names: &["x86.clflushopt", "x86.clwb"], arity: 1, handle: clwb },
-    Handler { names: &["va_start"], arity: 1, handle: va_start },
-    Handler { names: &["va_copy"], arity: 2, handle: va_copy },
-];
-
-/// Those that do nothing a program could see.
-const NOTHING: &[Handler] = &[Handler {
-    names: &[
-        "lifetime.",
-        "dbg.",
-        "invariant.",
-        "donothing",
-        "stackrestore",
-        "prefetch",
-        "experimental.noalias",
-        "x86.sse2.pause",
-        "x86.sse2.lfence",
-        "fake.use",
-        "var.annotation",
-        "va_end",
-    ],
-    arity: 0,
-    handle: |_, _| Ok(Reply::NONE),
-}];
-
-/// Those that decide whether a path goes on.
-const CONTROL: &[Handler] = &[
-    Handler { names: &["assume"], arity: 1, handle: assume },
-    Handler { names: &["trap", "debugtrap", "ubsantrap"], arity: 0, handle: trap },
-];
-
-/// Those that compute.
-const VALUES: &[Handler] = &[
-    Handler {
-        names: &["expect.", "launder.", "strip.", "threadlocal.address", "ssa.copy"],
-        arity: 1,
-        handle: |_, call| Ok(Reply::scalar(call.word(0))),
-    },
-    Handler {
-        names: &["is.constant"],
-        arity: 1,
-        handle: |machine, _| Ok(Reply::scalar(machine.terms.truth(false))),
-    },
-    Handler {
-        names: &["stacksave"],
-        arity: 0,
-        handle: |machine, _| Ok(Reply::scalar(machine.terms.number(0, 64))),
-    },
-    Handler { names: &["objectsize."], arity: 2, handle: object_size },
-    Handler { names: &["umax."], arity: 2, handle: |m, call| extreme(m, call, Predicate::UnsignedGreater) },
-    Handler { names: &["umin."], arity: 2, handle: |m, call| extreme(m, call, Predicate::UnsignedLess) },
-    Handler { names: &["smax."], arity: 2, handle: |m, call| extreme(m, call, Predicate::SignedGreater) },
-    Handler { names: &["smin."], arity: 2, handle: |m, call| extreme(m, call, Predicate::SignedLess) },
-    Handler { names: &["abs."], arity: 2, handle: absolute },
-    Handler { names: &["bswap."], arity: 1, handle: byte_swap },
-    Handler {
-        names: &["ctpop."],
-        arity: 1,
-        handle: |machine, call| Ok(Reply::scalar(machine.count_ones(call.word(0)))),
-    },
-    Handler {
-        names: &["ctlz."],
-        arity: 2,
-        handle: |machine, call| Ok(Reply::scalar(machine.count_zeros(call.word(0), true))),
-    },
-    Handler {
-        names: &["cttz."],
-        arity: 2,
-        handle: |machine, call| Ok(Reply::scalar(machine.count_zeros(call.word(0), false))),
-    },
-    Handler { names: &["fshl."], arity: 3, handle: |machine, call| rotate(machine, call, true) },
-    Handler { names: &["fshr."], arity: 3, handle: |machine, call| rotate(machine, call, false) },
-    Handler {
-        names: &["uadd.with.overflow."],
-        arity: 2,
-        handle: |m, call| overflowing(m, call, unsigned_sum),
-    },
-    Handler {
-        names: &["usub.with.overflow."],
-        arity: 2,
-        handle: |m, call| overflowing(m, call, unsigned_difference),
-    },
-    Handler { names: &["sadd.with.overflow."], arity: 2, handle: |m, call| overflowing(m, call, signed_sum) },
-    Handler {
-        names: &["ssub.with.overflow."],
-        arity: 2,
-        handle: |m, call| overflowing(m, call, signed_difference),
-    },
-    Handler {
-        names: &["umul.with.overflow."],
-        arity: 2,
-        handle: |m, call| overflowing(m, call, |m, a, b| m.product(a, b, false)),
-    },
-    Handler {
-        names: &["smul.with.overflow."],
-        arity: 2,
-        handle: |m, call| overflowing(m, call, |m, a, b| m.product(a, b, true)),
-    },
-    Handler {
-        names: &["uadd.sat."],
-        arity: 2,
-        handle: |m, call| saturating(m, call, unsigned_sum, u64::MAX),
-    },
-    Handler {
-        names: &["usub.sat."],
-        arity: 2,
-        handle: |m, call| saturating(m, call, unsigned_difference, 0),
-    },
-];
-
 impl Machine<'_> {
-    /// Carries out an intrinsic, if it is one. The result of one that is not known is unknown; where it has none, it may
-    /// have done anything.
+    /// Carries out an intrinsic. The result of a computation that is not modeled is unknown, which matters only where it is
+    /// used; what may touch memory in a way that is not modeled ends the path.
     pub(crate) fn intrinsic(&mut self, call: &mut Invocation<'_>) -> Flow<Reply> {
-        let Some(name) = call.name.strip_prefix("llvm.") else { return Ok(Reply::Unknown) };
-        for table in [NOTHING, MEMORY, CONTROL, VALUES] {
-            if let Some(handler) = find(table, call, |prefix| name.starts_with(prefix)) {
-                match (handler.handle)(self, call)? {
-                    Reply::Unknown => {}
-                    reply => return Ok(reply),
+        match meaning::intrinsic(call.name) {
+            Meaning::Nothing | Meaning::Pause | Meaning::ListEnd => {
+                Ok(Reply::Returns(self.anything(call.ty)))
+            }
+            Meaning::Value(operation) => match self.computed(operation, call) {
+                Some(value) => Ok(Reply::Returns(Some(value))),
+                None => self.result_not_modelled(call),
+            },
+            Meaning::Effects(effects) => {
+                let mut result = None;
+                for effect in effects {
+                    result = self.effect(effect, call)?.or(result);
                 }
+                Ok(Reply::Returns(result))
+            }
+            Meaning::Assume => match call.scalar(0) {
+                Some(condition) if !call.state.assume(&mut self.terms, condition) => Err(Stop::Dead),
+                _ => Ok(Reply::NONE),
+            },
+            Meaning::Trap => Err(self.fails(call.state, "trap", call.at)),
+            Meaning::ListStart => self.with_words(call, 1, |machine, call| {
+                machine.start_arguments(call.frame, call.state, call.word(0), call.at)
+            }),
+            Meaning::ListCopy => self.with_words(call, 2, |machine, call| {
+                machine.copy_arguments(call.state, call.word(0), call.word(1), call.at)
+            }),
+            Meaning::Clock { .. } | Meaning::Random => self.result_not_modelled(call),
+            Meaning::NotUnderstood if self.takes_pointers(call.name) => Err(self.not_supported(call)),
+            Meaning::NotUnderstood if *call.ty == Type::Void => Err(self.not_supported(call)),
+            Meaning::NotUnderstood => self.result_not_modelled(call),
+        }
+    }
+
+    /// Could a function reach memory through what it is given?
+    fn takes_pointers(&self, name: &str) -> bool {
+        fn holds_pointers(ty: &Type) -> bool {
+            match ty {
+                Type::Pointer | Type::Unsupported(_) => true,
+                Type::Aggregate(aggregate) => aggregate.members.iter().any(|(_, ty)| holds_pointers(ty)),
+                Type::Void | Type::Int(_) | Type::Float(_) => false,
             }
         }
-        let what = format!("intrinsic `{}`", call.name);
-        self.unmodelled(call.state, call.ty, &what, call.at).map(Reply::Returns)
+        let function = self.module.function_named(name).map(|id| self.module.function(id));
+        function.is_none_or(|function| function.parameters.iter().any(|(_, ty)| holds_pointers(ty)))
     }
-}
 
-fn copy(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    let (to, from, length, at) = (call.word(0), call.word(1), call.word(2), call.at);
-    machine.for_lengths(call.state, length, "a copy", at, |machine, state, bytes| {
-        machine.copy_bytes(state, to, from, bytes, at)
-    })?;
-    Ok(Reply::NONE)
-}
-
-fn fill(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    let (to, byte, length, at) = (call.word(0), call.word(1), call.word(2), call.at);
-    machine.for_lengths(call.state, length, "a fill", at, |machine, state, bytes| {
-        machine.fill_bytes(state, to, byte, bytes, at)
-    })?;
-    Ok(Reply::NONE)
-}
-
-fn mfence(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    machine.fence(call.state, call.at)?;
-    Ok(Reply::NONE)
-}
-
-fn sfence(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    machine.store_fence(call.state, call.at)?;
-    Ok(Reply::NONE)
-}
-
-fn clflush(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    machine.flush(call.state, call.word(0), false, call.at)?;
-    Ok(Reply::NONE)
-}
-
-fn clwb(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    machine.flush(call.state, call.word(0), true, call.at)?;
-    Ok(Reply::NONE)
-}
-
-fn va_start(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    machine.start_arguments(call.frame, call.state, call.word(0), call.at)?;
-    Ok(Reply::NONE)
-}
-
-fn va_copy(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    machine.copy_arguments(call.state, call.word(0), call.word(1), call.at)?;
-    Ok(Reply::NONE)
-}
-
-fn assume(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    if call.state.assume(&mut machine.terms, call.word(0)) { Ok(Reply::NONE) } else { Err(Stop::Dead) }
-}
-
-fn trap(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    Err(machine.fails(call.state, "trap", call.at))
-}
-
-/// The compiler's answer where it does not know better.
-fn object_size(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    let bits = value::bits(call.ty).unwrap_or(64);
-    let unknown = if machine.terms.constant(call.word(1)) == Some(1) { 0 } else { u64::MAX };
-    Ok(Reply::scalar(machine.terms.number(unknown, bits)))
-}
-
-fn extreme(machine: &mut Machine<'_>, call: &mut Invocation<'_>, predicate: Predicate) -> Flow<Reply> {
-    Ok(Reply::scalar(machine.extreme(predicate, call.word(0), call.word(1))))
-}
-
-fn absolute(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    let negative = machine.terms.negate(call.word(0));
-    Ok(Reply::scalar(machine.extreme(Predicate::SignedGreater, call.word(0), negative)))
-}
-
-fn byte_swap(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    let word = call.word(0);
-    let mut result = machine.terms.extract(word, 0, 8);
-    for index in 1..machine.terms.width(word) / 8 {
-        let byte = machine.terms.extract(word, index * 8, 8);
-        result = machine.terms.concat(result, byte);
+    /// Does something to so many words; with fewer it is not supported.
+    fn with_words(
+        &mut self,
+        call: &mut Invocation<'_>,
+        words: usize,
+        does: impl FnOnce(&mut Self, &mut Invocation<'_>) -> Flow<()>,
+    ) -> Flow<Reply> {
+        if (0..words).any(|index| call.scalar(index).is_none()) {
+            return Err(self.not_supported(call));
+        }
+        does(self, call)?;
+        Ok(Reply::NONE)
     }
-    Ok(Reply::scalar(result))
-}
 
-/// Shifts of two words that are the same; others are not known.
-fn rotate(machine: &mut Machine<'_>, call: &mut Invocation<'_>, left: bool) -> Flow<Reply> {
-    if call.word(0) != call.word(1) {
-        return Ok(Reply::Unknown);
+    /// The value that an operation computes; none where it is not modeled.
+    fn computed(&mut self, operation: Operation, call: &Invocation<'_>) -> Option<Value> {
+        let a = call.scalar(0)?;
+        let b = || call.scalar(1);
+        let term = match operation {
+            Operation::Same => a,
+            Operation::False => self.terms.truth(false),
+            Operation::ObjectSize => {
+                // The compiler's answer where it does not know better.
+                let unknown = if self.terms.constant(b()?) == Some(1) { 0 } else { u64::MAX };
+                self.terms.number(unknown, value::bits(call.ty).unwrap_or(64))
+            }
+            Operation::MaskPointer => self.terms.and(a, b()?),
+            Operation::UnsignedMax => self.extreme(Predicate::UnsignedGreater, a, b()?),
+            Operation::UnsignedMin => self.extreme(Predicate::UnsignedLess, a, b()?),
+            Operation::SignedMax => self.extreme(Predicate::SignedGreater, a, b()?),
+            Operation::SignedMin => self.extreme(Predicate::SignedLess, a, b()?),
+            Operation::Absolute => {
+                let negative = self.terms.negate(a);
+                self.extreme(Predicate::SignedGreater, a, negative)
+            }
+            Operation::ByteSwap => self.byte_swap(a),
+            Operation::CountOnes => self.count_ones(a),
+            Operation::LeadingZeros => self.count_zeros(a, true),
+            Operation::TrailingZeros => self.count_zeros(a, false),
+            // Shifts of two words that are the same; others are not modeled.
+            Operation::FunnelShiftLeft if b() == Some(a) => self.rotate(a, call.scalar(2)?, true),
+            Operation::FunnelShiftRight if b() == Some(a) => self.rotate(a, call.scalar(2)?, false),
+            Operation::UnsignedAddSaturating => self.saturating(unsigned_sum, a, b()?, u64::MAX),
+            Operation::UnsignedSubSaturating => self.saturating(unsigned_difference, a, b()?, 0),
+            Operation::UnsignedAddOverflow => return Some(self.overflowing(unsigned_sum, a, b()?)),
+            Operation::UnsignedSubOverflow => return Some(self.overflowing(unsigned_difference, a, b()?)),
+            Operation::SignedAddOverflow => return Some(self.overflowing(signed_sum, a, b()?)),
+            Operation::SignedSubOverflow => return Some(self.overflowing(signed_difference, a, b()?)),
+            Operation::UnsignedMulOverflow => return Some(self.overflowing(unsigned_product, a, b()?)),
+            Operation::SignedMulOverflow => return Some(self.overflowing(signed_product, a, b()?)),
+            Operation::FunnelShiftLeft
+            | Operation::FunnelShiftRight
+            | Operation::SignedAddSaturating
+            | Operation::SignedSubSaturating
+            | Operation::Anything => return None,
+        };
+        Some(Value::Scalar(term))
     }
-    Ok(Reply::scalar(machine.rotate(call.word(0), call.word(2), left)))
+
+    fn byte_swap(&mut self, word: Term) -> Term {
+        let mut result = self.terms.extract(word, 0, 8);
+        for index in 1..self.terms.width(word) / 8 {
+            let byte = self.terms.extract(word, index * 8, 8);
+            result = self.terms.concat(result, byte);
+        }
+        result
+    }
+
+    /// The result, and whether it does not fit.
+    fn overflowing(&mut self, operation: Checked, a: Term, b: Term) -> Value {
+        let (value, overflow) = operation(self, a, b);
+        Value::Members(vec![Value::Scalar(value), Value::Scalar(overflow)])
+    }
+
+    /// The result, or the limit where it does not fit.
+    fn saturating(&mut self, operation: Checked, a: Term, b: Term, limit: u64) -> Term {
+        let (value, overflow) = operation(self, a, b);
+        let limit = self.terms.number(limit, self.terms.width(value));
+        self.terms.choose(overflow, limit, value)
+    }
 }
 
 /// An operation that gives its result and whether that does not fit.
 type Checked = fn(&mut Machine<'_>, Term, Term) -> (Term, Term);
-
-fn overflowing(machine: &mut Machine<'_>, call: &mut Invocation<'_>, operation: Checked) -> Flow<Reply> {
-    let (value, overflow) = operation(machine, call.word(0), call.word(1));
-    Ok(Reply::Returns(Some(Value::Members(vec![Value::Scalar(value), Value::Scalar(overflow)]))))
-}
-
-fn saturating(
-    machine: &mut Machine<'_>,
-    call: &mut Invocation<'_>,
-    operation: Checked,
-    limit: u64,
-) -> Flow<Reply> {
-    let (value, overflow) = operation(machine, call.word(0), call.word(1));
-    let limit = machine.terms.number(limit, machine.terms.width(value));
-    Ok(Reply::scalar(machine.terms.choose(overflow, limit, value)))
-}
 
 fn unsigned_sum(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Term) {
     let sum = machine.terms.binary(Binary::Add, a, b);
@@ -272,4 +166,12 @@ fn signed_difference(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Term
     let (left, right) =
         (machine.terms.binary(Binary::Xor, a, b), machine.terms.binary(Binary::Xor, a, difference));
     (difference, machine.both_negative(left, right))
+}
+
+fn unsigned_product(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Term) {
+    machine.product(a, b, false)
+}
+
+fn signed_product(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Term) {
+    machine.product(a, b, true)
 }

@@ -69,14 +69,9 @@ pub(crate) struct Handler {
     pub(crate) handle: Handle,
 }
 
-/// The first handler of a table for a call, by a test of its names.
-pub(crate) fn find<'t>(
-    table: &'t [Handler],
-    call: &Invocation<'_>,
-    is_named: impl Fn(&str) -> bool,
-) -> Option<&'t Handler> {
+/// The handler of a table for a call.
+pub(crate) fn find<'t>(table: &'t [Handler], call: &Invocation<'_>) -> Option<&'t Handler> {
     table.iter().find(|handler| {
-        handler.names.iter().any(|name| is_named(name))
-            && (0..handler.arity).all(|index| call.scalar(index).is_some())
+        handler.names.contains(&call.name) && (0..handler.arity).all(|index| call.scalar(index).is_some())
     })
 }

@@ -8,7 +8,8 @@
 //!
 //! * data: `options`, `value`, `block_order`, `objects`, `memory`, `state`, `frame`, `records`, `machine`;
 //! * what every operation needs: `symbols`, `emit`, `cases`, `globals`, `operands`, `allocation`;
-//! * operations: `flush`, `access`, `arithmetic`, `atomics`, `bulk`, `instructions`, `variadic`, `intrinsics`, `assembly`;
+//! * operations: `flush`, `access`, `arithmetic`, `atomics`, `bulk`, `effects`, `instructions`, `variadic`,
+//!   `intrinsics`, `assembly`;
 //! * functions known by name, a table of handlers per family: `claims`, `heap`, `persistent`, `process`, `jumps`, `threads`,
 //!   `locks`, `transactions`, `pool`, all in `library`;
 //! * `rounds`, `paths`: walk functions and dispatch calls; `driver`: begins and ends.
@@ -40,6 +41,7 @@ mod bulk;
 mod cases;
 mod claims;
 mod driver;
+mod effects;
 mod emit;
 mod flush;
 mod frame;

@@ -3,8 +3,11 @@
 //! What can be written in C is: see `models/`. Here is what C cannot say. To add a function, add a row to the table of its
 //! family.
 
+use crashproof_frontend::meaning;
+
 use crate::invocation::{Handler, Invocation, Reply, find};
 use crate::machine::{Flow, Machine};
+use crate::value::{self, Value};
 use crate::{claims, heap, jumps, locks, persistent, pool, process, threads};
 
 /// Linked to every program. All symbols are weak: a program's own functions come first.
@@ -116,7 +119,8 @@ const TABLES: &[&[Handler]] = &[
 
 /// Functions whose result comes from outside.
 const INPUTS: &[Handler] = &[
-    Handler { names: &["rand", "random", "rand_r"], arity: 0, handle: random },
+    Handler { names: &["rand", "random"], arity: 0, handle: random },
+    Handler { names: &["rand_r"], arity: 1, handle: random_with_seed },
     Handler { names: &["time"], arity: 1, handle: time },
     Handler {
         names: &["getenv", "secure_getenv"],
@@ -136,11 +140,11 @@ impl Machine<'_> {
             return Ok(Reply::Unknown);
         }
         for table in TABLES {
-            if let Some(handler) = find(table, call, |known| known == name) {
+            if let Some(handler) = find(table, call) {
                 return (handler.handle)(self, call);
             }
         }
-        let any = ["__builtin_", "crashproof_nondet_", "__VERIFIER_nondet_"];
+        let any = ["crashproof_nondet_", "__VERIFIER_nondet_"];
         if QUIET.contains(&name) || any.iter().any(|prefix| name.starts_with(prefix)) {
             return Ok(Reply::Returns(self.anything(call.ty)));
         }
@@ -148,23 +152,45 @@ impl Machine<'_> {
             let value = self.unmodelled(call.state, call.ty, &format!("`{name}`"), call.at)?;
             return Ok(Reply::Returns(value));
         }
-        Ok(Reply::Unknown)
+        match meaning::library(name) {
+            Some(function) => self.described_function(&function, call),
+            None => Ok(Reply::Unknown),
+        }
     }
 }
 
 fn random(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     let value = machine.terms.symbol("input", 31);
-    let bits = crate::value::bits(call.ty).unwrap_or(32);
+    let bits = value::bits(call.ty).unwrap_or(32);
     Ok(Reply::scalar(machine.terms.zero_extend(value, bits)))
+}
+
+/// The next seed may be anything, too.
+fn random_with_seed(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let seed = machine.terms.symbol("input", 32);
+    machine.store_scalar(call.state, call.word(0), seed, false, call.at)?;
+    random(machine, call)
 }
 
 fn time(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     let now = machine.anything(call.ty);
     let place = call.word(0);
-    if let Some(crate::value::Value::Scalar(now)) = &now
+    if let Some(Value::Scalar(now)) = &now
         && machine.terms.constant(place) != Some(0)
     {
         machine.store_scalar(call.state, place, *now, false, call.at)?;
     }
     Ok(Reply::Returns(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_to_do_nothing_writes_no_memory() {
+        for name in QUIET.iter().chain(FLOATING) {
+            assert!(!meaning::library(name).is_some_and(|function| function.writes()), "{name}");
+        }
+    }
 }
