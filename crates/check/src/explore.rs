@@ -196,9 +196,12 @@ impl Check<'_> {
     pub(crate) fn token(&self, schedule: Schedule, crashes: Vec<TokenCrash>) -> Token {
         let program = self.options.built_from.as_ref().unwrap_or(&self.options.program);
         let arguments = self.options.arguments.iter();
+        let Options { more_sources, cflags, .. } = self.options;
         Token {
             v: 1,
             program: program.to_string_lossy().into_owned(),
+            more_sources: more_sources.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+            cflags: cflags.iter().map(|text| text.to_string_lossy().into_owned()).collect(),
             arguments: arguments.map(|text| text.to_string_lossy().into_owned()).collect(),
             recover: self.options.recover.as_ref().map_or(Vec::new(), |recover| {
                 let program = recover.built_from.as_ref().unwrap_or(&recover.program).as_os_str();
