@@ -174,10 +174,7 @@ fn build(sources: &[PathBuf], cflags: &[OsString]) -> Result<Built, String> {
         Ok(_) => {
             let names: Vec<String> = sources.iter().map(|source| source.display().to_string()).collect();
             let verb = if names.len() == 1 { "does" } else { "do" };
-            Err(format!(
-                "{} {verb} not compile; --cflags passes arguments to the compiler",
-                names.join(", ")
-            ))
+            Err(format!("{} {verb} not compile; --cflags passes arguments to the compiler", names.join(", ")))
         }
         Err(error) => Err(format!("cannot run {}: {error}", command.get_program().to_string_lossy())),
     }

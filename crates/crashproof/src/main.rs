@@ -1,6 +1,5 @@
 //! The command line.
 
-mod again;
 mod build;
 mod cc_lint;
 mod check;
@@ -15,6 +14,7 @@ mod output;
 mod progress;
 mod prove;
 mod replay;
+mod replay_counterexample;
 mod settings;
 mod shell;
 mod signals;

@@ -9,7 +9,7 @@ use crashproof_ordersat::solver::Stop;
 use crashproof_ordersat::{Limits, Lit, Outcome, Question, Survey};
 
 use crate::encode::{Encoder, EventRef, Settings, Violation};
-use crate::program::{Action, Bound, Program, Site};
+use crate::program::{Action, Bound, Claims, Program, Site};
 use crate::story::{Counterexample, NoExecution};
 use crate::values::Analysis;
 
@@ -50,8 +50,8 @@ pub struct Report {
     pub bounds: Vec<Bound>,
     /// Given this.
     pub assumptions: Vec<String>,
-    /// Is there no memory that would survive a crash?
-    pub without_persistent_memory: bool,
+    /// Why the answer says nothing, if it does not.
+    pub vacuous: Option<Vacuous>,
     /// Figures.
     pub statistics: Statistics,
 }
@@ -63,7 +63,7 @@ impl Report {
             verdict: Verdict::Unknown(vec![reason]),
             bounds: Vec::new(),
             assumptions: Vec::new(),
-            without_persistent_memory: false,
+            vacuous: None,
             statistics: Statistics::default(),
         }
     }
@@ -78,6 +78,29 @@ pub enum Verdict {
     Violated(Box<Counterexample>),
     /// It cannot be told, and why.
     Unknown(Vec<Reason>),
+}
+
+/// Why a verdict is about nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vacuous {
+    /// The program has no memory of its own that would survive a crash.
+    NoPersistentMemory,
+    /// The program claims nothing.
+    NoClaim,
+    /// The program claims something, in code that never runs.
+    ClaimsNotReached,
+}
+
+/// Why a proof about a program says nothing, if it does not.
+pub(crate) fn vacuous(program: &Program) -> Option<Vacuous> {
+    if !program.is_persistent() {
+        return Some(Vacuous::NoPersistentMemory);
+    }
+    match program.claims {
+        Claims::Reached => None,
+        Claims::NotReached => Some(Vacuous::ClaimsNotReached),
+        Claims::None => Some(Vacuous::NoClaim),
+    }
 }
 
 /// Why something cannot be told.
@@ -153,8 +176,8 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let statistics =
         Statistics { encoding: encoded - start, solving: encoded.elapsed(), ..statistics(&encoder) };
     let (bounds, assumptions) = (program.bounds.clone(), program.assumptions.clone());
-    let without_persistent_memory = !program.is_persistent();
-    Ok(Report { verdict, bounds, assumptions, without_persistent_memory, statistics })
+    let vacuous = vacuous(program);
+    Ok(Report { verdict, bounds, assumptions, vacuous, statistics })
 }
 
 /// The answer for a program that was too large to unroll.

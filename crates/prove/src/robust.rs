@@ -25,8 +25,8 @@ use rustc_hash::FxHashMap;
 use crate::encode::{CROSSES_LINE, Encoder, Settings, Wrong};
 use crate::program::Program;
 use crate::prove::{
-    Error, MOST_REASONS, Options, Reason, Report, Statistics, TENTATIVE_CONFLICTS, Verdict, given_up,
-    reached_limits, statistics, stopped,
+    Error, MOST_REASONS, Options, Reason, Report, Statistics, TENTATIVE_CONFLICTS, Vacuous, Verdict,
+    given_up, reached_limits, statistics, stopped, vacuous,
 };
 use crate::values::Analysis;
 
@@ -109,8 +109,8 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     figures.encoding = encoded - start;
     figures.solving = encoded.elapsed();
     let (bounds, assumptions) = (program.bounds.clone(), program.assumptions.clone());
-    let without_persistent_memory = !program.is_persistent();
-    Ok(Report { verdict, bounds, assumptions, without_persistent_memory, statistics: figures })
+    let vacuous = vacuous(&program).filter(|why| *why == Vacuous::NoPersistentMemory);
+    Ok(Report { verdict, bounds, assumptions, vacuous, statistics: figures })
 }
 
 fn search(

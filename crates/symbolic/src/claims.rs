@@ -7,6 +7,11 @@ use crate::machine::{Flow, Machine, Stop};
 pub(crate) const FAILING: &[&str] =
     &["__assert_fail", "__crashproof_assert_failed", "abort", "reach_error", "__VERIFIER_error"];
 
+/// Is a call of this function a claim?
+pub(crate) fn is_claim(name: &str) -> bool {
+    FAILING.contains(&name) || name == "__VERIFIER_assert"
+}
+
 pub(crate) const HANDLERS: &[Handler] = &[
     Handler {
         names: &["__crashproof_assume", "__VERIFIER_assume", "__CPROVER_assume"],
@@ -29,6 +34,7 @@ fn assume(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
 
 fn assert(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     let condition = machine.terms.nonzero(call.word(0));
+    machine.claims_reached = true;
     machine.assert(call.state, condition, "the assertion holds".into(), call.at)?;
     Ok(Reply::NONE)
 }

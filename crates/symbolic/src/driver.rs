@@ -3,11 +3,15 @@
 //! Each is executed on all its paths at once (see `paths.rs`). What is learned about objects on the way (see `objects.rs`) may
 //! show that the execution so far was of the wrong kind; then it begins anew with what was learned.
 
-use crashproof_frontend::bitcode::ir::{FunctionId, Module};
-use crashproof_prove::program::{self, Action, Bound, Program, Thread};
+use crashproof_frontend::bitcode::MODEL_DIRECTORY;
+use crashproof_frontend::bitcode::ir::{
+    Block, Callee, Constant, Function, FunctionId, Instruction, Module, Op, Operand, Terminator,
+};
+use crashproof_prove::program::{self, Action, Bound, Claims, Program, Thread};
 use crashproof_prove::term::Term;
 use rustc_hash::FxHashMap;
 
+use crate::claims;
 use crate::frame::At;
 use crate::globals;
 use crate::machine::{Flow, Machine, Stop, Who};
@@ -69,7 +73,10 @@ impl Machine<'_> {
         match called {
             Ok((mut state, result)) => {
                 let place = self.module.function(function).place.clone();
-                if let (Who::Recovery, None, Some(Value::Scalar(code))) = (who, recover, result) {
+                if let (Who::Recovery, None, Some(Value::Scalar(code))) = (who, recover, result)
+                    && self.may_fail(function)
+                {
+                    self.claims_reached = true;
                     let zero = self.terms.number(0, self.terms.width(code));
                     let condition = self.terms.equal(code, zero);
                     let message = "recovery ends with exit code 0".to_owned();
@@ -85,6 +92,35 @@ impl Machine<'_> {
             }
             Err(Stop::Dead) => Ok(()),
             Err(Stop::Restart) => Err(Stop::Restart),
+        }
+    }
+
+    /// Does a function return anything but 0?
+    fn may_fail(&self, function: FunctionId) -> bool {
+        let is_zero = |value: &Operand| matches!(value, Operand::Constant(Constant::Int { value: 0, .. }));
+        let returns = |block: &Block| match &block.terminator {
+            Terminator::Return(Some(value)) => !is_zero(value),
+            _ => false,
+        };
+        self.module.function(function).blocks.iter().any(returns)
+    }
+
+    /// What the program claims, whether or not it could be false.
+    fn claims(&self) -> Claims {
+        let is_claim = |instruction: &Instruction| match &instruction.op {
+            Op::Call { callee: Callee::Function(called), .. } => {
+                claims::is_claim(&self.module.function(*called).name)
+            }
+            _ => false,
+        };
+        let own = |function: &&Function| !function.place.file.starts_with(MODEL_DIRECTORY);
+        let functions = self.module.functions.iter().filter(own);
+        let mut instructions =
+            functions.flat_map(|function| &function.blocks).flat_map(|block| &block.instructions);
+        match (self.claims_reached, instructions.any(is_claim)) {
+            (true, _) => Claims::Reached,
+            (false, true) => Claims::NotReached,
+            (false, false) => Claims::None,
         }
     }
 
@@ -207,6 +243,7 @@ impl Machine<'_> {
         let assumptions = globals::assumption(self.module).into_iter().chain(assumed).collect();
         Ok(Program {
             domains: Vec::new(),
+            claims: self.claims(),
             assumptions,
             terms: self.terms,
             objects,

@@ -112,6 +112,7 @@ impl Machine<'_> {
     /// A claim that is false whenever it is reached. Ends the path.
     pub(crate) fn fails(&mut self, state: &mut State, claim: &str, at: At<'_>) -> Stop {
         let no = self.terms.truth(false);
+        self.claims_reached = true;
         match self.assert(state, no, claim.to_owned(), at) {
             Err(stop) => stop,
             Ok(()) => Stop::Dead,

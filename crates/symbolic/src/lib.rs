@@ -12,7 +12,8 @@
 //!   `intrinsics`, `assembly`;
 //! * functions known by name, a table of handlers per family: `claims`, `heap`, `persistent`, `process`, `jumps`, `threads`,
 //!   `locks`, `transactions`, `pool`, all in `library`;
-//! * `rounds`, `paths`: walk functions and dispatch calls; `driver`: begins and ends.
+//! * `rounds`, `paths`: walk functions and dispatch calls; `driver`: begins and ends;
+//! * [`deepen`]: asks the prover, with more and more rounds of loops.
 //!
 //! # What it takes for granted
 //!
@@ -40,6 +41,7 @@ mod block_order;
 mod bulk;
 mod cases;
 mod claims;
+pub mod deepen;
 mod driver;
 mod effects;
 mod emit;

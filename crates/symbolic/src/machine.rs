@@ -78,6 +78,8 @@ pub(crate) struct Machine<'m> {
     pub(crate) readers: FxHashMap<Term, Who>,
     pub(crate) uses: FxHashMap<ObjectId, Use>,
     pub(crate) bounds: BTreeMap<String, u64>,
+    /// Has any path come to a claim of the program's own, whether or not it could be false?
+    pub(crate) claims_reached: bool,
     /// Has a bound cut something off?
     pub(crate) cut: bool,
     pub(crate) blocks_executed: u32,
@@ -125,6 +127,7 @@ impl<'m> Machine<'m> {
             readers: FxHashMap::default(),
             uses: FxHashMap::default(),
             bounds: BTreeMap::new(),
+            claims_reached: false,
             cut: false,
             blocks_executed: 0,
             limit: options.limits.hit(),

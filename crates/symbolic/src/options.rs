@@ -1,6 +1,10 @@
 //! What to unroll and how far: the settings of a front end run, and why it can fail.
 
+use std::path::Path;
+
 use crashproof_ordersat::Limits;
+use crashproof_prove::program::Site;
+use crashproof_prove::prove::Reason;
 
 /// Which flushes a program has. Other than its own are experiments: with the most of them it is robust, and what holds with
 /// none needs none.
@@ -139,4 +143,21 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+}
+
+impl Error {
+    /// If nothing is wrong with the program but that it cannot be reasoned about: why, and where. `file` is its first source.
+    #[must_use]
+    pub fn reason(&self, file: &Path) -> Option<Reason> {
+        let (text, site) = match self {
+            Error::Global { file, line, what } => {
+                (what.clone(), Site { file: file.clone(), line: *line, ..Site::default() })
+            }
+            Error::Bitcode(error @ crashproof_frontend::bitcode::Error::Unsupported { .. }) => {
+                (error.to_string(), Site { file: file.to_string_lossy().into_owned(), ..Site::default() })
+            }
+            _ => return None,
+        };
+        Some(Reason { text, site: Some(site) })
+    }
 }

@@ -226,6 +226,7 @@ impl Machine<'_> {
         match terminator {
             Terminator::Jump(to) => all.push((*to, state)),
             Terminator::Branch(operand, yes, no) => {
+                self.claims_reached |= [yes, no].into_iter().any(|to| self.only_fails(frame.function, *to));
                 let Some(taken) = condition(self, &mut state, operand) else { return Ok(all) };
                 let not_taken = self.terms.not(taken);
                 let mut other = state.clone();

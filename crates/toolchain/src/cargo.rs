@@ -184,8 +184,7 @@ mod tests {
     use crate::Compilers;
 
     fn toolchain() -> Toolchain {
-        let compilers =
-            Compilers { clang: "clang-22".into(), clang_cxx: "clang++-22".into(), include: None };
+        let compilers = Compilers { clang: "clang-22".into(), clang_cxx: "clang++-22".into(), include: None };
         Toolchain { compilers, plugin: "lib/plugin.so".into(), runtime: Ok("lib/runtime.so".into()) }
     }
 

@@ -49,7 +49,8 @@ pub(super) fn run(jobs: Vec<Job>, workers: usize, all: &mut Collected) -> Result
             }
             Err(crashproof_toolchain::Error::Compile { source_file, messages }) if !job.required => {
                 let first = messages.lines().find(|line| line.contains("error:"));
-                all.failed.push((source_file, first.or(messages.lines().next()).unwrap_or("").trim().to_owned()));
+                all.failed
+                    .push((source_file, first.or(messages.lines().next()).unwrap_or("").trim().to_owned()));
             }
             Err(error) => return Err(error.into()),
         }
