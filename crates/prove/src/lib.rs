@@ -5,6 +5,7 @@
 
 pub mod axiomatic;
 pub mod blast;
+pub mod confirm;
 pub mod encode;
 pub mod findings;
 pub mod gates;

@@ -8,6 +8,7 @@ use crashproof_ordersat::preprocess::Preprocessed;
 use crashproof_ordersat::solver::Stop;
 use crashproof_ordersat::{Limits, Lit, Outcome, Question, Survey};
 
+use crate::confirm::{Disagreement, confirm};
 use crate::encode::{Encoder, EventRef, Settings, Violation};
 use crate::program::{Action, Bound, Claims, Program, Site};
 use crate::story::{Counterexample, NoExecution};
@@ -132,7 +133,7 @@ pub struct Statistics {
 }
 
 /// Something went wrong that is not the program's fault.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The solver asked for is not there.
     #[error("this crashproof was built without the solver {0}")]
@@ -140,6 +141,9 @@ pub enum Error {
     /// A bug.
     #[error(transparent)]
     NoExecution(#[from] NoExecution),
+    /// A bug: the prover and px86 disagree about a counterexample.
+    #[error(transparent)]
+    Disagreement(#[from] Box<Disagreement>),
 }
 
 /// How many places at which a verdict is unknown are named.
@@ -261,7 +265,9 @@ fn one_by_one(encoder: &Encoder, limits: bool) -> Vec<Question> {
 fn violated(encoder: &mut Encoder) -> Result<Verdict, Error> {
     let fails = |violation: &&Violation| encoder.gates.solver.value(violation.lit);
     let failed = encoder.violations.iter().find(fails).cloned().ok_or(NoExecution)?;
-    Ok(Verdict::Violated(Box::new(encoder.counterexample(&failed)?)))
+    let counterexample = encoder.counterexample(&failed)?;
+    confirm(encoder.program, encoder.program.platform(encoder.settings.domain), &counterexample)?;
+    Ok(Verdict::Violated(Box::new(counterexample)))
 }
 
 /// What cannot be told because the program was cut off, or is not understood, at places that can be reached.

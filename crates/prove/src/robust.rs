@@ -22,6 +22,7 @@ use crashproof_ordersat::{Limits, Lit, Outcome};
 use px86::Domain;
 use rustc_hash::FxHashMap;
 
+use crate::confirm::confirm;
 use crate::encode::{CROSSES_LINE, Encoder, Settings, Wrong};
 use crate::program::Program;
 use crate::prove::{
@@ -48,11 +49,11 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     }
     let analysis = Analysis::new(&program);
     let settings = Settings { observe_all: true, ..options.settings };
-    let no_solver = Error::NoSolver(settings.solver.name());
+    let no_solver = || Error::NoSolver(settings.solver.name());
     // Where every cache survives, what a crash leaves is a memory of x86-TSO.
     let cached = program.with_surviving_caches();
     let encoder = |program, settings: Settings| {
-        let solver = Limited::new(settings.solver.make().ok_or(no_solver)?, options.limits);
+        let solver = Limited::new(settings.solver.make().ok_or_else(no_solver)?, options.limits);
         Ok::<_, Error>(Encoder::for_solver(program, &analysis, settings, Box::new(solver)))
     };
     let mut crashing = encoder(&program, settings)?;
@@ -161,6 +162,7 @@ fn search(
                 if let Some(lost) = needed.iter().find_map(|&at| story.memory[at].lost.first().copied()) {
                     story.site = story.steps[lost].site.clone();
                 }
+                confirm(crashing.program, crashing.program.platform(crashing.settings.domain), &story)?;
                 return Ok(Verdict::Violated(Box::new(story)));
             }
         }

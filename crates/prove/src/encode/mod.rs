@@ -268,7 +268,7 @@ pub struct Encoder<'a> {
     /// The moment P of each line that is looked at.
     pub moments: FxHashMap<Line, NodeId>,
     /// The crash, if it is the moment P of any line.
-    crash: Option<NodeId>,
+    pub(crate) crash: Option<NodeId>,
     platform: Platform,
     /// Flush-before, for telling: event, line, literal.
     pub flush_before: Vec<(usize, Line, Lit)>,
@@ -323,8 +323,8 @@ impl<'a> Encoder<'a> {
             private: Vec::new(),
         };
         encoder.cut_memory();
-        let threads = encoder.threads();
-        encoder.program_order(&threads);
+        let nodes = encoder.threads();
+        encoder.program_order(&nodes);
         encoder.reads();
         encoder.survivors();
         encoder.coherence();
