@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crashproof_protocol::{ARENA, GLOBALS, HEAP_CLASSES, Record, mode, reason, record, untracked};
 use num_bigint::BigUint;
-use px86::{Kind, Platform};
+use px86::Kind;
 use rustc_hash::FxHashSet;
 
 use crate::failure::{Failure, Finding, Least, Token, TokenCrash};
@@ -196,9 +196,12 @@ impl Check<'_> {
     pub(crate) fn token(&self, schedule: Schedule, crashes: Vec<TokenCrash>) -> Token {
         let program = self.options.built_from.as_ref().unwrap_or(&self.options.program);
         let arguments = self.options.arguments.iter();
+        let Options { more_sources, cflags, .. } = self.options;
         Token {
             v: 1,
             program: program.to_string_lossy().into_owned(),
+            more_sources: more_sources.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+            cflags: cflags.iter().map(|text| text.to_string_lossy().into_owned()).collect(),
             arguments: arguments.map(|text| text.to_string_lossy().into_owned()).collect(),
             recover: self.options.recover.as_ref().map_or(Vec::new(), |recover| {
                 let program = recover.built_from.as_ref().unwrap_or(&recover.program).as_os_str();
@@ -210,7 +213,7 @@ impl Check<'_> {
             expected_points: schedule.expected_points,
             pm_path: self.options.pm_path.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
             pm_heap: self.options.pm_heap,
-            eadr: self.options.platform == Platform::Eadr,
+            eadr: self.options.platform.every_cache_survives(),
             crashes,
         }
     }
@@ -284,7 +287,7 @@ impl Check<'_> {
         schedule: Schedule,
     ) -> Result<Session, Error> {
         let (places, crashes) =
-            random::count(self.options.platform, session.files_created(), &recorded.records);
+            random::count(&self.options.platform, session.files_created(), &recorded.records);
         let before = {
             let common = self.common();
             (common.findings.clone(), common.violations.clone(), common.statistics.clone())

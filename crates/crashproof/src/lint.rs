@@ -12,6 +12,7 @@ use crashproof_lint::{Bounds, Model, Options};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::progress::Doing;
+use crate::settings::Compiler;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -22,6 +23,9 @@ pub(crate) struct Arguments {
     /// For the compiler: -I, -D and the like.
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
+
+    #[command(flatten)]
+    compiler: Compiler,
 
     /// The persistency model the program is meant for.
     #[arg(long, value_enum, default_value_t = PersistencyModel::Epoch)]
@@ -85,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     }
     let mut options = Options {
         inputs: arguments.inputs.clone(),
-        arguments: arguments.arguments.clone(),
+        arguments: [arguments.compiler.arguments(), arguments.arguments.clone()].concat(),
         apis: arguments.api.clone(),
         model: match arguments.model {
             PersistencyModel::Strict => Model::Strict,

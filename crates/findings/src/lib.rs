@@ -30,6 +30,6 @@ pub mod suppress;
 pub use finding::{
     Also, Edit, Finding, Fix, Frame, Inserted, Insertion, Level, Place, Related, Role, Window,
 };
-pub use report::{Report, SetAside, Verdict, Why};
+pub use report::{NO_PERSISTENT_MEMORY, Report, SetAside, Verdict, Why};
 pub use rules::{Engine, Example, Rule};
 pub use sources::{Source, Sources, is_of_others, is_of_rust};

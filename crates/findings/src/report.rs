@@ -48,6 +48,9 @@ pub enum Why {
     Known,
 }
 
+/// How the reason begins why a verdict about a program without persistent memory is unknown.
+pub const NO_PERSISTENT_MEMORY: &str = "no persistent memory found";
+
 /// What came of one command.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -93,6 +96,17 @@ impl Report {
     /// Findings of a level.
     pub fn count(&self, level: Level) -> usize {
         self.findings.iter().filter(|finding| finding.level == level).count()
+    }
+
+    /// Nothing was judged, because the program has no persistent memory: the verdict is unknown. The same rule holds for
+    /// every engine; `what_counts` says what this one takes for persistent memory, `mapped` which files the program maps
+    /// that are none, as far as the engine knows.
+    pub fn without_persistent_memory(&mut self, what_counts: &str, mapped: &[String]) {
+        let about = match mapped {
+            [] => "the program stores to none".to_owned(),
+            files => format!("the program maps {}, outside the persistent-memory paths", files.join(", ")),
+        };
+        self.incomplete.push(format!("{NO_PERSISTENT_MEMORY}: {about}; what counts is {what_counts}"));
     }
 
     /// Lets warnings count as errors.
@@ -161,6 +175,16 @@ mod tests {
         let shown: Vec<_> =
             report.findings.iter().map(|it| (it.place.line, it.count, it.also.len())).collect();
         assert_eq!(shown, [(3, 3, 1), (4, 1, 0), (3, 1, 0)]);
+    }
+
+    #[test]
+    fn a_verdict_about_nothing_is_unknown() {
+        let mut report = Report::new("check", "program");
+        report.without_persistent_memory("what libpmem maps", &["`pool`".into()]);
+        assert_eq!(report.verdict(), Verdict::Unknown);
+        let reason = "no persistent memory found: the program maps `pool`, outside the persistent-memory paths; \
+                      what counts is what libpmem maps";
+        assert_eq!(report.incomplete, [reason]);
     }
 
     #[test]

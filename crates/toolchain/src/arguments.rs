@@ -1,12 +1,12 @@
 //! Reads a compiler command line as far as a driver must: does it compile, does it link, what is missing.
 //!
-//! Everything is passed on to clang as it is; nothing here needs to know what an option means, except the
-//! few that decide whether there is something to instrument or to link.
+//! Everything is passed on to clang unchanged. Only the few options matter that decide whether there is something to
+//! instrument or to link.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
 
-use crate::Error;
+use crate::{Error, FileKind};
 
 /// What a command line asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,9 +92,6 @@ const WITHOUT_LINK: [&str; 11] = [
     "-emit-interface-stubs",
 ];
 
-/// Extensions of headers: given alone, they are precompiled.
-const HEADERS: [&str; 8] = ["h", "hh", "H", "hp", "hxx", "hpp", "h++", "tcc"];
-
 impl Request {
     /// Reads a command line, response files included.
     ///
@@ -136,17 +133,15 @@ impl Request {
 
     fn input(&mut self, file: &str, language: &str, only_headers: &mut bool) {
         self.has_inputs = true;
-        let extension = Path::new(file).extension().and_then(OsStr::to_str).unwrap_or("");
-        let is_header = match language {
-            "" | "none" => HEADERS.contains(&extension),
-            language => language.ends_with("-header"),
+        let kind = match language {
+            "" | "none" => FileKind::of(Path::new(file)),
+            language if language.ends_with("-header") => Some(FileKind::Header),
+            language if language.starts_with("assembler") => Some(FileKind::Assembly),
+            _ => None,
         };
-        *only_headers &= is_header;
-        let is_assembly = match language {
-            "" | "none" => matches!(extension, "s" | "S" | "sx"),
-            language => language.starts_with("assembler"),
-        };
-        if is_assembly {
+        // Headers given alone are precompiled.
+        *only_headers &= kind == Some(FileKind::Header);
+        if kind == Some(FileKind::Assembly) {
             self.assembly.push(file.to_owned());
         }
     }

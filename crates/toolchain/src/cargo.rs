@@ -49,8 +49,8 @@ pub fn environment(
         ("CARGO_TARGET_DIR".into(), target_directory.into()),
         ("RUSTC_WRAPPER".into(), wrapper.into()),
         (WRAPPER_VARIABLE.into(), "1".into()),
-        ("CRASHPROOF_CLANG".into(), toolchain.clang.clone().into()),
-        ("CRASHPROOF_CLANGXX".into(), toolchain.clang_cxx.clone().into()),
+        ("CRASHPROOF_CLANG".into(), toolchain.compilers.clang.clone().into()),
+        ("CRASHPROOF_CLANGXX".into(), toolchain.compilers.clang_cxx.clone().into()),
         ("CRASHPROOF_PLUGIN".into(), toolchain.plugin.clone().into()),
         ("CRASHPROOF_RUNTIME".into(), runtime.into()),
     ];
@@ -79,7 +79,7 @@ fn rustc_options(toolchain: &Toolchain, level: &str) -> Result<Vec<OsString>, Er
     };
     let mut options: Vec<OsString> = vec![
         "-Clinker-plugin-lto".into(),
-        joined("-Clinker=", &toolchain.clang),
+        joined("-Clinker=", &toolchain.compilers.clang),
         "-Clink-arg=-fuse-ld=lld".into(),
     ];
     // As a library of the crate it stands before the C library, whose functions it must come before; as an
@@ -152,6 +152,15 @@ pub fn wrapped(arguments: &[OsString], toolchain: &Toolchain) -> Result<Vec<OsSt
     Ok(result)
 }
 
+/// Whether cargo calls this program as its wrapper around rustc.
+#[must_use]
+pub fn is_wrapper_call(arguments: &[OsString]) -> bool {
+    let is_rustc = |path: &OsString| {
+        Path::new(path).file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with("rustc"))
+    };
+    std::env::var_os(WRAPPER_VARIABLE).is_some() && arguments.first().is_some_and(is_rustc)
+}
+
 /// Runs the wrapper to its end. The first argument is the path of rustc.
 #[must_use]
 pub fn wrap_rustc(arguments: &[OsString]) -> ExitCode {
@@ -172,15 +181,11 @@ pub fn wrap_rustc(arguments: &[OsString]) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Compilers;
 
     fn toolchain() -> Toolchain {
-        Toolchain {
-            clang: "clang-22".into(),
-            clang_cxx: "clang++-22".into(),
-            plugin: "lib/plugin.so".into(),
-            runtime: Ok("lib/runtime.so".into()),
-            include: None,
-        }
+        let compilers = Compilers { clang: "clang-22".into(), clang_cxx: "clang++-22".into(), include: None };
+        Toolchain { compilers, plugin: "lib/plugin.so".into(), runtime: Ok("lib/runtime.so".into()) }
     }
 
     fn words(line: &str) -> Vec<OsString> {

@@ -295,13 +295,13 @@ fn autotools() {
 }
 
 fn cargo(directory: &Path, arguments: &[&str]) -> Output {
-    let toolchain = crashproof_toolchain::Toolchain {
+    let compilers = crashproof_toolchain::Compilers {
         clang: "clang-22".into(),
         clang_cxx: "clang++-22".into(),
-        plugin: tools().plugin.clone(),
-        runtime: Ok(tools().runtime.clone()),
         include: None,
     };
+    let (plugin, runtime) = (tools().plugin.clone(), Ok(tools().runtime.clone()));
+    let toolchain = crashproof_toolchain::Toolchain { compilers, plugin, runtime };
     let environment = crashproof_toolchain::cargo::environment(
         &toolchain,
         &tools().cc,

@@ -5,6 +5,8 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crashproof_toolchain::compile;
+
 use super::{Bitcode, Collected, Error};
 
 /// A compiler to run.
@@ -18,7 +20,7 @@ pub(super) struct Job {
 }
 
 /// What became of a job: options that had to be left out, or why there is no bitcode.
-type Outcome = Result<Vec<String>, Error>;
+type Outcome = Result<Vec<String>, crashproof_toolchain::Error>;
 
 /// Runs all; what cannot be compiled and is not required is named.
 pub(super) fn run(jobs: Vec<Job>, workers: usize, all: &mut Collected) -> Result<(), Error> {
@@ -45,11 +47,12 @@ pub(super) fn run(jobs: Vec<Job>, workers: usize, all: &mut Collected) -> Result
                 let Job { given, directory, output, .. } = job;
                 all.files.push(Bitcode { path: output, given, directory });
             }
-            Err(Error::Compile { path, messages }) if !job.required => {
+            Err(crashproof_toolchain::Error::Compile { source_file, messages }) if !job.required => {
                 let first = messages.lines().find(|line| line.contains("error:"));
-                all.failed.push((path, first.or(messages.lines().next()).unwrap_or("").trim().to_owned()));
+                all.failed
+                    .push((source_file, first.or(messages.lines().next()).unwrap_or("").trim().to_owned()));
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
     }
     if !left_out.is_empty() {
@@ -60,21 +63,20 @@ pub(super) fn run(jobs: Vec<Job>, workers: usize, all: &mut Collected) -> Result
     Ok(())
 }
 
-/// Runs one. Options of another compiler that clang does not know are left out, and told.
+/// Runs one. Options of another compiler that clang does not know are left out, and listed.
 fn one(job: &mut Job) -> Outcome {
     let mut left_out: Vec<String> = Vec::new();
     loop {
-        let output = job.command.output().map_err(|cause| {
-            let program = PathBuf::from(job.command.get_program());
-            Error::Toolchain(crashproof_toolchain::Error::Run { program, cause })
-        })?;
-        if output.status.success() {
-            return Ok(left_out);
-        }
-        let messages = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
-        let unknown = unknown_options(&messages);
+        let error = match compile::run(&mut job.command, &job.given) {
+            Ok(()) => return Ok(left_out),
+            Err(error) => error,
+        };
+        let unknown = match &error {
+            crashproof_toolchain::Error::Compile { messages, .. } => unknown_options(messages),
+            _ => Vec::new(),
+        };
         if job.required || unknown.is_empty() || unknown.iter().any(|option| left_out.contains(option)) {
-            return Err(Error::Compile { path: job.given.clone(), messages });
+            return Err(error);
         }
         job.command = without(&job.command, &unknown);
         left_out.extend(unknown);

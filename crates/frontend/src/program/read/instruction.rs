@@ -1,7 +1,7 @@
 //! Instructions of LLVM, one by one.
 
-use crate::llvm::{Opcode, Ordering, Predicate, TypeKind, Value};
-use px86::order::Class;
+use crate::llvm::{Opcode, Predicate, TypeKind, Value};
+use crate::meaning::{self, Manner};
 
 use super::{Context, Reader};
 use crate::program::ir::*;
@@ -25,12 +25,18 @@ impl Reader<'_> {
             Opcode::LLVMLoad => {
                 Op::Load { address: self.operand(value.operand(0), context), bytes: self.bytes(value.ty()) }
             }
-            Opcode::LLVMStore => Op::Store {
-                address: self.operand(value.operand(1), context),
-                value: self.escaping(value.operand(0), context),
-                bytes: self.bytes(value.operand(0).ty()),
-                nontemporal: value.has_metadata("nontemporal"),
-            },
+            Opcode::LLVMStore => {
+                let address = self.operand(value.operand(1), context);
+                let stored = self.escaping(value.operand(0), context);
+                let bytes = self.bytes(value.operand(0).ty());
+                match self.module.store_manner(value) {
+                    Manner::Exchange => Op::Locked { address, value: stored, bytes },
+                    manner => {
+                        let nontemporal = manner == Manner::NonTemporal;
+                        Op::Store { address, value: stored, bytes, nontemporal }
+                    }
+                }
+            }
             Opcode::LLVMAtomicRMW => Op::Locked {
                 address: self.operand(value.operand(0), context),
                 value: Operand::Undefined,
@@ -94,11 +100,9 @@ impl Reader<'_> {
                     Op::Other
                 }
             }
-            Opcode::LLVMFence if value.is_single_thread() => Op::Other,
-            Opcode::LLVMFence => match value.ordering() {
-                // Anything weaker is no instruction on x86.
-                Ordering::LLVMAtomicOrderingSequentiallyConsistent => Op::Fence { class: Class::Fence },
-                _ => Op::Other,
+            Opcode::LLVMFence => match meaning::fence(value.ordering(), value.scope()) {
+                Some(fence) => Op::Fence { class: fence.class() },
+                None => Op::Other,
             },
             Opcode::LLVMCall => {
                 self.call(value, context, place, out);

@@ -1,38 +1,39 @@
-//! Several solvers at one formula.
+//! A portfolio: several solvers work on one formula in parallel and share what they learn.
 //!
-//! A single question goes to the first of them; many go round ([`Solver::survey`]). Whoever is free takes the next
-//! question, in the order given but rather of a group that nobody else has begun, and first learns what the others found out meanwhile: that a question has no model,
-//! which is a fact from then on, and the shortest of the clauses they learnt. Such clauses follow from the formula alone,
-//! whatever was assumed. Who finds all questions taken joins in at one that is not answered yet, and the first to know counts:
-//! they search differently, having come different ways. So the answers do not depend on who was faster; which model is found may.
+//! A single question goes to the first solver; [`Solver::survey`] distributes many. A free solver takes the next question,
+//! preferably of a group that no other solver has begun, and first imports what the others learned meanwhile: refuted
+//! questions, which are facts from then on, and their shortest learned clauses. Learned clauses follow from the formula
+//! alone, whatever was assumed. When every question is taken, a free solver joins an open one; the first answer counts.
+//! Answers therefore do not depend on timing; which model is found may.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
+use crate::backend::SolverKind;
 use crate::literal::{Lit, Var};
-use crate::solver::{Limits, Outcome, Question, Solver, SolverKind, Statistics, Stop, Survey};
+use crate::solver::{Limits, Outcome, Question, Solver, Statistics, Stop, Survey};
 use crate::theory::{Graph, Keeping};
 
-/// Learnt clauses of more literals than this are kept to oneself: they say little, and everybody has to look at them.
+/// Longer learned clauses are not shared: they say little, and every solver has to watch them.
 const LONGEST: usize = 6;
 
-/// After so many conflicts somebody who is still busy with a question listens to the others.
+/// Conflicts after which a solver that is still busy with a question imports what others learned.
 const SLICE: u64 = 2000;
 
-/// A solver that calls for help when there is much to ask.
-pub struct Crew {
+/// A solver that starts helpers when there are many questions.
+pub struct Portfolio {
     kind: SolverKind,
     helpers: usize,
     first: Box<dyn Solver>,
     formula: Formula,
     /// A model that a helper found.
     model: Option<Vec<bool>>,
-    /// What helpers did that are gone.
+    /// Work done by helpers that have ended.
     helped: Statistics,
 }
 
-/// The formula, for those who come later.
+/// The formula, kept for helpers that start later.
 #[derive(Default)]
 struct Formula {
     variables: u32,
@@ -42,7 +43,7 @@ struct Formula {
 }
 
 impl Formula {
-    fn tell(&self, solver: &mut dyn Solver) {
+    fn load_into(&self, solver: &mut dyn Solver) {
         for _ in 0..self.variables {
             solver.new_var();
         }
@@ -53,10 +54,10 @@ impl Formula {
     }
 }
 
-impl Crew {
+impl Portfolio {
     /// One solver, and so many more when needed. None if the solver is not built in.
-    pub fn new(kind: SolverKind, helpers: usize) -> Option<Crew> {
-        Some(Crew {
+    pub fn new(kind: SolverKind, helpers: usize) -> Option<Portfolio> {
+        Some(Portfolio {
             kind,
             helpers,
             first: kind.make()?,
@@ -67,7 +68,7 @@ impl Crew {
     }
 }
 
-impl Solver for Crew {
+impl Solver for Portfolio {
     fn new_var(&mut self) -> Var {
         self.formula.variables += 1;
         self.first.new_var()
@@ -95,18 +96,18 @@ impl Solver for Crew {
         if helpers == 0 {
             return self.first.survey(questions, limits);
         }
-        let desk = Desk::new(questions, *limits);
+        let board = Board::new(questions, *limits);
         let (kind, formula, first) = (self.kind, &self.formula, &mut self.first);
         let figures: Vec<Statistics> = std::thread::scope(|scope| {
-            let desk = &desk;
+            let board = &board;
             let help = move |number| {
                 let mut solver = kind.make().expect("the first was made");
-                formula.tell(&mut *solver);
-                desk.work(&mut *solver, number, formula.variables);
+                formula.load_into(&mut *solver);
+                board.work(&mut *solver, number, formula.variables);
                 solver.statistics()
             };
             let threads: Vec<_> = (1..=helpers).map(|number| scope.spawn(move || help(number))).collect();
-            desk.work(&mut **first, 0, formula.variables);
+            board.work(&mut **first, 0, formula.variables);
             threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -118,7 +119,7 @@ impl Solver for Crew {
             self.helped.forced += done.forced;
             self.helped.cycles += done.cycles;
         }
-        let state = desk.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let state = board.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         // What was found out holds for later questions, and for helpers who come then.
         for fact in state.refuted {
             self.clause(&[!fact]);
@@ -156,8 +157,8 @@ impl Solver for Crew {
     }
 }
 
-/// Where questions are taken and answers are brought.
-struct Desk<'a> {
+/// The questions of a survey, shared by all solvers.
+struct Board<'a> {
     questions: &'a [Question],
     limits: Limits,
     state: Mutex<State>,
@@ -188,11 +189,11 @@ impl State {
     }
 }
 
-impl<'a> Desk<'a> {
-    fn new(questions: &'a [Question], limits: Limits) -> Desk<'a> {
+impl<'a> Board<'a> {
+    fn new(questions: &'a [Question], limits: Limits) -> Board<'a> {
         let (takers, answered) = (vec![0; questions.len()], vec![false; questions.len()]);
         let state = State { takers, answered, ..State::default() };
-        Desk { questions, limits, state: Mutex::new(state) }
+        Board { questions, limits, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -203,9 +204,9 @@ impl<'a> Desk<'a> {
     /// Takes questions until there are none, or the survey is over.
     fn work(&self, solver: &mut dyn Solver, number: usize, variables: u32) {
         solver.keep_learnt(LONGEST);
-        let mut heard = 0;
+        let mut imported = 0;
         while let Some(question) = self.take(number) {
-            if !self.ask(solver, number, question, &mut heard, variables) {
+            if !self.ask(solver, number, question, &mut imported, variables) {
                 break;
             }
         }
@@ -233,7 +234,7 @@ impl<'a> Desk<'a> {
         solver: &mut dyn Solver,
         number: usize,
         question: usize,
-        heard: &mut usize,
+        imported: &mut usize,
         variables: u32,
     ) -> bool {
         let Question { lit, ends, .. } = self.questions[question];
@@ -247,9 +248,9 @@ impl<'a> Desk<'a> {
                 if state.answered[question] {
                     return true;
                 }
-                let news = state.learnt[*heard..].iter().filter(|(author, _)| *author != number);
+                let news = state.learnt[*imported..].iter().filter(|(author, _)| *author != number);
                 let news = news.map(|(_, clause)| clause.clone()).collect();
-                *heard = state.learnt.len();
+                *imported = state.learnt.len();
                 news
             };
             news.iter().for_each(|clause| solver.clause(clause));

@@ -18,16 +18,16 @@ use crashproof_toolchain::{Language, Toolchain, driver};
 use crate::exit::Exit;
 
 /// A compilation with an analysis.
-pub(crate) struct WhileCompiling {
+pub(crate) struct CompileAndLint {
     arguments: Vec<OsString>,
     model: Model,
     deny: bool,
 }
 
-impl WhileCompiling {
+impl CompileAndLint {
     /// Takes `--lint`, `--lint=MODEL` and `--lint-deny` out of a compiler's arguments, if any is there.
-    pub(crate) fn asked_for(arguments: &[OsString]) -> Option<WhileCompiling> {
-        let mut lint = WhileCompiling { arguments: Vec::new(), model: Model::default(), deny: false };
+    pub(crate) fn requested(arguments: &[OsString]) -> Option<CompileAndLint> {
+        let mut lint = CompileAndLint { arguments: Vec::new(), model: Model::default(), deny: false };
         let mut asked = false;
         for argument in arguments {
             match argument.to_str() {

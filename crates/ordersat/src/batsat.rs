@@ -1,4 +1,4 @@
-//! batsat behind the trait.
+//! The batsat backend: [`Solver`] over batsat, with the order theory as its theory.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use crate::solver::{Limits, Outcome, Solver, Statistics, Stop};
 use crate::theory::{Graph, Keeping, Theory};
 
 /// batsat, modulo orders.
-pub struct Bat {
+pub struct Batsat {
     solver: batsat::Solver<Watchdog>,
     limits: Rc<Cell<Limits>>,
     stopped: Rc<Cell<Option<Stop>>>,
@@ -24,7 +24,7 @@ pub struct Bat {
     buffer: Vec<BatLit>,
 }
 
-/// Clauses learnt, for others.
+/// Learned clauses to share with other solvers.
 #[derive(Default)]
 struct Kept {
     /// Those of more literals are not kept.
@@ -73,8 +73,8 @@ struct Adapter {
     clause: Vec<BatLit>,
 }
 
-impl Default for Bat {
-    fn default() -> Bat {
+impl Default for Batsat {
+    fn default() -> Batsat {
         let limits = Rc::new(Cell::new(Limits::default()));
         let stopped = Rc::new(Cell::new(None));
         let learnt = Rc::new(Cell::new(0));
@@ -86,7 +86,7 @@ impl Default for Bat {
             learnt: Rc::clone(&learnt),
             kept: Rc::clone(&kept),
         };
-        Bat {
+        Batsat {
             solver: batsat::Solver::new(batsat::SolverOpts::default(), watchdog),
             limits,
             stopped,
@@ -180,7 +180,7 @@ impl theory::Theory for Adapter {
     }
 }
 
-impl Solver for Bat {
+impl Solver for Batsat {
     fn new_var(&mut self) -> Var {
         Var(self.solver.new_var_default().idx())
     }

@@ -1,23 +1,23 @@
-//! A solver that is given less than was said: [`eliminate`](crate::eliminate) first, and variables numbered anew.
+//! Preprocessing: eliminates variables ([`eliminate`](crate::eliminate)) and renumbers the rest before a solver sees the formula.
 //!
-//! Nobody who asks sees that. Values of what was left out are worked out from a model of the rest, and what turns up in a later
-//! question or clause is brought back.
+//! Callers do not notice: values of eliminated variables are computed from a model of the rest, and a variable that turns
+//! up in a later question or clause is restored.
 
 use crate::eliminate::{Clause, Eliminated, eliminate};
 use crate::literal::{Lit, Var};
 use crate::solver::{Limits, Outcome, Question, Solver, Statistics, Survey};
 use crate::theory::{Graph, Keeping};
 
-/// A solver of briefer formulas.
-pub struct Brief {
+/// A solver of the preprocessed formula.
+pub struct Preprocessed {
     inner: Box<dyn Solver>,
-    /// What was said before the orders were known.
+    /// Clauses given before the graph.
     clauses: Vec<Clause>,
-    said: u64,
-    /// Variables that may not go; as long as there are variables.
+    given: u64,
+    /// For each variable: must it stay?
     kept: Vec<bool>,
-    /// Is the formula with the solver?
-    told: bool,
+    /// Has the solver been given the formula?
+    loaded: bool,
     eliminated: Eliminated,
     /// Names within, and back.
     inward: Vec<Option<Var>>,
@@ -26,15 +26,15 @@ pub struct Brief {
     model: Vec<bool>,
 }
 
-impl Brief {
+impl Preprocessed {
     /// A solver behind which this one answers.
-    pub fn new(inner: Box<dyn Solver>) -> Brief {
-        Brief {
+    pub fn new(inner: Box<dyn Solver>) -> Preprocessed {
+        Preprocessed {
             inner,
             clauses: Vec::new(),
-            said: 0,
+            given: 0,
             kept: Vec::new(),
-            told: false,
+            loaded: false,
             eliminated: Eliminated::default(),
             inward: Vec::new(),
             outward: Vec::new(),
@@ -51,16 +51,16 @@ impl Brief {
         Lit::new(var, lit.is_positive())
     }
 
-    fn tell(&mut self, clause: &[Lit]) {
+    fn give(&mut self, clause: &[Lit]) {
         let clause: Vec<Lit> = clause.iter().map(|&lit| self.name(lit)).collect();
         self.inner.clause(&clause);
     }
 
-    /// The literals within, brought back if they were left out.
-    fn bring(&mut self, lits: &[Lit]) -> Vec<Lit> {
+    /// The literals as the inner solver names them, restored if they were eliminated.
+    fn restored(&mut self, lits: &[Lit]) -> Vec<Lit> {
         for lit in lits {
             for clause in self.eliminated.restore(lit.var()) {
-                self.tell(&clause);
+                self.give(&clause);
             }
         }
         lits.iter().map(|&lit| self.name(lit)).collect()
@@ -74,7 +74,7 @@ impl Brief {
     }
 }
 
-impl Solver for Brief {
+impl Solver for Preprocessed {
     fn new_var(&mut self) -> Var {
         let var = Var(self.kept.len() as u32);
         self.kept.push(false);
@@ -83,9 +83,9 @@ impl Solver for Brief {
     }
 
     fn clause(&mut self, lits: &[Lit]) {
-        self.said += 1;
-        if self.told {
-            let lits = self.bring(lits);
+        self.given += 1;
+        if self.loaded {
+            let lits = self.restored(lits);
             self.inner.clause(&lits);
             return;
         }
@@ -108,14 +108,14 @@ impl Solver for Brief {
         }
         let (clauses, eliminated) = eliminate(std::mem::take(&mut self.clauses), &self.kept);
         self.eliminated = eliminated;
-        clauses.iter().for_each(|clause| self.tell(clause));
+        clauses.iter().for_each(|clause| self.give(clause));
         let graph = graph.renamed(|lit| self.name(lit));
         self.inner.set_graph(&graph, keeping);
-        self.told = true;
+        self.loaded = true;
     }
 
     fn solve(&mut self, assumptions: &[Lit], limits: &Limits) -> Outcome {
-        let assumptions = self.bring(assumptions);
+        let assumptions = self.restored(assumptions);
         let outcome = self.inner.solve(&assumptions, limits);
         if outcome == Outcome::Satisfiable {
             self.take_model();
@@ -125,7 +125,7 @@ impl Solver for Brief {
 
     fn survey(&mut self, questions: &[Question], limits: &Limits) -> Survey {
         let lits: Vec<Lit> = questions.iter().map(|question| question.lit).collect();
-        let lits = self.bring(&lits);
+        let lits = self.restored(&lits);
         let named = questions.iter().zip(lits).map(|(question, lit)| Question { lit, ..*question });
         let survey = self.inner.survey(&named.collect::<Vec<_>>(), limits);
         if matches!(survey, Survey::Found(_)) {
@@ -144,6 +144,6 @@ impl Solver for Brief {
     }
 
     fn statistics(&self) -> Statistics {
-        Statistics { variables: self.kept.len() as u64, clauses: self.said, ..self.inner.statistics() }
+        Statistics { variables: self.kept.len() as u64, clauses: self.given, ..self.inner.statistics() }
     }
 }

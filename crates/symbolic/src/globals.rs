@@ -8,11 +8,10 @@ use crashproof_frontend::bitcode::MODEL_DIRECTORY;
 use crashproof_frontend::bitcode::ir::{Constant, Global, GlobalId, Initial, Module, Part};
 use crashproof_prove::program::Field;
 
-use crate::Error;
 use crate::machine::{Machine, Who};
 use crate::memory::Memory;
-use crate::objects::{Object, ObjectId, Objects, Origin};
-use crate::operands::function_address;
+use crate::objects::{Object, ObjectId, Objects, Origin, function_address};
+use crate::options::Error;
 
 /// The section of `PERSISTENT` globals.
 pub(crate) const SECTION: &str = "crashproof_pm";
@@ -68,15 +67,11 @@ impl Machine<'_> {
             let make = |recovery: bool, objects: &mut Objects| {
                 let origin = Origin::Global { index: index as u32, recovery };
                 objects.place(origin, global.align, persistent, || Object {
-                    name: global.name.clone(),
-                    address: 0,
-                    size: global.size,
                     persistent,
                     internal: global.place.file.starts_with(MODEL_DIRECTORY),
-                    initial: Vec::new(),
                     defined: global.initial.is_some(),
-                    written: Vec::new(),
                     fields: global.parts.iter().map(field).collect(),
+                    ..Object::zeroed(global.name.clone(), global.size)
                 })
             };
             let first = make(false, self.objects);
@@ -129,15 +124,9 @@ impl Machine<'_> {
                 let [first, _] = self.globals[id.0 as usize];
                 let model = self.objects.get(first);
                 let copy = Object {
-                    name: format!("{} of thread {thread}", model.name),
-                    address: 0,
-                    size: model.size,
-                    persistent: false,
-                    internal: false,
                     initial: model.initial.clone(),
                     defined: model.defined,
-                    written: Vec::new(),
-                    fields: Vec::new(),
+                    ..Object::zeroed(format!("{} of thread {thread}", model.name), model.size)
                 };
                 let origin = Origin::ThreadLocal { index: id.0, thread };
                 self.objects.place(origin, global.align, false, || copy)

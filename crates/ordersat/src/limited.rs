@@ -1,7 +1,7 @@
-//! A solver that heeds limits while it is still being told what to solve.
+//! Limits while a formula is being built.
 //!
-//! A formula may be too large to write down, and who writes it does not know before. Once a limit is hit, clauses are no
-//! longer taken, and no question is answered.
+//! A formula may be too large to build, and its author cannot know that beforehand. Once a limit is hit, further clauses are
+//! dropped and every question is answered [`Outcome::Unknown`].
 
 use crate::solver::{Limits, Outcome, Question, Solver, Statistics, Stop, Survey};
 use crate::theory::{Graph, Keeping};
@@ -10,22 +10,22 @@ use crate::{Lit, Var};
 /// To ask whether a limit is hit takes a system call.
 const SELDOM: u64 = 1 << 16;
 
-/// Another solver, within limits.
-pub struct Frugal {
+/// A solver within limits.
+pub struct Limited {
     inner: Box<dyn Solver>,
     limits: Limits,
     clauses: u64,
     stop: Option<Stop>,
 }
 
-impl Frugal {
+impl Limited {
     /// The same solver, within these limits.
-    pub fn new(inner: Box<dyn Solver>, limits: Limits) -> Frugal {
-        Frugal { inner, limits, clauses: 0, stop: None }
+    pub fn new(inner: Box<dyn Solver>, limits: Limits) -> Limited {
+        Limited { inner, limits, clauses: 0, stop: None }
     }
 }
 
-impl Solver for Frugal {
+impl Solver for Limited {
     fn new_var(&mut self) -> Var {
         self.inner.new_var()
     }
