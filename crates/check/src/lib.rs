@@ -38,40 +38,75 @@
 //! address; edge: the bytes seen; leaf: how it ended) answers for every crash whose possible contents stay
 //! within what was seen; a process runs only for behaviour that is new.
 
+#[path = "search/checksums.rs"]
 mod checksum;
+#[path = "narrate/report.rs"]
 mod common;
+#[path = "crash/state.rs"]
 mod crash;
+#[path = "narrate/event_diagram.rs"]
 mod drawn;
+#[path = "driver/check.rs"]
 mod explore;
+#[path = "judge/failure.rs"]
 mod failure;
+#[path = "driver/failures.rs"]
 mod found;
+#[path = "judge/harmless.rs"]
 mod harmless;
+#[path = "crash/history.rs"]
 mod history;
+#[path = "judge/unrecoverable.rs"]
 mod hopeless;
+#[path = "judge/robustness.rs"]
 mod judge;
+#[path = "crash/layout.rs"]
 mod layout;
+#[path = "search/minimize.rs"]
 mod least;
+#[path = "narrate/missing_flush.rs"]
 mod missing_flush;
+#[path = "driver/monitor.rs"]
 mod monitor;
+#[path = "driver/options.rs"]
 mod options;
+#[path = "subject/panic.rs"]
 mod panic;
+#[path = "search/random.rs"]
 mod random;
+#[path = "judge/strands.rs"]
 mod regions;
+#[path = "driver/replay.rs"]
 mod replay;
+#[path = "driver/violations.rs"]
 mod robustness;
+#[path = "subject/sanitizer.rs"]
 mod sanitizer;
+#[path = "search/schedules.rs"]
 mod schedule;
+#[path = "subject/process.rs"]
 mod session;
+#[path = "subject/sites.rs"]
 mod sites;
+#[path = "judge/suppress.rs"]
 mod suppress;
+#[path = "crash/timeline.rs"]
 mod timeline;
+#[path = "subject/pinning.rs"]
 mod together;
+#[path = "narrate/narrative.rs"]
 mod told;
+#[path = "subject/trace.rs"]
 mod trace;
+#[path = "search/tree.rs"]
 mod tree;
+#[path = "narrate/untracked.rs"]
 mod unseen;
+#[path = "judge/violation.rs"]
 mod violation;
+#[path = "judge/redundant.rs"]
 mod wasted;
+#[path = "search/worker.rs"]
 mod worker;
 
 pub use crash::MAX_CRASHES;
