@@ -162,7 +162,7 @@ fn expression(expr: &crashproof_litmus::Expr) -> String {
 
 /// The outcomes that a check found.
 fn found(report: &Report, about: &str) -> BTreeSet<i32> {
-    let code = |finding: &crashproof_check::Finding| match finding.failure {
+    let code = |finding: &crashproof_check::FailedRecovery| match finding.failure {
         Failure::Exit(code) => code,
         ref other => panic!("{other:?}\n{about}"),
     };

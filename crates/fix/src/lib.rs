@@ -21,7 +21,7 @@ mod tokens;
 
 use std::collections::BTreeMap;
 
-use crashproof_check::{Report, Violation, Waste};
+use crashproof_check::{Redundant, Report, Violation};
 
 pub use edit::write;
 pub use style::Macros;
@@ -230,12 +230,11 @@ impl<W: Workshop> Fixer<'_, W> {
     fn remove(&mut self, report: &mut Report) -> Result<Vec<(String, String)>, String> {
         let mut removed = Vec::new();
         // From the end of each file, so that places stay right.
-        let mut wasted: Vec<Waste> =
-            report.waste.iter().filter(|waste| waste.wasted == waste.total).cloned().collect();
-        wasted.sort_by_key(|waste| std::cmp::Reverse((waste.place.file.clone(), waste.place.line)));
-        wasted.dedup_by(|a, b| a.place == b.place);
-        for waste in wasted {
-            let place = &waste.place;
+        let always = report.redundant.iter().filter(|found| found.redundant == found.total);
+        let mut redundant: Vec<Redundant> = always.cloned().collect();
+        redundant.sort_by_key(|found| std::cmp::Reverse((found.place.file.clone(), found.place.line)));
+        redundant.dedup_by(|a, b| a.place == b.place);
+        for Redundant { place, .. } in &redundant {
             let Ok(source) = self.source(&place.file) else { continue };
             let Some((without, statement)) = edit::without(&source, place.line, place.column) else {
                 continue;
@@ -246,7 +245,7 @@ impl<W: Workshop> Fixer<'_, W> {
                 && now.errors() <= report.errors()
                 && now.unknown.len() <= report.unknown.len()
                 && now.violations.len() <= report.violations.len()
-                && now.waste.len() < report.waste.len()
+                && now.redundant.len() < report.redundant.len()
             {
                 self.sources = sources;
                 removed.push((format!("{}:{}", place.file, place.line), statement));

@@ -10,12 +10,10 @@ use addr2line::gimli::{
     self, AttributeValue, DW_AT_byte_size, DW_AT_count, DW_AT_data_member_location, DW_AT_name, DW_AT_type,
     DW_AT_upper_bound, DwTag, EndianSlice, RunTimeEndian, UnitOffset,
 };
+use crashproof_findings::Place;
 use object::{Object, ObjectSection};
 use px86::LINE_BYTES;
 use rustc_hash::FxHashMap;
-
-use crate::sites::Source;
-use crate::violation::Violation;
 
 /// A field, perhaps of a structure within the structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,19 +32,23 @@ struct Structure {
     fields: Vec<Field>,
 }
 
-/// Says of each violation what layout would do, where that is known.
-pub(crate) fn suggest<'a>(program: &Path, violations: impl Iterator<Item = &'a mut Violation>) {
-    let mut structures = None;
-    for violation in violations {
-        let (Some(lost), Some(survived)) = (field_name(&violation.place), field_name(&violation.survived))
-        else {
-            continue;
-        };
-        let structures = structures.get_or_insert_with(|| read(program).unwrap_or_default());
-        let pair =
-            Pair { lost: (&lost, violation.address), survived: (&survived, violation.survivor_address) };
-        violation.layout =
-            structures.iter().filter_map(|structure| pair.within(structure)).min().map(|best| best.1);
+/// The structures of a program, read from its debug information when first asked for.
+pub(crate) struct Layouts<'a> {
+    program: &'a Path,
+    structures: Option<Vec<Structure>>,
+}
+
+impl Layouts<'_> {
+    pub(crate) fn of(program: &Path) -> Layouts<'_> {
+        Layouts { program, structures: None }
+    }
+
+    /// Which layout would keep two stores in order, given where in the source they are and their addresses.
+    pub(crate) fn advice(&mut self, lost: (&Place, u64), survived: (&Place, u64)) -> Option<String> {
+        let (lost_name, survived_name) = (field_name(lost.0)?, field_name(survived.0)?);
+        let structures = self.structures.get_or_insert_with(|| read(self.program).unwrap_or_default());
+        let pair = Pair { lost: (&lost_name, lost.1), survived: (&survived_name, survived.1) };
+        structures.iter().filter_map(|structure| pair.within(structure)).min().map(|best| best.1)
     }
 }
 
@@ -150,7 +152,7 @@ impl Structure {
 }
 
 /// The name of the field, or variable, that the store at a place assigns to.
-fn field_name(place: &Source) -> Option<String> {
+fn field_name(place: &Place) -> Option<String> {
     let text = fs::read_to_string(&place.file).ok()?;
     let line = text.lines().nth(place.line.checked_sub(1)? as usize)?;
     name_in(line, place.column as usize)

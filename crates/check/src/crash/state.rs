@@ -1,17 +1,18 @@
-//! What each line may hold after a crash, or after several.
+//! Crash states: what each line may hold after a crash, or after several in a row.
+//!
+//! Which stores of a line may be missing is px86's to say (`timeline`); here lines are combined, over all executions that
+//! crashed. States are never enumerated: `search` asks for the contents of the lines that recovery reads.
 
 use crashproof_protocol::Record;
 use px86::storage::CachedStore;
 use px86::{LINE_BYTES, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
 
-use crate::failure::TokenCrash;
-use crate::history::History;
-use crate::timeline::Timeline;
-use crate::told::Read;
-
-/// The bytes of a line.
-pub(crate) type Bytes = [u8; LINE_BYTES as usize];
+use crate::crash::history::History;
+use crate::crash::reads::Read;
+use crate::crash::timeline::Timeline;
+use crate::subject::Bytes;
 
 /// How many crashes in a row are possible at most.
 pub const MAX_CRASHES: usize = 4;
@@ -25,7 +26,7 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Of two contents that serve alike, the one with more stores kept tells the shorter story.
+    /// The content with the most surviving stores: of several that explain the same reads it loses the least.
     pub(crate) fn most_kept(contents: &[Content]) -> &Content {
         contents
             .iter()
@@ -40,6 +41,18 @@ pub(crate) type Revealed = FxHashMap<Line, Vec<Content>>;
 /// What each open line is to hold.
 pub(crate) type Chosen = FxHashMap<Line, Bytes>;
 
+/// The stores to a line that persisted, oldest first.
+pub(crate) type Persisted = FxHashMap<Line, Vec<CachedStore>>;
+
+/// One crash: where it came, and how much of each line survived.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChosenCrash {
+    /// How many records had taken effect when it came.
+    pub at: usize,
+    /// Lines of which stores were lost: number, and how many of its open stores survived.
+    pub kept: Vec<(u64, usize)>,
+}
+
 /// A recovery that crashed in its turn.
 #[derive(Clone, Copy)]
 pub(crate) struct Later<'a> {
@@ -48,7 +61,7 @@ pub(crate) struct Later<'a> {
     /// How far it had come.
     pub(crate) timeline: &'a Timeline,
     /// Its stores that surely persisted.
-    pub(crate) persisted: &'a FxHashMap<Line, Vec<CachedStore>>,
+    pub(crate) persisted: &'a Persisted,
     /// Its stores, and what happened before them.
     pub(crate) history: &'a History<'a>,
     /// What it had read, as far as that counts for robustness.
@@ -61,12 +74,34 @@ pub(crate) struct Later<'a> {
 #[derive(Clone)]
 pub(crate) struct CrashState<'a> {
     pub(crate) first: &'a Timeline,
-    /// The stores of the first execution, and what happened before them.
+    /// All that the first execution does.
+    pub(crate) records: &'a [Record],
+    /// Its stores, and what happened before them.
     pub(crate) history: &'a History<'a>,
     pub(crate) later: Vec<Later<'a>>,
 }
 
-impl CrashState<'_> {
+impl<'a> CrashState<'a> {
+    /// The same, and then the recovery crashes, too.
+    pub(crate) fn then<'s>(&self, later: Later<'s>) -> CrashState<'s>
+    where
+        'a: 's,
+    {
+        let mut state: CrashState<'s> = self.clone();
+        state.later.push(later);
+        state
+    }
+
+    /// All that an execution does, counted from the first.
+    pub(crate) fn records(&self, level: usize) -> &'a [Record] {
+        level.checked_sub(1).map_or(self.records, |before| self.later[before].records)
+    }
+
+    /// What the recovery after an execution revealed about what that lost; `last` for the last execution.
+    pub(crate) fn revealed<'r>(&'r self, level: usize, last: &'r Revealed) -> &'r Revealed {
+        self.later.get(level).map_or(last, |later| later.revealed)
+    }
+
     pub(crate) fn crashes(&self) -> usize {
         1 + self.later.len()
     }
@@ -115,22 +150,42 @@ impl CrashState<'_> {
         }
         all
     }
-}
 
-impl CrashState<'_> {
-    /// What a line holds if so many of its open stores were kept by each execution; all, where nothing is said.
-    pub(crate) fn kept(&self, line: Line, certain: Bytes, crashes: &[TokenCrash]) -> Bytes {
+    /// What a line may hold, given what recovery's reads revealed; `certain` is what it surely held.
+    pub(crate) fn contents_given(
+        &self,
+        line: Line,
+        revealed: &Revealed,
+        certain: impl FnOnce(Line) -> Bytes,
+    ) -> Vec<Content> {
+        revealed.get(&line).cloned().unwrap_or_else(|| self.contents(line, certain(line)))
+    }
+
+    /// What a line holds if these many of its open stores survived each crash; all, where nothing is said.
+    pub(crate) fn chosen(&self, line: Line, certain: Bytes, crashes: &[ChosenCrash]) -> Bytes {
         let mut bytes = certain;
         for (level, (timeline, crash)) in self.timelines().zip(crashes).enumerate() {
-            let persisted = level.checked_sub(1).and_then(|later| self.later[later].persisted.get(&line));
-            persisted.into_iter().flatten().for_each(|store| apply(&mut bytes, store));
-            let stores = timeline.stores(line);
-            let kept = crash.kept.iter().find(|(number, _)| *number == line.0);
-            let kept = kept.map_or(stores.len(), |(_, kept)| (*kept).min(stores.len()));
-            stores[..kept].iter().for_each(|store| apply(&mut bytes, store));
+            let persisted = level.checked_sub(1).map(|later| self.later[later].persisted);
+            survive(&mut bytes, line, persisted, timeline, crash);
         }
         bytes
     }
+}
+
+/// What an execution and its crash make of a line: its stores that persisted, and those that were chosen to survive.
+pub(crate) fn survive(
+    bytes: &mut Bytes,
+    line: Line,
+    persisted: Option<&Persisted>,
+    timeline: &Timeline,
+    crash: &ChosenCrash,
+) {
+    let certain = persisted.and_then(|persisted| persisted.get(&line));
+    certain.into_iter().flatten().for_each(|store| apply(bytes, store));
+    let open = timeline.stores(line);
+    let kept = crash.kept.iter().find(|(number, _)| *number == line.0);
+    let kept = kept.map_or(open.len(), |(_, kept)| (*kept).min(open.len()));
+    open[..kept].iter().for_each(|store| apply(bytes, store));
 }
 
 /// Writes a store into a line.
@@ -170,4 +225,17 @@ pub(crate) fn value(bytes: &Bytes, address: u64, width: u8) -> u64 {
     let mut word = [0; 8];
     word[..usize::from(width)].copy_from_slice(&bytes[start..start + usize::from(width)]);
     u64::from_le_bytes(word)
+}
+
+/// The contents by the value they show at `address`, those with the most surviving stores first.
+pub(crate) fn group(all: &[Content], address: u64, width: u8) -> Vec<(u64, Vec<Content>)> {
+    let mut groups: Vec<(u64, Vec<Content>)> = Vec::new();
+    for content in all.iter().rev() {
+        let seen = value(&content.bytes, address, width);
+        match groups.iter_mut().find(|(value, _)| *value == seen) {
+            Some((_, members)) => members.push(content.clone()),
+            None => groups.push((seen, vec![content.clone()])),
+        }
+    }
+    groups
 }

@@ -1,13 +1,15 @@
-//! The recorded run, replayed through the model up to any moment, and the places to crash.
+//! A recorded run, replayed through px86 up to any moment, and its crash points.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crashproof_protocol::{ARENA, HEAP_CLASSES, Record, record};
+use crashproof_protocol::{Record, record};
 use num_bigint::BigUint;
 use px86::order::preserved;
 use px86::storage::{CachedStore, Execution, Seq};
 use px86::{Class, Kind, Line, Platform};
 use rustc_hash::FxHashMap;
+
+use crate::subject::Durable;
 
 /// A run, somewhere in its course.
 pub(crate) struct Timeline {
@@ -25,12 +27,8 @@ pub(crate) struct Timeline {
     /// Non-temporal stores of a thread that is alone, where caches survive: they may still be waiting, while later
     /// stores are safe at once. (Where caches are lost, a line that was not written back says the same.)
     late: BTreeMap<Line, Vec<CachedStore>>,
-    /// End of the arena now.
-    pub(crate) arena_end: u64,
-    /// Files that do not exist now, although a run left them on disk; a bit each.
-    pub(crate) files_absent: u64,
-    /// Ends of the heap's size classes now.
-    pub(crate) heap_ends: [u64; HEAP_CLASSES],
+    /// What is durable at once, as it is now.
+    pub(crate) durable: Durable,
     /// Was anything stored since the last crash?
     written: bool,
     platform: Platform,
@@ -76,7 +74,7 @@ impl Moments {
 pub(crate) type Persisted = Vec<CachedStore>;
 
 impl Timeline {
-    fn new(platform: Platform, arena_end: u64) -> Timeline {
+    fn new(platform: Platform, durable: Durable) -> Timeline {
         Timeline {
             execution: Execution::new(platform),
             at: 0,
@@ -84,9 +82,7 @@ impl Timeline {
             early: BTreeMap::new(),
             overtaken: BTreeMap::new(),
             late: BTreeMap::new(),
-            arena_end: arena_end.max(ARENA.base),
-            files_absent: 0,
-            heap_ends: [0; HEAP_CLASSES],
+            durable,
             written: false,
             platform,
             last_site: 0,
@@ -102,16 +98,12 @@ impl Timeline {
     pub(crate) fn first(platform: Platform, files_created: u64) -> Timeline {
         // Where caches survive, what there was before the first store is there only before it.
         let written = platform == Platform::Eadr;
-        Timeline { files_absent: files_created, written, ..Timeline::new(platform, ARENA.base) }
+        Timeline { written, ..Timeline::new(platform, Durable::nothing(files_created)) }
     }
 
     /// The start of a recovery, after what `before` had come to: what is durable at once stays.
     pub(crate) fn after(platform: Platform, before: &Timeline) -> Timeline {
-        Timeline {
-            files_absent: before.files_absent,
-            heap_ends: before.heap_ends,
-            ..Timeline::new(platform, before.arena_end)
-        }
+        Timeline::new(platform, before.durable)
     }
 
     /// Lines of which something may be lost, or may have persisted although it comes later.
@@ -292,10 +284,9 @@ impl Timeline {
         self.last_site = next.site;
         let Some(event) = next.event() else {
             match next.kind() {
-                record::ARENA => self.arena_end = next.value,
-                record::FILE if next.value == 0 => self.files_absent |= 1 << next.address(),
-                record::FILE => self.files_absent &= !(1 << next.address()),
-                record::HEAP => self.heap_ends[next.address() as usize] = next.value,
+                record::ARENA => self.durable.arena_end = next.value,
+                record::FILE => self.durable.set_file(next.address(), next.value != 0),
+                record::HEAP => self.durable.heap_ends[next.address() as usize] = next.value,
                 // From here on stores wait in buffers of the runtime's; nobody creates a thread without fencing.
                 record::SPAWN => {
                     let settled: Vec<Line> = self.late.keys().copied().collect();
@@ -375,6 +366,7 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crashproof_protocol::ARENA;
 
     fn record(kind: u8, thread: u16, value: u64, width: u8) -> Record {
         Record::new(kind, ARENA.base, width, value, thread, 0)
@@ -385,7 +377,7 @@ mod tests {
     #[test]
     fn a_write_back_counts_from_when_it_was_issued() {
         let run = |issued| {
-            let mut timeline = Timeline::new(Platform::Adr, 0);
+            let mut timeline = Timeline::new(Platform::Adr, Durable::nothing(0));
             for next in [
                 record(record::SPAWN, 0, 1, 0),
                 record(Kind::Store as u8, 0, 7, 8),

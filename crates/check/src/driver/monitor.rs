@@ -1,10 +1,12 @@
 //! How a check is coming along, for others to look at while it runs, and a way to end it early.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 
 use crashproof_findings::Finding;
+
+use crate::subject::Interrupt;
 
 /// Shared with a running check through [`crate::Options::monitor`].
 #[derive(Debug, Default)]
@@ -15,7 +17,7 @@ pub struct Monitor {
     recoveries: AtomicU64,
     behaviours: AtomicU64,
     findings: AtomicU64,
-    cancelled: AtomicBool,
+    interrupt: Interrupt,
     listener: Mutex<Option<Sender<Finding>>>,
 }
 
@@ -51,7 +53,7 @@ impl Monitor {
 
     /// Ends the check as soon as possible; its report tells what was found so far.
     pub fn cancel(&self) {
-        self.cancelled.store(true, Relaxed);
+        self.interrupt.set();
     }
 
     /// From now on findings are sent here as they are met for the first time. Their story is not over: a simpler way
@@ -70,7 +72,12 @@ impl Monitor {
 
     /// Is it to end?
     pub fn cancelled(&self) -> bool {
-        self.cancelled.load(Relaxed)
+        self.interrupt.is_set()
+    }
+
+    /// What ends the check when it is set.
+    pub(crate) fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
     }
 
     /// A run was recorded.

@@ -1,20 +1,16 @@
-//! What is asked of a check, and what it answers.
+//! What a check is asked to do.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use num_bigint::BigUint;
 use px86::Platform;
 
-use crate::failure::Finding;
-use crate::monitor::Monitor;
-use crate::regions::{Dependence, Model};
-use crate::schedule::Strategy;
-use crate::suppress::Suppression;
-use crate::violation::Violation;
-use crate::wasted::Waste;
+use crate::driver::monitor::Monitor;
+use crate::judge::{Model, Suppression};
+use crate::search::{Random, Settings, Strategy};
+use crate::subject::{Launch, RunLimits};
 
 /// What to check, and how far to go.
 #[derive(Clone, Debug)]
@@ -114,21 +110,51 @@ pub struct Recover {
     pub built_from: Option<PathBuf>,
 }
 
-/// Which of the two commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// The one that is recorded.
-    Recorded,
-    /// The one that runs after a crash.
-    Recovery,
-}
-
 impl Options {
-    /// Program and arguments of a command.
-    pub(crate) fn command(&self, part: Part) -> (&Path, &[OsString]) {
+    /// How to start the program that is recorded.
+    pub(crate) fn launch(&self) -> Launch {
+        Launch {
+            program: self.program.clone(),
+            arguments: self.arguments.clone(),
+            wrapper: Vec::new(),
+            pm_path: self.pm_path.clone(),
+            pm_heap: self.pm_heap,
+            strict: self.strict,
+            platform: self.platform,
+            max_memory: self.max_memory,
+            interrupt: self.monitor.interrupt(),
+        }
+    }
+
+    /// How to start the program that recovers.
+    pub(crate) fn launch_recovery(&self) -> Launch {
         match &self.recover {
-            Some(recover) if part == Part::Recovery => (&recover.program, &recover.arguments),
-            _ => (&self.program, &self.arguments),
+            None => self.launch(),
+            Some(Recover { program, arguments, .. }) => {
+                Launch { program: program.clone(), arguments: arguments.clone(), ..self.launch() }
+            }
+        }
+    }
+
+    /// How long each run may go on.
+    pub(crate) fn run_limits(&self) -> RunLimits {
+        RunLimits {
+            max_records: self.max_records,
+            max_run_seconds: self.max_run_seconds,
+            max_cpu_seconds: self.max_cpu_seconds,
+        }
+    }
+
+    /// How far to search.
+    pub(crate) fn search(&self) -> Settings {
+        Settings {
+            platform: self.platform,
+            crashes: self.crashes,
+            max_per_crash: self.max_per_crash,
+            max_recoveries: self.max_recoveries,
+            max_time: self.max_time,
+            limits: self.run_limits(),
+            history: self.robust,
         }
     }
 
@@ -139,80 +165,5 @@ impl Options {
             recover.program == self.program
                 || real(&recover.program).is_some_and(|it| Some(it) == real(&self.program))
         })
-    }
-}
-
-/// Random crashes instead of all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Random {
-    /// How many, for each schedule.
-    pub crashes: u64,
-    /// What they follow from.
-    pub seed: u64,
-}
-
-/// Figures about a check.
-#[derive(Clone, Debug, Default)]
-pub struct Statistics {
-    /// PM events of the recorded runs.
-    pub events: u64,
-    /// Schedules tried; one if the program has no threads.
-    pub schedules: u32,
-    /// Places where the program was crashed.
-    pub failure_points: u64,
-    /// Recoveries run.
-    pub recoveries: u64,
-    /// Recoveries that need not run, because their behaviour was known.
-    pub recoveries_saved: u64,
-    /// Different things recovery was seen to do.
-    pub behaviours: u64,
-    /// Contents that were not tried because a checksum is trusted to refuse them.
-    pub checksummed: BigUint,
-    /// Recoveries an eager checker would run.
-    pub eager_states: BigUint,
-    /// Time for recording.
-    pub recording: Duration,
-    /// Time for everything else.
-    pub exploring: Duration,
-}
-
-/// What came of a check.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// What is wrong, the least that must be lost first.
-    pub findings: Vec<Finding>,
-    /// Strands or epochs that depend on each other.
-    pub dependences: Vec<Dependence>,
-    /// Missing flushes that no recovery failed on; those of which nothing can come last.
-    pub violations: Vec<Violation>,
-    /// The suppressions that suppressed nothing.
-    pub unused_suppressions: Vec<Suppression>,
-    /// Flushes and fences that did nothing.
-    pub waste: Vec<Waste>,
-    /// Why the check is not complete; empty if it is.
-    pub unknown: Vec<String>,
-    /// What else the verdict rests on.
-    pub remarks: Vec<String>,
-    /// How many crashes in a row were tried.
-    pub crashes: usize,
-    /// Figures.
-    pub statistics: Statistics,
-}
-
-/// A number that may be too long to read: its size, if it is.
-pub fn readable(number: &BigUint) -> String {
-    let digits = number.to_string();
-    match digits.len() {
-        0..=15 => digits,
-        length => format!("{}.{}e{}", &digits[..1], &digits[1..3], length - 1),
-    }
-}
-
-impl Report {
-    /// How many findings are errors: failures, regions that depend on each other, and every missing flush that
-    /// something can come of.
-    pub fn errors(&self) -> usize {
-        let missing = self.violations.iter().filter(|violation| !violation.same_value).count();
-        self.findings.len() + self.dependences.len() + missing
     }
 }

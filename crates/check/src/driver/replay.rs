@@ -1,21 +1,17 @@
-//! Shows one failure again: the same crash, the same losses, the same recovery.
+//! Reproduces one failure: the same crashes, the same losses, the same recovery.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crashproof_protocol::{Patch, mode};
-use px86::storage::CachedStore;
+use crashproof_protocol::Patch;
 use px86::{Line, Platform};
-use rustc_hash::FxHashMap;
 
-use crate::crash::apply;
-use crate::explore::record_run;
-use crate::failure::{Failure, Token};
-use crate::options::{Options, Part, Recover};
-use crate::schedule::Schedule;
-use crate::session::{Ending, Error, Session};
-use crate::timeline::Timeline;
+use crate::crash::{Persisted, Timeline, survive};
+use crate::driver::check::record_run;
+use crate::driver::options::{Options, Recover};
+use crate::driver::token::Token;
+use crate::subject::{Ending, Error, Failure, Launch, Mode, Process, Run, Subject};
 
 /// What came of a replay.
 #[derive(Clone, Debug)]
@@ -34,19 +30,10 @@ pub fn replay(
     recover: Option<PathBuf>,
     debugger: Option<&[OsString]>,
 ) -> Result<Replay, Error> {
-    let arguments: Vec<OsString> = token.arguments.iter().map(OsString::from).collect();
-    let mut options = Options::new(program, arguments);
-    options.pm_path = token.pm_path.iter().map(PathBuf::from).collect();
-    options.pm_heap = token.pm_heap;
-    options.platform = if token.eadr { Platform::Eadr } else { Platform::Adr };
-    if let Some((program, arguments)) = recover.zip(token.recover.get(1..)) {
-        let arguments = arguments.iter().map(OsString::from).collect();
-        options.recover = Some(Recover { program, arguments, built_from: None });
-    }
-    let mut session = Session::start(&options, Part::Recorded)?;
-    let schedule =
-        Schedule { seed: token.seed, strategy: token.strategy, expected_points: token.expected_points };
-    let mut records = match record_run(&mut session, &options, schedule) {
+    let options = options(token, program, recover);
+    let mut process = Process::start(options.launch())?;
+    let recorded = record_run(&mut process, token.regions, token.schedule(), options.run_limits());
+    let mut records = match recorded {
         Ok(recorded) => recorded.records.to_vec(),
         // The schedule alone makes it fail.
         Err(Error::FailsAlone { failure, output, .. }) if token.crashes.is_empty() => {
@@ -55,73 +42,84 @@ pub fn replay(
         Err(error) => return Err(error),
     };
     if token.crashes.is_empty() {
-        return Ok(Replay { failure: None, output: session.output_about(Ending::Exit(0)) });
+        return Ok(Replay { failure: None, output: process.output(Ending::Exit(0)) });
     }
-    let files_created = session.files_created();
+    let files_created = process.files_created();
     if options.recover.is_some() {
-        let recorded = session;
-        session = Session::start(&options, Part::Recovery)?;
-        session.adopt_files(&recorded);
+        process = with_files_of(&process, options.launch_recovery())?;
     }
-    let mut timelines: Vec<(Timeline, FxHashMap<Line, Vec<CachedStore>>)> = Vec::new();
+    let mut limits = options.run_limits().recovery(records.len());
+    if debugger.is_some() {
+        limits.cpu_seconds = 0;
+    }
+    let mut crashed: Vec<(Timeline, Persisted)> = Vec::new();
     for (level, crash) in token.crashes.iter().enumerate() {
         if crash.at > records.len() {
             return Err(Error::Stale);
         }
-        let mut timeline = match timelines.last() {
+        let mut timeline = match crashed.last() {
             Some((before, _)) => Timeline::after(options.platform, before),
             None => Timeline::first(options.platform, files_created),
         };
-        let mut persisted: FxHashMap<Line, Vec<CachedStore>> = FxHashMap::default();
+        let mut persisted = Persisted::default();
         for record in &records[..crash.at] {
             timeline.advance_into(record, &mut persisted);
         }
         timeline.is_crash_point(&records);
-        timelines.push((timeline, persisted));
+        let durable = timeline.durable;
+        crashed.push((timeline, persisted));
         let last = level + 1 == token.crashes.len();
         if let Some(debugger) = debugger.filter(|_| last) {
             // A process of its own: the debugger follows it into this recovery, not into the runs before.
-            let before = session;
-            session = Session::start_under(debugger, &options, Part::Recovery)?;
-            session.adopt_files(&before);
+            let launch = Launch { wrapper: debugger.to_vec(), ..options.launch_recovery() };
+            process = with_files_of(&process, launch)?;
         }
-        let control = session.control();
-        control.mode = mode::RECOVER;
-        schedule.apply(control);
-        control.crashes = level as u32 + 1;
-        control.arena_end = timelines[level].0.arena_end;
-        control.files_absent = timelines[level].0.files_absent;
-        control.heap_ends = timelines[level].0.heap_ends;
-        control.max_records = options.max_records;
-        control.max_cpu_seconds = if debugger.is_some() { 0 } else { options.max_cpu_seconds };
-        let ending = session.run(&patches(&session, token, &timelines))?;
+        let run =
+            Run { mode: Mode::Recover, schedule: token.schedule(), crashes: level + 1, durable, limits };
+        let patches = patches(&process, token, &crashed);
+        let ending = process.run(&run, &patches)?.ending;
         if last {
-            return Ok(Replay { failure: Failure::of(ending), output: session.output_about(ending) });
+            return Ok(Replay { failure: Failure::of(ending), output: process.output(ending) });
         }
-        records = session.records().to_vec();
+        records = process.records().to_vec();
     }
     Err(Error::Stale)
 }
 
+/// The options that the check had.
+fn options(token: &Token, program: PathBuf, recover: Option<PathBuf>) -> Options {
+    let words = |words: &[String]| words.iter().map(OsString::from).collect();
+    let mut options = Options::new(program, words(&token.arguments));
+    options.pm_path = token.pm_path.iter().map(PathBuf::from).collect();
+    options.pm_heap = token.pm_heap;
+    options.strict = token.strict;
+    options.platform = if token.eadr { Platform::Eadr } else { Platform::Adr };
+    options.recover = recover.zip(token.recover.get(1..)).map(|(program, arguments)| Recover {
+        program,
+        arguments: words(arguments),
+        built_from: None,
+    });
+    options
+}
+
+/// Another process, with the files of the one before.
+fn with_files_of(before: &Process, launch: Launch) -> Result<Process, Error> {
+    let mut process = Process::start(launch)?;
+    process.adopt_files(before);
+    Ok(process)
+}
+
 /// The lines as the crashes left them, according to the token.
-fn patches(
-    session: &Session,
-    token: &Token,
-    timelines: &[(Timeline, FxHashMap<Line, Vec<CachedStore>>)],
-) -> Vec<Patch> {
+fn patches(subject: &impl Subject, token: &Token, crashed: &[(Timeline, Persisted)]) -> Vec<Patch> {
     let mut lines: BTreeSet<Line> = BTreeSet::new();
-    for (timeline, persisted) in timelines {
+    for (timeline, persisted) in crashed {
         lines.extend(timeline.open_lines());
         lines.extend(persisted.keys());
     }
     let content = |line: Line| {
-        let mut bytes = session.image_line(line);
-        for ((timeline, persisted), crash) in timelines.iter().zip(&token.crashes) {
-            persisted.get(&line).into_iter().flatten().for_each(|store| apply(&mut bytes, store));
-            let open = timeline.stores(line);
-            let kept = crash.kept.iter().find(|(number, _)| *number == line.0);
-            let kept = kept.map_or(open.len(), |(_, kept)| (*kept).min(open.len()));
-            open[..kept].iter().for_each(|store| apply(&mut bytes, store));
+        let mut bytes = subject.image_line(line);
+        for ((timeline, persisted), crash) in crashed.iter().zip(&token.crashes) {
+            survive(&mut bytes, line, Some(persisted), timeline, crash);
         }
         bytes
     };

@@ -5,8 +5,10 @@
 //! `crashproof_tolerate`); what is known of libraries is written down here. Only the load that misses the lost store
 //! counts: whatever it is, the library deals with it.
 
-use crate::sites::{Sites, Source};
-use crate::suppress::{Extent, Suppression};
+use crashproof_findings::Place;
+
+use crate::judge::suppress::{Extent, Suppression};
+use crate::subject::Sites;
 
 /// Functions of a library in which a load may miss a store.
 struct Protocol {
@@ -65,7 +67,7 @@ impl Harmless {
     }
 
     /// Why this load may miss a store, if that is known.
-    pub(crate) fn why(&self, load: &Source) -> Option<&str> {
+    pub(crate) fn why(&self, load: &Place) -> Option<&str> {
         self.0.iter().find(|(place, _)| place.covers(load)).map(|(_, remark)| remark.as_str())
     }
 }
@@ -76,10 +78,10 @@ mod tests {
 
     #[test]
     fn what_a_library_copes_with_is_known_by_its_functions_and_files() {
-        let load = |file: &str, function: &str| Source {
+        let load = |file: &str, function: &str| Place {
             file: file.into(),
             function: function.into(),
-            ..Source::default()
+            ..Place::default()
         };
         let with = Harmless::of(&Sites::parse("1\t0\t9\t1\tobj.c\tpmemobj_open\t\n"));
         assert!(with.why(&load("src/libpmemobj/ulog.c", "ulog_entry_apply")).is_some());

@@ -1,51 +1,54 @@
-//! Flushes and fences of a recorded run that did nothing.
+//! Redundant flushes and fences of recorded runs: those that persist and order nothing.
+//!
+//! What an instruction did is px86's to say ([`px86::work`]); here it is counted by place, over all schedules.
 
 use std::collections::BTreeMap;
 
+use crashproof_findings::Place;
 use crashproof_protocol::Record;
 use px86::buffer::Entry;
 use px86::work::{Observer, Work};
 use px86::{Kind, Platform};
 use rustc_hash::FxHashMap;
 
-use crate::sites::{Sites, Source};
-use crate::timeline::Moments;
+use crate::crash::Moments;
+use crate::subject::Sites;
 
-/// In which way an instruction was wasted.
+/// In which way an instruction was redundant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum WasteKind {
+pub enum RedundantKind {
     /// A flush of a line that was not stored to since it was last written back.
     CleanFlush,
     /// A second flush of a line before any new store to it, the first not yet fenced.
     RepeatedFlush,
-    /// A fence with nothing to wait for.
+    /// A fence with nothing pending.
     EmptyFence,
 }
 
-/// A place where instructions were wasted.
+/// A place with redundant instructions.
 #[derive(Clone, Debug)]
-pub struct Waste {
+pub struct Redundant {
     /// In which way.
-    pub kind: WasteKind,
+    pub kind: RedundantKind,
     /// Where.
-    pub place: Source,
-    /// How often it was wasted.
-    pub wasted: u64,
+    pub place: Place,
+    /// How often it was redundant.
+    pub redundant: u64,
     /// How often it ran.
     pub total: u64,
 }
 
-/// What was wasted in the runs looked at so far.
+/// The redundant work of the runs looked at so far.
 ///
-/// A place at which every execution was wasted tells of needless work; one that was useful now and then may have to
-/// be there. Both are listed; the counts tell them apart.
+/// A place at which every execution was redundant is needless; one that was useful now and then may have to be there.
+/// Both are listed; the counts tell them apart.
 #[derive(Default)]
-pub(crate) struct Wasted {
-    found: BTreeMap<(u32, WasteKind), u64>,
+pub(crate) struct RedundantWork {
+    redundant: BTreeMap<(u32, RedundantKind), u64>,
     totals: FxHashMap<u32, u64>,
 }
 
-impl Wasted {
+impl RedundantWork {
     /// Looks at a run. What one schedule has no use for another may need.
     pub(crate) fn look_at(&mut self, records: &[Record]) {
         // As on machines whose caches do not survive: code that runs on both must flush.
@@ -66,28 +69,28 @@ impl Wasted {
         }
     }
 
-    fn count(&mut self, site: u32, kind: Kind, work: Work) {
+    fn count(&mut self, site: u32, instruction: Kind, work: Work) {
         *self.totals.entry(site).or_default() += 1;
-        let waste = match work {
-            Work::Clean => WasteKind::CleanFlush,
-            Work::Repeated => WasteKind::RepeatedFlush,
+        let kind = match work {
+            Work::Clean => RedundantKind::CleanFlush,
+            Work::Repeated => RedundantKind::RepeatedFlush,
             // Other fences may be there for what other threads see.
-            Work::Idle if kind == Kind::StoreFence => WasteKind::EmptyFence,
+            Work::Idle if instruction == Kind::StoreFence => RedundantKind::EmptyFence,
             Work::Useful | Work::Idle => return,
         };
-        *self.found.entry((site, waste)).or_default() += 1;
+        *self.redundant.entry((site, kind)).or_default() += 1;
     }
 
-    /// What was wasted where.
-    pub(crate) fn told(self, sites: &Sites) -> Vec<Waste> {
-        let waste = |((site, kind), wasted): ((u32, WasteKind), u64)| Waste {
+    /// The redundant instructions by place, those that always were first.
+    pub(crate) fn into_places(self, sites: &Sites) -> Vec<Redundant> {
+        let redundant = |((site, kind), redundant): ((u32, RedundantKind), u64)| Redundant {
             kind,
             place: sites.get(site).clone(),
-            wasted,
+            redundant,
             total: self.totals[&site],
         };
-        let mut all: Vec<Waste> = self.found.into_iter().map(waste).collect();
-        all.sort_by_key(|waste| waste.wasted < waste.total);
+        let mut all: Vec<Redundant> = self.redundant.into_iter().map(redundant).collect();
+        all.sort_by_key(|redundant| redundant.redundant < redundant.total);
         all
     }
 }

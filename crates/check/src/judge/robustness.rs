@@ -19,15 +19,13 @@ use rustc_hash::FxHashMap;
 
 use px86::robust::{Candidate, Survivors};
 
-use crate::crash::{Bytes, CrashState, MAX_CRASHES, Revealed, apply};
-use crate::history::bits;
-use crate::session::Session;
-use crate::sites::AllSites;
-use crate::told::Read;
+use crate::crash::{CrashState, MAX_CRASHES, Read, Revealed, apply, bits, group};
+use crate::search::Recovered;
+use crate::subject::{AllSites, Bytes};
 
-/// A robustness violation, as it was met.
+/// A robustness violation, its stores by their positions in the trace.
 #[derive(Clone, Debug)]
-pub(crate) struct Met {
+pub(crate) struct TraceViolation {
     /// The execution that made the stores: how many crashes there were before it.
     pub(crate) level: usize,
     /// Stores to one line, oldest first, that one flush would have saved; by their places in the trace.
@@ -48,13 +46,13 @@ pub(crate) struct Met {
     pub(crate) same_value: bool,
 }
 
-/// What may have become of a line: of each execution that crashed, how many of its open stores were kept.
-type Fate = [u32; MAX_CRASHES];
+/// How much of a line may have survived: of each execution that crashed, how many of its open stores.
+type Survival = [u32; MAX_CRASHES];
 
 /// A line of which something may be lost, with its open stores by execution.
 struct OpenLine {
     stores: Vec<Vec<CachedStore>>,
-    fates: Vec<Fate>,
+    survivals: Vec<Survival>,
 }
 
 /// A store that a read would have come from, had it persisted.
@@ -66,44 +64,68 @@ struct Loss {
     read: usize,
 }
 
-pub(crate) struct Judge<'a> {
-    session: &'a Session,
+struct Judge<'a> {
+    recovered: &'a Recovered<'a>,
     sites: &'a AllSites,
     state: &'a CrashState<'a>,
-    revealed: &'a Revealed,
     /// What was read after each crash, with the number of crashes before.
     reads: Vec<(usize, Read)>,
     lines: FxHashMap<Line, OpenLine>,
 }
 
 /// All violations that what recovery read shows, or could show.
-///
-/// `ignored` are the numbers of reads that do not count.
-pub(crate) fn judge(
-    session: &Session,
-    sites: &AllSites,
-    state: &CrashState,
-    revealed: &Revealed,
-    reads: &[Read],
-    ignored: &[u32],
-) -> Vec<Met> {
+pub(crate) fn violations(recovered: &Recovered, sites: &AllSites) -> Vec<TraceViolation> {
+    let state = recovered.state;
+    if obviously_robust(state) {
+        return Vec::new();
+    }
     let earlier = state.later.iter().enumerate();
     let mut all: Vec<(usize, Read)> =
         earlier.flat_map(|(index, later)| later.reads.iter().map(move |read| (index + 1, *read))).collect();
-    if !reads.iter().chain(all.iter().map(|(_, read)| read)).any(|read| read.open) {
+    if !recovered.reads.iter().chain(all.iter().map(|(_, read)| read)).any(|read| read.open) {
         return Vec::new();
     }
-    let counts = |index: usize| ignored.binary_search(&(index as u32)).is_err();
-    let crashes = state.crashes();
-    let numbered = reads.iter().enumerate().filter(|(index, _)| counts(*index));
-    all.extend(numbered.map(|(_, read)| (crashes, *read)));
-    Judge { session, sites, state, revealed, reads: all, lines: FxHashMap::default() }.judge()
+    let counts = |index: usize| recovered.outcome.ignored.binary_search(&(index as u32)).is_err();
+    let numbered = recovered.reads.iter().enumerate().filter(|(index, _)| counts(*index));
+    all.extend(numbered.map(|(_, read)| (state.crashes(), *read)));
+    Judge { recovered, sites, state, reads: all, lines: FxHashMap::default() }.judge()
 }
 
-/// Is it plain that there is no violation? At most one line is open, and nothing that has persisted was issued after the
-/// first of its open stores: whatever is lost, nothing younger can have survived on another line. At most crashes of
-/// programs that persist one thing after the other that is all there is to see.
-pub(crate) fn nothing_to_see(state: &CrashState) -> bool {
+/// Calls `judge` for each value that a read of this recovery could also have had: whatever its reads may see is looked
+/// at, although only one path was followed. Reads that a checksum protects (`checksummed`, by number) are left out.
+pub(crate) fn with_other_reads(
+    recovered: &Recovered,
+    checksummed: &[u32],
+    mut judge: impl FnMut(&Recovered),
+) {
+    let ignored = &recovered.outcome.ignored;
+    let mut revealed = Revealed::default();
+    for (number, read) in recovered.reads.iter().enumerate().filter(|(_, read)| read.open) {
+        let line = Line::containing(read.address);
+        let all = recovered.state.contents_given(line, &revealed, recovered.certain);
+        for (value, contents) in group(&all, read.address, read.width) {
+            if value == read.value {
+                revealed.insert(line, contents);
+            } else if !checksummed.contains(&(number as u32))
+                && ignored.binary_search(&(number as u32)).is_err()
+            {
+                let before = revealed.insert(line, contents);
+                let mut reads = recovered.reads[..number].to_vec();
+                reads.push(Read { value, ..*read });
+                judge(&Recovered { revealed: &revealed, reads: &reads, ..*recovered });
+                match before {
+                    Some(contents) => revealed.insert(line, contents),
+                    None => revealed.remove(&line),
+                };
+            }
+        }
+    }
+}
+
+/// Is there obviously no violation? At most one line is open, and nothing that has persisted was issued after the first of
+/// its open stores: whatever is lost, nothing younger can have survived on another line. This holds for most crashes of
+/// programs that persist one thing after the other.
+fn obviously_robust(state: &CrashState) -> bool {
     let mut open = state.first.open_lines();
     let (line, None, true) = (open.next(), open.next(), state.later.is_empty()) else { return false };
     if state.first.overtakes() {
@@ -116,7 +138,7 @@ pub(crate) fn nothing_to_see(state: &CrashState) -> bool {
 }
 
 impl Judge<'_> {
-    fn judge(mut self) -> Vec<Met> {
+    fn judge(mut self) -> Vec<TraceViolation> {
         for (_, read) in &self.reads {
             // What was closed when an earlier recovery read it may be open now, and the other way round.
             let line = Line::containing(read.address);
@@ -143,32 +165,32 @@ impl Judge<'_> {
     fn open_line(&self, line: Line) -> OpenLine {
         let mut stores: Vec<Vec<CachedStore>> =
             self.state.timelines().map(|timeline| timeline.stores(line)).collect();
-        let all = self.session.image_line(line);
-        let mut fates: Vec<(Fate, Bytes)> = vec![([0; MAX_CRASHES], all)];
+        let all = (self.recovered.certain)(line);
+        let mut survivals: Vec<(Survival, Bytes)> = vec![([0; MAX_CRASHES], all)];
         for (level, open) in stores.iter().enumerate() {
             if let Some(later) = level.checked_sub(1).map(|before| &self.state.later[before]) {
-                retain(&mut fates, later.revealed, line);
+                retain(&mut survivals, later.revealed, line);
                 for store in later.persisted.get(&line).into_iter().flatten() {
-                    fates.iter_mut().for_each(|(_, bytes)| apply(bytes, store));
+                    survivals.iter_mut().for_each(|(_, bytes)| apply(bytes, store));
                 }
             }
-            let mut longer = Vec::with_capacity(fates.len() * (open.len() + 1));
-            for (mut fate, mut bytes) in fates {
-                longer.push((fate, bytes));
+            let mut longer = Vec::with_capacity(survivals.len() * (open.len() + 1));
+            for (mut survival, mut bytes) in survivals {
+                longer.push((survival, bytes));
                 for store in open {
                     apply(&mut bytes, store);
-                    fate[level] += 1;
-                    longer.push((fate, bytes));
+                    survival[level] += 1;
+                    longer.push((survival, bytes));
                 }
             }
-            fates = longer;
+            survivals = longer;
         }
-        retain(&mut fates, self.revealed, line);
-        // No fate keeps these.
+        retain(&mut survivals, self.recovered.revealed, line);
+        // These are lost in any case.
         for (stores, timeline) in stores.iter_mut().zip(self.state.timelines()) {
             stores.extend(timeline.overtaken(line));
         }
-        OpenLine { stores, fates: fates.into_iter().map(|(fate, _)| fate).collect() }
+        OpenLine { stores, survivals: survivals.into_iter().map(|(survival, _)| survival).collect() }
     }
 
     /// The stores that some read would have come from, had they persisted.
@@ -186,10 +208,10 @@ impl Judge<'_> {
                 }
                 // The fewest kept, by what later executions stored over it.
                 let mut least: FxHashMap<u64, u32> = FxHashMap::default();
-                for fate in &open.fates {
-                    let covered = self.covered(line, open, fate, level + 1..*crashes);
+                for survival in &open.survivals {
+                    let covered = self.covered(line, open, survival, level + 1..*crashes);
                     let kept = least.entry(covered & wanted).or_insert(u32::MAX);
-                    *kept = (*kept).min(fate[level]);
+                    *kept = (*kept).min(survival[level]);
                 }
                 for (index, store) in open.stores[level].iter().enumerate() {
                     let bytes = bits(store.event.address, store.event.width) & wanted;
@@ -204,11 +226,17 @@ impl Judge<'_> {
     }
 
     /// The bytes of a line that these executions stored to for good.
-    fn covered(&self, line: Line, open: &OpenLine, fate: &Fate, levels: std::ops::Range<usize>) -> u64 {
+    fn covered(
+        &self,
+        line: Line,
+        open: &OpenLine,
+        survival: &Survival,
+        levels: std::ops::Range<usize>,
+    ) -> u64 {
         let mut covered = 0;
         for level in levels {
             let certain = self.state.later[level - 1].persisted.get(&line).into_iter().flatten();
-            let kept = open.stores[level][..fate[level] as usize].iter();
+            let kept = open.stores[level][..survival[level] as usize].iter();
             certain.chain(kept).for_each(|store| covered |= bits(store.event.address, store.event.width));
         }
         covered
@@ -235,11 +263,11 @@ impl Judge<'_> {
         }
         // The bytes that come from before the open stores, whatever was kept.
         let mut below = 0;
-        for fate in &open.fates {
-            let mut left = wanted & !self.covered(line, open, fate, level + 1..crashes);
+        for survival in &open.survivals {
+            let mut left = wanted & !self.covered(line, open, survival, level + 1..crashes);
             let certain = level.checked_sub(1).map(|before| &self.state.later[before]);
             let certain = certain.and_then(|later| later.persisted.get(&line)).into_iter().flatten();
-            let kept = open.stores[level][..fate[level] as usize].iter();
+            let kept = open.stores[level][..survival[level] as usize].iter();
             for store in kept.rev().chain(certain.rev()) {
                 let bytes = bits(store.event.address, store.event.width);
                 if left & bytes != 0 && !found.contains(&store.tag) {
@@ -282,7 +310,7 @@ impl Judge<'_> {
         survivors
     }
 
-    fn pairs(&self, level: usize, losses: &[&Loss], met: &mut Vec<Met>) {
+    fn pairs(&self, level: usize, losses: &[&Loss], met: &mut Vec<TraceViolation>) {
         let history = self.state.history(level);
         let candidate = |store: u32, line: Line, name: usize| Candidate {
             store: history.issued(store),
@@ -332,7 +360,7 @@ impl Judge<'_> {
     }
 
     /// `losses` are in the order they reached the cache; a store is there once for each read that missed it.
-    fn met(&self, level: usize, losses: &[&Loss], survived: u32, survivor_read: usize) -> Met {
+    fn met(&self, level: usize, losses: &[&Loss], survived: u32, survivor_read: usize) -> TraceViolation {
         // What a later one of them overwrites would not have been read anyway.
         let mut overwritten = 0;
         let mut lost: Vec<(u32, bool)> = Vec::new();
@@ -364,14 +392,23 @@ impl Judge<'_> {
         }
         let seen_at = shown.read.max(survivor_read);
         let flush_after = self.flush_after(level, last, survived);
-        Met { level, lost, flush_after, survived, reads, too_old, seen_at, same_value: matters.is_none() }
+        TraceViolation {
+            level,
+            lost,
+            flush_after,
+            survived,
+            reads,
+            too_old,
+            seen_at,
+            same_value: matters.is_none(),
+        }
     }
 }
 
 /// Keeps what agrees with what was revealed of the line.
-fn retain(fates: &mut Vec<(Fate, Bytes)>, revealed: &Revealed, line: Line) {
+fn retain(survivals: &mut Vec<(Survival, Bytes)>, revealed: &Revealed, line: Line) {
     if let Some(contents) = revealed.get(&line) {
-        fates.retain(|(_, bytes)| contents.iter().any(|content| content.bytes == *bytes));
+        survivals.retain(|(_, bytes)| contents.iter().any(|content| content.bytes == *bytes));
     }
 }
 

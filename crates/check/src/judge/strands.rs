@@ -12,11 +12,12 @@
 
 use std::collections::BTreeMap;
 
+use crashproof_findings::Place;
 use crashproof_protocol::{Record, record, sync};
 use px86::{Kind, LINE_BYTES, Line};
 use rustc_hash::FxHashMap;
 
-use crate::sites::{Sites, Source};
+use crate::subject::{Sites, in_user_code, same_place};
 
 /// What the program's regions promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,11 +65,11 @@ pub struct Dependence {
     /// In which way.
     pub conflict: Conflict,
     /// The store of the earlier region; of [`Conflict::NoBarrier`] its last one.
-    pub first: Source,
+    pub first: Place,
     /// The access of the later region; of [`Conflict::NoBarrier`] where it begins.
-    pub second: Source,
+    pub second: Place,
     /// Where the two regions begin.
-    pub begins: [Source; 2],
+    pub begins: [Place; 2],
     /// How often it was seen.
     pub count: u64,
 }
@@ -121,7 +122,7 @@ struct Analysis {
     threads: Vec<Thread>,
     regions: Vec<Region>,
     shadow: FxHashMap<Line, Box<Shadow>>,
-    /// What was known at each synchronisation object when it was last used.
+    /// What was known at each synchronization object when it was last used.
     objects: FxHashMap<u64, Clock>,
     /// What the last writer of a word outside of regions knew; only while there are several threads.
     words: FxHashMap<u64, (u16, Clock)>,
@@ -211,7 +212,7 @@ impl Analysis {
         join(&mut self.thread(number).clock, clock);
     }
 
-    fn synchronised(&mut self, record: &Record) {
+    fn synchronized(&mut self, record: &Record) {
         if record.value & sync::SAW != 0
             && let Some(known) = self.objects.get(&sync::object(record.value)).cloned()
         {
@@ -287,7 +288,7 @@ impl Analysis {
             kind if self.model.begins(kind) => self.begin(record),
             kind if self.model.ends(kind) => self.end(record),
             record::STRAND_JOIN => self.barrier(record.thread()),
-            record::SYNC => self.synchronised(record),
+            record::SYNC => self.synchronized(record),
             record::SPAWN => {
                 let clock = self.thread(record.thread()).clock.clone();
                 self.learn(record.value as u16, &clock);
@@ -325,7 +326,7 @@ pub(crate) fn dependences(records: &[Record], model: Model, sites: &Sites) -> Ve
     for record in records {
         analysis.step(record);
     }
-    let place = |site: u32| sites.get(site).in_user_code();
+    let place = |site: u32| in_user_code(sites.get(site));
     let found = analysis.found.into_iter().map(|((conflict, first, second), (begins, count))| Dependence {
         model,
         conflict,
@@ -345,8 +346,8 @@ pub(crate) fn merge(all: &mut Vec<Dependence>, more: Vec<Dependence>) {
     for dependence in more {
         let same = |known: &&mut Dependence| {
             known.conflict == dependence.conflict
-                && known.first.same_place(&dependence.first)
-                && known.second.same_place(&dependence.second)
+                && same_place(&known.first, &dependence.first)
+                && same_place(&known.second, &dependence.second)
         };
         match all.iter_mut().find(same) {
             Some(known) => known.count += dependence.count,
@@ -356,7 +357,7 @@ pub(crate) fn merge(all: &mut Vec<Dependence>, more: Vec<Dependence>) {
 }
 
 /// Does a recorded run mark any region of the model?
-pub(crate) fn any(records: &[Record], model: Model) -> bool {
+pub(crate) fn any_marked(records: &[Record], model: Model) -> bool {
     records.iter().any(|record| model.begins(record.kind()))
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::sites::Source;
+use crashproof_findings::Place;
 
 /// A part of a source file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -25,9 +25,9 @@ pub enum Extent {
 
 impl Suppression {
     /// Is the place, or a call that was inlined around it, in this part?
-    pub(crate) fn covers(&self, place: &Source) -> bool {
+    pub(crate) fn covers(&self, place: &Place) -> bool {
         self.is_around(&place.file, place.line, &place.function)
-            || place.callers.iter().any(|caller| self.is_around(&caller.file, caller.line, &caller.function))
+            || place.frames.iter().any(|frame| self.is_around(&frame.file, frame.line, &frame.function))
     }
 
     fn is_around(&self, file: &str, line: u32, function: &str) -> bool {
@@ -77,7 +77,7 @@ mod tests {
         let one: Suppression = "src/list.c:12".parse().unwrap();
         assert_eq!(one, Suppression { file: "src/list.c".into(), part: Extent::Lines(12, 12) });
         let some: Suppression = "list.c:12-20".parse().unwrap();
-        let place = |file: &str, line| Source { file: file.into(), line, ..Source::default() };
+        let place = |file: &str, line| Place { file: file.into(), line, ..Place::default() };
         assert!(some.covers(&place("src/list.c", 12)) && some.covers(&place("list.c", 20)));
         assert!(!some.covers(&place("src/list.c", 21)) && !some.covers(&place("mylist.c", 13)));
         for text in ["list.c", "list.c:", ":3", "list.c:0", "list.c:5-4", "list.c:5x"] {
@@ -89,10 +89,10 @@ mod tests {
     #[test]
     fn a_function() {
         let list: Suppression = "list.cpp:List::push".parse().unwrap();
-        let place = |file: &str, function: &str| Source {
+        let place = |file: &str, function: &str| Place {
             file: file.into(),
             function: function.into(),
-            ..Source::default()
+            ..Place::default()
         };
         assert!(list.covers(&place("src/list.cpp", "List::push(int)")));
         assert!(!list.covers(&place("list.cpp", "List::push_back(int)")));

@@ -1,17 +1,17 @@
-//! Crashes after which recovery fails even if nothing is lost.
+//! Unrecoverable stretches of a run: crashes after which recovery fails even if nothing is lost.
 //!
-//! A program that is crashed while it creates its pool often cannot open what it left. From the first such crash
-//! to the last it is not set up yet, and fails in the same way whatever is lost. That is one finding, not one for
-//! each store that might be lost: the crash that loses nothing says it all. The next crash after the last such one
-//! belongs to it, too: what it may lose is what completes the pool, and then things are as they were before.
+//! A program that crashes while it creates its pool often cannot open what it left. From the first such crash to the
+//! last it is not set up yet, and fails in the same way whatever is lost. That is one finding, not one for each store
+//! that might be lost: the crash that loses nothing says it all. The next crash after the last such one belongs to it,
+//! too: what it may lose is what completes the pool, and then memory is as it was before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::found::{Key, Met};
+use crate::judge::failure::{FailedRecovery, Key};
 
 /// What is known about such crashes of one recorded run.
 #[derive(Default)]
-pub(crate) struct Hopeless {
+pub(crate) struct Unrecoverable {
     /// By how recovery fails and what it says.
     stretches: BTreeMap<(String, String), Stretch>,
     /// The last crash at which a finding was met.
@@ -29,10 +29,10 @@ struct Stretch {
     whole: Key,
 }
 
-impl Hopeless {
+impl Unrecoverable {
     /// Another run begins.
-    pub(crate) fn begin(&mut self, findings: &BTreeMap<Key, Met>) {
-        *self = Hopeless { before: findings.keys().cloned().collect(), ..Hopeless::default() };
+    pub(crate) fn begin(&mut self, findings: &BTreeMap<Key, FailedRecovery>) {
+        *self = Unrecoverable { before: findings.keys().cloned().collect(), ..Unrecoverable::default() };
     }
 
     /// A finding was met at a crash, `lost` stores being lost. Is it one whatever is lost?
@@ -59,10 +59,10 @@ impl Hopeless {
     }
 
     /// Puts the findings of a stretch together.
-    pub(crate) fn merge(&self, findings: &mut BTreeMap<Key, Met>) {
-        let within = |key: &Key, met: &Met| {
-            let stretch = self.stretches.get(&(key.0.clone(), met.finding.output.clone()))?;
-            let part = met.finding.crashes == 1
+    pub(crate) fn merge(&self, findings: &mut BTreeMap<Key, FailedRecovery>) {
+        let within = |key: &Key, met: &FailedRecovery| {
+            let stretch = self.stretches.get(&(key.0.clone(), met.output.clone()))?;
+            let part = met.crashes == 1
                 && *key != stretch.whole
                 && !self.before.contains(key)
                 && *self.latest.get(key)? <= stretch.next;
@@ -74,9 +74,9 @@ impl Hopeless {
             .filter(|(_, whole)| findings.contains_key(whole))
             .collect();
         for (key, whole) in merged {
-            let part = findings.remove(&key).map_or(0, |met| met.finding.count);
+            let part = findings.remove(&key).map_or(0, |met| met.count);
             if let Some(met) = findings.get_mut(&whole) {
-                met.finding.count += part;
+                met.count += part;
             }
         }
     }

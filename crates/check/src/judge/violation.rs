@@ -1,15 +1,14 @@
-//! Robustness violations as they are reported: the stores, the loads that saw it, and where the flush belongs
-//! (PSan, section 5.2).
+//! Missing flushes: robustness violations with their places in the source, and where the flush belongs (PSan,
+//! section 5.2).
 
 use crashproof_findings::story::Story;
+use crashproof_findings::{Place, Related};
 use crashproof_protocol::{Record, record, sync};
 use px86::{Kind, Line};
 
-use crate::crash::CrashState;
-use crate::failure::{Place, Related, Role, record_text};
-use crate::history::History;
-use crate::judge::Met;
-use crate::sites::{AllSites, Sites};
+use crate::crash::{CrashState, History};
+use crate::judge::robustness::TraceViolation;
+use crate::subject::{AllSites, Sites};
 
 /// In which way the loads of recovery saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +37,7 @@ pub struct Window {
     pub thread: u16,
     /// Is it the thread that made the lost store?
     pub primary: bool,
-    /// After this: the lost store, or the load that told this thread of it.
+    /// After this: the lost store, or the load by which this thread learned of it.
     pub after: Place,
     /// Before this store.
     pub before: Place,
@@ -51,8 +50,8 @@ pub struct Window {
 pub struct Violation {
     /// The store that was lost; if several stores of one line were, the first of them.
     pub place: Place,
-    /// The last store to that line before the survivor: a flush after it saves them all. Violations are told apart by
-    /// this place.
+    /// The last store to that line before the survivor: a flush after it saves them all. Violations are distinguished
+    /// by this place.
     pub last: Place,
     /// Where the first of them stored, and how many bytes.
     pub address: u64,
@@ -86,10 +85,10 @@ pub struct Violation {
     pub seed: u32,
 }
 
-/// Of several ways to meet the same violation the one to tell of: the smallest.
+/// Of several ways to meet the same violation the smallest is reported.
 pub(crate) type Rank = (bool, usize, u32, std::cmp::Reverse<usize>, usize);
 
-impl Met {
+impl TraceViolation {
     pub(crate) fn rank(&self, state: &CrashState, seed: u32) -> Rank {
         let lost = std::cmp::Reverse(self.lost.len());
         (self.same_value, state.crashes(), seed, lost, state.first.at)
@@ -100,50 +99,16 @@ impl Met {
         (self.level, state.history(self.level).records[store as usize].site)
     }
 
-    /// The whole story.
-    pub(crate) fn tell(&self, sites: &AllSites, state: &CrashState, seed: u32) -> Violation {
+    /// With its places in the source; nothing is in words yet.
+    pub(crate) fn locate(&self, sites: &AllSites, state: &CrashState, seed: u32) -> Violation {
         let history = state.history(self.level);
         let record = |store: u32| &history.records[store as usize];
         let stored = sites.of(self.level);
         let place = |store: u32| stored.get(record(store).site).clone();
         let (mut windows, primary_end) = windows(history, stored, self.flush_after, self.survived);
         windows.sort_by_key(|window| !window.primary);
-        let mut related = Vec::new();
-        for &store in &self.lost {
-            related.push(Related {
-                role: Role::Lost,
-                place: place(store),
-                message: record_text(record(store)),
-            });
-        }
-        related.push(Related {
-            role: Role::Survived,
-            place: place(self.survived),
-            message: record_text(record(self.survived)),
-        });
-        for (level, timeline) in state.timelines().enumerate() {
-            let (site, at_end) = timeline.next_site();
-            let again = if level == 0 { "" } else { "again, in recovery, " };
-            let where_ = if at_end { "at the end of the run" } else { "just before this" };
-            related.push(Related {
-                role: Role::Crash,
-                place: sites.of(level).get(site).clone(),
-                message: format!("the power fails {again}{where_}"),
-            });
-        }
-        for read in self.reads {
-            let bytes = if read.width == 1 { "byte" } else { "bytes" };
-            related.push(Related {
-                role: Role::Read,
-                place: sites.of_recovery().get(read.site).clone(),
-                message: format!(
-                    "recovery reads {} {bytes} at {:#x}: {:#x}",
-                    read.width, read.address, read.value
-                ),
-            });
-        }
         let first = record(self.lost[0]);
-        let mut violation = Violation {
+        Violation {
             place: place(self.lost[0]),
             last: place(self.flush_after),
             address: first.address(),
@@ -156,58 +121,11 @@ impl Met {
             windows,
             layout: None,
             story: None,
-            related,
+            related: Vec::new(),
             count: 1,
             crashes: state.crashes(),
             seed,
-        };
-        for window in &violation.windows {
-            let message = violation.advice(window);
-            violation.related.push(Related { role: Role::Fix, place: window.after.clone(), message });
         }
-        violation
-    }
-}
-
-impl Violation {
-    /// What is wrong, as a sentence.
-    pub fn message(&self) -> String {
-        let survivor = &self.survived;
-        let what = match self.flushed {
-            Flushed::Never => "missing flush: this store",
-            Flushed::Late(_) => "flushed too late: this store",
-            Flushed::Unfenced(_) => "flushed but not fenced: this store",
-        };
-        let harmless = if self.same_value { ", which stores what was there before," } else { "" };
-        let seen = match self.saw {
-            Saw::TooOld => "recovery then reads it too old",
-            Saw::TooNew => "recovery then reads what is too new for it",
-        };
-        format!(
-            "{what}{harmless} can be lost while a later one survives ({}:{}); {seen}",
-            survivor.file, survivor.line
-        )
-    }
-
-    /// What to do in a window, as a sentence.
-    pub fn advice(&self, window: &Window) -> String {
-        let what = match &self.flushed {
-            Flushed::Unfenced(flush) if window.primary => {
-                format!("fence after the flush in line {}", flush.line)
-            }
-            _ if window.primary => "flush the stored line and fence after this".to_owned(),
-            _ if window.after == window.before => {
-                return format!(
-                    "flush the line of {}:{} and fence before this, in thread {}",
-                    self.last.file, self.last.line, window.thread
-                );
-            }
-            _ => format!(
-                "thread {} knows of the store in line {} here: flush its line and fence after this",
-                window.thread, self.last.line
-            ),
-        };
-        format!("{what}, before {}:{}", window.before.file, window.before.line)
     }
 }
 

@@ -1,53 +1,46 @@
-//! The events around a crash, for drawing: the cache lines that the failure is about, what happened on them before
-//! the power failed, and what recovery read of them.
+//! The event diagram of a failure: the cache lines that it is about, what happened on them before the power failed, and
+//! what recovery read of them.
 //!
 //! Bounded, so that a failure of a long run costs no more than one of a short run: the last events of a few lines.
 
+use crashproof_findings::Place;
 use crashproof_findings::story::{Crash, Event, Execution, Fate, Kind, Lane, Story, StoryPlace};
 use crashproof_protocol::Record;
 use px86::Line;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::crash::{Content, CrashState, Revealed};
-use crate::sites::{AllSites, Source};
-use crate::timeline::Timeline;
-use crate::told::{Read, Reads};
+use crate::crash::{Content, Read, Revealed, Timeline};
+use crate::narrate::narrative::crash_moment;
+use crate::search::Recovered;
+use crate::subject::AllSites;
 
-/// Lines that are drawn at most.
-const MOST_LANES: usize = 12;
-/// Events that are drawn of an execution at most.
-const MOST_EVENTS: usize = 160;
-/// Records that are looked at for them, back from the crash.
-const MOST_LOOKED_AT: usize = 100_000;
+/// Lines drawn, at most.
+const MAX_LANES: usize = 12;
+/// Events drawn of an execution, at most.
+const MAX_EVENTS: usize = 160;
+/// Records searched for them, back from the crash.
+const MAX_SEARCHED: usize = 100_000;
 
-/// Draws a failure.
-pub(crate) fn story(
-    sites: &AllSites,
-    state: &CrashState,
-    recorded: &[Record],
-    revealed: &Revealed,
-    reads: &Reads,
-) -> Story {
-    let mut drawing = Drawing { sites, story: Story::default(), places: FxHashMap::default() };
+/// The diagram of a failure.
+pub(crate) fn event_diagram(sites: &AllSites, recovered: &Recovered) -> Story {
+    let Recovered { state, revealed, .. } = *recovered;
+    let mut diagram = Diagram { sites, story: Story::default(), places: FxHashMap::default() };
     for (level, timeline) in state.timelines().enumerate() {
-        // What the recovery after it read says most about what an execution lost.
-        let revealed = state.later.get(level).map_or(revealed, |later| later.revealed);
-        let records = level.checked_sub(1).map_or(recorded, |later| state.later[later].records);
-        drawing.execution(level, timeline, records, revealed);
+        diagram.execution(level, timeline, state.records(level), state.revealed(level, revealed));
     }
-    drawing.recovery(state.crashes(), revealed, reads);
-    drawing.story
+    diagram.recovery(state.crashes(), revealed, recovered.reads);
+    diagram.story
 }
 
-struct Drawing<'a> {
+struct Diagram<'a> {
     sites: &'a AllSites,
     story: Story,
     places: FxHashMap<(String, u32, u32), usize>,
 }
 
-impl Drawing<'_> {
+impl Diagram<'_> {
     fn place(&mut self, level: usize, site: u32) -> usize {
-        let Source { file, line, column, function, .. } = self.sites.of(level).get(site);
+        let Place { file, line, column, function, .. } = self.sites.of(level).get(site);
         let places = &mut self.story.places;
         *self.places.entry((file.clone(), *line, *column)).or_insert_with(|| {
             let (file, function) = (file.clone(), function.clone());
@@ -68,25 +61,12 @@ impl Drawing<'_> {
         lines.extend(next.filter(|line| timeline.is_open(*line) && !revealed.contains_key(line)));
         let loses = |line: &Line| kept(line).is_some_and(|kept| kept < timeline.stores(*line).len());
         lines.sort_by_key(|line| (!loses(line), *line));
-        let left_out = lines.len().saturating_sub(MOST_LANES);
-        lines.truncate(MOST_LANES);
+        let left_out = lines.len().saturating_sub(MAX_LANES);
+        lines.truncate(MAX_LANES);
         lines.sort_unstable();
 
         let (numbers, looked_at) = around_crash(timeline, records, &lines);
-        let mut fates: FxHashMap<usize, Fate> = FxHashMap::default();
-        for line in &lines {
-            let stores = timeline.stores(*line);
-            let kept = kept(line);
-            for (index, store) in stores.iter().enumerate() {
-                let fate = match kept {
-                    Some(kept) if index < kept => Fate::Survived,
-                    Some(_) => Fate::Lost,
-                    // Nobody read it: it may be either.
-                    None => Fate::Plain,
-                };
-                fates.insert(store.tag as usize, fate);
-            }
-        }
+        let fates = fates(timeline, &lines, &kept);
         let mut events = Vec::new();
         for number in numbers {
             let record = &records[number];
@@ -96,22 +76,10 @@ impl Drawing<'_> {
             let place = self.place(level, record.site);
             events.extend(event(number, record, &lines, place, fate));
         }
-        let lanes = lines.iter().enumerate().map(|(lane, line)| {
-            let on_it = |fates: &[Fate]| {
-                let fits = |event: &Event| event.lane == Some(lane) && fates.contains(&event.fate);
-                (events.iter().rposition(fits), events.iter().position(fits))
-            };
-            Lane {
-                address: format!("{:#x}", line.start()),
-                written_after: on_it(&[Fate::Survived, Fate::Certain]).0,
-                written_before: on_it(&[Fate::Lost]).1,
-            }
-        });
-        let lanes = lanes.collect();
-        let (site, at_end) = timeline.next_site();
+        let lanes = lines.iter().enumerate().map(|(lane, line)| self::lane(lane, *line, &events)).collect();
         let crash = Crash {
-            place: self.place(level, site),
-            message: if at_end { "at the end of the run" } else { "just before this" }.into(),
+            place: self.place(level, timeline.next_site().0),
+            message: crash_moment(timeline).into(),
         };
         self.story.executions.push(Execution {
             title: title(level),
@@ -124,7 +92,7 @@ impl Drawing<'_> {
     }
 
     /// What the last recovery read of the lines that are drawn, and what it read last.
-    fn recovery(&mut self, level: usize, revealed: &Revealed, reads: &Reads) {
+    fn recovery(&mut self, level: usize, revealed: &Revealed, reads: &[Read]) {
         let drawn: FxHashSet<String> = self
             .story
             .executions
@@ -133,7 +101,7 @@ impl Drawing<'_> {
             .collect();
         let is_drawn = |address: u64| drawn.contains(&format!("{:#x}", Line::containing(address).start()));
         let last = reads.len().wrapping_sub(1);
-        let mut told: Vec<usize> = (0..reads.len())
+        let mut shown: Vec<usize> = (0..reads.len())
             .filter(|&index| {
                 let address = reads[index].address;
                 address != 0
@@ -142,13 +110,14 @@ impl Drawing<'_> {
                         || index == last)
             })
             .collect();
-        let left_out = told.len().saturating_sub(MOST_EVENTS);
-        told.drain(..left_out);
-        let mut lines: Vec<Line> = told.iter().map(|&index| Line::containing(reads[index].address)).collect();
+        let left_out = shown.len().saturating_sub(MAX_EVENTS);
+        shown.drain(..left_out);
+        let mut lines: Vec<Line> =
+            shown.iter().map(|&index| Line::containing(reads[index].address)).collect();
         lines.sort_unstable();
         lines.dedup();
         let mut events = Vec::new();
-        for index in told {
+        for index in shown {
             let Read { site, address, width, value, .. } = reads[index];
             events.push(Event {
                 number: index as u64,
@@ -178,6 +147,38 @@ impl Drawing<'_> {
     }
 }
 
+/// What became of each open store of these lines, by its number; `kept` is how many of a line's survived, if known.
+fn fates(
+    timeline: &Timeline,
+    lines: &[Line],
+    kept: &dyn Fn(&Line) -> Option<usize>,
+) -> FxHashMap<usize, Fate> {
+    let mut fates = FxHashMap::default();
+    for line in lines {
+        let kept = kept(line);
+        for (index, store) in timeline.stores(*line).iter().enumerate() {
+            let fate = match kept {
+                Some(kept) if index < kept => Fate::Survived,
+                Some(_) => Fate::Lost,
+                // Nobody read it: it may be either.
+                None => Fate::Plain,
+            };
+            fates.insert(store.tag as usize, fate);
+        }
+    }
+    fates
+}
+
+/// A lane, and between which of its events the line was last written back.
+fn lane(lane: usize, line: Line, events: &[Event]) -> Lane {
+    let on_it = |event: &Event, fates: &[Fate]| event.lane == Some(lane) && fates.contains(&event.fate);
+    Lane {
+        address: format!("{:#x}", line.start()),
+        written_after: events.iter().rposition(|event| on_it(event, &[Fate::Survived, Fate::Certain])),
+        written_before: events.iter().position(|event| on_it(event, &[Fate::Lost])),
+    }
+}
+
 fn title(level: usize) -> String {
     match level {
         0 => "the run".into(),
@@ -194,15 +195,15 @@ fn around_crash(timeline: &Timeline, records: &[Record], lines: &[Line]) -> (Vec
         let event = record.event().filter(|event| event.kind != px86::Kind::Load)?;
         event.line().filter(|line| lines.contains(line))
     };
-    let start = happened.saturating_sub(MOST_LOOKED_AT);
+    let start = happened.saturating_sub(MAX_SEARCHED);
     let mut numbers: Vec<usize> = (start..happened)
         .rev()
         .filter(|&number| on_lines(&records[number]).is_some())
-        .take(MOST_EVENTS)
+        .take(MAX_EVENTS)
         .collect();
     numbers.reverse();
     let first = numbers.first().copied().unwrap_or(happened);
-    let looked_at = if numbers.len() < MOST_EVENTS { start } else { first };
+    let looked_at = if numbers.len() < MAX_EVENTS { start } else { first };
     // A fence belongs to the story if its thread did something on these lines since its last one.
     let mut since: FxHashSet<u16> = FxHashSet::default();
     let mut fences = Vec::new();

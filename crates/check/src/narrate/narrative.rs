@@ -1,43 +1,40 @@
-//! A failure as a story: what was lost, what survived, where the power failed, what recovery read.
+//! The narrative of a failure: what was lost, what survived, where the power failed, what recovery read.
 
 use std::collections::BTreeMap;
 
+use crashproof_findings::{Place, Related, Role};
+use crashproof_protocol::Record;
 use px86::Line;
 use px86::storage::CachedStore;
 
-use crate::crash::{Bytes, Content, CrashState, Revealed};
-use crate::failure::{Related, Role, TokenCrash, store_text};
-use crate::sites::{AllSites, Source};
-use crate::timeline::Timeline;
-use crate::worker::group;
+use crate::crash::{ChosenCrash, Content, CrashState, Read, Revealed, Timeline, group, value};
+use crate::search::Recovered;
+use crate::subject::AllSites;
 
-/// Something that recovery read from before the crash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Read {
-    pub(crate) site: u32,
-    pub(crate) address: u64,
-    pub(crate) width: u8,
-    pub(crate) value: u64,
-    /// May the line have held something else?
-    pub(crate) open: bool,
-}
-
-/// What recovery read from before the crash, in order.
-pub(crate) type Reads = Vec<Read>;
-
-/// A failure, told from the first execution on.
-pub(crate) struct Told<'a> {
+/// The narrative of a failure, from the first execution on.
+pub(crate) struct Narrative<'a> {
     sites: &'a AllSites,
     pub(crate) lost: usize,
     /// Where the first store that was lost stands: execution and site.
     pub(crate) first_lost: Option<(usize, u32)>,
     pub(crate) places: Vec<Related>,
-    pub(crate) crashes: Vec<TokenCrash>,
+    pub(crate) crashes: Vec<ChosenCrash>,
 }
 
-impl<'a> Told<'a> {
-    pub(crate) fn new(sites: &'a AllSites) -> Told<'a> {
-        Told { sites, lost: 0, first_lost: None, places: Vec::new(), crashes: Vec::new() }
+impl<'a> Narrative<'a> {
+    /// The executions and their crashes; gives where the last one crashed, too.
+    pub(crate) fn of_crashes(
+        sites: &'a AllSites,
+        state: &CrashState,
+        revealed: &Revealed,
+    ) -> (Narrative<'a>, (usize, u32)) {
+        let mut narrative =
+            Narrative { sites, lost: 0, first_lost: None, places: Vec::new(), crashes: Vec::new() };
+        let mut crash_site = (0, 0);
+        for (level, timeline) in state.timelines().enumerate() {
+            crash_site = narrative.execution(level, timeline, state.revealed(level, revealed));
+        }
+        (narrative, crash_site)
     }
 
     fn add(&mut self, role: Role, level: usize, site: u32, message: String) {
@@ -45,17 +42,12 @@ impl<'a> Told<'a> {
     }
 
     /// Where a site of an execution is.
-    pub(crate) fn place(&self, (level, site): (usize, u32)) -> &'a Source {
+    pub(crate) fn place(&self, (level, site): (usize, u32)) -> &'a Place {
         self.sites.of(level).get(site)
     }
 
-    /// Tells of one execution and its crash; gives where it crashed.
-    pub(crate) fn execution(
-        &mut self,
-        level: usize,
-        timeline: &Timeline,
-        revealed: &Revealed,
-    ) -> (usize, u32) {
+    /// One execution and its crash; gives where it crashed.
+    fn execution(&mut self, level: usize, timeline: &Timeline, revealed: &Revealed) -> (usize, u32) {
         let mut lost: Vec<CachedStore> = Vec::new();
         let mut survived: Vec<CachedStore> = Vec::new();
         let mut kept = Vec::new();
@@ -79,53 +71,46 @@ impl<'a> Told<'a> {
         if let Some(store) = survived.last() {
             self.add(Role::Survived, level, store.event.site.0, store_text(store));
         }
-        let (site, at_end) = timeline.next_site();
-        let again = if level == 0 { "" } else { "again, in recovery, " };
-        let where_ = if at_end { "at the end of the run" } else { "just before this" };
-        self.add(Role::Crash, level, site, format!("the power fails {again}{where_}"));
-        self.crashes.push(TokenCrash { at: timeline.at, kept });
+        let site = timeline.next_site().0;
+        self.add(Role::Crash, level, site, crash_text(level, timeline));
+        self.crashes.push(ChosenCrash { at: timeline.at, kept });
         (level, site)
     }
 
-    /// Tells what the last recovery read that it might have read differently, from which stores, and what it read
-    /// last: Jaaru's debugging support.
-    pub(crate) fn reads(
-        &mut self,
-        state: &CrashState,
-        certain: impl Fn(Line) -> Bytes,
-        revealed: &Revealed,
-        reads: &Reads,
-    ) {
+    /// What the last recovery read that it could also have read differently, from which stores, and what it read last:
+    /// Jaaru's debugging support.
+    pub(crate) fn reads(&mut self, recovered: &Recovered) {
+        let Recovered { state, reads, .. } = *recovered;
         // What is known of each line from the reads so far.
         let mut narrowed = Revealed::default();
-        for (index, &Read { site, address, width, value, .. }) in reads.iter().enumerate() {
-            let line = Line::containing(address);
+        for (index, read) in reads.iter().enumerate() {
+            let line = Line::containing(read.address);
             let mut groups = Vec::new();
-            if revealed.contains_key(&line) {
-                let contents = narrowed.entry(line).or_insert_with(|| state.contents(line, certain(line)));
-                groups = group(contents, address, width);
-                contents.retain(|content| crate::crash::value(&content.bytes, address, width) == value);
+            if recovered.revealed.contains_key(&line) {
+                let contents =
+                    narrowed.entry(line).or_insert_with(|| state.contents(line, (recovered.certain)(line)));
+                groups = group(contents, read.address, read.width);
+                contents.retain(|content| value(&content.bytes, read.address, read.width) == read.value);
             } else if index + 1 < reads.len() {
                 continue;
             }
-            let bytes = if width == 1 { "byte" } else { "bytes" };
-            let mut message = format!("recovery reads {width} {bytes} at {address:#x}: {value:#x}");
+            let mut message = read_text(read);
             let others: Vec<String> = groups
                 .iter()
-                .filter(|other| other.0 != value)
+                .filter(|other| other.0 != read.value)
                 .map(|other| format!("{:#x}", other.0))
                 .collect();
             if !others.is_empty() {
                 message = format!("{message}; it may as well read {}", others.join(" or "));
             }
-            self.add(Role::Read, 1, site, message);
+            self.add(Role::Read, 1, read.site, message);
             if groups.len() > 1 {
-                self.candidates(state, address, width, &groups);
+                self.candidates(state, read.address, read.width, &groups);
             }
         }
     }
 
-    /// Tells from which stores a load might have read; what was there before the crashes is none.
+    /// The stores from which a load might have read; what was there before the crashes is none.
     fn candidates(&mut self, state: &CrashState, address: u64, width: u8, groups: &[(u64, Vec<Content>)]) {
         let line = Line::containing(address);
         let meets = |store: &CachedStore| {
@@ -153,4 +138,38 @@ impl<'a> Told<'a> {
             self.add(Role::Candidate, level, store.event.site.0, store_text(&store));
         }
     }
+}
+
+/// A store in words.
+fn store_text(store: &CachedStore) -> String {
+    stored(store.event.width, store.event.address, store.event.value)
+}
+
+/// A recorded store in words.
+pub(crate) fn record_text(store: &Record) -> String {
+    stored(store.width(), store.address(), store.value)
+}
+
+fn stored(width: u8, address: u64, value: u64) -> String {
+    format!("{} at {address:#x} := {value:#x}", bytes(width))
+}
+
+/// A read of recovery in words.
+pub(crate) fn read_text(read: &Read) -> String {
+    format!("recovery reads {} at {:#x}: {:#x}", bytes(read.width), read.address, read.value)
+}
+
+fn bytes(width: u8) -> String {
+    format!("{width} byte{}", if width == 1 { "" } else { "s" })
+}
+
+/// The crash of an execution in words.
+pub(crate) fn crash_text(level: usize, timeline: &Timeline) -> String {
+    let again = if level == 0 { "" } else { "again, in recovery, " };
+    format!("the power fails {again}{}", crash_moment(timeline))
+}
+
+/// When a crash came, relative to its place.
+pub(crate) fn crash_moment(timeline: &Timeline) -> &'static str {
+    if timeline.next_site().1 { "at the end of the run" } else { "just before this" }
 }

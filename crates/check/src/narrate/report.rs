@@ -1,16 +1,25 @@
-//! A check's report in the form that all engines share. The only place that knows both.
+//! A check's report in the form that all engines share.
 
 use crashproof_findings::rules::check as rules;
 use crashproof_findings::story::{Event, Fate, Kind, Story};
-use crashproof_findings::{Finding, Frame, Level, Place, Related, Role, Rule};
+use crashproof_findings::{Finding, Level, Place, Related, Role, Rule};
+use num_bigint::BigUint;
 use serde_json::json;
 
-use crate::failure::{self, Failure, Least};
-use crate::missing_flush;
-use crate::options::{Report, readable};
-use crate::regions::{Conflict, Dependence, Model};
-use crate::sites::Source;
-use crate::wasted::{Waste, WasteKind};
+use crate::judge::{
+    Conflict, Dependence, FailedRecovery, Minimality, Model, Redundant, RedundantKind, Report,
+};
+use crate::narrate::missing_flush;
+use crate::subject::Failure;
+
+/// A number that may be too long to read: its size, if it is.
+pub fn readable(number: &BigUint) -> String {
+    let digits = number.to_string();
+    match digits.len() {
+        0..=15 => digits,
+        length => format!("{}.{}e{}", &digits[..1], &digits[1..3], length - 1),
+    }
+}
 
 impl Report {
     /// The report as all commands give it; `subject` is what to call the program.
@@ -18,10 +27,10 @@ impl Report {
         let figures = &self.statistics;
         let mut report = crashproof_findings::Report::new("check", subject);
         let dependences = self.dependences.iter().map(dependence);
-        let waste = self.waste.iter().map(waste);
+        let redundant = self.redundant.iter().map(redundant);
         let violations = self.violations.iter().map(missing_flush::finding);
-        let failures = self.findings.iter().map(finding);
-        report.findings = failures.chain(violations).chain(dependences).chain(waste).collect();
+        let failures = self.findings.iter().map(failure);
+        report.findings = failures.chain(violations).chain(dependences).chain(redundant).collect();
         report.notes.clone_from(&self.remarks);
         let unused = self.unused_suppressions.iter();
         report.notes.extend(unused.map(|suppression| format!("suppresses nothing: {suppression}")));
@@ -70,45 +79,16 @@ impl Report {
     }
 }
 
-/// A place of the check as one of findings.
-pub(crate) fn place(source: &Source) -> Place {
-    let frame = |caller: &crate::sites::Caller| Frame {
-        file: caller.file.clone(),
-        line: caller.line,
-        column: caller.column,
-        function: caller.function.clone(),
-        inlined: true,
-    };
-    Place {
-        file: source.file.clone(),
-        line: source.line,
-        column: source.column,
-        function: source.function.clone(),
-        frames: source.callers.iter().map(frame).collect(),
-    }
-}
-
-pub(crate) fn related(one: &failure::Related) -> Related {
-    let role = match one.role {
-        failure::Role::Lost => Role::Lost,
-        failure::Role::Survived => Role::Survived,
-        failure::Role::Read => Role::Read,
-        failure::Role::Candidate => Role::Candidate,
-        failure::Role::Crash => Role::Crash,
-        failure::Role::Fix => Role::Fix,
-    };
-    Related { role, place: place(&one.place), message: one.message.clone() }
-}
-
-pub(crate) fn finding(found: &failure::Finding) -> Finding {
+/// A failure as a finding.
+pub(crate) fn failure(found: &FailedRecovery) -> Finding {
     let (rule, label): (&'static Rule, _) = match found.lost {
         _ if found.crashes == 0 => (&rules::FAILS_UNDER_SCHEDULE, "the last access to persistent memory"),
         0 => (&rules::RECOVERY_FAILS_NOTHING_LOST, "crash here"),
         _ => (&rules::RECOVERY_FAILS, "lost"),
     };
-    let mut finding = Finding::new(rule, place(&found.place), message(found));
+    let mut finding = Finding::new(rule, found.place.clone(), message(found));
     finding.label = label.into();
-    finding.related = found.related.iter().map(related).collect();
+    finding.related.clone_from(&found.related);
     for step in finding.related.iter_mut().filter(|step| step.role == Role::Lost) {
         if let Some(flushed) = found.story.as_ref().and_then(|story| flushed(story, &step.place)) {
             step.message += &flushed;
@@ -118,8 +98,8 @@ pub(crate) fn finding(found: &failure::Finding) -> Finding {
     if let Some(cause) = &found.cause {
         finding.evidence.insert(0, format!("the cause: {}", cause.message()));
         finding.evidence.extend(cause.layout.iter().map(|layout| format!("or: {layout}")));
-        let fixes = cause.related.iter().filter(|related| related.role == failure::Role::Fix);
-        finding.related.extend(fixes.map(related));
+        let fixes = cause.related.iter().filter(|related| related.role == Role::Fix);
+        finding.related.extend(fixes.cloned());
         finding.fix = missing_flush::fix(cause);
     }
     finding.output.clone_from(&found.output);
@@ -127,7 +107,7 @@ pub(crate) fn finding(found: &failure::Finding) -> Finding {
     finding.count = found.count;
     finding.story.clone_from(&found.story);
     finding.extra.insert("lost".into(), json!(found.lost));
-    finding.extra.insert("least".into(), json!(found.least));
+    finding.extra.insert("least".into(), json!(found.minimality));
     finding
 }
 
@@ -148,7 +128,7 @@ fn flushed(story: &Story, place: &Place) -> Option<String> {
     })
 }
 
-fn message(found: &failure::Finding) -> String {
+fn message(found: &FailedRecovery) -> String {
     let how = found.failure.describe();
     match found.lost {
         _ if found.crashes == 0 => {
@@ -161,7 +141,7 @@ fn message(found: &failure::Finding) -> String {
 }
 
 /// What shows that it is so, beyond the places.
-fn evidence(found: &failure::Finding) -> Vec<String> {
+fn evidence(found: &FailedRecovery) -> Vec<String> {
     let mut evidence = Vec::new();
     if found.crashes > 1 {
         evidence.push(format!("it takes {} crashes in a row", found.crashes));
@@ -176,12 +156,12 @@ fn evidence(found: &failure::Finding) -> Vec<String> {
                 .into(),
         );
     }
-    match found.least {
-        Least::Proven => {}
-        Least::Local => {
+    match found.minimality {
+        Minimality::Proven => {}
+        Minimality::Local => {
             evidence.push("not everything was explored: elsewhere fewer stores lost may do".into());
         }
-        Least::Unfinished => {
+        Minimality::Unfinished => {
             evidence.push("fewer stores lost may do: looking for them ended early".into());
         }
     }
@@ -191,24 +171,24 @@ fn evidence(found: &failure::Finding) -> Vec<String> {
     evidence
 }
 
-fn waste(waste: &Waste) -> Finding {
-    let (rule, what): (&'static Rule, _) = match waste.kind {
-        WasteKind::CleanFlush => {
+fn redundant(found: &Redundant) -> Finding {
+    let (rule, what): (&'static Rule, _) = match found.kind {
+        RedundantKind::CleanFlush => {
             (&rules::FLUSH_CLEAN_LINE, "flushes a line that was not stored to since it was last written back")
         }
-        WasteKind::RepeatedFlush => {
+        RedundantKind::RepeatedFlush => {
             (&rules::FLUSH_REPEATED, "flushes a line again before anything new was stored to it")
         }
-        WasteKind::EmptyFence => (&rules::FENCE_NOTHING_PENDING, "fences with nothing to wait for"),
+        RedundantKind::EmptyFence => (&rules::FENCE_NOTHING_PENDING, "fences with nothing to wait for"),
     };
-    let message = format!("{what}, {} of {} times", waste.wasted, waste.total);
-    let mut finding = Finding::new(rule, place(&waste.place), message);
+    let message = format!("{what}, {} of {} times", found.redundant, found.total);
+    let mut finding = Finding::new(rule, found.place.clone(), message);
     finding.label = "wasted".into();
     // What is useful now and then may have to be there.
-    if waste.wasted < waste.total {
+    if found.redundant < found.total {
         finding.level = Level::Note;
     }
-    finding.count = waste.wasted;
+    finding.count = found.redundant;
     finding
 }
 
@@ -228,11 +208,11 @@ fn dependence(found: &Dependence) -> Finding {
             (rule, format!("{does} what another {region} wrote that may persist at the same time"))
         }
     };
-    let mut finding = Finding::new(rule, place(&found.second), message);
+    let mut finding = Finding::new(rule, found.second.clone(), message);
     finding.label = "here".into();
-    let note = |source: &Source, message: &str| Related {
+    let note = |place: &Place, message: &str| Related {
         role: Role::Note,
-        place: place(source),
+        place: place.clone(),
         message: message.into(),
     };
     finding.related = vec![

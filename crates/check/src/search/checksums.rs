@@ -1,7 +1,7 @@
 //! Recovery that trusts a checksum (Jaaru, section 4, "Checksum-based recovery").
 //!
 //! A log protected by a checksum is written without a flush between its parts, so all its lines are open at once,
-//! and recovery reads them all before it knows whether to believe any. Followed read by read that is one behaviour
+//! and recovery reads them all before it knows whether to believe any. Followed read by read that is one behavior
 //! for every combination of contents. `crashproof_checksum_begin` and `crashproof_checksum_end` in recovery say
 //! which reads are meant and whether the checksum matched; between them, these combinations are tried:
 //!
@@ -15,8 +15,8 @@
 //! The others are **assumed** to be refused by the checksum, and to be dealt with like the torn ones that were
 //! tried. The report says how many they are. The assumption is tested on everything that is tried: if a torn
 //! combination that no moment gives is accepted, the bracket counts for nothing and every combination is followed.
-//! So it is, too, where there are few combinations, where a line is open from two crashes at once, or once recovery has
-//! threads.
+//! The same holds where there are few combinations, where a line is open from two crashes at once, and once recovery
+//! has threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,12 +25,13 @@ use num_bigint::BigUint;
 use px86::Line;
 use px86::storage::Seq;
 
-use crate::crash::{Bytes, Content, CrashState, MAX_CRASHES, Revealed, apply, value};
-use crate::told::{Read, Reads};
-use crate::tree::{NodeId, Seen};
-use crate::worker::{Stop, Worker, group};
+use crate::crash::{Content, CrashState, MAX_CRASHES, Read, Revealed, apply, group, value};
+use crate::search::shared_state::Stop;
+use crate::search::tree::{NodeId, Seen};
+use crate::search::worker::{Walk, Worker};
+use crate::subject::{Bytes, Subject};
 
-/// So many combinations are all tried.
+/// Up to this many combinations, all are tried.
 const FEW: u32 = 64;
 
 /// A combination to try.
@@ -51,9 +52,7 @@ struct Choice {
 
 /// Where a combination led.
 struct Ended {
-    revealed: Revealed,
-    reads: Reads,
-    known: bool,
+    walk: Walk,
     /// Did the checksum match? None if recovery ended within the bracket.
     matched: Option<bool>,
     /// Is it what the lines held at some moment?
@@ -73,7 +72,7 @@ struct Bracket<'a, 'b> {
 
 impl Bracket<'_, '_> {
     /// What a line holds in a combination.
-    fn bytes(&mut self, worker: &Worker, line: Line, pick: Pick) -> Bytes {
+    fn bytes<S: Subject>(&mut self, worker: &Worker<S>, line: Line, pick: Pick) -> Bytes {
         let (state, before) = (self.state, self.before);
         let choice = self.lines.entry(line).or_insert_with(|| {
             let contents = worker.contents(state, line, before);
@@ -112,11 +111,11 @@ impl Bracket<'_, '_> {
 }
 
 /// What a line held from which moment on, if only the last execution leaves that open.
-fn moments(
+fn moments<S: Subject>(
     state: &CrashState,
     line: Line,
     contents: &[Content],
-    worker: &Worker,
+    worker: &Worker<S>,
 ) -> Option<Vec<(Seq, Bytes)>> {
     let last = state.crashes() - 1;
     let differ = |level: usize| contents.iter().any(|content| content.kept[level] != contents[0].kept[level]);
@@ -124,7 +123,7 @@ fn moments(
         return None;
     }
     let stores = state.last().stores(line);
-    let all = state.contents(line, worker.session.image_line(line));
+    let all = state.contents(line, worker.subject.image_line(line));
     // Nothing of the last execution kept, the others as they must have been.
     let mut bytes = all
         .iter()
@@ -142,20 +141,13 @@ fn moments(
     Some(moments)
 }
 
-impl Worker<'_> {
+impl<S: Subject> Worker<'_, S> {
     /// Explores what recovery may do from the beginning of a bracket on. Says whether it did: if not, the bracket
     /// must be followed read by read.
-    pub(crate) fn bracket(
-        &mut self,
-        state: &CrashState,
-        begin: NodeId,
-        revealed: &Revealed,
-        reads: &Reads,
-        known: bool,
-    ) -> Result<bool, Stop> {
+    pub(crate) fn bracket(&mut self, state: &CrashState, begin: NodeId, walk: &Walk) -> Result<bool, Stop> {
         let mut bracket = Bracket {
             state,
-            before: revealed,
+            before: &walk.revealed,
             lines: BTreeMap::new(),
             open: BTreeSet::new(),
             to_try: vec![Pick::Moment(Seq::MAX)],
@@ -166,19 +158,14 @@ impl Worker<'_> {
             if !bracket.tried.insert(pick) {
                 continue;
             }
-            let start = Ended {
-                revealed: revealed.clone(),
-                reads: reads.clone(),
-                known,
-                matched: None,
-                honest: matches!(pick, Pick::Moment(_)),
-            };
+            let honest = matches!(pick, Pick::Moment(_));
+            let start = Ended { walk: walk.clone(), matched: None, honest };
             match self.try_pick(&mut bracket, begin, pick, start)? {
                 Tried::Mixed => return Ok(false),
                 Tried::Lost => {}
                 Tried::Ended(at, this) => {
                     let first = ended.entry(at).or_insert_with(|| Ended { honest: false, ..this });
-                    first.honest |= matches!(pick, Pick::Moment(_));
+                    first.honest |= honest;
                 }
             }
         }
@@ -186,22 +173,23 @@ impl Worker<'_> {
         if bracket.combinations() <= BigUint::from(FEW) {
             return Ok(false);
         }
-        let first_site = ended.values().find_map(|it| it.reads.get(reads.len())).map_or(0, |read| read.site);
+        let first_site =
+            ended.values().find_map(|it| it.walk.reads.get(walk.reads.len())).map_or(0, |read| read.site);
         let refuted = ended.values().any(|it| it.matched == Some(true) && !it.honest);
         let tried = BigUint::from(ended.len());
         for (at, mut it) in ended {
             // What is told of it alone comes with the rest below, if the checksum cannot be trusted.
             if !refuted || it.matched == Some(true) && !it.honest {
-                self.walk(state, at, &mut it.revealed, &mut it.reads, it.known)?;
+                self.walk(state, at, &mut it.walk)?;
             }
         }
-        if self.looking.is_some() {
+        if self.only_known.is_some() {
             return Ok(!refuted);
         }
         if refuted {
-            self.check.distrust_checksum(first_site);
+            self.search.observer.distrusted_checksum(first_site);
         } else if bracket.combinations() > tried {
-            self.check.trust_checksum(first_site, bracket.combinations() - tried);
+            self.search.trust_checksum(first_site, bracket.combinations() - tried);
         }
         Ok(!refuted)
     }
@@ -215,18 +203,18 @@ impl Worker<'_> {
         mut way: Ended,
     ) -> Result<Tried, Stop> {
         let state = bracket.state;
-        let mut at = self.check.common().tree.pass(begin);
+        let mut at = self.search.shared().tree.pass(begin);
         loop {
-            match self.follow_certain(state, &mut at, &mut way.reads) {
+            match self.follow_certain(state, &mut at, &mut way.walk.reads) {
                 Seen::Unknown => {
-                    way.known = false;
+                    way.walk.known = false;
                     let patches: Vec<Patch> = state
                         .open_lines()
                         .into_iter()
                         .map(|line| Patch { address: line.start(), bytes: bracket.bytes(self, line, pick) })
                         .collect();
                     self.recover(state, &patches)?;
-                    if matches!(self.check.common().tree.look(at), Seen::Unknown) {
+                    if matches!(self.search.shared().tree.look(at), Seen::Unknown) {
                         return Ok(Tried::Lost);
                     }
                 }
@@ -236,11 +224,11 @@ impl Worker<'_> {
                 }
                 Seen::Leaf(_) => return Ok(Tried::Ended(at, way)),
                 // Brackets within brackets are not in the tree.
-                Seen::Begin => at = self.check.common().tree.pass(at),
+                Seen::Begin => at = self.search.shared().tree.pass(at),
                 Seen::Read { address, width, site } => {
                     let line = Line::containing(address);
                     let seen = value(&bracket.bytes(self, line, pick), address, width);
-                    let all = self.contents(state, line, &way.revealed);
+                    let all = self.contents(state, line, &way.walk.revealed);
                     if group(&bracket.lines[&line].contents, address, width).len() > 1
                         && !bracket.opened(line)
                     {
@@ -249,10 +237,10 @@ impl Worker<'_> {
                     let agrees = |content: &&Content| value(&content.bytes, address, width) == seen;
                     let left: Vec<Content> = all.iter().filter(agrees).cloned().collect();
                     if left.len() < all.len() {
-                        way.revealed.insert(line, left);
+                        way.walk.revealed.insert(line, left);
                     }
-                    way.reads.push(Read { site, address, width, value: seen, open: true });
-                    at = self.check.common().tree.follow(at, seen);
+                    way.walk.reads.push(Read { site, address, width, value: seen, open: true });
+                    at = self.search.shared().tree.follow(at, seen);
                 }
             }
         }

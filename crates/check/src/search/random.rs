@@ -1,52 +1,56 @@
 //! Random crashes, for programs that are too large to exhaust.
 //!
-//! A draw is a place to crash, each as likely as any other, and a content for every line that is open there, each
-//! of those the model allows as likely as any other. Recovery is followed down the one way it then goes, and
-//! crashed at random in its turn if several crashes in a row are wanted. All of it follows from the seed.
+//! A draw is a crash point, all equally likely, and a content for every line that is open there, all that the model
+//! allows equally likely. Recovery is followed down the one path it then takes, and crashed at random in its turn if
+//! several crashes in a row are wanted. All of it follows from the seed.
 
 use std::collections::BTreeMap;
 
 use crashproof_protocol::Record;
 use num_bigint::BigUint;
-use px86::Platform;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use rustc_hash::FxHashMap;
 
-use crate::crash::{Chosen, CrashState, Later};
-use crate::options::Random;
-use crate::robustness::had_read;
-use crate::schedule::Schedule;
-use crate::timeline::Timeline;
-use crate::tree::Outcome;
-use crate::worker::{Stop, Worker};
+use crate::crash::{Chosen, CrashState, Later, Persisted, Timeline, had_read};
+use crate::search::shared_state::Stop;
+use crate::search::worker::Worker;
+use crate::subject::{Schedule, Subject};
 
-/// The draws of a check, by the place at which they crash.
+/// Random crashes instead of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Random {
+    /// How many, for each schedule.
+    pub crashes: u64,
+    /// What they follow from.
+    pub seed: u64,
+}
+
+/// The draws of a check, by their crash point.
 pub(crate) struct Draws {
-    /// Each with its chances, the place already drawn from them.
-    by_place: BTreeMap<usize, Vec<Pcg64>>,
+    /// Each with its generator, from which the crash point was already drawn.
+    by_point: BTreeMap<usize, Vec<Pcg64>>,
 }
 
 impl Draws {
-    pub(crate) fn new(random: Random, schedule: Schedule, places: usize) -> Draws {
-        let mut by_place: BTreeMap<usize, Vec<Pcg64>> = BTreeMap::new();
-        if places > 0 {
+    pub(crate) fn new(random: Random, schedule: Schedule, points: usize) -> Draws {
+        let mut by_point: BTreeMap<usize, Vec<Pcg64>> = BTreeMap::new();
+        if points > 0 {
             for draw in 0..random.crashes {
-                let mut chances = generator(random.seed, schedule, draw);
-                let place = chances.random_range(0..places);
-                by_place.entry(place).or_default().push(chances);
+                let mut generator = generator(random.seed, schedule, draw);
+                let point = generator.random_range(0..points);
+                by_point.entry(point).or_default().push(generator);
             }
         }
-        Draws { by_place }
+        Draws { by_point }
     }
 
-    /// The draws that crash at a place.
-    fn at(&self, place: usize) -> &[Pcg64] {
-        self.by_place.get(&place).map_or(&[], Vec::as_slice)
+    /// The draws that crash at a point.
+    fn at(&self, point: usize) -> &[Pcg64] {
+        self.by_point.get(&point).map_or(&[], Vec::as_slice)
     }
 }
 
-/// Where a draw's chances come from: a stream of its own, so that draws do not depend on each other's order.
+/// The generator of a draw: a stream of its own, so that draws do not depend on each other's order.
 fn generator(seed: u64, schedule: Schedule, draw: u64) -> Pcg64 {
     let stream = u128::from(schedule.seed) << 64 | u128::from(draw);
     // Small seeds make generators whose first numbers are alike; spread out they do not.
@@ -57,35 +61,34 @@ fn generator(seed: u64, schedule: Schedule, draw: u64) -> Pcg64 {
     generator
 }
 
-/// How many places there are to crash a run, and how many crashes an eager checker would try there.
-pub(crate) fn count(platform: Platform, files_created: u64, records: &[Record]) -> (usize, BigUint) {
-    let mut timeline = Timeline::first(platform, files_created);
-    let (mut places, mut crashes) = (0, BigUint::ZERO);
+/// How many crash points a timeline has from here on, and how many crash states brute force would try there.
+pub(crate) fn count(mut timeline: Timeline, records: &[Record]) -> (usize, BigUint) {
+    let (mut points, mut states) = (0, BigUint::ZERO);
     loop {
         if timeline.is_crash_point(records) {
-            places += 1;
-            crashes += timeline.eager_states();
+            points += 1;
+            states += timeline.eager_states();
             timeline.crashed();
         }
-        let Some(next) = records.get(timeline.at) else { return (places, crashes) };
+        let Some(next) = records.get(timeline.at) else { return (points, states) };
         timeline.advance(next);
     }
 }
 
-impl Worker<'_> {
+impl<S: Subject> Worker<'_, S> {
     /// The power fails here as often as was drawn.
     pub(crate) fn random_crashes(
         &mut self,
         timeline: &Timeline,
         draws: &Draws,
-        place: usize,
+        point: usize,
     ) -> Result<(), Stop> {
-        let drawn = draws.at(place);
-        self.check.common().statistics.failure_points += u64::from(!drawn.is_empty());
-        for chances in drawn {
-            let mut chances = chances.clone();
+        let drawn = draws.at(point);
+        self.search.shared().statistics.failure_points += u64::from(!drawn.is_empty());
+        for generator in drawn {
+            let mut generator = generator.clone();
             self.recoveries = 0;
-            match self.random_crash(&self.crashed(timeline), &mut chances) {
+            match self.random_crash(&self.crashed(timeline), &mut generator) {
                 Ok(()) | Err(Stop::Crash) => {}
                 Err(stop) => return Err(stop),
             }
@@ -94,72 +97,66 @@ impl Worker<'_> {
     }
 
     /// The power fails, and something survives that the model allows.
-    fn random_crash(&mut self, state: &CrashState, chances: &mut Pcg64) -> Result<(), Stop> {
-        if self.check.common().stopped {
+    fn random_crash(&mut self, state: &CrashState, generator: &mut Pcg64) -> Result<(), Stop> {
+        if self.search.shared().stopped {
             return Err(Stop::Limit);
         }
-        self.within_time()?;
-        self.check.options.monitor.crashed(state.first.at, self.check.common().findings.len());
+        self.search.within_time()?;
+        self.search.observer.crashed(state.first.at);
         let mut lines: Vec<_> = state.open_lines().into_iter().collect();
         lines.sort_unstable();
         let mut chosen = Chosen::default();
         for line in lines {
-            let contents = state.contents(line, self.session.image_line(line));
-            chosen.insert(line, contents[chances.random_range(0..contents.len())].bytes);
+            let contents = state.contents(line, self.subject.image_line(line));
+            chosen.insert(line, contents[generator.random_range(0..contents.len())].bytes);
         }
         let Some(followed) = self.follow_chosen(state, &chosen)? else { return Ok(()) };
-        self.check.common().statistics.recoveries_saved += u64::from(followed.known);
-        self.leaf(state, followed.outcome, &followed.revealed, &followed.reads);
-        self.note_other_reads(state, &followed);
-        if state.crashes() >= self.check.options.crashes {
+        let (threads, outcome) = {
+            let mut shared = self.search.shared();
+            shared.statistics.recoveries_saved += u64::from(followed.known);
+            (shared.recovery_has_threads, shared.tree.outcome(followed.outcome))
+        };
+        self.leaf(state, &followed.revealed, &followed.reads, &outcome);
+        if !threads {
+            let observer = self.search.observer;
+            self.recovered(state, &followed.revealed, &followed.reads, &outcome, &mut |recovered| {
+                observer.sampled(recovered, &followed.checksummed);
+            });
+        }
+        if state.crashes() >= self.search.settings.crashes {
             return Ok(());
         }
-        let Outcome { writes, ignored, .. } = self.check.common().tree.outcomes[followed.outcome].clone();
-        let Some(records) = writes else { return Ok(()) };
-        let history = self.check.history(&records);
-        let places = recovery_places(self.check.options.platform, state.last(), &records);
-        if places == 0 {
+        let Some(records) = &outcome.writes else { return Ok(()) };
+        let platform = self.search.settings.platform;
+        let (points, _) = count(Timeline::after(platform, state.last()), records);
+        if points == 0 {
             return Ok(());
         }
-        let wanted = chances.random_range(0..places);
-        let mut place = 0;
-        let mut timeline = Timeline::after(self.check.options.platform, state.last());
-        let mut persisted = FxHashMap::default();
+        let wanted = generator.random_range(0..points);
+        let mut timeline = Timeline::after(platform, state.last());
+        let mut persisted = Persisted::default();
+        let mut point = 0;
         loop {
-            if timeline.is_crash_point(&records) {
-                if place == wanted {
-                    let mut again = state.clone();
-                    let reads = had_read(&records[..timeline.at], &followed.reads, &ignored);
-                    again.later.push(Later {
+            if timeline.is_crash_point(records) {
+                if point == wanted {
+                    let history = self.search.history(records);
+                    let reads = had_read(&records[..timeline.at], &followed.reads, &outcome.ignored);
+                    let again = state.then(Later {
                         revealed: &followed.revealed,
                         timeline: &timeline,
                         persisted: &persisted,
                         history: &history,
                         reads: &reads,
-                        records: &records,
+                        records,
                     });
-                    self.check.common().statistics.failure_points += 1;
-                    return self.random_crash(&again, chances);
+                    self.search.shared().statistics.failure_points += 1;
+                    return self.random_crash(&again, generator);
                 }
-                place += 1;
+                point += 1;
                 timeline.crashed();
             }
             let Some(next) = records.get(timeline.at) else { return Ok(()) };
             timeline.advance_into(next, &mut persisted);
         }
-    }
-}
-
-/// How many places there are to crash a recovery.
-fn recovery_places(platform: Platform, before: &Timeline, records: &[Record]) -> usize {
-    let mut timeline = Timeline::after(platform, before);
-    let mut places = 0;
-    loop {
-        if timeline.is_crash_point(records) {
-            places += 1;
-            timeline.crashed();
-        }
-        let Some(next) = records.get(timeline.at) else { return places };
-        timeline.advance(next);
     }
 }

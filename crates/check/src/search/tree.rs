@@ -1,11 +1,14 @@
-//! Everything recovery was ever seen to do, by what it read.
+//! The tree of first reads: everything recovery was ever seen to do, by what it read.
+//!
+//! A node is a read of bytes that recovery did not touch before, an edge the value it saw, a leaf how it ended. The tree
+//! grows by recoveries that were run; walking it needs no process.
 
 use std::sync::Arc;
 
 use crashproof_protocol::{Record, record};
 use px86::Kind;
 
-use crate::session::Ending;
+use crate::subject::Ending;
 
 /// A node, by number.
 pub(crate) type NodeId = usize;
@@ -74,21 +77,21 @@ impl Brackets {
 }
 
 /// How a recovery ended.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) ending: Ending,
     /// The last of what it printed, if it failed.
     pub(crate) output: String,
     /// All it did, if it stored anything and may be crashed itself.
-    pub(crate) writes: Option<Arc<Vec<Record>>>,
+    pub(crate) writes: Option<Vec<Record>>,
     /// The numbers of its reads that do not count for robustness, in order.
-    pub(crate) ignored: Arc<[u32]>,
+    pub(crate) ignored: Vec<u32>,
 }
 
 /// Recovery did something else although it read the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Diverged {
-    /// What it read before.
+    /// What it read before: address and site; none if it ended.
     pub(crate) expected: Option<(u64, u32)>,
     /// What it read now.
     pub(crate) found: Option<(u64, u32)>,
@@ -96,14 +99,16 @@ pub(crate) struct Diverged {
 
 pub(crate) struct Tree {
     nodes: Vec<Node>,
-    pub(crate) outcomes: Vec<Outcome>,
+    outcomes: Vec<Arc<Outcome>>,
+}
+
+impl Default for Tree {
+    fn default() -> Tree {
+        Tree { nodes: vec![Node::Unknown], outcomes: Vec::new() }
+    }
 }
 
 impl Tree {
-    pub(crate) fn new() -> Tree {
-        Tree { nodes: vec![Node::Unknown], outcomes: Vec::new() }
-    }
-
     /// What there is at a node.
     pub(crate) fn look(&self, at: NodeId) -> Seen {
         match self.nodes[at] {
@@ -113,6 +118,11 @@ impl Tree {
             Node::End { matched, .. } => Seen::End { matched },
             Node::Leaf(outcome) => Seen::Leaf(outcome),
         }
+    }
+
+    /// How a recovery ended, by its number.
+    pub(crate) fn outcome(&self, number: usize) -> Arc<Outcome> {
+        Arc::clone(&self.outcomes[number])
     }
 
     /// Adds a recovery that was run: what it read, in order, and how it ended.
@@ -129,7 +139,7 @@ impl Tree {
         match self.nodes[at] {
             Node::Unknown => {
                 self.nodes[at] = Node::Leaf(self.outcomes.len());
-                self.outcomes.push(outcome);
+                self.outcomes.push(Arc::new(outcome));
                 Ok(())
             }
             Node::Leaf(known) => {
@@ -216,8 +226,8 @@ impl Tree {
         fresh
     }
 
-    /// How many different things recovery does.
-    pub(crate) fn behaviours(&self) -> usize {
+    /// How many distinct behaviors recovery has.
+    pub(crate) fn behaviors(&self) -> usize {
         self.outcomes.len()
     }
 }

@@ -2,54 +2,71 @@
 
 use std::sync::Arc;
 
-use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, mode};
+use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record};
 use num_bigint::BigUint;
-use px86::storage::CachedStore;
 use px86::{Kind, Line};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
-use crate::crash::{Chosen, Content, CrashState, Later, Revealed, value};
-use crate::explore::Check;
-use crate::history::History;
-use crate::random::Draws;
-use crate::robustness::ignored;
-use crate::schedule::Schedule;
-use crate::session::{Ending, Error, Session};
-use crate::timeline::Timeline;
-use crate::told::{Read, Reads};
-use crate::tree::{NodeId, Outcome, ROOT, Seen};
+use crate::crash::{
+    Chosen, Content, CrashState, History, Later, Persisted, Read, Reads, Revealed, Timeline, group, ignored,
+    value,
+};
+use crate::search::observer::{Incomplete, Recovered};
+use crate::search::shared_state::{Search, Stop};
+use crate::search::tree::{NodeId, Outcome, ROOT, Seen};
+use crate::subject::{Ended, Ending, Error, Mode, Run, Schedule, Subject};
 
-/// Places to crash that a worker takes at once.
-const BLOCK: usize = 64;
-
-/// Which crashes to try.
-pub(crate) enum Plan {
-    /// All that can be told apart.
-    Everything,
-    /// Some, by chance.
-    Random(Draws),
-}
-
-pub(crate) struct Worker<'a> {
-    pub(crate) check: &'a Check<'a>,
-    pub(crate) session: Session,
+/// A recorded run.
+#[derive(Clone, Copy)]
+pub(crate) struct Recording<'a> {
     pub(crate) records: &'a [Record],
     pub(crate) history: &'a History<'a>,
     pub(crate) schedule: Schedule,
+}
+
+/// Crashes a recorded run, with a subject of its own for the recoveries.
+pub(crate) struct Worker<'a, S> {
+    pub(crate) search: &'a Search<'a>,
+    pub(crate) subject: &'a mut S,
+    pub(crate) recording: Recording<'a>,
     /// Files on the PM path that the recorded run created; a bit each.
     files_created: u64,
     /// Recoveries run for the crash of the recorded run that is being explored.
     pub(crate) recoveries: u64,
-    /// Recoveries that may still be run, where that is limited for this worker alone.
+    /// Recoveries that may still be run, if that is limited for this worker alone.
     pub(crate) runs_left: Option<u64>,
-    /// Set while the worker only looks whether everything is known already, and runs nothing: the recoveries it
-    /// crashed on the way, as in [`crate::explore::Common::recoveries_crashed`].
-    pub(crate) looking: Option<FxHashSet<Vec<u8>>>,
-    /// A place from which recovery fails whatever is lost; the next place to crash is still to come.
-    pub(crate) hopeless_at: Option<usize>,
+    /// Set while the worker runs nothing and only looks whether everything is known: the recoveries it crashed on the
+    /// way, as in [`crate::search::shared_state::Shared::recoveries_crashed`].
+    pub(crate) only_known: Option<FxHashSet<Vec<u8>>>,
+    /// A crash point after which recovery fails whatever is lost; the next crash point is still to come.
+    pub(crate) unrecoverable_at: Option<usize>,
 }
 
-/// The one way recovery goes if lines hold what was chosen.
+/// Did nothing end the work early?
+pub(crate) fn completed(result: Result<(), Stop>) -> Result<bool, Error> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(Stop::Error(error)) => Err(error),
+        Err(Stop::Limit | Stop::Crash | Stop::NotKnown) => Ok(false),
+    }
+}
+
+/// A path down the tree.
+#[derive(Clone)]
+pub(crate) struct Walk {
+    pub(crate) revealed: Revealed,
+    pub(crate) reads: Reads,
+    /// Was everything on the way known before?
+    pub(crate) known: bool,
+}
+
+impl Default for Walk {
+    fn default() -> Walk {
+        Walk { revealed: Revealed::default(), reads: Reads::new(), known: true }
+    }
+}
+
+/// The one path that recovery takes if lines hold what was chosen.
 pub(crate) struct Followed {
     pub(crate) outcome: usize,
     pub(crate) revealed: Revealed,
@@ -60,63 +77,28 @@ pub(crate) struct Followed {
     pub(crate) known: bool,
 }
 
-/// Why a walk ended early.
-pub(crate) enum Stop {
-    /// A limit was hit; the reason is noted.
-    Limit,
-    /// This crash has too many behaviours; the reason is noted, others go on.
-    Crash,
-    /// Something is not known, and the worker only looks.
-    NotKnown,
-    /// The machine is at its limits.
-    Error(Error),
-}
-
-impl<'a> Worker<'a> {
-    pub(crate) fn new(
-        check: &'a Check<'a>,
-        session: Session,
-        records: &'a [Record],
-        history: &'a History<'a>,
-        schedule: Schedule,
-    ) -> Worker<'a> {
-        let files_created = session.files_created();
+impl<'a, S: Subject> Worker<'a, S> {
+    pub(crate) fn new(search: &'a Search<'a>, subject: &'a mut S, recording: Recording<'a>) -> Worker<'a, S> {
+        let files_created = subject.files_created();
         Worker {
-            check,
-            session,
-            records,
-            history,
-            schedule,
+            search,
+            subject,
+            recording,
             files_created,
             recoveries: 0,
             runs_left: None,
-            looking: None,
-            hopeless_at: None,
+            only_known: None,
+            unrecoverable_at: None,
         }
     }
 
-    /// Crashes the run at this worker's share of the places. Gives the session back.
-    ///
-    /// Shares are blocks: crashes close to each other make recovery do the same, and one worker should find
-    /// that out.
-    pub(crate) fn run(mut self, number: usize, of: usize, plan: &Plan) -> Result<Session, Error> {
-        let result = self.at_every_place(|worker, timeline, place| {
-            if let Some(before) = worker.hopeless_at.take() {
-                worker.check.common().hopeless.followed(before, timeline.at);
-            }
-            if place / BLOCK % of != number {
-                return Ok(());
-            }
-            worker.recoveries = 0;
-            match plan {
-                Plan::Everything => worker.crash(&worker.crashed(timeline)),
-                Plan::Random(draws) => worker.random_crashes(timeline, draws, place),
-            }
-        });
-        match result {
-            Ok(()) | Err(Stop::Limit | Stop::Crash | Stop::NotKnown) => Ok(self.session),
-            Err(Stop::Error(error)) => Err(error),
-        }
+    /// Is everything that recovery may do after any crash known already? Runs nothing.
+    pub(crate) fn knows_everything(mut self) -> Result<bool, Error> {
+        self.only_known = Some(FxHashSet::default());
+        self.subject.rewind();
+        let result = self.at_crash_points(|worker, timeline, _| worker.crash(&worker.crashed(timeline)));
+        self.subject.rewind();
+        completed(result)
     }
 
     /// The recorded run crashed where the timeline is.
@@ -124,30 +106,18 @@ impl<'a> Worker<'a> {
     where
         'a: 's,
     {
-        CrashState { first: timeline, history: self.history, later: Vec::new() }
+        let Recording { records, history, .. } = self.recording;
+        CrashState { first: timeline, records, history, later: Vec::new() }
     }
 
-    /// Is everything that recovery may do after any crash known already? Runs nothing.
-    pub(crate) fn knows_everything(mut self) -> Result<(bool, Session), Error> {
-        self.looking = Some(FxHashSet::default());
-        self.session.rewind();
-        let result = self.at_every_place(|worker, timeline, _| worker.crash(&worker.crashed(timeline)));
-        self.session.rewind();
-        match result {
-            Ok(()) => Ok((true, self.session)),
-            Err(Stop::Error(error)) => Err(error),
-            Err(Stop::Limit | Stop::Crash | Stop::NotKnown) => Ok((false, self.session)),
-        }
-    }
-
-    /// Goes through the run, and calls `crash` at every place to crash it, with the image as it then is.
-    pub(crate) fn at_every_place(
+    /// Goes through the run, and calls `crash` at every crash point, with the image as it then is.
+    pub(crate) fn at_crash_points(
         &mut self,
         crash: impl FnMut(&mut Self, &Timeline, usize) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        self.session.stay_together(true);
+        self.subject.pin(true);
         let result = self.go_through(crash);
-        self.session.stay_together(false);
+        self.subject.pin(false);
         result
     }
 
@@ -155,130 +125,156 @@ impl<'a> Worker<'a> {
         &mut self,
         mut crash: impl FnMut(&mut Self, &Timeline, usize) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let mut timeline = Timeline::first(self.check.options.platform, self.files_created);
-        let mut place = 0;
+        let mut timeline = Timeline::first(self.search.settings.platform, self.files_created);
+        let mut point = 0;
         loop {
-            if timeline.is_crash_point(self.records) {
-                match crash(self, &timeline, place) {
+            if timeline.is_crash_point(self.recording.records) {
+                match crash(self, &timeline, point) {
                     Ok(()) | Err(Stop::Crash) => {}
                     Err(stop) => return Err(stop),
                 }
-                place += 1;
+                point += 1;
                 timeline.crashed();
             }
-            let Some(next) = self.records.get(timeline.at) else { return Ok(()) };
+            let Some(next) = self.recording.records.get(timeline.at) else { return Ok(()) };
             for store in timeline.advance(next) {
-                self.session.set_image(store.event.address, store.event.width, store.event.value);
+                self.subject.set_image(store.event.address, store.event.width, store.event.value);
             }
         }
     }
 
     /// The power fails: follows recovery into everything it may do.
-    fn crash(&mut self, state: &CrashState) -> Result<(), Stop> {
-        self.within_time()?;
-        if self.looking.is_none() {
+    pub(crate) fn crash(&mut self, state: &CrashState) -> Result<(), Stop> {
+        self.search.within_time()?;
+        if self.only_known.is_none() {
             let eager = state.timelines().map(Timeline::eager_states).product::<BigUint>();
-            let mut common = self.check.common();
-            if common.stopped {
-                return Err(Stop::Limit);
+            {
+                let mut shared = self.search.shared();
+                if shared.stopped {
+                    return Err(Stop::Limit);
+                }
+                shared.statistics.failure_points += 1;
+                shared.statistics.eager_states += eager;
             }
-            common.statistics.failure_points += 1;
-            common.statistics.eager_states += eager;
-            self.check.options.monitor.crashed(state.first.at, common.findings.len());
+            self.search.observer.crashed(state.first.at);
         }
-        self.walk(state, ROOT, &mut Revealed::default(), &mut Reads::new(), true)
+        self.walk(state, ROOT, &mut Walk::default())
     }
 
     /// Follows recovery from a node of the tree into everything it may do after this crash.
-    ///
-    /// `known` says whether everything on the way here was known before.
-    pub(crate) fn walk(
-        &mut self,
-        state: &CrashState,
-        mut at: NodeId,
-        revealed: &mut Revealed,
-        reads: &mut Reads,
-        mut known: bool,
-    ) -> Result<(), Stop> {
-        let depth = reads.len();
+    pub(crate) fn walk(&mut self, state: &CrashState, mut at: NodeId, walk: &mut Walk) -> Result<(), Stop> {
+        let depth = walk.reads.len();
         loop {
-            match self.follow_certain(state, &mut at, reads) {
+            match self.follow_certain(state, &mut at, &mut walk.reads) {
                 Seen::Unknown => {
-                    known = false;
-                    let patches = self.most_kept(state, revealed);
+                    walk.known = false;
+                    let patches = self.most_kept(state, &walk.revealed);
                     self.recover(state, &patches)?;
-                    if matches!(self.check.common().tree.look(at), Seen::Unknown) {
-                        // It went another way although it read the same; that is noted.
+                    if matches!(self.search.shared().tree.look(at), Seen::Unknown) {
+                        // Recovery is not repeatable; the observer was told.
                         break;
                     }
                 }
                 Seen::Begin => {
-                    if self.bracket(state, at, revealed, reads, known)? {
+                    if self.bracket(state, at, walk)? {
                         break;
                     }
-                    at = self.check.common().tree.pass(at);
+                    at = self.search.shared().tree.pass(at);
                 }
-                Seen::End { .. } => at = self.check.common().tree.pass(at),
-                Seen::Leaf(outcome) => {
-                    if self.looking.is_none() {
-                        self.check.common().statistics.recoveries_saved += u64::from(known);
-                        self.leaf(state, outcome, revealed, reads);
+                Seen::End { .. } => at = self.search.shared().tree.pass(at),
+                Seen::Leaf(number) => {
+                    let outcome = self.outcome(number);
+                    if self.only_known.is_none() {
+                        self.search.shared().statistics.recoveries_saved += u64::from(walk.known);
+                        self.leaf(state, &walk.revealed, &walk.reads, &outcome);
                     }
-                    self.crash_recovery(state, outcome, revealed, reads)?;
+                    self.crash_recovery(state, number, &outcome, walk)?;
                     break;
                 }
                 Seen::Read { address, width, site } => {
                     let line = Line::containing(address);
-                    let before = revealed.get(&line).cloned();
-                    let all = match &before {
-                        Some(contents) => contents.clone(),
-                        None => state.contents(line, self.session.image_line(line)),
-                    };
+                    let all = self.contents(state, line, &walk.revealed);
                     let groups = group(&all, address, width);
+                    let read = |value| Read { site, address, width, value, open: true };
                     if let [(value, _)] = groups[..] {
-                        reads.push(Read { site, address, width, value, open: true });
-                        at = self.check.common().tree.follow(at, value);
+                        walk.reads.push(read(value));
+                        at = self.search.shared().tree.follow(at, value);
                         continue;
                     }
+                    let (before, known) = (walk.revealed.get(&line).cloned(), walk.known);
                     for (value, contents) in groups {
-                        revealed.insert(line, contents);
-                        reads.push(Read { site, address, width, value, open: true });
-                        let next = self.check.common().tree.follow(at, value);
-                        self.walk(state, next, revealed, reads, known)?;
-                        reads.pop();
+                        walk.revealed.insert(line, contents);
+                        walk.reads.push(read(value));
+                        let next = self.search.shared().tree.follow(at, value);
+                        self.walk(state, next, walk)?;
+                        walk.reads.pop();
+                        walk.known = known;
                     }
                     match before {
-                        Some(contents) => revealed.insert(line, contents),
-                        None => revealed.remove(&line),
+                        Some(contents) => walk.revealed.insert(line, contents),
+                        None => walk.revealed.remove(&line),
                     };
                     break;
                 }
             }
         }
-        reads.truncate(depth);
+        walk.reads.truncate(depth);
         Ok(())
     }
 
-    /// Follows recovery as long as it reads what can be but one thing; gives what comes then.
+    /// How a recovery ended.
+    pub(crate) fn outcome(&self, number: usize) -> Arc<Outcome> {
+        self.search.shared().tree.outcome(number)
+    }
+
+    /// Hands a recovery that ended to `judge`.
+    pub(crate) fn recovered<T>(
+        &self,
+        state: &CrashState,
+        revealed: &Revealed,
+        reads: &[Read],
+        outcome: &Outcome,
+        judge: &mut dyn FnMut(&Recovered) -> T,
+    ) -> T {
+        let schedule = self.recording.schedule;
+        let certain = &|line| self.subject.image_line(line);
+        judge(&Recovered { state, revealed, reads, outcome, schedule, certain })
+    }
+
+    /// Recovery ended.
+    pub(crate) fn leaf(
+        &mut self,
+        state: &CrashState,
+        revealed: &Revealed,
+        reads: &[Read],
+        outcome: &Outcome,
+    ) {
+        let observer = self.search.observer;
+        if self.recovered(state, revealed, reads, outcome, &mut |recovered| observer.ended(recovered)) {
+            self.unrecoverable_at = Some(state.first.at);
+        }
+    }
+
+    /// Follows recovery as long as what it reads can have only one value; gives what comes then.
     pub(crate) fn follow_certain(&self, state: &CrashState, at: &mut NodeId, reads: &mut Reads) -> Seen {
-        let mut common = self.check.common();
+        let mut shared = self.search.shared();
         loop {
-            let seen = common.tree.look(*at);
+            let seen = shared.tree.look(*at);
             let Seen::Read { address, width, site } = seen else { return seen };
             let value = if address == CRASHES_ADDRESS {
                 state.crashes() as u64
             } else if !state.is_open(Line::containing(address)) {
-                self.session.image_value(address, width)
+                self.subject.image_value(address, width)
             } else {
                 return seen;
             };
             reads.push(Read { site, address, width, value, open: false });
-            *at = common.tree.follow(*at, value);
+            *at = shared.tree.follow(*at, value);
         }
     }
 
-    /// Follows recovery down the one way it goes if the open lines hold what was chosen. None if it went
-    /// another way although it read the same, which is noted.
+    /// Follows recovery down the one path it takes if the open lines hold what was chosen. None if recovery is not
+    /// repeatable; the observer was told.
     pub(crate) fn follow_chosen(
         &mut self,
         state: &CrashState,
@@ -294,17 +290,17 @@ impl<'a> Worker<'a> {
                     let patch = |(&line, &bytes): (&Line, _)| Patch { address: line.start(), bytes };
                     let patches: Vec<Patch> = chosen.iter().map(patch).collect();
                     self.recover(state, &patches)?;
-                    if matches!(self.check.common().tree.look(at), Seen::Unknown) {
+                    if matches!(self.search.shared().tree.look(at), Seen::Unknown) {
                         return Ok(None);
                     }
                 }
                 Seen::Begin => {
                     began = Some(reads.len());
-                    at = self.check.common().tree.pass(at);
+                    at = self.search.shared().tree.pass(at);
                 }
                 Seen::End { .. } => {
                     checksummed.extend(began.take().unwrap_or(reads.len()) as u32..reads.len() as u32);
-                    at = self.check.common().tree.pass(at);
+                    at = self.search.shared().tree.pass(at);
                 }
                 Seen::Leaf(outcome) => {
                     checksummed.extend(began.unwrap_or(reads.len()) as u32..reads.len() as u32);
@@ -320,7 +316,7 @@ impl<'a> Worker<'a> {
                         revealed.insert(line, left);
                     }
                     reads.push(Read { site, address, width, value: seen, open: true });
-                    at = self.check.common().tree.follow(at, seen);
+                    at = self.search.shared().tree.follow(at, seen);
                 }
             }
         }
@@ -328,26 +324,62 @@ impl<'a> Worker<'a> {
 
     /// What a line may hold, given what recovery's reads revealed.
     pub(crate) fn contents(&self, state: &CrashState, line: Line, revealed: &Revealed) -> Vec<Content> {
-        match revealed.get(&line) {
-            Some(contents) => contents.clone(),
-            None => state.contents(line, self.session.image_line(line)),
-        }
+        state.contents_given(line, revealed, |line| self.subject.image_line(line))
     }
 
-    /// Crashes a recovery in its turn, everywhere it matters, if so many crashes are wanted.
+    /// Crashes a recovery in its turn, at all its crash points, if that many crashes are wanted.
     fn crash_recovery(
         &mut self,
         state: &CrashState,
-        outcome: usize,
-        revealed: &Revealed,
-        reads: &Reads,
+        number: usize,
+        outcome: &Outcome,
+        walk: &Walk,
     ) -> Result<(), Stop> {
-        if state.crashes() >= self.check.options.crashes {
+        if state.crashes() >= self.search.settings.crashes {
             return Ok(());
         }
-        let Outcome { writes, ignored, .. } = self.check.common().tree.outcomes[outcome].clone();
-        let Some(records) = writes else { return Ok(()) };
-        // What it ran on: what surely persisted of each execution, which goes with how far it came, then what was open.
+        let Some(records) = &outcome.writes else { return Ok(()) };
+        let key = self.ran_on(state, number, &walk.revealed);
+        let new = match &mut self.only_known {
+            Some(crashed) => crashed.insert(key),
+            None => self.search.shared().recoveries_crashed.insert(key),
+        };
+        if !new {
+            return Ok(());
+        }
+        let history = self.search.history(records);
+        // What it has read so far; the reads are the loads of its records.
+        let mut upcoming = walk.reads.iter().enumerate();
+        let mut had_read = Reads::new();
+        let mut timeline = Timeline::after(self.search.settings.platform, state.last());
+        let mut persisted = Persisted::default();
+        loop {
+            if timeline.is_crash_point(records) {
+                let again = state.then(Later {
+                    revealed: &walk.revealed,
+                    timeline: &timeline,
+                    persisted: &persisted,
+                    history: &history,
+                    reads: &had_read,
+                    records,
+                });
+                self.crash(&again)?;
+                timeline.crashed();
+            }
+            let Some(next) = records.get(timeline.at) else { return Ok(()) };
+            if next.kind() == Kind::Load as u8
+                && let Some((index, read)) = upcoming.next()
+                && outcome.ignored.binary_search(&(index as u32)).is_err()
+            {
+                had_read.push(*read);
+            }
+            timeline.advance_into(next, &mut persisted);
+        }
+    }
+
+    /// What a recovery ran on, and which one it was: what surely persisted of each execution, which goes with how far
+    /// that came, then what was open.
+    fn ran_on(&self, state: &CrashState, outcome: usize, revealed: &Revealed) -> Vec<u8> {
         let mut key: Vec<u8> = [outcome, state.crashes(), state.first.at].map(usize::to_le_bytes).concat();
         for later in &state.later {
             let mut lines: Vec<_> = later.persisted.iter().collect();
@@ -367,76 +399,7 @@ impl<'a> Worker<'a> {
             key.extend(contents.len().to_le_bytes());
             contents.iter().for_each(|content| key.extend(content.bytes));
         }
-        let new = match &mut self.looking {
-            Some(crashed) => crashed.insert(key),
-            None => self.check.common().recoveries_crashed.insert(key),
-        };
-        if !new {
-            return Ok(());
-        }
-        let history = self.check.history(&records);
-        // What it has read, as it goes along; the reads are the loads of its records.
-        let mut upcoming = reads.iter().enumerate();
-        let mut had_read = Reads::new();
-        let mut timeline = Timeline::after(self.check.options.platform, state.last());
-        let mut persisted: FxHashMap<Line, Vec<CachedStore>> = FxHashMap::default();
-        loop {
-            if timeline.is_crash_point(&records) {
-                let mut again = state.clone();
-                again.later.push(Later {
-                    revealed,
-                    timeline: &timeline,
-                    persisted: &persisted,
-                    history: &history,
-                    reads: &had_read,
-                    records: &records,
-                });
-                self.crash(&again)?;
-                timeline.crashed();
-            }
-            let Some(next) = records.get(timeline.at) else { return Ok(()) };
-            if next.kind() == Kind::Load as u8
-                && let Some((index, read)) = upcoming.next()
-                && ignored.binary_search(&(index as u32)).is_err()
-            {
-                had_read.push(*read);
-            }
-            timeline.advance_into(next, &mut persisted);
-        }
-    }
-
-    /// Is there still time? If not, everybody stops.
-    pub(crate) fn within_time(&self) -> Result<(), Stop> {
-        let options = self.check.options;
-        if options.monitor.cancelled() {
-            return Err(self.check.interrupted());
-        }
-        if options.max_time.is_none_or(|most| self.check.started.elapsed() < most) {
-            return Ok(());
-        }
-        self.check.note("stopped after the time allowed (--time)".into());
-        self.check.common().stopped = true;
-        Err(Stop::Limit)
-    }
-
-    /// Is there still room for another recovery? If not, everybody stops.
-    fn within_limits(&self) -> Result<(), Stop> {
-        let options = self.check.options;
-        if options.max_per_crash.is_some_and(|most| self.recoveries >= most) {
-            let most = self.recoveries;
-            self.check.note(format!(
-                "some crashes can be recovered from in more than {most} ways: only so many were tried \
-                 (--max-per-crash); fix what is found first, or give a higher number"
-            ));
-            return Err(Stop::Crash);
-        }
-        let recoveries = self.check.common().statistics.recoveries;
-        if options.max_recoveries.is_some_and(|most| recoveries >= most) {
-            self.check.note(format!("stopped after {recoveries} recoveries (--max-recoveries)"));
-            self.check.common().stopped = true;
-            return Err(Stop::Limit);
-        }
-        self.within_time()
+        key
     }
 
     /// Contents of all open lines that agree with what recovery read, with as many stores kept as possible.
@@ -452,74 +415,42 @@ impl<'a> Worker<'a> {
 
     /// Runs recovery on the image with these lines changed; adds what it did to the tree.
     pub(crate) fn recover(&mut self, state: &CrashState, patches: &[Patch]) -> Result<(), Stop> {
-        if self.looking.is_some() {
+        if self.only_known.is_some() {
             return Err(Stop::NotKnown);
         }
-        self.within_limits()?;
+        self.search.within_limits(self.recoveries)?;
         if let Some(left) = &mut self.runs_left {
             *left = left.checked_sub(1).ok_or(Stop::Limit)?;
         }
         self.recoveries += 1;
-        let (options, schedule) = (self.check.options, self.schedule);
-        // What other recoveries created is on disk but does not exist.
-        let files_absent = state.last().files_absent | self.session.files_created() & !self.files_created;
-        let control = self.session.control();
-        control.mode = mode::RECOVER;
-        schedule.apply(control);
-        control.crashes = state.crashes() as u32;
-        control.arena_end = state.last().arena_end;
-        control.files_absent = files_absent;
-        control.heap_ends = state.last().heap_ends;
-        control.max_records = (self.records.len() as u64 * 20 + 1_000_000).min(options.max_records);
-        control.max_cpu_seconds = options.max_cpu_seconds;
-        let ending = match self.session.run(patches) {
-            Ok(ending) => ending,
-            Err(Error::Interrupted) => return Err(self.check.interrupted()),
+        let settings = &self.search.settings;
+        let run = Run {
+            mode: Mode::Recover,
+            schedule: self.recording.schedule,
+            crashes: state.crashes(),
+            durable: state.last().durable,
+            limits: settings.limits.recovery(self.recording.records.len()),
+        };
+        let Ended { ending, threads, .. } = match self.subject.run(&run, patches) {
+            Ok(ended) => ended,
+            Err(Error::Interrupted) => return Err(self.search.stop(Incomplete::Interrupted)),
             Err(error) => return Err(Stop::Error(error)),
         };
-        let threads = self.session.control().threads;
-        let output =
-            if ending == Ending::Exit(0) { String::new() } else { self.session.output_about(ending) };
-        let records = self.session.records().to_vec();
-        self.check.note_unknown(&records, 1);
+        let output = if ending == Ending::Exit(0) { String::new() } else { self.subject.output(ending) };
+        let records = self.subject.records();
         let stores = |record: &Record| record.event_kind().is_some_and(Kind::stores);
-        let writes = (options.crashes > 1 && records.iter().any(stores)).then(|| Arc::new(records.clone()));
-        let ignored = ignored(&records).into();
-        let added = {
-            let mut common = self.check.common();
-            common.statistics.recoveries += 1;
-            common.recovery_has_threads |= threads > 1;
-            let added = common.tree.add(&records, Outcome { ending, output, writes, ignored });
-            options.monitor.recovered(common.tree.behaviours(), common.findings.len());
-            added
+        let writes = (settings.crashes > 1 && records.iter().any(stores)).then(|| records.to_vec());
+        let outcome = Outcome { ending, output, writes, ignored: ignored(records) };
+        let (added, behaviors) = {
+            let mut shared = self.search.shared();
+            shared.statistics.recoveries += 1;
+            shared.recovery_has_threads |= threads > 1;
+            (shared.tree.add(records, outcome), shared.tree.behaviors())
         };
+        self.search.observer.ran(records, behaviors);
         if let Err(diverged) = added {
-            let place = |read: Option<(u64, u32)>| match read {
-                Some((address, site)) => {
-                    let place = self.check.sites.of_recovery().get(site);
-                    format!("read {address:#x} at {}:{}", place.file, place.line)
-                }
-                None => "ended".into(),
-            };
-            self.check.note(format!(
-                "recovery is not repeatable: after reading the same it once {}, once {}",
-                place(diverged.expected),
-                place(diverged.found)
-            ));
+            self.search.observer.incomplete(Incomplete::Diverged(diverged));
         }
         Ok(())
     }
-}
-
-/// The contents by the value they show at `address`, those with the most stores kept first.
-pub(crate) fn group(all: &[Content], address: u64, width: u8) -> Vec<(u64, Vec<Content>)> {
-    let mut groups: Vec<(u64, Vec<Content>)> = Vec::new();
-    for content in all.iter().rev() {
-        let seen = value(&content.bytes, address, width);
-        match groups.iter_mut().find(|(value, _)| *value == seen) {
-            Some((_, members)) => members.push(content.clone()),
-            None => groups.push((seen, vec![content.clone()])),
-        }
-    }
-    groups
 }

@@ -1,31 +1,31 @@
 //! Keeps a worker and the program it talks to on one processor.
 //!
-//! They take turns: the worker waits while the program recovers, and the other way round. On two processors each turn
-//! wakes one that has gone to sleep, which takes longer than many a recovery. But the processor they are on may have
-//! other work. So from time to time they run freely, and stay where the scheduler then puts them. What the program
-//! sees of this the runtime hides.
+//! They take turns: the worker waits while the program recovers, and vice versa. On two processors each turn wakes one
+//! that has gone to sleep, which takes longer than many recoveries. But the processor they share may have other work, so
+//! from time to time they run unpinned, and are pinned again where the scheduler put them. The runtime hides the pinning
+//! from the program.
 
 #![allow(unsafe_code, reason = "which processor to run on is the system's to say")]
 
 use libc::{cpu_set_t, pid_t};
 
-/// Every so many runs, one is free.
-const TOGETHER: u32 = 64;
+/// Every this many runs, one is not pinned.
+const RUNS_PINNED: u32 = 64;
 
 #[derive(Default)]
-pub(crate) struct Together {
-    /// The processors there are to choose from, while they stay together.
+pub(crate) struct Pinning {
+    /// The processors there are to choose from, while they are pinned.
     usable: Option<cpu_set_t>,
     runs: u32,
 }
 
-impl Together {
-    /// From now on this thread and the program stay together, or no longer do.
-    pub(crate) fn set(&mut self, together: bool, program: u32) {
+impl Pinning {
+    /// Pins this thread and the program to one processor, or releases them.
+    pub(crate) fn set(&mut self, pinned: bool, program: u32) {
         if let Some(usable) = self.usable.take() {
             run_on(&usable, program);
         }
-        if together {
+        if pinned {
             // Safety: plain data, of the size given. Machines with more processors than fit do without.
             unsafe {
                 let mut usable: cpu_set_t = std::mem::zeroed();
@@ -57,7 +57,7 @@ impl Together {
     }
 
     fn is_free(&self) -> bool {
-        self.runs.is_multiple_of(TOGETHER)
+        self.runs.is_multiple_of(RUNS_PINNED)
     }
 }
 

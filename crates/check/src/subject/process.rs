@@ -1,4 +1,5 @@
-//! The checked program, parked just before `main`, and the memory shared with it.
+//! A program under test that is a process: parked just before `main`, it forks a child for each run. Control block,
+//! image, trace and output are memory shared with it.
 
 #![allow(unsafe_code, reason = "shared memory, and setting up a child process")]
 
@@ -12,7 +13,6 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use crashproof_protocol::{
@@ -23,89 +23,38 @@ use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line, Platform};
 use rustc_hash::FxHashMap;
 
-use crate::monitor::Monitor;
-use crate::options::{Options, Part};
-use crate::together::Together;
-use crate::trace::{PAGE, Trace};
-use crate::{panic, sanitizer};
+use crate::subject::ending::{Ended, Ending};
+use crate::subject::error::{Error, system};
+use crate::subject::interface::{Bytes, Subject};
+use crate::subject::interrupt::Interrupt;
+use crate::subject::panic;
+use crate::subject::pinning::Pinning;
+use crate::subject::run::Run;
+use crate::subject::sanitizer;
+use crate::subject::sites::Sites;
+use crate::subject::trace::{PAGE, Trace};
 
-/// What can keep a program from being checked.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// It cannot be started.
-    #[error("cannot start {program}: {source}")]
-    Start {
-        /// The program.
-        program: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// It never parked.
-    #[error(
-        "{program} was not built with crashproof, or ended before main\n\
-         build it with `crashproof cc` (or crashproof-cc, crashproof-c++) and try again"
-    )]
-    NotInstrumented {
-        /// The program.
-        program: PathBuf,
-    },
-    /// It has no persistent memory.
-    #[error("no persistent memory found: the program never stored to any\n{help}")]
-    NoPersistentMemory {
-        /// What counts as persistent memory.
-        help: &'static str,
-    },
-    /// It fails without any crash.
-    #[error("the program fails without any crash ({how}); fix that first\n{output}")]
-    FailsAlone {
-        /// How it ended, in words.
-        how: String,
-        /// How it ended.
-        failure: crate::failure::Failure,
-        /// What it printed last.
-        output: String,
-    },
-    /// Another program is to recover, which cannot know where the first one has its globals.
-    #[error(
-        "{file}:{line} stores to a persistent global, which the program given with --recover does not have\n\
-         keep what both use in files on the PM path, in the root object, or in memory from crashproof_alloc"
-    )]
-    OtherGlobals {
-        /// Where it is stored to.
-        file: String,
-        /// The line.
-        line: u32,
-    },
-    /// A replay token is for another build of the program.
-    #[error(
-        "the replay token does not fit the program: it was built anew, or its inputs changed\nrun the check again"
-    )]
-    Stale,
-    /// Somebody ended the check before the program was recorded.
-    #[error("interrupted before anything was checked")]
-    Interrupted,
-    /// The machine is at its limits.
-    #[error("{what}: {source}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// Why it failed.
-        source: std::io::Error,
-    },
+/// A program and everything that stays the same in all its runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    /// The program, built with crashproof.
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
+    /// What stands before it on the command line, such as a debugger.
+    pub(crate) wrapper: Vec<OsString>,
+    /// Files below these count as persistent memory; if empty, those below the runtime's default paths.
+    pub(crate) pm_path: Vec<PathBuf>,
+    pub(crate) pm_heap: bool,
+    pub(crate) strict: bool,
+    pub(crate) platform: Platform,
+    /// Bytes of memory a run may take beyond what the program has before `main`.
+    pub(crate) max_memory: u64,
+    pub(crate) interrupt: Interrupt,
 }
 
-fn system(what: &'static str) -> impl Fn(std::io::Error) -> Error {
-    move |source| Error::System { what, source }
-}
-
-/// How a child ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Ending {
-    Exit(i32),
-    Signal(i32),
-}
-
-pub(crate) struct Session {
+/// The parked process.
+pub(crate) struct Process {
+    launch: Launch,
     process: Child,
     command: UnixStream,
     control: MmapMut,
@@ -115,12 +64,11 @@ pub(crate) struct Session {
     image_file: File,
     output: File,
     sites: File,
-    /// What the lines that were written held before; see [`Session::rewind`].
-    original: FxHashMap<Line, [u8; LINE_BYTES as usize]>,
+    /// What the lines that were written held before; see [`Subject::rewind`].
+    original: FxHashMap<Line, Bytes>,
     /// Removes the files that came into being when it ends.
     owns_files: bool,
-    monitor: Arc<Monitor>,
-    together: Together,
+    pinning: Pinning,
 }
 
 /// Bytes a run may print.
@@ -160,7 +108,7 @@ fn wait_for(
     child: i32,
     may_end: bool,
     command: &mut UnixStream,
-    monitor: &Monitor,
+    interrupt: &Interrupt,
 ) -> std::io::Result<Option<i32>> {
     const LOOK: Duration = Duration::from_millis(100);
     const IDLE: u32 = 200;
@@ -178,7 +126,7 @@ fn wait_for(
         let now = processor_time(child);
         idle = if now == used { idle + 1 } else { 0 };
         used = now;
-        interrupted = monitor.cancelled();
+        interrupted = interrupt.is_set();
         if may_end && idle == IDLE || interrupted {
             // Safety: the child is not waited for before its parent answers, so its number is its own.
             unsafe { libc::kill(child, libc::SIGKILL) };
@@ -196,15 +144,46 @@ fn processor_time(process: i32) -> String {
     fields.split_whitespace().skip(11).take(4).collect::<Vec<_>>().join(" ")
 }
 
-impl Session {
-    /// Starts a program and waits until it is parked.
-    pub(crate) fn start(options: &Options, part: Part) -> Result<Session, Error> {
-        Session::start_under(&[], options, part)
+/// The command that starts a program with these descriptors, each under the number it expects.
+fn command(launch: &Launch, inherited: [(i32, i32); 6]) -> Command {
+    let mut words = launch.wrapper.iter().map(OsString::as_os_str).chain([launch.program.as_os_str()]);
+    let mut command = Command::new(words.next().expect("at least the program"));
+    command.args(words).args(&launch.arguments).env(ENVIRONMENT, VERSION.to_string());
+    sanitizer::prepare(&mut command);
+    let input = regular_input();
+    if launch.wrapper.is_empty() {
+        // Ctrl-C is for the checker, not for the program.
+        command.stdin(Stdio::null()).process_group(0);
     }
+    if !launch.pm_path.is_empty() {
+        let paths: Vec<_> = launch.pm_path.iter().map(|path| path.as_os_str()).collect();
+        command.env(PM_PATH, paths.join(OsStr::new(":")));
+    }
+    // Safety: only async-signal-safe calls between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            // The same addresses in every run: what a program stores must not depend on chance.
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            for (from, to) in inherited {
+                if libc::dup2(from, to) < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+            }
+            match &input {
+                Some(file) => drop(libc::dup2(file.as_raw_fd(), fd::INPUT)),
+                None => drop(libc::close(fd::INPUT)),
+            }
+            Ok(())
+        });
+    }
+    command
+}
 
-    /// Starts a program with `wrapper` before it on the command line, such as a debugger.
-    pub(crate) fn start_under(wrapper: &[OsString], options: &Options, part: Part) -> Result<Session, Error> {
-        let (program, arguments) = options.command(part);
+impl Process {
+    /// Starts a program and waits until it is parked.
+    pub(crate) fn start(launch: Launch) -> Result<Process, Error> {
+        let program = &launch.program;
         let control = shared_file("crashproof-control", CONTROL_BYTES)?;
         let image = shared_file("crashproof-image", POOL_BYTES)?;
         let trace = shared_file("crashproof-trace", TRACE_BYTES)?;
@@ -224,41 +203,11 @@ impl Session {
             (sites.as_raw_fd(), fd::SITES),
             (output.as_raw_fd(), fd::OUTPUT),
         ];
-        let mut words = wrapper.iter().map(OsString::as_os_str).chain([program.as_os_str()]);
-        let mut command = Command::new(words.next().expect("at least the program"));
-        command.args(words).args(arguments).env(ENVIRONMENT, VERSION.to_string());
-        sanitizer::prepare(&mut command);
-        let input = regular_input();
-        if wrapper.is_empty() {
-            // Ctrl-C is for the checker, not for the program.
-            command.stdin(Stdio::null()).process_group(0);
-        }
-        if !options.pm_path.is_empty() {
-            let paths: Vec<_> = options.pm_path.iter().map(|path| path.as_os_str()).collect();
-            command.env(PM_PATH, paths.join(OsStr::new(":")));
-        }
-        // Safety: only async-signal-safe calls between fork and exec.
-        unsafe {
-            command.pre_exec(move || {
-                // The same addresses in every run: what a program stores must not depend on chance.
-                libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                for (from, to) in inherited {
-                    if libc::dup2(from, to) < 0 {
-                        return Err(std::io::Error::last_os_error());
-                    }
-                }
-                match &input {
-                    Some(file) => drop(libc::dup2(file.as_raw_fd(), fd::INPUT)),
-                    None => drop(libc::close(fd::INPUT)),
-                }
-                Ok(())
-            });
-        }
+        let mut command = command(&launch, inherited);
         let process =
             command.spawn().map_err(|source| Error::Start { program: program.to_owned(), source })?;
         drop(theirs);
-        let mut session = Session {
+        let mut process = Process {
             control: map(&control, CONTROL_BYTES)?,
             trace: map(&trace, TRACE_BYTES)?,
             trace_file: trace,
@@ -270,50 +219,40 @@ impl Session {
             sites,
             original: FxHashMap::default(),
             owns_files: true,
-            together: Together::default(),
-            monitor: Arc::clone(&options.monitor),
+            pinning: Pinning::default(),
+            launch,
         };
         let mut hello = [0];
-        if session.command.read_exact(&mut hello).is_err()
+        if process.command.read_exact(&mut hello).is_err()
             || hello != [PARKED]
-            || session.control().modules == 0
+            || process.control().modules == 0
         {
-            return Err(Error::NotInstrumented { program: program.to_owned() });
+            return Err(Error::NotInstrumented { program: process.launch.program.clone() });
         }
         let switches = [
-            (options.pm_heap, flag::PM_HEAP),
-            (options.strict, flag::STRICT),
-            (options.platform == Platform::Eadr, flag::EADR),
+            (process.launch.pm_heap, flag::PM_HEAP),
+            (process.launch.strict, flag::STRICT),
+            (process.launch.platform == Platform::Eadr, flag::EADR),
         ];
-        session.control().flags =
+        process.control_mut().flags =
             switches.iter().filter(|(on, _)| *on).fold(0, |flags, (_, flag)| flags | flag);
-        session.control().max_memory = options.max_memory;
-        Ok(session)
+        process.control_mut().max_memory = process.launch.max_memory;
+        Ok(process)
     }
 
-    pub(crate) fn control(&mut self) -> &mut Control {
+    fn control(&self) -> &Control {
+        // Safety: as for `control_mut`.
+        unsafe { &*self.control.as_ptr().cast::<Control>() }
+    }
+
+    fn control_mut(&mut self) -> &mut Control {
         // Safety: the block lies at the start of the mapping, which is page-aligned and large enough; the
         // program touches it only while this side waits.
         unsafe { &mut *self.control.as_mut_ptr().cast::<Control>() }
     }
 
-    /// Another process of the recovering program, with the same image; for working at the same time.
-    pub(crate) fn twin(&self, options: &Options) -> Result<Session, Error> {
-        let mut twin = Session::start(options, Part::Recovery)?;
-        twin.owns_files = false;
-        twin.copy_image(self, POOL_BASE..POOL_BASE + POOL_BYTES);
-        twin.copy_files(self);
-        Ok(twin)
-    }
-
-    /// Takes over the files that another program found or made, and what they held before.
-    pub(crate) fn adopt_files(&mut self, other: &Session) {
-        self.copy_image(other, FILES.base..FILES.end());
-        self.copy_files(other);
-    }
-
     /// Copies a part of another one's image: it is huge and nearly empty, so only what is there.
-    fn copy_image(&mut self, other: &Session, addresses: Range<u64>) {
+    fn copy_image(&mut self, other: &Process, addresses: Range<u64>) {
         let from = other.image_file.as_raw_fd();
         let last = (addresses.end - POOL_BASE) as i64;
         let mut at = (addresses.start - POOL_BASE) as i64;
@@ -330,137 +269,12 @@ impl Session {
         }
     }
 
-    /// Copies the table of files; what another one added to it has kept its place.
-    pub(crate) fn copy_files(&mut self, other: &Session) {
-        let tables = FILES_OFFSET as usize..FILES_OFFSET as usize + MAX_FILES * size_of::<PmFile>();
-        self.control[tables.clone()].copy_from_slice(&other.control[tables]);
-    }
-
-    /// Does the program use files on the PM path? They are on disk, for all processes to see.
-    pub(crate) fn uses_files(&self) -> bool {
-        self.files().iter().any(|file| file.path[0] != 0)
-    }
-
     /// The files on the PM path that runs have opened.
     fn files(&self) -> &[PmFile] {
         // Safety: the table lies in the mapping, aligned; plain data in which every pattern is valid.
         unsafe {
             let start = self.control.as_ptr().add(FILES_OFFSET as usize).cast::<PmFile>();
             std::slice::from_raw_parts(start, MAX_FILES)
-        }
-    }
-
-    /// The files that came into being since the program started; a bit each.
-    pub(crate) fn files_created(&self) -> u64 {
-        let created = self.files().iter().enumerate().filter(|(_, file)| file.created != 0);
-        created.fold(0, |set, (index, _)| set | 1 << index)
-    }
-
-    /// The site table, as the program wrote it.
-    pub(crate) fn site_table(&mut self) -> Result<String, Error> {
-        let mut bytes = vec![0; self.control().sites_bytes as usize];
-        std::os::unix::fs::FileExt::read_exact_at(&self.sites, &mut bytes, 0)
-            .map_err(system("cannot read the site table"))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    /// What a line holds in the image.
-    pub(crate) fn image_line(&self, line: Line) -> [u8; LINE_BYTES as usize] {
-        let start = (line.start() - POOL_BASE) as usize;
-        self.image[start..start + LINE_BYTES as usize].try_into().expect("a line")
-    }
-
-    /// Reads up to eight bytes of the image.
-    pub(crate) fn image_value(&self, address: u64, width: u8) -> u64 {
-        let start = (address - POOL_BASE) as usize;
-        let mut bytes = [0; 8];
-        bytes[..usize::from(width)].copy_from_slice(&self.image[start..start + usize::from(width)]);
-        u64::from_le_bytes(bytes)
-    }
-
-    /// Writes up to eight bytes of the image, within a line.
-    pub(crate) fn set_image(&mut self, address: u64, width: u8, value: u64) {
-        let line = Line::containing(address);
-        if !self.original.contains_key(&line) {
-            let before = self.image_line(line);
-            self.original.insert(line, before);
-        }
-        let start = (address - POOL_BASE) as usize;
-        let width = usize::from(width);
-        self.image[start..start + width].copy_from_slice(&value.to_le_bytes()[..width]);
-    }
-
-    /// Makes the image what it was before anything was written: ready for another run from the start.
-    pub(crate) fn rewind(&mut self) {
-        for (line, before) in std::mem::take(&mut self.original) {
-            let start = (line.start() - POOL_BASE) as usize;
-            self.image[start..start + before.len()].copy_from_slice(&before);
-        }
-    }
-
-    /// Runs a child in the mode set in the control block, with these lines instead of the image's.
-    pub(crate) fn run(&mut self, patches: &[Patch]) -> Result<Ending, Error> {
-        self.control().patches = patches.len() as u64;
-        let size = size_of::<Patch>();
-        for (index, patch) in patches.iter().enumerate() {
-            let start = PATCHES_OFFSET as usize + index * size;
-            self.control[start..start + 8].copy_from_slice(&patch.address.to_le_bytes());
-            self.control[start + 8..start + size].copy_from_slice(&patch.bytes);
-        }
-        // The child's descriptor shares this one's position, which tells how much it printed.
-        let _ = self.output.rewind();
-        self.together.before_run(self.process.id());
-        let talk = |error| system("lost the program")(error);
-        self.command.write_all(&[RUN]).map_err(talk)?;
-        let mut answer = [0; 4];
-        self.command.read_exact(&mut answer).map_err(talk)?;
-        let child = i32::from_le_bytes(answer);
-        // Under a debugger a run may take all the time it wants.
-        let may_end = self.control().max_cpu_seconds > 0;
-        let status = wait_for(child, may_end, &mut self.command, &self.monitor).map_err(talk)?;
-        self.together.after_run(self.process.id());
-        let status = status.ok_or(Error::Interrupted)?;
-        Ok(if libc::WIFSIGNALED(status) {
-            Ending::Signal(libc::WTERMSIG(status))
-        } else {
-            Ending::Exit(libc::WEXITSTATUS(status))
-        })
-    }
-
-    /// The records of the last child.
-    pub(crate) fn records(&mut self) -> &[Record] {
-        let (count, start) = (self.control().records as usize, self.control().trace_start as usize);
-        // Safety: the child has ended; it wrote `count` whole records there.
-        unsafe { std::slice::from_raw_parts(self.trace.as_ptr().add(start).cast::<Record>(), count) }
-    }
-
-    /// Keeps the trace of the last child, which was at the start of the file; those of the next ones come behind it.
-    pub(crate) fn keep_trace(&mut self) -> Result<Trace, Error> {
-        let length = self.control().records as usize;
-        let trace = Trace::of(&self.trace_file, length).map_err(system("cannot map the trace"))?;
-        self.control().trace_start = trace.bytes().next_multiple_of(PAGE);
-        Ok(trace)
-    }
-
-    /// Forgets the trace that was kept: the next child writes over it.
-    pub(crate) fn forget_trace(&mut self) {
-        self.control().trace_start = 0;
-    }
-
-    /// From now on this thread and the program stay together on a processor, or they no longer do.
-    pub(crate) fn stay_together(&mut self, together: bool) {
-        self.together.set(together, self.process.id());
-    }
-
-    /// What the last child printed that tells how it ended: the report of a sanitizer, a panic, or the end.
-    pub(crate) fn output_about(&mut self, ending: Ending) -> String {
-        match ending {
-            Ending::Exit(exit::SANITIZER) => sanitizer::report(&self.output_tail(MAX_OUTPUT)),
-            // The calls that led to a panic come after it.
-            Ending::Exit(panic::EXIT) | Ending::Signal(libc::SIGABRT) => {
-                panic::message(&self.output_tail(1 << 16)).unwrap_or_else(|| self.output_tail(4096))
-            }
-            _ => self.output_tail(4096),
         }
     }
 
@@ -474,7 +288,140 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Subject for Process {
+    fn run(&mut self, run: &Run, patches: &[Patch]) -> Result<Ended, Error> {
+        let files_created = self.files_created();
+        run.fill(self.control_mut(), files_created);
+        self.control_mut().patches = patches.len() as u64;
+        let size = size_of::<Patch>();
+        for (index, patch) in patches.iter().enumerate() {
+            let start = PATCHES_OFFSET as usize + index * size;
+            self.control[start..start + 8].copy_from_slice(&patch.address.to_le_bytes());
+            self.control[start + 8..start + size].copy_from_slice(&patch.bytes);
+        }
+        // The child's descriptor shares this one's position, which tells how much it printed.
+        let _ = self.output.rewind();
+        self.pinning.before_run(self.process.id());
+        let lost = |error| system("lost the program")(error);
+        self.command.write_all(&[RUN]).map_err(lost)?;
+        let mut answer = [0; 4];
+        self.command.read_exact(&mut answer).map_err(lost)?;
+        let child = i32::from_le_bytes(answer);
+        // Under a debugger a run may take all the time it wants.
+        let may_end = run.limits.cpu_seconds > 0;
+        let status = wait_for(child, may_end, &mut self.command, &self.launch.interrupt).map_err(lost)?;
+        self.pinning.after_run(self.process.id());
+        let status = status.ok_or(Error::Interrupted)?;
+        let ending = if libc::WIFSIGNALED(status) {
+            Ending::Signal(libc::WTERMSIG(status))
+        } else {
+            Ending::Exit(libc::WEXITSTATUS(status))
+        };
+        let control = self.control();
+        Ok(Ended { ending, threads: control.threads, switch_points: control.points })
+    }
+
+    fn records(&self) -> &[Record] {
+        let (count, start) = (self.control().records as usize, self.control().trace_start as usize);
+        // Safety: the child has ended; it wrote `count` whole records there.
+        unsafe { std::slice::from_raw_parts(self.trace.as_ptr().add(start).cast::<Record>(), count) }
+    }
+
+    /// A sanitizer's report, a panic, or the end of what was printed.
+    fn output(&mut self, ending: Ending) -> String {
+        match ending {
+            Ending::Exit(exit::SANITIZER) => sanitizer::report(&self.output_tail(MAX_OUTPUT)),
+            // The calls that led to a panic come after it.
+            Ending::Exit(panic::EXIT) | Ending::Signal(libc::SIGABRT) => {
+                panic::message(&self.output_tail(1 << 16)).unwrap_or_else(|| self.output_tail(4096))
+            }
+            _ => self.output_tail(4096),
+        }
+    }
+
+    /// The trace is at the start of the file; those of later runs come behind it.
+    fn keep_trace(&mut self) -> Result<Trace, Error> {
+        let length = self.control().records as usize;
+        let trace = Trace::map(&self.trace_file, length).map_err(system("cannot map the trace"))?;
+        self.control_mut().trace_start = trace.bytes().next_multiple_of(PAGE);
+        Ok(trace)
+    }
+
+    fn forget_trace(&mut self) {
+        self.control_mut().trace_start = 0;
+    }
+
+    fn sites(&mut self) -> Result<Sites, Error> {
+        let mut bytes = vec![0; self.control().sites_bytes as usize];
+        std::os::unix::fs::FileExt::read_exact_at(&self.sites, &mut bytes, 0)
+            .map_err(system("cannot read the site table"))?;
+        Ok(Sites::parse(&String::from_utf8_lossy(&bytes)))
+    }
+
+    fn image_line(&self, line: Line) -> Bytes {
+        let start = (line.start() - POOL_BASE) as usize;
+        self.image[start..start + LINE_BYTES as usize].try_into().expect("a line")
+    }
+
+    fn image_value(&self, address: u64, width: u8) -> u64 {
+        let start = (address - POOL_BASE) as usize;
+        let mut bytes = [0; 8];
+        bytes[..usize::from(width)].copy_from_slice(&self.image[start..start + usize::from(width)]);
+        u64::from_le_bytes(bytes)
+    }
+
+    fn set_image(&mut self, address: u64, width: u8, value: u64) {
+        let line = Line::containing(address);
+        if !self.original.contains_key(&line) {
+            let before = self.image_line(line);
+            self.original.insert(line, before);
+        }
+        let start = (address - POOL_BASE) as usize;
+        let width = usize::from(width);
+        self.image[start..start + width].copy_from_slice(&value.to_le_bytes()[..width]);
+    }
+
+    fn rewind(&mut self) {
+        for (line, before) in std::mem::take(&mut self.original) {
+            let start = (line.start() - POOL_BASE) as usize;
+            self.image[start..start + before.len()].copy_from_slice(&before);
+        }
+    }
+
+    fn files_created(&self) -> u64 {
+        let created = self.files().iter().enumerate().filter(|(_, file)| file.created != 0);
+        created.fold(0, |set, (index, _)| set | 1 << index)
+    }
+
+    fn uses_files(&self) -> bool {
+        self.files().iter().any(|file| file.path[0] != 0)
+    }
+
+    fn twin(&self) -> Result<Process, Error> {
+        let mut twin = Process::start(self.launch.clone())?;
+        twin.owns_files = false;
+        twin.copy_image(self, POOL_BASE..POOL_BASE + POOL_BYTES);
+        twin.copy_file_table(self);
+        Ok(twin)
+    }
+
+    fn adopt_files(&mut self, other: &Process) {
+        self.copy_image(other, FILES.base..FILES.end());
+        self.copy_file_table(other);
+    }
+
+    /// What the other one added to the table has kept its place.
+    fn copy_file_table(&mut self, other: &Process) {
+        let tables = FILES_OFFSET as usize..FILES_OFFSET as usize + MAX_FILES * size_of::<PmFile>();
+        self.control[tables.clone()].copy_from_slice(&other.control[tables]);
+    }
+
+    fn pin(&mut self, pinned: bool) {
+        self.pinning.set(pinned, self.process.id());
+    }
+}
+
+impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

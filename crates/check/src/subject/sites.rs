@@ -3,63 +3,32 @@
 use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
-use crashproof_findings::is_of_others;
+use crashproof_findings::{Frame, Place, is_of_others};
 use crashproof_protocol::caller;
 use elsa::sync::FrozenMap;
-use serde::Serialize;
 
-/// A place in the source.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
-pub struct Source {
-    /// As the compiler was given it.
-    pub file: String,
-    /// From 1; 0 if not known.
-    pub line: u32,
-    /// From 1; 0 if not known.
-    pub column: u32,
-    /// The function.
-    pub function: String,
-    /// The calls that were inlined around it, innermost first.
-    pub callers: Vec<Caller>,
+/// Do both name the same line and column, however the program came there?
+pub(crate) fn same_place(one: &Place, other: &Place) -> bool {
+    (&one.file, one.line, one.column) == (&other.file, other.line, other.column)
+}
+
+/// The place itself or, if it is in a header that is not the program's, the innermost call from the program's own code:
+/// nobody looks for a bug in `std::atomic`.
+pub(crate) fn in_user_code(place: &Place) -> Place {
+    let mut place = place.clone();
+    while is_of_others(&place.file) && place.frames.iter().any(|frame| !is_of_others(&frame.file)) {
+        let Frame { file, line, column, function, .. } = place.frames.remove(0);
+        place = Place { file, line, column, function, ..place };
+    }
+    place
+}
+
+/// An instruction of the program.
+#[derive(Clone, Debug, Default)]
+struct Site {
+    place: Place,
     /// What is not understood about it, or the assembly it is.
-    pub text: String,
-}
-
-impl Source {
-    /// Is it the same place, whichever way the program came there?
-    pub(crate) fn same_place(&self, other: &Source) -> bool {
-        (&self.file, self.line, self.column) == (&other.file, other.line, other.column)
-    }
-
-    /// The place itself, or, if it is in a header that is not the program's, where that was called: nobody looks for
-    /// a bug in `std::atomic`.
-    pub(crate) fn in_user_code(&self) -> Source {
-        let mut source = self.clone();
-        while is_of_others(&source.file) && source.callers.iter().any(|caller| !is_of_others(&caller.file)) {
-            let caller = source.callers.remove(0);
-            source = Source {
-                file: caller.file,
-                line: caller.line,
-                column: caller.column,
-                function: caller.function,
-                ..source
-            };
-        }
-        source
-    }
-}
-
-/// A call that was inlined.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct Caller {
-    /// File of the call.
-    pub file: String,
-    /// Line of the call.
-    pub line: u32,
-    /// Column of the call.
-    pub column: u32,
-    /// The calling function.
-    pub function: String,
+    text: String,
 }
 
 /// The sites of the program that is recorded, and of the one that recovers if it is another.
@@ -86,18 +55,18 @@ impl AllSites {
 /// All sites of a program, by number.
 #[derive(Default)]
 pub(crate) struct Sites {
-    sites: Vec<Source>,
-    nowhere: Source,
+    sites: Vec<Site>,
+    nowhere: Place,
     /// Where calls without a site may be: the program and its libraries.
     modules: Vec<PathBuf>,
     /// Such calls, as far as somebody asked for them.
-    callers: FrozenMap<u32, Box<Source>>,
+    callers: FrozenMap<u32, Box<Place>>,
 }
 
 impl Sites {
     /// Reads the table that the runtime wrote.
     pub(crate) fn parse(table: &str) -> Sites {
-        let mut sites = vec![Source::default()];
+        let mut sites = vec![Site::default()];
         let mut modules = Vec::new();
         for line in table.lines() {
             let mut fields = line.split('\t');
@@ -107,75 +76,79 @@ impl Sites {
                 modules.push(PathBuf::from(text()));
                 continue;
             }
-            let mut source = Source {
+            let mut place = Place {
                 line: text().parse().unwrap_or(0),
                 column: text().parse().unwrap_or(0),
                 file: text(),
                 function: text(),
-                text: text(),
-                callers: Vec::new(),
+                frames: Vec::new(),
             };
+            let text = text();
             let rest: Vec<&str> = fields.collect();
-            for frame in rest.chunks_exact(4) {
-                source.callers.push(Caller {
-                    line: frame[0].parse().unwrap_or(0),
-                    column: frame[1].parse().unwrap_or(0),
-                    file: frame[2].to_owned(),
-                    function: frame[3].to_owned(),
-                });
-            }
-            sites.push(source.in_user_code());
+            place.frames.extend(rest.chunks_exact(4).map(|frame| Frame {
+                line: frame[0].parse().unwrap_or(0),
+                column: frame[1].parse().unwrap_or(0),
+                file: frame[2].to_owned(),
+                function: frame[3].to_owned(),
+                inlined: true,
+            }));
+            sites.push(Site { place: in_user_code(&place), text });
         }
-        let nowhere = Source { file: "?".into(), ..Source::default() };
-        Sites { sites, nowhere, modules, callers: FrozenMap::new() }
+        Sites { sites, nowhere: Place::new("?", 0, 0), modules, callers: FrozenMap::new() }
     }
 
     /// Is there a site in a function whose name begins so?
     pub(crate) fn have_function(&self, start: &str) -> bool {
         let inside = |name: &str| name.starts_with(start);
-        let callers = |site: &Source| site.callers.iter().any(|caller| inside(&caller.function));
-        self.sites.iter().any(|site| inside(&site.function) || callers(site))
+        let places = self.sites.iter().map(|site| &site.place);
+        let mut names = places.flat_map(|place| {
+            std::iter::once(&place.function).chain(place.frames.iter().map(|frame| &frame.function))
+        });
+        names.any(|name| inside(name))
     }
 
-    pub(crate) fn get(&self, number: u32) -> &Source {
+    /// Where a site is.
+    pub(crate) fn get(&self, number: u32) -> &Place {
         if let Some((module, offset)) = caller::place(number) {
             let known = self.callers.get(&number);
             return known.unwrap_or_else(|| {
-                let found = self.find(module, offset).map(|source| source.in_user_code());
+                let found = self.find(module, offset).map(|place| in_user_code(&place));
                 self.callers.insert(number, Box::new(found.unwrap_or(self.nowhere.clone())))
             });
         }
         match self.sites.get(number as usize) {
-            Some(site) if number > 0 => site,
+            Some(site) if number > 0 => &site.place,
             _ => &self.nowhere,
         }
     }
 
-    /// Looks a place up in the debug information of its module.
-    fn find(&self, module: usize, offset: u64) -> Option<Source> {
+    /// What is not understood about a site, or the assembly it is.
+    pub(crate) fn text(&self, number: u32) -> &str {
+        self.sites.get(number as usize).map_or("", |site| &site.text)
+    }
+
+    /// Looks an address up in the debug information of its module.
+    fn find(&self, module: usize, offset: u64) -> Option<Place> {
         let loader = Loader::new(self.modules.get(module)?).ok()?;
         let mut frames = loader.find_frames(offset).ok()?;
-        let mut source: Option<Source> = None;
+        let mut place: Option<Place> = None;
         while let Ok(Some(frame)) = frames.next() {
             let function = frame.function.and_then(|name| Some(name.demangle().ok()?.into_owned()));
-            let place = frame.location;
-            let file = place.as_ref().and_then(|place| place.file).map_or("?".into(), relative);
-            let line = place.as_ref().and_then(|place| place.line).unwrap_or(0);
             let function = function.unwrap_or_default();
-            match &mut source {
-                None => {
-                    let column = place.and_then(|place| place.column).unwrap_or(0);
-                    source = Some(Source { file, line, column, function, ..Source::default() });
-                }
+            let at = frame.location.as_ref();
+            let file = at.and_then(|at| at.file).map_or("?".into(), relative);
+            let line = at.and_then(|at| at.line).unwrap_or(0);
+            let column = at.and_then(|at| at.column).unwrap_or(0);
+            match &mut place {
+                None => place = Some(Place { file, line, column, function, frames: Vec::new() }),
                 Some(inner) => {
-                    let column = place.and_then(|place| place.column).unwrap_or(0);
-                    inner.callers.push(Caller { file, line, column, function });
+                    inner.frames.push(Frame { file, line, column, function, inlined: true });
                 }
             }
         }
-        source.or_else(|| {
+        place.or_else(|| {
             let function = loader.find_symbol(offset)?.to_owned();
-            Some(Source { file: self.modules[module].display().to_string(), function, ..Source::default() })
+            Some(Place { file: self.modules[module].display().to_string(), function, ..Place::default() })
         })
     }
 }
@@ -197,7 +170,7 @@ mod tests {
         let sites = Sites::parse(table);
         let push = sites.get(1);
         assert_eq!((push.file.as_str(), push.line, push.function.as_str()), ("list.cpp", 31, "push"));
-        assert_eq!(push.callers.len(), 1);
+        assert_eq!(push.frames.len(), 1);
         assert_eq!(sites.get(2).line, 20, "there is nothing else to show");
     }
 }
