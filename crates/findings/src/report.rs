@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::finding::{Also, Finding, Level};
+use crate::finding::{Also, Finding};
 use crate::fingerprint;
+use crate::rules::Level;
 use crate::sources::Sources;
 
 /// The verdict of a command.
@@ -147,7 +148,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::Place;
+    use crate::place::Place;
     use crate::rules::check::{FLUSH_CLEAN_LINE, RECOVERY_FAILS};
 
     #[test]
