@@ -255,7 +255,7 @@ impl Check<'_> {
         subject: &mut S,
         recording: Recording,
     ) -> Result<(), Error> {
-        let start = Timeline::first(self.options.platform, subject.files_created());
+        let start = Timeline::first(&self.options.platform, subject.files_created());
         let (points, states) = count(start, recording.records);
         let before = (self.judging.snapshot(), self.search.shared().statistics.clone());
         let plan = Plan::Random(Draws::new(random, recording.schedule, points));

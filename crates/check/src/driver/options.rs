@@ -75,7 +75,7 @@ impl Options {
             arguments,
             built_from: None,
             recover: None,
-            platform: Platform::Adr,
+            platform: Platform::ADR,
             crashes: 1,
             schedules: 1,
             strategy: Strategy::default(),
@@ -120,7 +120,7 @@ impl Options {
             pm_path: self.pm_path.clone(),
             pm_heap: self.pm_heap,
             strict: self.strict,
-            platform: self.platform,
+            platform: self.platform.clone(),
             max_memory: self.max_memory,
             interrupt: self.monitor.interrupt(),
         }
@@ -148,7 +148,7 @@ impl Options {
     /// How far to search.
     pub(crate) fn search(&self) -> Settings {
         Settings {
-            platform: self.platform,
+            platform: self.platform.clone(),
             crashes: self.crashes,
             max_per_crash: self.max_per_crash,
             max_recoveries: self.max_recoveries,

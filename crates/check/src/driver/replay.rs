@@ -58,8 +58,8 @@ pub fn replay(
             return Err(Error::Stale);
         }
         let mut timeline = match crashed.last() {
-            Some((before, _)) => Timeline::after(options.platform, before),
-            None => Timeline::first(options.platform, files_created),
+            Some((before, _)) => Timeline::after(&options.platform, before),
+            None => Timeline::first(&options.platform, files_created),
         };
         let mut persisted = Persisted::default();
         for record in &records[..crash.at] {
@@ -93,7 +93,7 @@ fn options(token: &Token, program: PathBuf, recover: Option<PathBuf>) -> Options
     options.pm_path = token.pm_path.iter().map(PathBuf::from).collect();
     options.pm_heap = token.pm_heap;
     options.strict = token.strict;
-    options.platform = if token.eadr { Platform::Eadr } else { Platform::Adr };
+    options.platform = if token.eadr { Platform::EADR } else { Platform::ADR };
     options.recover = recover.zip(token.recover.get(1..)).map(|(program, arguments)| Recover {
         program,
         arguments: words(arguments),

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use data_encoding::BASE64URL_NOPAD;
-use px86::Platform;
 use serde::{Deserialize, Serialize};
 
 use crate::crash::ChosenCrash;
@@ -73,7 +72,7 @@ impl Token {
             expected_points: schedule.expected_points,
             pm_path: options.pm_path.iter().map(|directory| path(directory)).collect(),
             pm_heap: options.pm_heap,
-            eadr: options.platform == Platform::Eadr,
+            eadr: options.platform.every_cache_survives(),
             regions: options.model.is_some(),
             strict: options.strict,
             crashes,

@@ -85,7 +85,7 @@ impl<S: Subject> Worker<'_, S> {
         };
         let records = outcome.writes.as_ref().filter(|records| next.at <= records.len());
         let Some(records) = records else { return Ok(None) };
-        let mut timeline = Timeline::after(self.search.settings.platform, state.last());
+        let mut timeline = Timeline::after(&self.search.settings.platform, state.last());
         let mut persisted = Persisted::default();
         for record in &records[..next.at] {
             timeline.advance_into(record, &mut persisted);

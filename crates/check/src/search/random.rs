@@ -127,7 +127,7 @@ impl<S: Subject> Worker<'_, S> {
             return Ok(());
         }
         let Some(records) = &outcome.writes else { return Ok(()) };
-        let platform = self.search.settings.platform;
+        let platform = &self.search.settings.platform;
         let (points, _) = count(Timeline::after(platform, state.last()), records);
         if points == 0 {
             return Ok(());

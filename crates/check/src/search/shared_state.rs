@@ -15,7 +15,7 @@ use crate::search::tree::Tree;
 use crate::subject::{Error, RunLimits};
 
 /// How far a search goes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) platform: Platform,
     /// Crashes in a row.

@@ -69,7 +69,7 @@ fn recover(memory: &mut Memory) -> i32 {
 fn search(flushed: bool) -> (Vec<(Vec<u64>, i32)>, u64) {
     let seen = Seen::default();
     let settings = Settings {
-        platform: Platform::Adr,
+        platform: Platform::ADR,
         crashes: 1,
         max_per_crash: None,
         max_recoveries: None,

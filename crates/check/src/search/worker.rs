@@ -125,7 +125,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         &mut self,
         mut crash: impl FnMut(&mut Self, &Timeline, usize) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let mut timeline = Timeline::first(self.search.settings.platform, self.files_created);
+        let mut timeline = Timeline::first(&self.search.settings.platform, self.files_created);
         let mut point = 0;
         loop {
             if timeline.is_crash_point(self.recording.records) {
@@ -351,7 +351,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         // What it has read so far; the reads are the loads of its records.
         let mut upcoming = walk.reads.iter().enumerate();
         let mut had_read = Reads::new();
-        let mut timeline = Timeline::after(self.search.settings.platform, state.last());
+        let mut timeline = Timeline::after(&self.search.settings.platform, state.last());
         let mut persisted = Persisted::default();
         loop {
             if timeline.is_crash_point(records) {

@@ -232,7 +232,7 @@ impl Process {
         let switches = [
             (process.launch.pm_heap, flag::PM_HEAP),
             (process.launch.strict, flag::STRICT),
-            (process.launch.platform == Platform::Eadr, flag::EADR),
+            (process.launch.platform.every_cache_survives(), flag::EADR),
         ];
         process.control_mut().flags =
             switches.iter().filter(|(on, _)| *on).fold(0, |flags, (_, flag)| flags | flag);
