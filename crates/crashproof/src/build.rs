@@ -73,6 +73,10 @@ impl Built {
         let paths: Vec<PathBuf> =
             given.iter().map(|given| found(given).unwrap_or_else(|| given.clone())).collect();
         if paths.iter().all(|path| is_source(path)) {
+            for path in &paths {
+                std::fs::File::open(path)
+                    .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            }
             return build(&paths, cflags);
         }
         match &paths[..] {
@@ -174,10 +178,7 @@ fn build(sources: &[PathBuf], cflags: &[OsString]) -> Result<Built, String> {
         Ok(_) => {
             let names: Vec<String> = sources.iter().map(|source| source.display().to_string()).collect();
             let verb = if names.len() == 1 { "does" } else { "do" };
-            Err(format!(
-                "{} {verb} not compile; --cflags passes arguments to the compiler",
-                names.join(", ")
-            ))
+            Err(format!("{} {verb} not compile; --cflags passes arguments to the compiler", names.join(", ")))
         }
         Err(error) => Err(format!("cannot run {}: {error}", command.get_program().to_string_lossy())),
     }

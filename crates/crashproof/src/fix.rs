@@ -187,8 +187,8 @@ impl Bench<'_> {
         let arguments = &self.arguments.check;
         let recovery = check::recovery(self.config).map_err(Failed::Check)?;
         let (given, cflags) = (arguments.given(), [&arguments.cflags(), extra].concat());
-        let programs = Programs::below(root, &given, recovery.first().map(Path::new), &cflags)
-            .map_err(Failed::Build)?;
+        let programs =
+            Programs::below(root, &given, recovery.first().map(Path::new), &cflags).map_err(Failed::Build)?;
         let options = check::options(arguments, self.config, &programs, &recovery).map_err(Failed::Check)?;
         let watch = Watch::start(Arc::clone(&options.monitor));
         let _watch = watch.map_err(|error| Failed::Check(error.to_string()))?;

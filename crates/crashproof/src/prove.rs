@@ -278,7 +278,8 @@ fn deepen(
         }
         error => Failure::Input(format!("crashproof: {}: {error}", file.display())),
     };
-    let module = crashproof_symbolic::compile(&arguments.files, arguments.compiler_arguments()).map_err(wrong)?;
+    let module =
+        crashproof_symbolic::compile(&arguments.files, arguments.compiler_arguments()).map_err(wrong)?;
     let stdin = match &arguments.stdin {
         Some(path) => Some(std::fs::read(path).map_err(|error| {
             Failure::Input(format!("crashproof: cannot read {}: {error}", path.display()))

@@ -75,7 +75,8 @@ impl Toolchain {
         let is_cxx = |kind: &Option<FileKind>| *kind == Some(FileKind::Source(Language::Cxx));
         // clang++ would take C for C++; clang goes by the names of the files, and must only be told to link like clang++.
         let language = if kinds.iter().all(is_cxx) { Language::Cxx } else { Language::C };
-        let mut all: Vec<OsString> = ["-O1", "-g", "-pthread"].iter().chain(&FEATURES).map(OsString::from).collect();
+        let mut all: Vec<OsString> =
+            ["-O1", "-g", "-pthread"].iter().chain(&FEATURES).map(OsString::from).collect();
         all.extend(sources.iter().map(OsString::from));
         all.extend(arguments.iter().cloned());
         if language == Language::C && kinds.iter().any(is_cxx) {
@@ -85,7 +86,12 @@ impl Toolchain {
         driver::plan(language, &all, self)
     }
 
-    fn rust_program(&self, source: &Path, arguments: &[OsString], program: &Path) -> Result<driver::Plan, Error> {
+    fn rust_program(
+        &self,
+        source: &Path,
+        arguments: &[OsString],
+        program: &Path,
+    ) -> Result<driver::Plan, Error> {
         let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
         let mut all = vec![rustc, "--edition=2024".into(), "-g".into(), "-O".into()];
         all.push(format!("--target={}", cargo::TARGET).into());

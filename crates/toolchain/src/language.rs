@@ -54,7 +54,9 @@ impl FileKind {
             "cc" | "CC" | "cp" | "cpp" | "CPP" | "cxx" | "CXX" | "c++" | "C++" | "C" | "ii" => {
                 FileKind::Source(Language::Cxx)
             }
-            "h" | "H" | "hh" | "hp" | "hpp" | "hxx" | "h++" | "inl" | "ipp" | "tcc" | "tpp" => FileKind::Header,
+            "h" | "H" | "hh" | "hp" | "hpp" | "hxx" | "h++" | "inl" | "ipp" | "tcc" | "tpp" => {
+                FileKind::Header
+            }
             "rs" => FileKind::Rust,
             "bc" | "ll" => FileKind::Bitcode,
             "s" | "S" | "sx" => FileKind::Assembly,

@@ -11,7 +11,8 @@ use crashproof_toolchain::{Compilers, FileKind, Language, arguments};
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 
-use super::{Error, Job};
+use super::compile::Job;
+use super::error::Error;
 
 #[derive(Deserialize)]
 struct Entry {
@@ -153,7 +154,10 @@ mod tests {
     fn what_would_write_files_or_optimise_is_left_out() {
         let line = "/usr/bin/gcc -Wall -Werror -O2 -g3 -flto=auto -DX='1' -I inc -MD -MF a.d -MTa.o -Wp,-MD,a.d \
                     -Wp,-D_GNU_SOURCE -std=gnu99 -fsanitize=address -o a.o -c a.c";
-        assert_eq!(kept(line, Language::C), (Language::C, "-DX='1' -I inc -Wp,-D_GNU_SOURCE -std=gnu99 a.c".into()));
+        assert_eq!(
+            kept(line, Language::C),
+            (Language::C, "-DX='1' -I inc -Wp,-D_GNU_SOURCE -std=gnu99 a.c".into())
+        );
     }
 
     #[test]
