@@ -12,6 +12,7 @@ use crashproof_lint::{Bounds, Model, Options};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::progress::Doing;
+use crate::settings::Compiler;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -22,6 +23,9 @@ pub(crate) struct Arguments {
     /// For the compiler: -I, -D and the like.
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
+
+    #[command(flatten)]
+    compiler: Compiler,
 
     /// The persistency model the program is meant for.
     #[arg(long, value_enum, default_value_t = PersistencyModel::Epoch)]
@@ -73,6 +77,10 @@ enum PersistencyModel {
     Strand,
 }
 
+/// Its models are of machines without eADR. What is clean there is clean with eADR, too; what is not may be.
+const EADR: &str = "lint assumes that caches are lost in a crash, although model.eadr is set: flushes that it misses may \
+                    not be needed";
+
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     if arguments.explain_api {
         return match crashproof_lint::apis(&arguments.api) {
@@ -85,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     }
     let mut options = Options {
         inputs: arguments.inputs.clone(),
-        arguments: arguments.arguments.clone(),
+        arguments: [arguments.compiler.arguments(), arguments.arguments.clone()].concat(),
         apis: arguments.api.clone(),
         model: match arguments.model {
             PersistencyModel::Strict => Model::Strict,
@@ -114,7 +122,12 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     drop(doing);
     match report {
         // Sources are read now, as they are.
-        Ok(report) => output.finish(report, &Sources::default()),
+        Ok(mut report) => {
+            if config.model.eadr.unwrap_or(false) {
+                report.notes.push(EADR.into());
+            }
+            output.finish(report, &Sources::default())
+        }
         Err(error) => Ok(usage(&error)),
     }
 }

@@ -1,8 +1,10 @@
 //! A check from start to end: one schedule after the other, each recorded once and crashed everywhere.
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::time::Instant;
 
+use crashproof_findings::no_persistent_memory;
 use crashproof_protocol::{GLOBALS, Record, record};
 use px86::Kind;
 
@@ -16,8 +18,10 @@ use crate::subject::{
     AllSites, Durable, Error, Failure, Mode, Process, Run, RunLimits, Schedule, Subject, Trace,
 };
 
-const NO_PM_HELP: &str = "persistent memory is: globals marked PERSISTENT and memory from crashproof_alloc (crashproof.h), \
-files mapped under the PM path, and whatever libpmem maps";
+/// What the runtime takes for persistent memory.
+const PERSISTENT_MEMORY: &str = "files mapped below --pm-path (default: /mnt/pmem*, /pmem* and /dev/dax*), what libpmem, \
+    libpmem2 and libpmemobj map, globals marked PERSISTENT, memory from crashproof_root and crashproof_alloc \
+    (crashproof.h), and the heap with --pm-heap";
 
 /// Runs shorter than this are explored by one worker: starting another takes longer.
 const WORTH_SHARING: usize = 2000;
@@ -29,6 +33,16 @@ pub(crate) struct Recorded {
     threads: u32,
     /// Points at which they could be switched.
     switch_points: u64,
+}
+
+impl Recorded {
+    /// Did it do anything to persistent memory that a crash could undo, as far as anybody can tell?
+    fn touches_persistent_memory(&self) -> bool {
+        let touches = |record: &Record| {
+            record.kind() == record::UNKNOWN || record.event_kind().is_some_and(Kind::stores)
+        };
+        self.records.iter().any(touches)
+    }
 }
 
 /// Runs a program once under a schedule, without any crash: its trace.
@@ -58,12 +72,7 @@ pub(crate) fn record_run<S: Subject>(
         let how = format!("it {}", failure.describe());
         return Err(Error::FailsAlone { how, failure, output: subject.output(ended.ending) });
     }
-    let touches =
-        |record: &Record| record.kind() == record::UNKNOWN || record.event_kind().is_some_and(Kind::stores);
     let records = subject.keep_trace()?;
-    if !records.iter().any(touches) {
-        return Err(Error::NoPersistentMemory { help: NO_PM_HELP });
-    }
     Ok(Recorded { records, threads: ended.threads, switch_points: ended.switch_points })
 }
 
@@ -90,6 +99,7 @@ pub(crate) fn check_subject<S: Subject>(
         redundant: RedundantWork::default(),
         dependences: Vec::new(),
         switch_points: 0,
+        vacuous: true,
     };
     for seed in 0..options.schedules.max(1) {
         if check.schedule(seed, &mut subject, recovering.as_mut())?.is_break() {
@@ -97,7 +107,7 @@ pub(crate) fn check_subject<S: Subject>(
         }
         subject.rewind();
     }
-    let Check { redundant, dependences, .. } = check;
+    let Check { redundant, dependences, vacuous, .. } = check;
     let mut shared = search.into_shared();
     shared.count_behaviors();
     let redundant = redundant.into_places(&judging.sites.recorded);
@@ -111,9 +121,11 @@ pub(crate) fn check_subject<S: Subject>(
         )
     });
     let checksums: Vec<String> = checksums.collect();
-    let (findings, violations, unused_suppressions, found) = judging.into_findings();
-    let mut remarks = found.remarks;
-    remarks.extend(checksums);
+    let (findings, violations, unused_suppressions, mut found) = judging.into_findings();
+    found.remarks.extend(checksums);
+    if vacuous && findings.is_empty() {
+        found.incomplete.push(no_persistent_memory(PERSISTENT_MEMORY, &mapped_outside(&subject)));
+    }
     Ok(Report {
         findings,
         dependences,
@@ -121,10 +133,19 @@ pub(crate) fn check_subject<S: Subject>(
         unused_suppressions,
         redundant,
         unknown: found.incomplete,
-        remarks,
+        remarks: found.remarks,
         crashes: options.crashes,
         statistics: shared.statistics,
     })
+}
+
+/// The file that a program maps outside the PM path, if any, and how to make it count.
+fn mapped_outside(subject: &impl Subject) -> Vec<String> {
+    let hint = |path: PathBuf| {
+        let directory = path.parent()?.display();
+        Some(format!("{} (try --pm-path {directory})", path.display()))
+    };
+    subject.mapped_outside().and_then(hint).into_iter().collect()
 }
 
 /// One check, all schedules.
@@ -136,6 +157,8 @@ struct Check<'a> {
     dependences: Vec<Dependence>,
     /// Points at which threads could be switched under the default schedule.
     switch_points: u64,
+    /// Was there nothing to judge so far?
+    vacuous: bool,
 }
 
 impl Check<'_> {
@@ -172,6 +195,12 @@ impl Check<'_> {
         if seed == 0 {
             self.switch_points = recorded.switch_points;
         }
+        if !recorded.touches_persistent_memory() {
+            // Under another schedule it may.
+            let single = recorded.threads == 1;
+            return Ok(if single { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
+        }
+        self.vacuous = false;
         self.look_at(seed, &recorded);
         let started = Instant::now();
         match recovering {

@@ -17,6 +17,12 @@ pub struct Token {
     pub v: u32,
     /// The program.
     pub program: String,
+    /// The other sources it is built from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_sources: Vec<String>,
+    /// What the user added to the arguments of the compiler that built it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cflags: Vec<String>,
     /// Its arguments.
     pub arguments: Vec<String>,
     /// The command that recovers, if it is another: its program and arguments.
@@ -62,6 +68,8 @@ impl Token {
         Token {
             v: 1,
             program: path(options.built_from.as_ref().unwrap_or(&options.program)),
+            more_sources: options.more_sources.iter().map(|source| path(source)).collect(),
+            cflags: options.cflags.iter().map(text).collect(),
             arguments: options.arguments.iter().map(text).collect(),
             recover: options.recover.as_ref().map_or(Vec::new(), |recover| {
                 let program = path(recover.built_from.as_ref().unwrap_or(&recover.program));

@@ -24,12 +24,6 @@ pub enum Error {
         /// The program.
         program: PathBuf,
     },
-    /// It has no persistent memory.
-    #[error("no persistent memory found: the program never stored to any\n{help}")]
-    NoPersistentMemory {
-        /// What counts as persistent memory.
-        help: &'static str,
-    },
     /// It fails without any crash.
     #[error("the program fails without any crash ({how}); fix that first\n{output}")]
     FailsAlone {

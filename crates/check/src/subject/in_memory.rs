@@ -1,5 +1,7 @@
 //! A subject without a process, for tests: its recorded run is a list of records, its recovery a function.
 
+use std::path::PathBuf;
+
 use crashproof_protocol::{Patch, Record};
 use px86::{Kind, LINE_BYTES, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -107,6 +109,10 @@ impl Subject for InMemory {
 
     fn uses_files(&self) -> bool {
         false
+    }
+
+    fn mapped_outside(&self) -> Option<PathBuf> {
+        None
     }
 
     fn twin(&self) -> Result<InMemory, Error> {

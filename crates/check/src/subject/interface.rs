@@ -1,5 +1,7 @@
 //! What the rest of a check sees of the program under test.
 
+use std::path::PathBuf;
+
 use crashproof_protocol::{Patch, Record};
 use px86::{LINE_BYTES, Line};
 
@@ -52,6 +54,9 @@ pub(crate) trait Subject: Send + Sized + 'static {
 
     /// Does the program use files on the PM path? All processes see them, so only one may run at a time.
     fn uses_files(&self) -> bool;
+
+    /// A file outside the PM path that a run mapped to share what it writes, if any.
+    fn mapped_outside(&self) -> Option<PathBuf>;
 
     /// Another one with the same program and image, to run at the same time.
     fn twin(&self) -> Result<Self, Error>;

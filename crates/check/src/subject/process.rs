@@ -397,6 +397,11 @@ impl Subject for Process {
         self.files().iter().any(|file| file.path[0] != 0)
     }
 
+    fn mapped_outside(&self) -> Option<PathBuf> {
+        let path = CStr::from_bytes_until_nul(&self.control().mapped_outside).ok()?.to_bytes();
+        (!path.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(path)))
+    }
+
     fn twin(&self) -> Result<Process, Error> {
         let mut twin = Process::start(self.launch.clone())?;
         twin.owns_files = false;
