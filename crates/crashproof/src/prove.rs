@@ -13,11 +13,11 @@ use crashproof_prove::encode::{CrashEncoding, Settings};
 use crashproof_prove::findings::Question;
 use crashproof_prove::program::{Program, Site};
 use crashproof_prove::prove::{self, Options, Reason, Report, Verdict};
-use crashproof_report::litmus_error;
 use crashproof_symbolic::{Flushes, LoopBound, Pool};
 
 use crate::again::{self, Again};
 use crate::exit::Exit;
+use crate::litmus::error_text;
 use crate::output::Output;
 use crate::progress::Doing;
 use crate::settings::{Compiler, Machine, domain};
@@ -355,6 +355,6 @@ fn litmus_program(file: &Path) -> Result<Program, String> {
     let shown = file.to_string_lossy();
     let source =
         std::fs::read_to_string(file).map_err(|error| format!("crashproof: cannot read {shown}: {error}"))?;
-    let test = crashproof_litmus::parse(&source).map_err(|error| litmus_error(&shown, &source, &error))?;
+    let test = crashproof_litmus::parse(&source).map_err(|error| error_text(&shown, &source, &error))?;
     Ok(crashproof_prove::litmus::program(&test))
 }

@@ -10,13 +10,12 @@ use crashproof_litmus::answer::{
     Answer, Assertions, Chapter, Effect, InstructionRef, Step, Story, Verdict, Witness,
 };
 use crashproof_litmus::{LocId, Op, QueryKind, Test};
-
-use crate::grid::{Align, Grid};
-use crate::style::{BAD, FAINT, GOOD, STRONG, UNSURE, mark, paint};
+use crashproof_report::grid::{Align, Grid};
+use crashproof_report::style::{BAD, FAINT, GOOD, STRONG, UNSURE, mark, paint};
 
 /// How much to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Detail {
+pub(crate) enum Detail {
     /// Only what fails.
     Quiet,
     /// Everything, long tables cut.
@@ -32,7 +31,7 @@ const OUTCOMES_SHOWN: usize = 16;
 const COLUMNS: usize = 14;
 
 /// The answer about one test.
-pub fn test(file: &str, test: &Test, answer: &Answer, detail: Detail) -> String {
+pub(crate) fn test(file: &str, test: &Test, answer: &Answer, detail: Detail) -> String {
     let mut text = String::new();
     let view = View { test, detail };
     let _ = writeln!(text, "{}  {}", paint(STRONG, &test.name), paint(FAINT, file));
@@ -333,7 +332,7 @@ fn grouped(digits: &str) -> String {
 }
 
 /// The last lines of a run over several tests.
-pub fn summary(passed: usize, failed: usize, unknown: usize, invalid: usize) -> String {
+pub(crate) fn summary(passed: usize, failed: usize, unknown: usize, invalid: usize) -> String {
     let mut parts = vec![format!("{passed} passed"), format!("{failed} failed")];
     if unknown > 0 {
         parts.push(format!("{unknown} incomplete"));

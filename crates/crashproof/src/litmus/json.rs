@@ -114,7 +114,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// The answer as one line of JSON, without the line's end.
-pub fn object(file: &str, test: &Test, answer: &Answer) -> String {
+pub(crate) fn object(file: &str, test: &Test, answer: &Answer) -> String {
     let view = View { test };
     let Statistics { explored, failure_points, recoveries, eager_states } = &answer.statistics;
     let object = Object {

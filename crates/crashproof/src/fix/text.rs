@@ -4,11 +4,10 @@ use std::fmt::Write as _;
 
 use crashproof_findings::rules;
 use crashproof_fix::Outcome;
-
-use crate::style::{BAD, FAINT, GOOD, UNSURE, paint};
+use crashproof_report::style::{BAD, FAINT, GOOD, UNSURE, paint};
 
 /// What came of a fix. `applied` says whether the sources were changed.
-pub fn outcome(outcome: &Outcome, applied: bool) -> String {
+pub(crate) fn outcome(outcome: &Outcome, applied: bool) -> String {
     let mut text = String::new();
     for changed in &outcome.changed {
         for line in changed.diff().split_inclusive('\n') {
