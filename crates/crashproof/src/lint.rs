@@ -77,6 +77,10 @@ enum PersistencyModel {
     Strand,
 }
 
+/// Its models are of machines without eADR. What is clean there is clean with eADR, too; what is not may be.
+const EADR: &str = "lint assumes that caches are lost in a crash, although model.eadr is set: flushes that it misses may \
+                    not be needed";
+
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     if arguments.explain_api {
         return match crashproof_lint::apis(&arguments.api) {
@@ -118,7 +122,12 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     drop(doing);
     match report {
         // Sources are read now, as they are.
-        Ok(report) => output.finish(report, &Sources::default()),
+        Ok(mut report) => {
+            if config.model.eadr.unwrap_or(false) {
+                report.notes.push(EADR.into());
+            }
+            output.finish(report, &Sources::default())
+        }
         Err(error) => Ok(usage(&error)),
     }
 }

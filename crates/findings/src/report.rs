@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::finding::{Also, Finding, Level};
+use crate::finding::{Also, Finding};
 use crate::fingerprint;
+use crate::rules::Level;
 use crate::sources::Sources;
 
 /// The verdict of a command.
@@ -48,8 +49,16 @@ pub enum Why {
     Known,
 }
 
-/// How the reason begins why a verdict about a program without persistent memory is unknown.
-pub const NO_PERSISTENT_MEMORY: &str = "no persistent memory found";
+/// Why the verdict about a program without persistent memory is unknown: nothing was judged. Every engine puts this into
+/// [`Report::incomplete`]. `what_counts` says what the engine takes for persistent memory, `mapped` which files the
+/// program maps that are none, as far as the engine knows.
+pub fn no_persistent_memory(what_counts: &str, mapped: &[String]) -> String {
+    let about = match mapped {
+        [] => "the program stores to none".to_owned(),
+        files => format!("the program maps {}, outside the persistent-memory paths", files.join(", ")),
+    };
+    format!("no persistent memory found: {about}; persistent memory is {what_counts}")
+}
 
 /// What came of one command.
 #[derive(Clone, Debug, Default)]
@@ -96,17 +105,6 @@ impl Report {
     /// Findings of a level.
     pub fn count(&self, level: Level) -> usize {
         self.findings.iter().filter(|finding| finding.level == level).count()
-    }
-
-    /// Nothing was judged, because the program has no persistent memory: the verdict is unknown. The same rule holds for
-    /// every engine; `what_counts` says what this one takes for persistent memory, `mapped` which files the program maps
-    /// that are none, as far as the engine knows.
-    pub fn without_persistent_memory(&mut self, what_counts: &str, mapped: &[String]) {
-        let about = match mapped {
-            [] => "the program stores to none".to_owned(),
-            files => format!("the program maps {}, outside the persistent-memory paths", files.join(", ")),
-        };
-        self.incomplete.push(format!("{NO_PERSISTENT_MEMORY}: {about}; what counts is {what_counts}"));
     }
 
     /// Lets warnings count as errors.
@@ -161,7 +159,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::Place;
+    use crate::place::Place;
     use crate::rules::check::{FLUSH_CLEAN_LINE, RECOVERY_FAILS};
 
     #[test]
@@ -180,10 +178,10 @@ mod tests {
     #[test]
     fn a_verdict_about_nothing_is_unknown() {
         let mut report = Report::new("check", "program");
-        report.without_persistent_memory("what libpmem maps", &["`pool`".into()]);
+        report.incomplete.push(no_persistent_memory("what libpmem maps", &["`pool`".into()]));
         assert_eq!(report.verdict(), Verdict::Unknown);
         let reason = "no persistent memory found: the program maps `pool`, outside the persistent-memory paths; \
-                      what counts is what libpmem maps";
+                      persistent memory is what libpmem maps";
         assert_eq!(report.incomplete, [reason]);
     }
 

@@ -7,7 +7,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crashproof_toolchain::compile;
 
-use super::{Bitcode, Collected, Error};
+/// A file of bitcode to read.
+#[derive(Clone, Debug)]
+pub struct Bitcode {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What the user named.
+    pub given: PathBuf,
+    /// Where the compiler ran.
+    pub directory: PathBuf,
+}
+
+/// All bitcode of a program, and what did not become bitcode.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// What was compiled or given.
+    pub files: Vec<Bitcode>,
+    /// Entries of a compilation database that do not compile, with what the compiler says first.
+    pub failed: Vec<(PathBuf, String)>,
+    /// What was left out and cannot hide anything, or was changed.
+    pub notes: Vec<String>,
+}
 
 /// A compiler to run.
 pub(super) struct Job {
@@ -23,7 +43,11 @@ pub(super) struct Job {
 type Outcome = Result<Vec<String>, crashproof_toolchain::Error>;
 
 /// Runs all; what cannot be compiled and is not required is named.
-pub(super) fn run(jobs: Vec<Job>, workers: usize, all: &mut Collected) -> Result<(), Error> {
+pub(super) fn run(
+    jobs: Vec<Job>,
+    workers: usize,
+    all: &mut Collected,
+) -> Result<(), crashproof_toolchain::Error> {
     let next = AtomicUsize::new(0);
     let count = jobs.len();
     let jobs: Vec<Mutex<(Job, Option<Outcome>)>> =
@@ -52,7 +76,7 @@ pub(super) fn run(jobs: Vec<Job>, workers: usize, all: &mut Collected) -> Result
                 all.failed
                     .push((source_file, first.or(messages.lines().next()).unwrap_or("").trim().to_owned()));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
     if !left_out.is_empty() {

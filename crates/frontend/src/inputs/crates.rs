@@ -11,7 +11,8 @@ use std::process::Command;
 use crashproof_toolchain::cargo::TARGET;
 use crashproof_toolchain::compile;
 
-use super::{Bitcode, Error, Job};
+use super::compile::{Bitcode, Job};
+use super::error::Error;
 
 /// What the analysis wants of rustc. Checks for overflow are branches that nothing takes.
 const OPTIONS: [&str; 8] = [

@@ -11,7 +11,8 @@ use crashproof_toolchain::{Compilers, FileKind, Language, arguments};
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 
-use super::{Error, Job};
+use super::compile::Job;
+use super::error::Error;
 
 #[derive(Deserialize)]
 struct Entry {
