@@ -55,7 +55,8 @@ impl WhileCompiling {
     /// A smaller budget than that of `crashproof lint`: nobody waits for a compiler as they wait for an analysis.
     fn analyse(&self, inputs: Vec<PathBuf>) -> Result<Report, String> {
         let bounds = Bounds { paths: 32, steps: 5_000, ..Bounds::default() };
-        let options = Options { inputs, model: self.model, jobs: 1, bounds, ..Options::default() };
+        let options =
+            Options { inputs, model: self.model, jobs: 1, bounds, is_part: true, ..Options::default() };
         crashproof_lint::lint(&options).map_err(|error| error.to_string())
     }
 

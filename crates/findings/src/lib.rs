@@ -12,6 +12,7 @@
 //! | [`suppress`] | findings that somebody decided to live with |
 //! | [`baseline`] | findings that were there before |
 //! | [`config`] | `crashproof.toml` |
+//! | [`frameworks`] | the directories below `frameworks/`, built in, and what check knows of each |
 //!
 //! An engine fills a [`Report`] and calls nothing else here; the command line calls [`Report::finish`], sets aside
 //! what is suppressed or known, and hands the rest to the formats.
@@ -20,6 +21,7 @@ pub mod baseline;
 pub mod config;
 mod finding;
 mod fingerprint;
+pub mod frameworks;
 pub mod graph;
 mod report;
 pub mod rules;

@@ -1,6 +1,7 @@
 //! Pointers that make objects reachable.
 
-use super::{Logged, Machine, Status, Surroundings};
+use super::around::Surroundings;
+use super::state::{Logged, Machine, Status};
 use crate::event::Site;
 use crate::expression::{Expression, Form, Persistence};
 use crate::rules::{Beside, Rule};
