@@ -187,7 +187,7 @@ fn incomplete(report: &mut Report, program: &Program, explorer: &Explorer) {
         let name = &program.function(*id).readable;
         report.incomplete.push(format!("`{name}`: it calls more code than its graph of pointers can hold"));
     }
-    for (place, what) in &program.not_understood {
+    for (place, what) in program.not_understood.iter().chain(&explorer.not_understood) {
         report.incomplete.push(format!("{}: {what}", shown(program, *place)));
     }
     let mut unresolved: Vec<&str> = explorer.unresolved.iter().map(String::as_str).collect();
