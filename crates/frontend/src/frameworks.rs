@@ -1,7 +1,8 @@
-//! What library functions mean, as data.
+//! What library functions mean to lint, as data.
 //!
-//! Each framework is one TOML file: the built-in ones live in `apis/`, users add their own. A function that
-//! is described is not looked into, even if its code is there: the description is what it promises.
+//! Each framework has a `lint.toml` below `frameworks/`; users add files of their own. The format is described in
+//! docs/src/descriptions.md. A function that is described is not looked into, even if its code is there: the description is
+//! what it promises. What the C library does to memory is not here but in [`crate::meaning`].
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -20,7 +21,7 @@ struct File {
     transaction: Option<Commit>,
     #[serde(default)]
     sections: Vec<String>,
-    /// Namespaces of C++ whose code is the library's: what happens there is told as the call.
+    /// Namespaces of C++ whose code is the library's: what happens there is reported as the call.
     #[serde(default)]
     namespaces: Vec<String>,
     #[serde(default, rename = "type")]

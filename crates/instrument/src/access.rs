@@ -5,24 +5,15 @@ use crashproof_protocol::abi::{FLAG_ATOMIC, FLAG_VOLATILE, kind, rmw};
 use crate::instrument::{Instrumenter, Purpose};
 use crate::provenance;
 use crate::sites::What;
-use crashproof_frontend::llvm::{Opcode, Ordering, RmwOp, Type, Value};
+use crashproof_frontend::llvm::{Opcode, RmwOp, Type, Value};
+use crashproof_frontend::meaning::Manner;
 
-/// How a store reaches memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Manner {
-    Plain,
-    NonTemporal,
-    /// A sequentially consistent store is an `xchg`.
-    Exchange,
-}
-
-impl Manner {
-    fn kind(self) -> u8 {
-        match self {
-            Manner::Plain => kind::STORE,
-            Manner::NonTemporal => kind::NT_STORE,
-            Manner::Exchange => kind::RMW,
-        }
+/// The kind of a site where memory is stored to in this manner.
+fn kind_of(manner: Manner) -> u8 {
+    match manner {
+        Manner::Plain => kind::STORE,
+        Manner::NonTemporal => kind::NT_STORE,
+        Manner::Exchange => kind::RMW,
     }
 }
 
@@ -47,7 +38,7 @@ impl Instrumenter<'_> {
                 Some(self.load_from_runtime(*member, member.ty(), member.operand(0), site))
             } else {
                 let (value, pointer) = (member.operand(0), member.operand(1));
-                self.store_by_runtime(*member, value, pointer, site, self.manner(*member));
+                self.store_by_runtime(*member, value, pointer, site, self.module.store_manner(*member));
                 None
             });
         }
@@ -62,7 +53,7 @@ impl Instrumenter<'_> {
         let (kind, ty) = if access.opcode() == Opcode::LLVMLoad {
             (kind::LOAD, access.ty())
         } else {
-            (self.manner(access).kind(), access.operand(0).ty())
+            (kind_of(self.module.store_manner(access)), access.operand(0).ty())
         };
         let size = self.module.store_size(ty);
         self.sites.of(access, What { kind, size, ..What::default() })
@@ -100,43 +91,32 @@ impl Instrumenter<'_> {
     pub(crate) fn store(&mut self, store: Value) {
         let (value, pointer) = (store.operand(0), store.operand(1));
         let flags = Self::access_flags(store);
-        self.store_to(store, value, pointer, flags, self.manner(store));
-    }
-
-    fn manner(&self, store: Value) -> Manner {
-        let exchange = store.ordering() == Ordering::LLVMAtomicOrderingSequentiallyConsistent
-            && !store.is_single_thread();
-        if exchange {
-            Manner::Exchange
-        } else if store.has_metadata("nontemporal") && self.is_stored_non_temporally(store.operand(0)) {
-            Manner::NonTemporal
-        } else {
-            Manner::Plain
-        }
-    }
-
-    /// `movdiri`, which is ordered as little as a non-temporal store.
-    pub(crate) fn direct_store(&mut self, call: Value) {
-        self.store_to(call, call.operand(1), call.operand(0), 0, Manner::NonTemporal);
+        self.store_to(store, value, pointer, flags, self.module.store_manner(store));
     }
 
     /// `movdir64b`: reads a line from anywhere and stores it non-temporally.
-    pub(crate) fn direct_store_line(&mut self, call: Value) {
-        let (to, from) = (call.operand(0), call.operand(1));
+    pub(crate) fn direct_copy(&mut self, call: Value, to: Value, from: Value, bytes: u64) {
         self.unknown_if_pm(call, &[from], "movdir64b from PM", true);
         if self.is_volatile_memory(to) {
             return;
         }
-        let site = self.sites.of(call, What { kind: kind::NT_STORE, size: 64, ..What::default() });
+        let site = self.sites.of(call, What { kind: kind::NT_STORE, size: bytes, ..What::default() });
         let pm = self.is_pm(to, call);
         self.divert(call, pm, |this| {
-            let bytes = this.module.i64.number(64);
+            let bytes = this.module.i64.number(bytes);
             this.runtime.call(&this.builder, "nt_store_n", &[to, from, bytes, site]);
             None
         });
     }
 
-    fn store_to(&mut self, store: Value, value: Value, pointer: Value, flags: u32, manner: Manner) {
+    pub(crate) fn store_to(
+        &mut self,
+        store: Value,
+        value: Value,
+        pointer: Value,
+        flags: u32,
+        manner: Manner,
+    ) {
         if self.is_volatile_memory(pointer) {
             match manner {
                 Manner::Exchange => self.locked_after(store, pointer, kind::RMW, flags),
@@ -145,7 +125,7 @@ impl Instrumenter<'_> {
             return;
         }
         let size = self.module.store_size(value.ty());
-        let site = self.sites.of(store, What { kind: manner.kind(), flags, size, text: None });
+        let site = self.sites.of(store, What { kind: kind_of(manner), flags, size, text: None });
         let pm = self.is_pm(pointer, store);
         let usual = self.divert(store, pm, |this| {
             this.store_by_runtime(store, value, pointer, site, manner);
@@ -203,19 +183,6 @@ impl Instrumenter<'_> {
         }
         self.builder.store(value, scratch, 16);
         scratch
-    }
-
-    /// Whether the code generator heeds a non-temporal hint. It has instructions for general registers of
-    /// 4 and 8 bytes and for whole vector registers, and falls back to plain stores silently.
-    fn is_stored_non_temporally(&self, value: Value) -> bool {
-        let ty = value.ty();
-        let bytes = self.module.store_size(ty);
-        if ty.is_fixed_vector() {
-            return bytes.is_multiple_of(16);
-        }
-        // Constants come from general registers, whatever their type.
-        let general = ty.is_integer() || ty.is_pointer() || value.is_constant();
-        general && matches!(bytes, 4 | 8)
     }
 
     pub(crate) fn read_modify_write(&mut self, instruction: Value) {

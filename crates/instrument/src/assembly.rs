@@ -1,10 +1,11 @@
-//! Carries out what `crashproof_asm` read: inline assembly becomes runtime calls, or is surrounded by them.
+//! Carries out what the assembly reader understood: inline assembly becomes runtime calls, or is surrounded by them.
 
-use crashproof_frontend::asm::{self as asm, Access, Address, Effect, Flush, Operand, Summary};
+use crashproof_frontend::asm::{self as asm, Access, Address, Effect, Operand, Summary};
 use crashproof_protocol::abi::asm::LOCKED;
 use crashproof_protocol::abi::kind;
 
 use crate::instrument::Instrumenter;
+use crate::order::flush_call;
 use crate::sites::What;
 use crashproof_frontend::llvm::{Opcode, Value};
 
@@ -12,8 +13,8 @@ impl Instrumenter<'_> {
     pub(crate) fn assembly(&mut self, call: Value) {
         let text = call.asm_text();
         let operands = asm::operands(&text.constraints);
-        match asm::chance(&text.template, text.intel, &operands) {
-            Some(Ok(given)) if call.opcode() == Opcode::LLVMCall => self.replace_by_chance(call, &given),
+        match asm::nondeterminism(&text.template, text.intel, &operands) {
+            Some(Ok(given)) if call.opcode() == Opcode::LLVMCall => self.use_repeatable(call, &given),
             Some(_) => self.warn(
                 call,
                 &format!(
@@ -159,9 +160,7 @@ impl Instrumenter<'_> {
     /// Calls the runtime for a flush or fence, where the builder stands.
     fn effect(&mut self, call: Value, operands: &[Operand], effect: &Effect) {
         let (name, kind) = match effect {
-            Effect::Flush(Flush::Clflush, _) => ("clflush", kind::CLFLUSH),
-            Effect::Flush(Flush::Clflushopt, _) => ("clflushopt", kind::CLFLUSHOPT),
-            Effect::Flush(Flush::Clwb, _) => ("clwb", kind::CLWB),
+            Effect::Flush(flush, _) => flush_call(*flush),
             Effect::Sfence => ("sfence", kind::SFENCE),
             Effect::Mfence => ("mfence", kind::MFENCE),
             Effect::Pause => ("sync", kind::PAUSE),

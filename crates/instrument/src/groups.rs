@@ -7,8 +7,9 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::instrument::Instrumenter;
-use crashproof_frontend::llvm::{Block, CallClass, Opcode, Ordering, Value};
+use crate::provenance::is_volatile_memory;
+use crashproof_frontend::llvm::{Block, CallClass, Module, Opcode, Value};
+use crashproof_frontend::meaning::Ordering;
 
 /// Something to instrument.
 pub(crate) enum Unit {
@@ -27,44 +28,41 @@ struct Open {
     dependent: FxHashSet<Value>,
 }
 
-impl Instrumenter<'_> {
-    /// Splits a block into units, in order.
-    pub(crate) fn units(&self, block: Block) -> Vec<Unit> {
-        let mut units = Vec::new();
-        let mut open: Option<Open> = None;
-        for instruction in block.instructions() {
-            let base = self.plain_access(instruction).map(Value::strip_constant_offsets);
-            if let Some(group) = open.as_mut() {
-                if base.is_none() && is_computation(instruction) {
-                    group.compute(instruction);
-                    continue;
-                }
-                if base == Some(group.base) && !group.depends(instruction) {
-                    group.add(instruction);
-                    continue;
-                }
+/// Splits a block into units, in order.
+pub(crate) fn units(module: &Module, block: Block) -> Vec<Unit> {
+    let mut units = Vec::new();
+    let mut open: Option<Open> = None;
+    for instruction in block.instructions() {
+        let base = plain_access(module, instruction).map(Value::strip_constant_offsets);
+        if let Some(group) = open.as_mut() {
+            if base.is_none() && is_computation(instruction) {
+                group.compute(instruction);
+                continue;
             }
-            units.extend(open.take().map(Open::close));
-            match base {
-                Some(base) => open = Some(Open::new(base, instruction)),
-                None => units.push(Unit::Single(instruction)),
+            if base == Some(group.base) && !group.depends(instruction) {
+                group.add(instruction);
+                continue;
             }
         }
-        units.extend(open.map(Open::close));
-        units
+        units.extend(open.take().map(Open::close));
+        match base {
+            Some(base) => open = Some(Open::new(base, instruction)),
+            None => units.push(Unit::Single(instruction)),
+        }
     }
+    units.extend(open.map(Open::close));
+    units
+}
 
-    /// The pointer of a load or store that nothing but its address makes special.
-    fn plain_access(&self, instruction: Value) -> Option<Value> {
-        let pointer = match instruction.opcode() {
-            Opcode::LLVMLoad => instruction.operand(0),
-            Opcode::LLVMStore => instruction.operand(1),
-            _ => return None,
-        };
-        let plain =
-            instruction.ordering() == Ordering::LLVMAtomicOrderingNotAtomic && !instruction.is_volatile();
-        (plain && !self.is_volatile_memory(pointer)).then_some(pointer)
-    }
+/// The pointer of a load or store that nothing but its address makes special.
+fn plain_access(module: &Module, instruction: Value) -> Option<Value> {
+    let pointer = match instruction.opcode() {
+        Opcode::LLVMLoad => instruction.operand(0),
+        Opcode::LLVMStore => instruction.operand(1),
+        _ => return None,
+    };
+    let plain = instruction.ordering() == Ordering::NotAtomic && !instruction.is_volatile();
+    (plain && !is_volatile_memory(module, pointer)).then_some(pointer)
 }
 
 impl Open {

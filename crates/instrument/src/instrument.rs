@@ -5,14 +5,13 @@ use crashproof_frontend::asm;
 use crashproof_protocol::abi::{FLAG_ATOMIC, FLAG_VOLATILE, PM_SHIFT, PM_WINDOW, VERSION, kind};
 use rustc_hash::FxHashMap;
 
-use crate::groups::Unit;
+use crate::groups::{self, Unit};
 use crate::provenance;
 use crate::runtime::Runtime;
 use crate::sites::{Sites, What};
 use crate::warn::{self, Warnings};
-use crashproof_frontend::llvm::{
-    Builder, CallClass, Linkage, Module, Opcode, Ordering, RmwOp, Type, TypeKind, Value,
-};
+use crashproof_frontend::llvm::{Builder, CallClass, Linkage, Module, Opcode, RmwOp, Type, TypeKind, Value};
+use crashproof_frontend::meaning::Ordering;
 
 const INSTRUMENTED: &str = "crashproof.instrumented";
 
@@ -87,7 +86,7 @@ impl Instrumenter<'_> {
         self.expand_read_modify_write(function);
         for block in function.blocks() {
             // Backwards: each split moves the rest of the block, and going this way it moves it once.
-            for unit in self.units(block).into_iter().rev() {
+            for unit in groups::units(self.module, block).into_iter().rev() {
                 match unit {
                     Unit::Single(instruction) => self.instruction(instruction),
                     Unit::Group(members) => self.group(&members),
@@ -252,7 +251,7 @@ impl Instrumenter<'_> {
 
     /// Flags of a site that come from the source language.
     pub(crate) fn access_flags(instruction: Value) -> u32 {
-        let atomic = instruction.ordering() != Ordering::LLVMAtomicOrderingNotAtomic;
+        let atomic = instruction.ordering() != Ordering::NotAtomic;
         let volatile = instruction.is_volatile();
         (if atomic { FLAG_ATOMIC } else { 0 }) | (if volatile { FLAG_VOLATILE } else { 0 })
     }

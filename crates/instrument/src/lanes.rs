@@ -11,7 +11,7 @@ use crashproof_frontend::llvm::{Type, Value};
 
 /// Where the lanes of a vector are in memory.
 #[derive(Clone, Copy)]
-pub(crate) enum Lanes {
+pub(crate) enum Place {
     /// One after the other from a pointer.
     Contiguous(Value),
     /// Enabled lanes one after the other, with no room for the others.
@@ -22,11 +22,11 @@ pub(crate) enum Lanes {
 
 impl Instrumenter<'_> {
     /// A vector load. `mask` is a vector of one-bit integers, `otherwise` gives disabled lanes.
-    pub(crate) fn gather(&mut self, call: Value, lanes: Lanes, mask: Value, otherwise: Value) {
+    pub(crate) fn gather(&mut self, call: Value, place: Place, mask: Value, otherwise: Value) {
         let ty = call.ty();
-        let Some((pm, site)) = self.lanes_in_pm(call, lanes, ty, mask, kind::GATHER) else { return };
+        let Some((pm, site)) = self.lanes_in_pm(call, place, ty, mask, kind::GATHER) else { return };
         self.divert(call, pm, |this| {
-            let (addresses, mask) = this.lane_tables(call, lanes, ty, mask);
+            let (addresses, mask) = this.lane_tables(call, place, ty, mask);
             let destination = this.spill(Purpose::Value, otherwise, call);
             let arguments = [destination, addresses, mask, this.lane_bytes(ty), this.lane_count(ty), site];
             this.runtime.call(&this.builder, "gather", &arguments);
@@ -35,11 +35,11 @@ impl Instrumenter<'_> {
     }
 
     /// A vector store.
-    pub(crate) fn scatter(&mut self, call: Value, value: Value, lanes: Lanes, mask: Value) {
+    pub(crate) fn scatter(&mut self, call: Value, value: Value, place: Place, mask: Value) {
         let ty = value.ty();
-        let Some((pm, site)) = self.lanes_in_pm(call, lanes, ty, mask, kind::SCATTER) else { return };
+        let Some((pm, site)) = self.lanes_in_pm(call, place, ty, mask, kind::SCATTER) else { return };
         self.divert(call, pm, |this| {
-            let (addresses, mask) = this.lane_tables(call, lanes, ty, mask);
+            let (addresses, mask) = this.lane_tables(call, place, ty, mask);
             let source = this.spill(Purpose::Value, value, call);
             let arguments = [addresses, source, mask, this.lane_bytes(ty), this.lane_count(ty), site];
             this.runtime.call(&this.builder, "scatter", &arguments);
@@ -80,13 +80,13 @@ impl Instrumenter<'_> {
             addresses = self.builder.insert_lane(addresses, address, lane);
         }
         let pointers = self.builder.int_to_ptr(addresses, self.module.ptr.vector_of(count));
-        self.gather(call, Lanes::Scattered(pointers), enabled, otherwise);
+        self.gather(call, Place::Scattered(pointers), enabled, otherwise);
     }
 
     fn lanes_in_pm(
         &mut self,
         call: Value,
-        lanes: Lanes,
+        place: Place,
         ty: Type,
         mask: Value,
         kind: u8,
@@ -97,14 +97,14 @@ impl Instrumenter<'_> {
             self.unknown_if_pm(call, &[], "vector access with lanes of odd size", false);
             return None;
         }
-        let pm = match lanes {
-            Lanes::Contiguous(pointer) | Lanes::Compressed(pointer) => {
+        let pm = match place {
+            Place::Contiguous(pointer) | Place::Compressed(pointer) => {
                 if self.is_volatile_memory(pointer) {
                     return None;
                 }
                 self.is_pm(pointer, call)
             }
-            Lanes::Scattered(pointers) => self.any_lane_in_pm(call, pointers, mask),
+            Place::Scattered(pointers) => self.any_lane_in_pm(call, pointers, mask),
         };
         let site = self.sites.of(call, What { kind, size: self.module.store_size(ty), ..What::default() });
         Some((pm, site))
@@ -134,16 +134,16 @@ impl Instrumenter<'_> {
     }
 
     /// Writes the addresses and the mask into scratch memory.
-    fn lane_tables(&mut self, at: Value, lanes: Lanes, ty: Type, mask: Value) -> (Value, Value) {
+    fn lane_tables(&mut self, at: Value, place: Place, ty: Type, mask: Value) -> (Value, Value) {
         let count = ty.lanes();
         let (i8, i64) = (self.module.i8, self.module.i64);
         let mask_bytes = self.builder.resize(mask, i8.vector_of(count));
         let mask_table = self.spill(Purpose::Mask, mask_bytes, at);
-        let addresses = match lanes {
-            Lanes::Scattered(pointers) => self.builder.ptr_to_int(pointers, i64.vector_of(count)),
-            Lanes::Contiguous(pointer) | Lanes::Compressed(pointer) => {
+        let addresses = match place {
+            Place::Scattered(pointers) => self.builder.ptr_to_int(pointers, i64.vector_of(count)),
+            Place::Contiguous(pointer) | Place::Compressed(pointer) => {
                 let step = i64.number(self.module.store_size(ty.element()));
-                let compressed = matches!(lanes, Lanes::Compressed(_));
+                let compressed = matches!(place, Place::Compressed(_));
                 let mut address = self.builder.ptr_to_int(pointer, i64);
                 let mut table = i64.vector_of(count).null();
                 for lane in 0..count {

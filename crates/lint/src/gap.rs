@@ -21,19 +21,30 @@ pub(crate) enum Gap {
 
 /// All gaps, each with where it was met.
 #[derive(Debug, Default)]
-pub(crate) struct Gaps(BTreeMap<Gap, BTreeSet<PlaceId>>);
+pub(crate) struct Gaps {
+    known: BTreeMap<Gap, BTreeSet<PlaceId>>,
+    /// What the table of meaning does not list, by name.
+    not_understood: BTreeMap<String, BTreeSet<PlaceId>>,
+}
 
 impl Gaps {
     pub(crate) fn add(&mut self, gap: Gap, place: PlaceId) {
-        self.0.entry(gap).or_default().insert(place);
+        self.known.entry(gap).or_default().insert(place);
+    }
+
+    /// Something that the table of meaning does not list may touch persistent memory.
+    pub(crate) fn not_understood(&mut self, what: &str, place: PlaceId) {
+        self.not_understood.entry(what.to_owned()).or_default().insert(place);
     }
 
     /// One sentence each, for the report.
     pub(crate) fn describe(&self, program: &Program) -> Vec<String> {
-        self.0
+        let known = self.known.iter().map(|(gap, places)| (gap.describe(program), places));
+        let others = self
+            .not_understood
             .iter()
-            .map(|(gap, places)| format!("{} ({})", gap.describe(program), listed(program, places)))
-            .collect()
+            .map(|(what, places)| (format!("not understood, and may touch PM: {what}"), places));
+        known.chain(others).map(|(text, places)| format!("{text} ({})", listed(program, places))).collect()
     }
 }
 

@@ -6,10 +6,12 @@
 //@ variant wrong: -DDISPLACEMENT=64
 //@ check: fails at LOST
 //@ lint: unflushed-write at LOST
+//@ lint: flush-unmodified at FLUSH
 //@ prove: refuted
 //@ variant store: -DSTORE
 //@ check: fails at STORED
 //@ lint: unflushed-write at STORED
+//@ lint: flush-unmodified at OTHER
 //@ prove: refuted
 //@ cflags: -mclwb
 #include <crashproof.h>
@@ -32,12 +34,12 @@ int main(void) {
 #ifdef STORE
   // What is flushed is another line than what is stored to.
   __asm__ volatile("movq $1, 128(%0)" ::"r"(&root) : "memory"); // MARK: STORED
-  crashproof_persist(&root.lines[0], 64);
+  crashproof_persist(&root.lines[0], 64); // MARK: OTHER
 #else
   root.lines[2][0] = 1; // MARK: LOST
 #define TEXT(number) TEXT_OF(number)
 #define TEXT_OF(number) #number
-  __asm__ volatile("clwb " TEXT(DISPLACEMENT) "(%0)" ::"r"(&root) : "memory");
+  __asm__ volatile("clwb " TEXT(DISPLACEMENT) "(%0)" ::"r"(&root) : "memory"); // MARK: FLUSH
   __asm__ volatile("sfence" ::: "memory");
 #endif
   done = 1;

@@ -33,8 +33,8 @@ use std::ptr;
 
 use llvm_sys::prelude::*;
 pub use llvm_sys::{
-    LLVMAtomicOrdering as Ordering, LLVMAtomicRMWBinOp as RmwOp, LLVMIntPredicate as Predicate,
-    LLVMLinkage as Linkage, LLVMOpcode as Opcode, LLVMTypeKind as TypeKind,
+    LLVMAtomicRMWBinOp as RmwOp, LLVMIntPredicate as Predicate, LLVMLinkage as Linkage, LLVMOpcode as Opcode,
+    LLVMTypeKind as TypeKind,
 };
 
 #[repr(C)]

@@ -11,6 +11,7 @@ use llvm_sys::target::{
 };
 
 use super::*;
+use crate::meaning::{self, Manner, Ordering, Scope, Stored};
 
 /// The module being instrumented, with the types used all the time.
 pub struct Module {
@@ -78,6 +79,26 @@ impl Module {
     /// Offset of a member of a structure type.
     pub fn member_offset(&self, ty: Type, member: u32) -> u64 {
         unsafe { llvm_sys::target::LLVMOffsetOfElement(self.layout, ty.0, member) }
+    }
+
+    /// How a store reaches memory. Constants go through general registers unless the function must not be optimized.
+    pub fn store_manner(&self, store: Value) -> Manner {
+        let value = store.operand(0);
+        let ty = value.ty();
+        let stored = match ty.kind() {
+            TypeKind::LLVMVectorTypeKind => Stored::Vector,
+            TypeKind::LLVMIntegerTypeKind | TypeKind::LLVMPointerTypeKind => Stored::General,
+            TypeKind::LLVMStructTypeKind | TypeKind::LLVMArrayTypeKind => Stored::Aggregate,
+            _ if value.is_constant() && !store.function().has_function_attribute("optnone") => {
+                Stored::FloatConstant
+            }
+            _ => Stored::Float,
+        };
+        // Only atomic stores have a scope.
+        let ordering = store.ordering();
+        let scope = if ordering == Ordering::NotAtomic { Scope::System } else { store.scope() };
+        let hint = store.has_metadata("nontemporal");
+        meaning::store(ordering, scope, hint, stored, self.store_size(ty))
     }
 
     /// A global and the constant offset from it that a constant pointer (or its integer) stands for.

@@ -5,10 +5,12 @@
 use std::ffi::CStr;
 use std::ptr;
 
+use llvm_sys::LLVMAtomicOrdering;
 use llvm_sys::core::*;
 use llvm_sys::debuginfo::LLVMGetSubprogram;
 
 use super::*;
+use crate::meaning::{Ordering, Scope};
 
 impl Value {
     pub fn ty(self) -> Type {
@@ -242,12 +244,19 @@ impl Value {
 
     /// Of a load, store, fence or atomicrmw.
     pub fn ordering(self) -> Ordering {
-        unsafe { LLVMGetOrdering(self.0) }
+        match unsafe { LLVMGetOrdering(self.0) } {
+            LLVMAtomicOrdering::LLVMAtomicOrderingNotAtomic => Ordering::NotAtomic,
+            LLVMAtomicOrdering::LLVMAtomicOrderingSequentiallyConsistent => Ordering::SequentiallyConsistent,
+            _ => Ordering::Weak,
+        }
     }
 
-    /// Whether a fence or atomic access is meant for signal handlers of the same thread only.
-    pub fn is_single_thread(self) -> bool {
-        unsafe { LLVMIsAtomicSingleThread(self.0) != 0 }
+    /// Of a fence or atomic access.
+    pub fn scope(self) -> Scope {
+        match unsafe { LLVMIsAtomicSingleThread(self.0) } {
+            0 => Scope::System,
+            _ => Scope::SingleThread,
+        }
     }
 
     /// Of an atomicrmw.
@@ -455,6 +464,10 @@ impl Value {
             return Vec::new();
         }
         unsafe { std::slice::from_raw_parts(start, count) }.to_vec()
+    }
+
+    pub fn is_terminator(self) -> bool {
+        !unsafe { LLVMIsATerminatorInst(self.0) }.is_null()
     }
 
     /// Where a terminator may go.

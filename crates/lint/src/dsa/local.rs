@@ -9,7 +9,6 @@ use crate::returned;
 use super::function::FunctionGraph;
 use super::graph::{Cell, Flags};
 use crashproof_frontend::frameworks::{Apis, Meaning, Returns, What};
-use crashproof_frontend::meaning;
 use crashproof_frontend::program::ir::{Callee, Function, FunctionId, Op, Operand, Program, SourceType};
 
 const PERSISTENT: Flags = Flags { persistent: true, stack: false, heap: false, global: false };
@@ -177,6 +176,11 @@ fn one(program: &Program, apis: &Apis, graph: &mut FunctionGraph, number: u32, o
                 None => graph.result = Some(cell),
             }
         }
+        Op::NotUnderstood { pointers, .. } => {
+            for pointer in pointers.iter().filter(|pointer| is_value(**pointer)) {
+                graph.value(*pointer);
+            }
+        }
         // So that callers can say what they pass.
         Op::Call { callee: Callee::Indirect(pointer), .. } if is_value(*pointer) => {
             graph.value(*pointer);
@@ -189,10 +193,6 @@ fn one(program: &Program, apis: &Apis, graph: &mut FunctionGraph, number: u32, o
                     let cell = graph.value(this);
                     graph.graph.add_function(cell, id);
                 }
-            } else if !function.is_defined()
-                && let Some(known) = meaning::library(&function.name)
-            {
-                library(graph, this, &known, arguments);
             }
         }
         _ => computed(graph, this, op),
@@ -216,7 +216,11 @@ fn access(graph: &mut FunctionGraph, this: Operand, op: &Op) {
             graph.graph.unify(pointee, value);
         }
         // No pointer is stored, but it is known what is stored to.
-        Op::Store { address, .. } | Op::Locked { address, .. } if is_value(*address) => {
+        Op::Store { address, .. }
+        | Op::Locked { address, .. }
+        | Op::Bulk { target: address, source: None, .. }
+            if is_value(*address) =>
+        {
             graph.value(*address);
         }
         Op::Bulk { target, source: Some(source), .. } => copy(graph, *target, *source),
@@ -296,32 +300,6 @@ fn described(graph: &mut FunctionGraph, this: Operand, meaning: &Meaning, argume
             }
         }
         _ => {}
-    }
-}
-
-/// What a function of the C library copies, and what it returns a pointer to.
-fn library(graph: &mut FunctionGraph, this: Operand, function: &meaning::Function, arguments: &[Operand]) {
-    let argument = |number: meaning::Argument| arguments.get(usize::from(number)).copied();
-    for effect in function.effects {
-        if let meaning::Effect::Copy { to, from, .. } = *effect
-            && let (Some(to), Some(from)) = (argument(to), argument(from))
-        {
-            copy(graph, to, from);
-        }
-    }
-    match function.returns {
-        meaning::Returns::Argument(number)
-        | meaning::Returns::End(number, _)
-        | meaning::Returns::Within(number) => {
-            if let Some(argument) = argument(number) {
-                join(graph, this, argument);
-            }
-        }
-        meaning::Returns::Heap => {
-            let cell = graph.value(this);
-            graph.graph.add_flags(cell, HEAP);
-        }
-        meaning::Returns::Anything => {}
     }
 }
 

@@ -1,4 +1,5 @@
-//! Calls: of described functions, of functions whose summary is there, of the C library, and of unknown code.
+//! Calls: of described functions, of functions whose summary is there, and of unknown code. Those of the C library are
+//! instructions by now: the reader asks the table of meaning.
 
 use std::rc::Rc;
 
@@ -7,7 +8,6 @@ use super::walk::{State, Walk};
 use crate::event::{Kind, UnknownCode};
 use crate::expression::{Address, Expression, Form, NOTHING, Persistence};
 use crate::gap::Gap;
-use crashproof_frontend::meaning;
 use crashproof_frontend::program::ir::{Callee, FunctionId, Operand, PlaceId};
 
 impl Walk<'_, '_> {
@@ -66,27 +66,20 @@ impl Walk<'_, '_> {
             state.values[call.number as usize] = self.opaque(&state, call.number);
             return vec![state];
         }
-        match meaning::library(&function.name) {
-            Some(known) if !self.writes_out_of_sight(&known, arguments) => {
-                self.library_call(&mut state, call, &known);
-            }
-            _ => {
-                if self.concerns_persistent(arguments, call.values) {
-                    self.explorer.verdicts.gaps.add(Gap::Function(target), call.place);
-                }
-                self.unknown_call(&mut state, call, UnknownCode::Library);
-            }
+        if self.concerns_persistent(arguments, call.values) {
+            self.explorer.verdicts.gaps.add(Gap::Function(target), call.place);
         }
+        self.unknown_call(&mut state, call, UnknownCode::Library);
         vec![state]
     }
 
     /// Whether a call is given persistent memory, or a structure that leads to some.
-    fn concerns_persistent(&mut self, arguments: &[Operand], values: &[Expression]) -> bool {
+    pub(super) fn concerns_persistent(&mut self, arguments: &[Operand], values: &[Expression]) -> bool {
         values.iter().any(|value| self.persistence(*value) != Persistence::No)
             || arguments.iter().any(|argument| self.leads_to_persistent(*argument))
     }
 
-    pub(super) fn leads_to_persistent(&self, argument: Operand) -> bool {
+    fn leads_to_persistent(&self, argument: Operand) -> bool {
         let graph = &self.explorer.analysis.graphs[&self.id];
         graph.lookup(argument).is_some_and(|cell| graph.graph.leads_to_persistent(cell))
     }

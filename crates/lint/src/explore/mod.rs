@@ -21,7 +21,6 @@ mod compute;
 mod described;
 mod emit;
 mod flushes;
-mod library;
 mod limits;
 mod masked;
 mod meet;

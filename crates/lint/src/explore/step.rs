@@ -1,6 +1,7 @@
 //! Instructions that neither call nor branch, by what they do: compute, access memory, flush and fence.
 
 use super::walk::{State, Walk};
+use crate::expression::Expression;
 use crashproof_frontend::program::ir::{Op, PlaceId};
 
 impl Walk<'_, '_> {
@@ -19,6 +20,13 @@ impl Walk<'_, '_> {
                 self.access_memory(state, number, op, place)
             }
             Op::Flush { .. } | Op::Fence { .. } => self.flush_or_fence(state, number, op, place),
+            Op::NotUnderstood { what, pointers } => {
+                let values: Vec<Expression> = pointers.iter().map(|it| self.value(state, *it)).collect();
+                if pointers.is_empty() || self.concerns_persistent(pointers, &values) {
+                    self.explorer.verdicts.gaps.not_understood(what, place);
+                }
+                self.opaque(state, number)
+            }
             // Terminators are `branch`'s, calls are `call`'s; the rest computes something of no interest.
             _ => self.opaque(state, number),
         };

@@ -6,6 +6,7 @@ use super::described::Call;
 use super::walk::{MAX_DEPTH, State, Walk};
 use crate::event::{Event, Kind};
 use crate::expression::{Expression, Form, NOTHING, Origin, Persistence};
+use crate::gap::Gap;
 use crate::span::Length;
 
 /// The call that is translated at, and what is translated already.
@@ -35,6 +36,10 @@ impl Walk<'_, '_> {
             | Kind::Log { span } => {
                 let base = self.translate(here, span.at.element.unwrap_or(span.at.object));
                 let flushes = matches!(event.kind, Kind::Flush { .. } | Kind::Queue { .. });
+                if base == NOTHING && matches!(event.kind, Kind::Store { .. }) {
+                    // The callee stored to persistent memory, and nobody knows here to which.
+                    self.explorer.verdicts.gaps.add(Gap::Address, event.site.place);
+                }
                 if base == NOTHING || self.persistence(base) == Persistence::No {
                     return flushes.then_some(Kind::Elsewhere);
                 }

@@ -6,9 +6,8 @@
 
 use std::collections::HashMap;
 
-use crate::asm::Operand;
-use crate::asm::parts::Part;
-use crate::asm::reader::Reader;
+use crate::asm::parts::{Part, Syntax};
+use crate::asm::statement::Operand;
 use crate::asm::text::{expand, parse_number, split_operands, statements, strip_labels};
 
 /// What an output of such a statement holds.
@@ -35,14 +34,19 @@ const CARRY: &str = "@ccc";
 
 /// What the outputs of a statement hold, if it reads the clock of the processor or a random number. `Err` if it does,
 /// and something else that is not followed.
-pub fn chance(template: &str, intel: bool, operands: &[Operand]) -> Option<Result<Vec<Given>, String>> {
+pub fn nondeterminism(
+    template: &str,
+    intel: bool,
+    operands: &[Operand],
+) -> Option<Result<Vec<Given>, String>> {
     let instructions = statements(&expand(template, intel).ok()?);
     let reads = |statement: &String| {
         let word = strip_labels(statement).split_whitespace().next().unwrap_or("");
         ["rdtsc", "rdrand", "rdseed"].iter().any(|name| word.starts_with(name))
     };
     instructions.iter().any(reads).then(|| {
-        let mut followed = Followed { reader: Reader::new(intel, operands, &[]), places: HashMap::new() };
+        let mut followed =
+            Followed { syntax: Syntax { intel, operands, sizes: &[] }, places: HashMap::new() };
         for instruction in &instructions {
             followed.instruction(strip_labels(instruction))?;
         }
@@ -51,7 +55,7 @@ pub fn chance(template: &str, intel: bool, operands: &[Operand]) -> Option<Resul
 }
 
 struct Followed<'a> {
-    reader: Reader<'a>,
+    syntax: Syntax<'a>,
     /// What registers and operands hold, as far as it came from there.
     places: HashMap<String, Given>,
 }
@@ -113,9 +117,7 @@ impl Followed<'_> {
     fn parts(&self, text: &str) -> Result<Vec<String>, String> {
         let read = |text: String| {
             let text = text.trim();
-            let intel = self.reader.intel;
-            let part = if intel { self.reader.intel_part(text) } else { self.reader.att_part(text) }?;
-            Ok(match part {
+            Ok(match self.syntax.part(text)? {
                 Part::Register(name, _) => name,
                 Part::Value(operand, _) => self.name(operand),
                 Part::Immediate => {
@@ -127,14 +129,14 @@ impl Followed<'_> {
         };
         let mut parts: Vec<String> =
             split_operands(text).into_iter().map(read).collect::<Result<_, String>>()?;
-        if self.reader.intel {
+        if self.syntax.intel {
             parts.reverse();
         }
         Ok(parts)
     }
 
     fn name(&self, operand: usize) -> String {
-        match self.reader.operands.get(operand).and_then(|operand| operand.register.clone()) {
+        match self.syntax.operands.get(operand).and_then(|operand| operand.register.clone()) {
             Some(register) => register,
             None => format!("operand {operand}"),
         }

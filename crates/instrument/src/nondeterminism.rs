@@ -7,13 +7,13 @@ use crate::instrument::Instrumenter;
 
 impl Instrumenter<'_> {
     /// An intrinsic that returns this.
-    pub(crate) fn by_chance(&mut self, call: Value, given: &[Given]) {
-        self.replace_by_chance(call, given);
+    pub(crate) fn make_repeatable(&mut self, call: Value, given: &[Given]) {
+        self.use_repeatable(call, given);
         self.erase(call);
     }
 
     /// A call that returns this is told something repeatable; it stays, but nobody uses what it returns.
-    pub(crate) fn replace_by_chance(&mut self, call: Value, given: &[Given]) {
+    pub(crate) fn use_repeatable(&mut self, call: Value, given: &[Given]) {
         if !call.has_uses() {
             return;
         }
