@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crashproof_findings::no_persistent_memory;
 use crashproof_protocol::{ARENA, GLOBALS, HEAP_CLASSES, Record, mode, reason, record, untracked};
 use num_bigint::BigUint;
 use px86::{Kind, Platform};
@@ -30,8 +31,10 @@ use crate::violation::{Rank, Violation};
 use crate::wasted::Wasted;
 use crate::worker::{Plan, Stop, Worker};
 
-const NO_PM_HELP: &str = "persistent memory is: globals marked PERSISTENT and memory from crashproof_alloc (crashproof.h), \
-files mapped under the PM path, and whatever libpmem maps";
+/// What the runtime takes for persistent memory.
+const PERSISTENT_MEMORY: &str = "files mapped below --pm-path (default: /mnt/pmem*, /pmem* and /dev/dax*), what libpmem, \
+    libpmem2 and libpmemobj map, globals marked PERSISTENT, memory from crashproof_root and crashproof_alloc \
+    (crashproof.h), and the heap with --pm-heap";
 
 /// Runs shorter than this are explored by one worker: starting another takes longer.
 const WORTH_SHARING: usize = 2000;
@@ -43,6 +46,16 @@ pub(crate) struct Recorded {
     threads: u32,
     /// Places where they might have been switched.
     points: u64,
+}
+
+impl Recorded {
+    /// Whether it did anything to persistent memory that a crash could undo, as far as anybody can tell.
+    fn touches_persistent_memory(&self) -> bool {
+        let touches = |record: &Record| {
+            record.kind() == record::UNKNOWN || record.event_kind().is_some_and(Kind::stores)
+        };
+        self.records.iter().any(touches)
+    }
 }
 
 /// Runs a program once under a schedule, without any crash: its trace.
@@ -75,12 +88,7 @@ pub(crate) fn record_run(
         let how = format!("it {}", failure.describe());
         return Err(Error::FailsAlone { how, failure, output: session.output_about(ending) });
     }
-    let known =
-        |record: &Record| record.kind() == record::UNKNOWN || record.event_kind().is_some_and(Kind::stores);
     let records = session.keep_trace()?;
-    if !records.iter().any(known) {
-        return Err(Error::NoPersistentMemory { help: NO_PM_HELP });
-    }
     Ok(Recorded { records, threads, points })
 }
 
@@ -196,9 +204,12 @@ impl Check<'_> {
     pub(crate) fn token(&self, schedule: Schedule, crashes: Vec<TokenCrash>) -> Token {
         let program = self.options.built_from.as_ref().unwrap_or(&self.options.program);
         let arguments = self.options.arguments.iter();
+        let Options { more_sources, cflags, .. } = self.options;
         Token {
             v: 1,
             program: program.to_string_lossy().into_owned(),
+            more_sources: more_sources.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+            cflags: cflags.iter().map(|text| text.to_string_lossy().into_owned()).collect(),
             arguments: arguments.map(|text| text.to_string_lossy().into_owned()).collect(),
             recover: self.options.recover.as_ref().map_or(Vec::new(), |recover| {
                 let program = recover.built_from.as_ref().unwrap_or(&recover.program).as_os_str();
@@ -377,6 +388,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
     let mut waste = Wasted::default();
     let mut dependences = Vec::new();
     let mut points = 0;
+    let mut vacuous = true;
     for seed in 0..options.schedules.max(1) {
         let schedule = options.strategy.schedule(seed, points);
         {
@@ -404,6 +416,17 @@ pub fn check(options: &Options) -> Result<Report, Error> {
             }
             Err(error) => return Err(error),
         };
+        if seed == 0 {
+            points = recorded.points;
+        }
+        if !recorded.touches_persistent_memory() {
+            // Another schedule may.
+            if recorded.threads == 1 {
+                break;
+            }
+            continue;
+        }
+        vacuous = false;
         options.monitor.recorded(recorded.records.len());
         check.note_unknown(&recorded.records, 0);
         check.common().statistics.events += recorded.records.len() as u64;
@@ -420,9 +443,6 @@ pub fn check(options: &Options) -> Result<Report, Error> {
             }
         }
         waste.look_at(&recorded.records);
-        if seed == 0 {
-            points = recorded.points;
-        }
         let started = Instant::now();
         match other.take() {
             None => session = check.explore(session, &recorded, schedule)?,
@@ -448,6 +468,10 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         session.rewind();
     }
     let mut common = check.common.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if vacuous && common.findings.is_empty() {
+        let mapped: Vec<String> = session.mapped_outside().into_iter().collect();
+        common.unknown.push(no_persistent_memory(PERSISTENT_MEMORY, &mapped));
+    }
     for (site, contents) in std::mem::take(&mut common.checksums) {
         let place = check.sites.of_recovery().get(site);
         common.remarks.push(format!(

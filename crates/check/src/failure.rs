@@ -158,6 +158,12 @@ pub struct Token {
     pub v: u32,
     /// The program.
     pub program: String,
+    /// The other sources it is built from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_sources: Vec<String>,
+    /// What the user added to the arguments of the compiler that built it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cflags: Vec<String>,
     /// Its arguments.
     pub arguments: Vec<String>,
     /// The command that recovers, if it is another: its program and arguments.

@@ -25,6 +25,10 @@ pub struct Options {
     pub arguments: Vec<OsString>,
     /// What to call the program in replay tokens, if not by its path: the source it was built from.
     pub built_from: Option<PathBuf>,
+    /// The other sources it was built from.
+    pub more_sources: Vec<PathBuf>,
+    /// What the user added to the arguments of the compiler that built it.
+    pub cflags: Vec<OsString>,
     /// What to run after a crash, if not the same command again.
     pub recover: Option<Recover>,
     /// Whether caches survive.
@@ -78,6 +82,8 @@ impl Options {
             program,
             arguments,
             built_from: None,
+            more_sources: Vec::new(),
+            cflags: Vec::new(),
             recover: None,
             platform: Platform::Adr,
             crashes: 1,

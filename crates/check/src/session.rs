@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,12 +48,6 @@ pub enum Error {
     NotInstrumented {
         /// The program.
         program: PathBuf,
-    },
-    /// It has no persistent memory.
-    #[error("no persistent memory found: the program never stored to any\n{help}")]
-    NoPersistentMemory {
-        /// What counts as persistent memory.
-        help: &'static str,
     },
     /// It fails without any crash.
     #[error("the program fails without any crash ({how}); fix that first\n{output}")]
@@ -295,6 +289,14 @@ impl Session {
         // Safety: the block lies at the start of the mapping, which is page-aligned and large enough; the
         // program touches it only while this side waits.
         unsafe { &mut *self.control.as_mut_ptr().cast::<Control>() }
+    }
+
+    /// A file outside the PM path that the program mapped to share what it writes, and how to make it count.
+    pub(crate) fn mapped_outside(&mut self) -> Option<String> {
+        let path = CStr::from_bytes_until_nul(&self.control().mapped_outside).ok()?;
+        let path = Path::new(OsStr::from_bytes(path.to_bytes()));
+        let directory = path.parent()?;
+        Some(format!("{} (try --pm-path {})", path.display(), directory.display()))
     }
 
     /// Another process of the recovering program, with the same image; for working at the same time.

@@ -24,7 +24,7 @@ use crate::signals::{Orderly, Scratch};
 #[group(skip)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    check: check::Arguments,
+    pub(crate) check: check::Arguments,
 
     /// Change the sources; otherwise the change is only shown, as a unified diff.
     #[arg(long)]
@@ -185,9 +185,10 @@ impl Bench<'_> {
     /// Checks the program as `crashproof check` would, found or built below a directory.
     fn checked(&self, root: &Path, extra: &[OsString]) -> Result<Report, Failed> {
         let arguments = &self.arguments.check;
-        let recovery = check::recovery(arguments, self.config).map_err(Failed::Check)?;
-        let programs = Programs::below(root, &arguments.program, recovery.first().map(Path::new), extra)
-            .map_err(Failed::Build)?;
+        let recovery = check::recovery(self.config).map_err(Failed::Check)?;
+        let (given, cflags) = (arguments.given(), [&arguments.cflags(), extra].concat());
+        let programs =
+            Programs::below(root, &given, recovery.first().map(Path::new), &cflags).map_err(Failed::Build)?;
         let options = check::options(arguments, self.config, &programs, &recovery).map_err(Failed::Check)?;
         let watch = Watch::start(Arc::clone(&options.monitor));
         let _watch = watch.map_err(|error| Failed::Check(error.to_string()))?;

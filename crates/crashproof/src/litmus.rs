@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use crashproof_findings::config::Config;
 use crashproof_litmus::Test;
 use crashproof_litmus::answer::{Answer, Assertions, Limits, Options, Robust};
 use crashproof_report::litmus_text::{self, Detail};
@@ -12,6 +13,7 @@ use px86::Platform;
 
 use crate::exit::Exit;
 use crate::progress::Doing;
+use crate::settings::{self, Machine};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -27,9 +29,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     crashes: u32,
 
-    /// Assume that caches survive a power failure (eADR).
-    #[arg(long)]
-    eadr: bool,
+    #[command(flatten)]
+    pub(crate) machine: Machine,
 
     /// Give up a search after so many machine states; an engine makes several.
     #[arg(long, value_name = "N", default_value_t = Limits::default().states)]
@@ -98,7 +99,8 @@ struct Counts {
     invalid: usize,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
+pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
+    let platform = settings::platform(config);
     let mut out = anstream::stdout().lock();
     let mut exit = Exit::Clean;
     let mut counts = Counts::default();
@@ -111,7 +113,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
         }
     }
     for file in &files {
-        exit = exit.max(one(arguments, file, &mut counts, &mut out)?);
+        exit = exit.max(one(arguments, platform, file, &mut counts, &mut out)?);
     }
     if arguments.format == Format::Text && files.len().max(arguments.files.len()) > 1 {
         let Counts { passed, failed, unknown, invalid } = counts;
@@ -157,7 +159,13 @@ fn read(file: &Path) -> io::Result<String> {
     std::fs::read_to_string(file)
 }
 
-fn one(arguments: &Arguments, file: &Path, counts: &mut Counts, out: &mut impl Write) -> io::Result<Exit> {
+fn one(
+    arguments: &Arguments,
+    platform: Platform,
+    file: &Path,
+    counts: &mut Counts,
+    out: &mut impl Write,
+) -> io::Result<Exit> {
     let shown = if file == Path::new("-") { "<stdin>".into() } else { file.to_string_lossy() };
     let source = match read(file) {
         Ok(source) => source,
@@ -181,7 +189,7 @@ fn one(arguments: &Arguments, file: &Path, counts: &mut Counts, out: &mut impl W
     };
     let options = Options {
         crashes: arguments.crashes,
-        platform: if arguments.eadr { Platform::Eadr } else { Platform::Adr },
+        platform,
         limits: Limits {
             states: arguments.max_states,
             outcomes: arguments.max_outcomes,

@@ -15,12 +15,12 @@ use crashproof_prove::program::{Program, Site};
 use crashproof_prove::prove::{self, Options, Reason, Report, Verdict};
 use crashproof_report::litmus_error;
 use crashproof_symbolic::{Flushes, LoopBound, Pool};
-use px86::Platform;
 
 use crate::again::{self, Again};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::progress::Doing;
+use crate::settings::{Compiler, Machine, platform};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -30,7 +30,10 @@ pub(crate) struct Arguments {
 
     /// Arguments for clang.
     #[arg(last = true, value_name = "CLANG-ARGS")]
-    compiler: Vec<OsString>,
+    clang_arguments: Vec<OsString>,
+
+    #[command(flatten)]
+    compiler: Compiler,
 
     /// Ask whether the program is robust: whether a crash leaves only what some moment of a run without one leaves.
     #[arg(long)]
@@ -73,9 +76,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = crashproof_symbolic::Options::default().events)]
     max_events: usize,
 
-    /// Assume that caches survive a power failure (eADR).
-    #[arg(long)]
-    eadr: bool,
+    #[command(flatten)]
+    pub(crate) machine: Machine,
 
     /// How a crash is encoded.
     #[arg(long, value_enum, default_value_t = Encoding::Full)]
@@ -136,6 +138,12 @@ enum SolverName {
     Cadical,
 }
 
+impl Arguments {
+    fn compiler_arguments(&self) -> Vec<OsString> {
+        [self.compiler.arguments(), self.clang_arguments.clone()].concat()
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     let output = match arguments.output.prepare(config, false) {
         Ok(output) => output,
@@ -156,7 +164,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
             Encoding::Partial => CrashEncoding::Partial,
             Encoding::Full => CrashEncoding::Full,
         },
-        platform: if arguments.eadr { Platform::Eadr } else { Platform::Adr },
+        platform: platform(config),
         solver: match arguments.solver {
             SolverName::Batsat => SolverKind::Batsat,
             SolverName::Cadical => SolverKind::Cadical,
@@ -201,7 +209,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
             let doing = Doing::start("replaying");
             let again = again::meet(
                 &arguments.files,
-                &arguments.compiler,
+                &arguments.compiler_arguments(),
                 &arguments.run_arguments,
                 program,
                 counterexample,
@@ -270,7 +278,8 @@ fn deepen(
         }
         error => Failure::Input(format!("crashproof: {}: {error}", file.display())),
     };
-    let module = crashproof_symbolic::compile(&arguments.files, arguments.compiler.clone()).map_err(wrong)?;
+    let module =
+        crashproof_symbolic::compile(&arguments.files, arguments.compiler_arguments()).map_err(wrong)?;
     let stdin = match &arguments.stdin {
         Some(path) => Some(std::fs::read(path).map_err(|error| {
             Failure::Input(format!("crashproof: cannot read {}: {error}", path.display()))

@@ -13,6 +13,7 @@
 //! | [`baseline`] | findings that were there before |
 //! | [`config`] | `crashproof.toml` |
 //! | [`frameworks`] | the directories below `frameworks/`, built in, and what check knows of each |
+//! | `toml_file` | files in TOML, and what is wrong with them |
 //!
 //! An engine fills a [`Report`] and calls nothing else here; the command line calls [`Report::finish`], sets aside
 //! what is suppressed or known, and hands the rest to the formats.
@@ -28,10 +29,11 @@ pub mod rules;
 mod sources;
 pub mod story;
 pub mod suppress;
+mod toml_file;
 
 pub use finding::{
     Also, Edit, Finding, Fix, Frame, Inserted, Insertion, Level, Place, Related, Role, Window,
 };
-pub use report::{Report, SetAside, Verdict, Why};
+pub use report::{Report, SetAside, Verdict, Why, no_persistent_memory};
 pub use rules::{Engine, Example, Rule};
 pub use sources::{Source, Sources, is_of_others, is_of_rust};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crashproof_findings::no_persistent_memory;
 use crashproof_frontend::frameworks::Returns;
 use crashproof_frontend::program::ir::{Callee, FunctionId, Op, Operand, PlaceId, Program};
 
@@ -9,10 +10,10 @@ use crate::dsa::Analysis;
 use crate::explore::{Cut, Explorer};
 use crate::gap::Gap;
 
-/// What counts as persistent memory, for a program that has none.
-const NOTHING_PERSISTENT: &str = "no persistent memory found: memory counts as persistent if a library that lint knows maps or \
-    allocates it (pmem_map_file, pmem2_map_new, pmemobj_open and others, see --explain-api; describe yours with --api FILE), if a \
-    variable is PERSISTENT or comes from crashproof_alloc (crashproof.h), or if the program flushes or logs it";
+/// What counts as persistent memory.
+const WHAT_COUNTS: &str = "memory that a library maps or allocates (pmem_map_file, pmem2_map_new, pmemobj_open and others: see \
+    --explain-api, describe yours with --api FILE), variables that are PERSISTENT and memory from crashproof_alloc \
+    (crashproof.h), and memory that the program flushes or logs, unless it is from malloc, the stack or an ordinary variable";
 
 /// Everything that keeps the verdict from being about the whole program.
 pub(crate) fn incomplete(program: &Program, explorer: &Explorer, is_part: bool) -> Vec<String> {
@@ -46,7 +47,7 @@ pub(crate) fn incomplete(program: &Program, explorer: &Explorer, is_part: bool) 
     }
     all.extend(explorer.verdicts.gaps.describe(program));
     if !has_persistent(program, explorer) {
-        all.push(NOTHING_PERSISTENT.to_owned());
+        all.push(no_persistent_memory(WHAT_COUNTS, &[]));
     }
     all
 }

@@ -105,7 +105,8 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
     let inputs = inputs::bitcode(&options.inputs, &options.arguments, options.jobs, directory.path())?;
     let files = &inputs.files;
     if let Some((path, messages)) = inputs.failed.first().filter(|_| files.is_empty()) {
-        return Err(Error::Compile { path: path.clone(), messages: messages.clone() });
+        let (source_file, messages) = (path.clone(), messages.clone());
+        return Err(crashproof_toolchain::Error::Compile { source_file, messages }.into());
     }
     let compiled = begin.elapsed();
     let mut program = Program::new();

@@ -1,4 +1,4 @@
-//! Findings of a check that goes on, as lines of JSON.
+//! `--format jsonl`: writes findings while the check is still running, one JSON object per line.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,15 +9,15 @@ use crashproof_check::Monitor;
 use crashproof_findings::{Finding, Report, Sources};
 use crashproof_report::json;
 
-/// Writes what is found until it is dropped.
-pub(crate) struct Stream(Option<JoinHandle<()>>);
+/// Writes the findings of a running check, in a thread of its own.
+pub(crate) struct JsonLines(Option<JoinHandle<()>>);
 
-impl Stream {
-    /// Writes what the check that this monitors finds in the program.
-    pub(crate) fn start(monitor: &Monitor, out: Box<dyn Write + Send>, program: PathBuf) -> Stream {
-        let (sender, found) = channel();
+impl JsonLines {
+    /// Starts writing what the monitored check of `program` finds.
+    pub(crate) fn start(monitor: &Monitor, out: Box<dyn Write + Send>, program: PathBuf) -> JsonLines {
+        let (sender, findings) = channel();
         monitor.listen(sender);
-        Stream(Some(std::thread::spawn(move || write(&found, out, &program))))
+        JsonLines(Some(std::thread::spawn(move || write(&findings, out, &program))))
     }
 
     /// Waits until everything is written; the check must have ended.
@@ -29,15 +29,15 @@ impl Stream {
     }
 }
 
-fn write(found: &Receiver<Finding>, mut out: Box<dyn Write + Send>, program: &std::path::Path) {
+fn write(findings: &Receiver<Finding>, mut out: Box<dyn Write + Send>, program: &std::path::Path) {
     let built = program.metadata().and_then(|about| about.modified()).ok();
     let sources = Sources::built_at(built);
-    for finding in found {
+    for finding in findings {
         let mut report = Report::new("check", "");
         report.findings.push(finding);
         report.finish(&sources);
         if json::write_preliminary(&mut out, &report).is_err() {
-            // Nobody reads it; the report itself will say if that is an error.
+            // The reader is gone; writing the report itself shows whether that is an error.
             return;
         }
     }
