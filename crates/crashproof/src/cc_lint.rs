@@ -55,7 +55,8 @@ impl CompileAndLint {
     /// With a smaller budget than `crashproof lint` has: this runs in every build.
     fn analyze(&self, inputs: Vec<PathBuf>) -> Result<Report, String> {
         let bounds = Bounds { paths: 32, steps: 5_000, ..Bounds::default() };
-        let options = Options { inputs, model: self.model, jobs: 1, bounds, ..Options::default() };
+        let options =
+            Options { inputs, model: self.model, jobs: 1, bounds, is_part: true, ..Options::default() };
         crashproof_lint::lint(&options).map_err(|error| error.to_string())
     }
 

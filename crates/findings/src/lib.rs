@@ -13,6 +13,7 @@
 //! | [`suppress`] | findings that somebody decided to live with |
 //! | [`baseline`] | findings that were there before |
 //! | [`config`] | `crashproof.toml` |
+//! | [`frameworks`] | the directories below `frameworks/`, built in, and what check knows of each |
 //! | `toml_file` | files in TOML, and what is wrong with them |
 //!
 //! An engine fills a [`Report`] and calls nothing else here; the command line calls [`Report::finish`], sets aside
@@ -22,6 +23,7 @@ pub mod baseline;
 pub mod config;
 mod finding;
 mod fingerprint;
+pub mod frameworks;
 pub mod graph;
 mod place;
 mod report;

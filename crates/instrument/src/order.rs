@@ -105,6 +105,7 @@ impl Instrumenter<'_> {
             Effect::Read { .. }
             | Effect::Write { .. }
             | Effect::WriteThrough { .. }
+            | Effect::WriteAnywhere
             | Effect::Append { .. } => {
                 self.other_intrinsic(call, name, false);
             }

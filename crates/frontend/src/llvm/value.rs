@@ -466,6 +466,10 @@ impl Value {
         unsafe { std::slice::from_raw_parts(start, count) }.to_vec()
     }
 
+    pub fn is_terminator(self) -> bool {
+        !unsafe { LLVMIsATerminatorInst(self.0) }.is_null()
+    }
+
     /// Where a terminator may go.
     pub fn successors(self) -> Vec<Block> {
         (0..unsafe { LLVMGetNumSuccessors(self.0) })

@@ -118,11 +118,13 @@ pub enum Effect {
         /// How much.
         extent: Extent,
     },
-    /// Writes what a local structure of the caller points to: the destination cannot be named by an argument.
+    /// Writes somewhere in the object that a pointer in memory points to.
     WriteThrough {
-        /// The structure or pointer.
+        /// Where that pointer is.
         list: Argument,
     },
+    /// Writes memory that arguments lead to only by way of lists: buffers of `readv`, a `va_list` of pointers.
+    WriteAnywhere,
     /// Copies memory. The ranges may overlap.
     Copy {
         /// Where it goes.
@@ -175,7 +177,11 @@ impl Effect {
             | Effect::Fill { to, .. }
             | Effect::WriteThrough { list: to } => Some(to),
             Effect::Lanes(lanes) => lanes.value.map(|_| lanes.address),
-            Effect::Load { .. } | Effect::Read { .. } | Effect::Flush { .. } | Effect::Fence(_) => None,
+            Effect::Load { .. }
+            | Effect::Read { .. }
+            | Effect::Flush { .. }
+            | Effect::Fence(_)
+            | Effect::WriteAnywhere => None,
         }
     }
 }

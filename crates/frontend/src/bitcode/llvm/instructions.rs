@@ -10,6 +10,8 @@ use llvm_sys::{
 };
 use rustc_hash::FxHashMap;
 
+use crate::meaning::{self, Manner, Scope, Stored};
+
 use super::{Reader, name_of, take_message, text};
 use crate::bitcode::ir::{
     Assembly, Binary, Block, BlockId, Callee, Constant, Function, Instruction, Op, Operand, Order, Phi,
@@ -207,14 +209,18 @@ impl Reader {
                 LLVMLoad => Op::Load { from: operand(0), bytes: self.store_size(LLVMTypeOf(instruction)) },
                 LLVMStore => {
                     let ty = LLVMTypeOf(LLVMGetOperand(instruction, 0));
+                    let manner = self.manner(instruction);
                     Op::Store {
                         value: operand(0),
                         ty: self.ty(ty),
                         to: operand(1),
                         bytes: self.store_size(ty),
-                        order: order(LLVMGetOrdering(instruction)),
-                        nontemporal: LLVMHasMetadata(instruction) != 0
-                            && !LLVMGetMetadata(instruction, self.nontemporal).is_null(),
+                        order: match (order(LLVMGetOrdering(instruction)), manner) {
+                            (_, Manner::Exchange) => Order::SequentiallyConsistent,
+                            (Order::None, _) => Order::None,
+                            _ => Order::Weak,
+                        },
+                        nontemporal: manner == Manner::NonTemporal,
                     }
                 }
                 LLVMAtomicRMW => match rmw(LLVMGetAtomicRMWBinOp(instruction)) {
@@ -253,6 +259,31 @@ impl Reader {
                 }
                 _ => Op::Unsupported(printed(instruction).into()),
             }
+        }
+    }
+
+    /// How a store reaches memory.
+    unsafe fn manner(&self, store: LLVMValueRef) -> Manner {
+        // SAFETY: a store; only atomic ones have a scope.
+        unsafe {
+            let value = LLVMGetOperand(store, 0);
+            let ty = LLVMTypeOf(value);
+            let stored = match LLVMGetTypeKind(ty) {
+                Kind::LLVMVectorTypeKind => Stored::Vector,
+                Kind::LLVMIntegerTypeKind | Kind::LLVMPointerTypeKind => Stored::General,
+                Kind::LLVMStructTypeKind | Kind::LLVMArrayTypeKind => Stored::Aggregate,
+                _ if !LLVMIsAConstant(value).is_null() => Stored::FloatConstant,
+                _ => Stored::Float,
+            };
+            let ordering = match order(LLVMGetOrdering(store)) {
+                Order::None => meaning::Ordering::NotAtomic,
+                Order::Weak => meaning::Ordering::Weak,
+                Order::SequentiallyConsistent => meaning::Ordering::SequentiallyConsistent,
+            };
+            let single = ordering != meaning::Ordering::NotAtomic && LLVMIsAtomicSingleThread(store) != 0;
+            let scope = if single { Scope::SingleThread } else { Scope::System };
+            let hint = LLVMHasMetadata(store) != 0 && !LLVMGetMetadata(store, self.nontemporal).is_null();
+            meaning::store(ordering, scope, hint, stored, self.store_size(ty))
         }
     }
 

@@ -5,14 +5,16 @@
 //! variables become values, constants are propagated so that dead flush branches go, and functions that
 //! must be inlined are.
 
+mod assembly;
 mod call;
+mod effects;
 mod home;
 mod inline;
 mod instruction;
 
 use std::path::Path;
 
-use crate::llvm::{CallClass, DebugKind, File, Linkage, Meta, Module, Opcode, Type, TypeKind, Value};
+use crate::llvm::{DebugKind, File, Linkage, Meta, Module, Opcode, Type, TypeKind, Value};
 use crashproof_findings::is_of_rust;
 use rustc_hash::FxHashMap;
 
@@ -73,7 +75,8 @@ struct Reader<'a> {
     place_texts: FxHashMap<String, String>,
 }
 
-/// What is known while a function is read.
+/// What is known while a function is read. Empty while its instructions are counted.
+#[derive(Default)]
 struct Context {
     numbers: FxHashMap<Value, u32>,
     parameters: FxHashMap<Value, u32>,
@@ -235,13 +238,8 @@ impl Reader<'_> {
             let start = instructions.len() as u32;
             for instruction in block.instructions() {
                 let place = self.place(instruction, &context);
-                let width = self.width(instruction) as usize;
-                let before = instructions.len();
+                debug_assert_eq!(context.numbers[&instruction] as usize, instructions.len());
                 self.instruction(instruction, &context, place, &mut instructions);
-                while instructions.len() < before + width {
-                    instructions.push(Instruction { op: Op::Other, place });
-                }
-                debug_assert_eq!(instructions.len(), before + width);
             }
             blocks.push(Block { start, end: instructions.len() as u32 });
         }
@@ -281,17 +279,12 @@ impl Reader<'_> {
         function.parameters = value.parameters().len() as u32;
     }
 
-    /// How many of our instructions one of LLVM's becomes. An invoke is a call and a branch; assembly may do
-    /// several things.
-    fn width(&self, instruction: Value) -> u32 {
+    /// How many of our instructions one of LLVM's becomes. A call may do several things; an invoke is a call and a jump.
+    fn width(&mut self, instruction: Value) -> u32 {
         match instruction.opcode() {
-            Opcode::LLVMInvoke | Opcode::LLVMCallBr => 2,
-            Opcode::LLVMCall if instruction.call_class() == CallClass::Asm => self
-                .assembly(instruction)
-                .map_or(1, |summary| {
-                    (summary.before.len() + summary.accesses.len() + summary.after.len()) as u32
-                })
-                .max(1),
+            Opcode::LLVMCallBr => 2,
+            Opcode::LLVMCall => self.call(instruction, &Context::default(), 0).len() as u32,
+            Opcode::LLVMInvoke => self.call(instruction, &Context::default(), 0).len() as u32 + 1,
             _ => 1,
         }
     }
