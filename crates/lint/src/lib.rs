@@ -101,11 +101,7 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
         return Err(Error::Compile { path: path.clone(), messages: messages.clone() });
     }
     let compiled = begin.elapsed();
-    let mut program = Program::new();
-    for file in files {
-        read::read(&mut program, &file.path, &file.directory, &apis)
-            .map_err(|reason| Error::Bitcode { path: file.given.clone(), reason })?;
-    }
+    let program = read::read(files, &apis)?;
     let read = begin.elapsed();
     let analysis = Analysis::run(&program, &apis);
     let analysed = begin.elapsed();

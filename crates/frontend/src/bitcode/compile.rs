@@ -7,7 +7,9 @@ use std::process::Command;
 
 use crashproof_toolchain::toolchain;
 
-use crate::bitcode::{Error, ir, llvm};
+use crate::bitcode::error::Error;
+use crate::bitcode::{ir, read};
+use crate::isolation::bounded;
 
 /// The directory in which texts are said to be, in places.
 pub const MODEL_DIRECTORY: &str = "<crashproof>";
@@ -53,7 +55,7 @@ impl Compiler {
         let mut inputs = Vec::new();
         for (index, file) in files.iter().enumerate() {
             let bytes = if is_bitcode(file) {
-                fs::read(file).map_err(|cause| io(file, cause))?
+                bounded(file).map_err(|cause| io(file, cause))?
             } else {
                 self.compile(file, &directory.path().join(format!("{index}.bc")), None)?
             };
@@ -67,7 +69,7 @@ impl Compiler {
         let mut rest: Vec<_> = texts.iter().filter(|(name, _)| !name.ends_with(".h")).collect();
         // What is linked may call for more.
         loop {
-            let module = llvm::read(&inputs)?;
+            let module = read::read(&inputs)?;
             let missing: Vec<String> = module
                 .functions
                 .iter()
