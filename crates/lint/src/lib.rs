@@ -109,11 +109,7 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
         return Err(crashproof_toolchain::Error::Compile { source_file, messages }.into());
     }
     let compiled = begin.elapsed();
-    let mut program = Program::new();
-    for file in files {
-        read::read(&mut program, &file.path, &file.directory, &apis)
-            .map_err(|reason| Error::Bitcode { path: file.given.clone(), reason })?;
-    }
+    let mut program = read::read(files, &apis)?;
     returned::declare(&mut program, &apis);
     let read = begin.elapsed();
     let analysis = Analysis::run(&program, &apis);
