@@ -52,7 +52,6 @@ use serde_json::json;
 use crate::dsa::Analysis;
 use crate::explore::Explorer;
 use crashproof_frontend::frameworks::Apis;
-use crashproof_frontend::program::ir::Program;
 
 pub use crashproof_frontend::inputs::Error;
 pub use explore::Bounds;
