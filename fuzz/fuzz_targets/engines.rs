@@ -10,10 +10,16 @@ use std::fmt::Write as _;
 
 use arbitrary::{Result, Unstructured};
 use crashproof_litmus::answer::{Answer, Assertions, Limits, Options};
-use crashproof_report::litmus_json;
-use crashproof_report::litmus_text::{self, Detail};
 use libfuzzer_sys::fuzz_target;
 use px86::Platform;
+
+// The command line's own formats; it is no library.
+#[allow(dead_code)]
+#[path = "../../crates/crashproof/src/litmus/json.rs"]
+mod json;
+#[allow(dead_code)]
+#[path = "../../crates/crashproof/src/litmus/text.rs"]
+mod text;
 
 const LAYOUTS: [&str; 6] = [
     "line { x, y }\nline { z, w }",
@@ -163,8 +169,8 @@ fuzz_target!(|bytes: &[u8]| {
     let answers = [crashproof_litmus::exhaustive::run, crashproof_litmus::lazy::engine::run]
         .map(|run| run(&test, &options));
     for answer in &answers {
-        litmus_text::test("fuzz.litmus", &test, answer, Detail::Verbose);
-        litmus_json::object("fuzz.litmus", &test, answer);
+        text::test("fuzz.litmus", &test, answer, text::Detail::Verbose);
+        json::object("fuzz.litmus", &test, answer);
     }
     let [exhaustive, lazy] = &answers;
     if exhaustive.complete() && lazy.complete() {

@@ -122,7 +122,8 @@ pub fn write(file: &Path, report: &Report) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::{Finding, Place};
+    use crate::finding::Finding;
+    use crate::place::Place;
     use crate::rules::check::RECOVERY_FAILS;
     use crate::sources::Sources;
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::finding::Place;
+use crate::place::Place;
 
 /// An execution as a graph, as papers about memory models draw it.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -74,9 +74,19 @@ pub(crate) enum Kind {
     /// Something unknown was given these objects.
     Unknown {
         objects: Vec<Expression>,
-        /// It may be code of the program, which logs what it likes.
-        own: bool,
+        code: UnknownCode,
     },
+}
+
+/// Which code is unknown.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum UnknownCode {
+    /// A function of a library: it works on what it is given.
+    Library,
+    /// Whatever a pointer leads to: perhaps code of the program, which logs and flushes what it likes.
+    Pointer,
+    /// Paths of a function of the program that were not walked, or that callers do not see. They are named as cuts.
+    NotWalked,
 }
 
 /// Something that happens somewhere.

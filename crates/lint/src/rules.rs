@@ -5,6 +5,7 @@ use crashproof_findings::rules::lint;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::Site;
+use crate::gap::Gaps;
 use crashproof_frontend::program::ir::{FunctionId, PlaceId};
 
 /// The persistency model a program is held against (Pelley, Chen and Wenisch, ISCA 2014).
@@ -65,7 +66,7 @@ impl Rule {
     /// nothing to do now and then, and a fence after a loop that may not have run, are not. What must hold on all paths
     /// cannot be said of a function of which some are unknown.
     pub(crate) fn is_reported(self, sometimes: bool, unknown: bool) -> bool {
-        // Somebody waits if need be, so it was thought of.
+        // Some path waits where it must, so the others are deliberate.
         if self == Rule::MissingBarrierNested {
             return !sometimes;
         }
@@ -140,6 +141,8 @@ pub(crate) struct Verdicts {
     pub(crate) untouched: FxHashSet<PlaceId>,
     /// Flushes of one thing after another, as a loop finds them, of which the path stored nothing.
     pub(crate) swept: FxHashSet<PlaceId>,
+    /// What was not understood on the way.
+    pub(crate) gaps: Gaps,
 }
 
 impl Verdicts {
@@ -148,8 +151,8 @@ impl Verdicts {
         rule == Rule::FlushUnmodified && self.untouched.contains(&place) && self.swept.contains(&place)
     }
 
-    /// Whether it was thought of: every function that breaks the rule on some paths keeps it on others.
-    pub(crate) fn is_thought_of(&self, rule: Rule, verdict: &Verdict) -> bool {
+    /// Whether it is deliberate: every function that breaks the rule on some paths keeps it on others.
+    pub(crate) fn is_deliberate(&self, rule: Rule, verdict: &Verdict) -> bool {
         let place = verdict.site.place;
         verdict.unless_kept && verdict.by_all.iter().all(|by| self.kept.contains(&(rule, *by, place)))
     }

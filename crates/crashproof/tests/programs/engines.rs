@@ -184,7 +184,7 @@ int __wrap_main(int argc, char **argv, char **environment) {
 fn compile(program: &Program, compiler: &[String], scratch: &Path, executable: &Path) -> Result<(), String> {
     if is_rust(program) {
         let options: Vec<&str> = compiler.iter().map(String::as_str).collect();
-        testing::compile_rust(&program.path, executable, &options);
+        testing::compile(&program.path, executable, &options);
         return Ok(());
     }
     let cpp = program.path.extension().is_some_and(|ending| ending == "cpp");

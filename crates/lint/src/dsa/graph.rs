@@ -57,6 +57,10 @@ struct Node {
 }
 
 impl Node {
+    fn is_surely_persistent(&self) -> bool {
+        self.flags.persistent && !self.flags.volatile()
+    }
+
     fn add_volatile(&mut self, range: Range<i64>, shift: i64) {
         // The end of all memory stays where it is.
         let range = range.start.saturating_add(shift)..range.end.saturating_add(shift);
@@ -171,6 +175,27 @@ impl Graph {
         let fresh = self.node(Flags::default());
         self.nodes[cell.node as usize].edges.insert(cell.offset, fresh);
         fresh
+    }
+
+    /// Whether a cell or something that pointers lead to from it is surely persistent.
+    pub(crate) fn leads_to_persistent(&self, cell: Cell) -> bool {
+        let mut seen = rustc_hash::FxHashSet::default();
+        let mut work = vec![self.find(cell).node];
+        while let Some(at) = work.pop() {
+            if seen.insert(at) {
+                let node = &self.nodes[at as usize];
+                if node.is_surely_persistent() {
+                    return true;
+                }
+                work.extend(node.edges.values().map(|target| self.find(*target).node));
+            }
+        }
+        false
+    }
+
+    /// Whether anything in the graph is surely persistent.
+    pub(crate) fn has_persistent(&self) -> bool {
+        self.nodes.iter().any(|node| node.forward.is_none() && node.is_surely_persistent())
     }
 
     /// Says that two cells are the same memory.

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{State, Walk};
+use super::walk::{State, Walk};
 use crate::event::{Event, Kind, Site};
 use crashproof_frontend::program::ir::PlaceId;
 
@@ -10,8 +10,8 @@ impl Walk<'_, '_> {
     pub(super) fn emit(&mut self, state: &mut State, kind: Kind, mut place: PlaceId) {
         // A flush or fence in an inlined helper: the place is where the helper is used. So is that of all that a library does.
         let is_flush = matches!(kind, Kind::Flush { .. } | Kind::Queue { .. } | Kind::Fence { .. });
-        let by_library = self.all.program.place(place).of_a_library;
-        while let at = self.all.program.place(place)
+        let by_library = self.explorer.program.place(place).of_a_library;
+        while let at = self.explorer.program.place(place)
             && let Some(outer) = at.inlined_at
             && (at.of_a_library || is_flush && !at.in_lambda)
         {
@@ -23,7 +23,7 @@ impl Walk<'_, '_> {
         let name = match kind.span() {
             Some(span) => {
                 let text = self.describe(state, span);
-                self.all.names.add(text)
+                self.explorer.names.add(text)
             }
             None => 0,
         };
@@ -43,6 +43,6 @@ impl Walk<'_, '_> {
         let mut machine = std::mem::take(&mut state.machine);
         Rc::make_mut(&mut machine).step(&mut self.around(), &event);
         state.machine = machine;
-        state.trace = self.all.traces.push(state.trace, event);
+        state.trace = self.explorer.traces.push(state.trace, event);
     }
 }

@@ -1,11 +1,21 @@
 //! Where knowledge ends: unknown code, the end of a callee, the end of a path.
 
-use super::{Exit, Machine, Status, Surroundings, stage};
+use super::around::Surroundings;
+use super::state::{Exit, Machine, Status, stage};
 use crate::event::Site;
 use crate::expression::{Expression, Persistence};
 use crate::rules::{Beside, Rule};
 
 impl Machine {
+    /// Whether unknown code decides over the state of a store: it was given the object, or may fence what is on its way.
+    pub(super) fn depends_on_unknown(&self, objects: &[Expression]) -> bool {
+        self.writes.iter().any(|write| match write.status {
+            Status::Pending(..) | Status::Queued(_) => true,
+            Status::Dirty | Status::Maybe => objects.contains(&write.span.at.object),
+            Status::Durable => false,
+        })
+    }
+
     pub(super) fn unknown(&mut self, around: &mut Surroundings, objects: &[Expression]) {
         // It may wait as well.
         self.awaited(around, true, true);

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Access, Machine, Status, Surroundings, Write};
+use super::around::Surroundings;
+use super::state::{Access, Machine, Status, Write};
 use crate::event::Site;
 use crate::rules::{Beside, Model, Rule};
 use crate::span::{Meets, Span};

@@ -3,7 +3,8 @@
 use px86::order::{Class, preserved};
 use px86::{LINE_BYTES, Line};
 
-use super::{Clean, Logged, Machine, Status, Surroundings, Write, covered};
+use super::around::Surroundings;
+use super::state::{Clean, Logged, Machine, Status, Write, covered};
 use crate::event::Site;
 use crate::rules::{Beside, Rule};
 use crate::span::{Meets, Span};
@@ -12,6 +13,22 @@ use crashproof_frontend::program::ir::PlaceId;
 /// Whether stores to other lines come after such a flush without a fence.
 pub(crate) fn keeps_order(class: Class) -> bool {
     preserved((class, Some(Line::containing(0))), (Class::Write, Some(Line::containing(LINE_BYTES))))
+}
+
+/// What a path stored to the memory of a flush before it.
+#[derive(Default)]
+struct BeforeFlush {
+    alignment: u64,
+    /// What is in the cache only, on lines that the flush may write back.
+    dirty: Vec<Span>,
+    /// More may have been stored than is known.
+    uncertain: bool,
+    /// The last store that needs no flush any more, and the flush that wrote it back.
+    durable: Option<(Site, Option<PlaceId>)>,
+    /// Something of the object was stored to.
+    touched: bool,
+    /// Whether the end of the transaction writes back all of `dirty`; none if there is nothing.
+    is_committed: Option<bool>,
 }
 
 impl Machine {
@@ -56,121 +73,137 @@ impl Machine {
     }
 
     /// Whether a flush does something.
-    pub(super) fn judge_flush(&mut self, around: &mut Surroundings, site: Site, span: &Span, alignment: u64) {
-        let place = site.place;
-        let (mut exact, mut uncertain) = (Vec::new(), self.cut_short.contains(&span.at.object));
-        let (mut known, mut touched) = (None, false);
-        let mut protected = None;
+    fn judge_flush(&mut self, around: &mut Surroundings, site: Site, span: &Span, alignment: u64) {
+        let before = self.before_flush(around, span, alignment);
+        if before.dirty.is_empty() && !before.uncertain {
+            self.judge_redundant(around, site, span, &before);
+            return;
+        }
+        around.verdicts.good(Rule::RedundantFlush, site.place);
+        if before.is_committed == Some(true) && !before.uncertain {
+            let name = around.name(site);
+            let message = format!("{name} is logged: the end of the transaction writes it back anyway");
+            let advice = "leave this flush out".to_owned();
+            around.bad(Rule::RepeatedPersist, site, message, Vec::new()).advise(advice);
+        }
+        self.judge_extent(around, site, span, &before);
+    }
+
+    /// What the path stored where a flush writes back.
+    fn before_flush(&self, around: &Surroundings, span: &Span, alignment: u64) -> BeforeFlush {
+        let uncertain = self.cut_short.contains(&span.at.object);
+        let mut before = BeforeFlush { alignment, uncertain, ..BeforeFlush::default() };
         for write in &self.writes {
             let same = write.span.at.object == span.at.object;
             if !same && !around.may_be_same(write.span.at.object, span.at.object) {
                 continue;
             }
             let near = same && write.span.may_share_line(span, alignment);
+            // By another index it may be something else altogether.
+            let same_element = same && write.span.at.element == span.at.element;
             match write.status {
-                Status::Dirty | Status::Maybe if !same => uncertain = true,
+                Status::Dirty | Status::Maybe if !same => before.uncertain = true,
                 Status::Dirty | Status::Maybe if near => {
-                    exact.push(write.span);
-                    uncertain |= write.status == Status::Maybe;
-                    let commits = self.transactions.first().is_some_and(|transaction| {
-                        around.apis.frameworks[transaction.framework].commit.flushes_logged
-                    });
-                    let inside = write.logged == Logged::Yes
-                        && commits
-                        && write.transaction > 0
-                        && !around.is_fresh(span.at.object);
-                    protected = match protected {
-                        None | Some(true) => Some(inside),
-                        Some(false) => Some(false),
-                    };
+                    before.dirty.push(write.span);
+                    before.uncertain |= write.status == Status::Maybe;
+                    let inside = self.is_flushed_by_commit(around, write);
+                    before.is_committed = Some(before.is_committed.unwrap_or(true) && inside);
                 }
                 Status::Durable | Status::Pending(..) | Status::Queued(_) if same => {
-                    // By another index it may be something else altogether.
-                    touched |= write.span.at.element == span.at.element;
+                    before.touched |= same_element;
                     if span.contains(&write.span) == Meets::Covers
                         || write.span.contains(span) == Meets::Covers
                     {
-                        known = Some((write.site, write.flushed));
+                        before.durable = Some((write.site, write.flushed));
                     }
                 }
-                _ => touched |= same && write.span.at.element == span.at.element,
+                _ => before.touched |= same_element,
             }
         }
-        if exact.is_empty() && !uncertain {
-            let before = self.clean.iter().rev().find(|clean| {
-                clean.span.at.object == span.at.object
-                    && clean.span.covers_lines(span, alignment) == Meets::Covers
-            });
-            if let Some(before) = before {
-                let first = before.site.place;
+        before
+    }
+
+    fn is_flushed_by_commit(&self, around: &Surroundings, write: &Write) -> bool {
+        let commits = self
+            .transactions
+            .first()
+            .is_some_and(|transaction| around.apis.frameworks[transaction.framework].commit.flushes_logged);
+        commits
+            && write.logged == Logged::Yes
+            && write.transaction > 0
+            && !around.is_fresh(write.span.at.object)
+    }
+
+    /// A flush of what holds nothing that is not durable or on its way.
+    fn judge_redundant(&self, around: &mut Surroundings, site: Site, span: &Span, before: &BeforeFlush) {
+        let place = site.place;
+        let name = around.name(site);
+        let clean = self.clean.iter().rev().find(|clean| {
+            clean.span.at.object == span.at.object
+                && clean.span.covers_lines(span, before.alignment) == Meets::Covers
+        });
+        if let Some(clean) = clean {
+            let first = clean.site.place;
+            if first != place {
                 let beside =
                     vec![Beside { role: "first", place: first, message: "written back here".into() }];
-                let name = around.name(site);
                 let message =
                     format!("{name} is written back again, although nothing was stored to it since");
-                if first != place {
-                    let advice = format!("leave this out: {} wrote it back", around.line(first, site));
-                    around.bad(Rule::RedundantFlush, site, message, beside).advise(advice);
-                }
-            } else if let Some((stored, flushed)) = known {
-                // A loop comes by again.
-                if flushed == Some(place) {
-                    return;
-                }
-                let name = around.name(site);
-                let beside =
-                    vec![Beside { role: "stored", place: stored.place, message: "durable since".into() }];
-                let message =
-                    format!("{name} is written back although nothing changed since it became durable");
-                let advice = match flushed {
-                    Some(flushed) => format!("leave this out: {} wrote it back", around.line(flushed, site)),
-                    None => "leave this out".to_owned(),
-                };
+                let advice = format!("leave this out: {} wrote it back", around.line(first, site));
                 around.bad(Rule::RedundantFlush, site, message, beside).advise(advice);
-            } else if !touched && self.sweeps(around, place, span) {
-                around.verdicts.swept.insert(place);
-            } else if around.is_root && (touched || !around.is_parameter(span.at.object))
-                || touched && !around.is_parameter(span.at.object)
-            {
-                let name = around.name(site);
-                let message = format!("{name} is written back, but nothing was stored to it before");
-                let advice = "leave this out, or flush what was stored to instead".to_owned();
-                around.bad(Rule::FlushUnmodified, site, message, Vec::new()).advise(advice);
-                if !touched && !around.is_new(span.at.object) {
-                    around.verdicts.untouched.insert(place);
-                }
             }
+        } else if let Some((stored, flushed)) = before.durable {
+            // A loop comes by again.
+            if flushed == Some(place) {
+                return;
+            }
+            let beside =
+                vec![Beside { role: "stored", place: stored.place, message: "durable since".into() }];
+            let message = format!("{name} is written back although nothing changed since it became durable");
+            let advice = match flushed {
+                Some(flushed) => format!("leave this out: {} wrote it back", around.line(flushed, site)),
+                None => "leave this out".to_owned(),
+            };
+            around.bad(Rule::RedundantFlush, site, message, beside).advise(advice);
+        } else if !before.touched && self.sweeps(around, place, span) {
+            around.verdicts.swept.insert(place);
+        } else if (around.is_root || before.touched)
+            && (before.touched && around.is_root || !around.is_parameter(span.at.object))
+        {
+            let message = format!("{name} is written back, but nothing was stored to it before");
+            let advice = "leave this out, or flush what was stored to instead".to_owned();
+            around.bad(Rule::FlushUnmodified, site, message, Vec::new()).advise(advice);
+            if !before.touched && !around.is_new(span.at.object) {
+                around.verdicts.untouched.insert(place);
+            }
+        }
+    }
+
+    /// A flush of more than what was stored to.
+    fn judge_extent(&self, around: &mut Surroundings, site: Site, span: &Span, before: &BeforeFlush) {
+        let dirty = &before.dirty;
+        let is_exact = !before.uncertain && !around.pedantic;
+        let redundant = if is_exact { span.lines_without(dirty, before.alignment) } else { None };
+        let literal = around.pedantic
+            && !before.uncertain
+            && span.bytes().is_some_and(|(start, end)| {
+                !covered(start, end, dirty.iter().filter_map(Span::bytes).collect())
+            });
+        if !redundant.is_some_and(|lines| lines > 0) && !literal {
+            around.verdicts.good(Rule::FlushUnmodified, site.place);
             return;
         }
-        around.verdicts.good(Rule::RedundantFlush, place);
-        if protected == Some(true) && !uncertain {
-            let name = around.name(site);
-            let message = format!("{name} is logged: the end of the transaction writes it back anyway");
-            let advice = "leave this flush out".to_owned();
-            around.bad(Rule::RepeatedPersist, site, message, Vec::new()).advise(advice);
-        }
-        let wasted = if uncertain || around.pedantic { None } else { span.lines_without(&exact, alignment) };
-        let literal = around.pedantic
-            && !uncertain
-            && span.bytes().is_some_and(|(start, end)| {
-                !covered(start, end, exact.iter().filter_map(Span::bytes).collect())
-            });
-        if wasted.is_some_and(|lines| lines > 0) || literal {
-            let name = around.name(site);
-            let message = match wasted {
-                Some(1) => format!("{name} is written back, but one of its cache lines was not modified"),
-                Some(lines) => {
-                    format!("{name} is written back, but {lines} of its cache lines were not modified")
-                }
-                None => format!("{name} is written back as a whole, but only part of it was modified"),
-            };
-            let stored = self.writes.iter().filter(|write| exact.contains(&write.span));
-            let advice =
-                around.list(stored.map(|write| write.site)).map(|names| format!("flush only {names}"));
-            around.bad(Rule::FlushUnmodified, site, message, Vec::new()).advice = advice;
-        } else {
-            around.verdicts.good(Rule::FlushUnmodified, place);
-        }
+        let name = around.name(site);
+        let message = match redundant {
+            Some(1) => format!("{name} is written back, but one of its cache lines was not modified"),
+            Some(lines) => {
+                format!("{name} is written back, but {lines} of its cache lines were not modified")
+            }
+            None => format!("{name} is written back as a whole, but only part of it was modified"),
+        };
+        let stored = self.writes.iter().filter(|write| dirty.contains(&write.span));
+        let advice = around.list(stored.map(|write| write.site)).map(|names| format!("flush only {names}"));
+        around.bad(Rule::FlushUnmodified, site, message, Vec::new()).advice = advice;
     }
 
     /// Notes which flushes are waited for in time.

@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use super::{Machine, Status};
+use super::state::{Machine, Status};
 
 impl Machine {
     /// What is still open: data that is not durable, what was logged, transactions. Less than [`Machine::signature`]: paths

@@ -1,6 +1,7 @@
 //! Pointers that make objects reachable.
 
-use super::{Logged, Machine, Status, Surroundings};
+use super::around::Surroundings;
+use super::state::{Logged, Machine, Status};
 use crate::event::Site;
 use crate::expression::{Expression, Form, Persistence};
 use crate::rules::{Beside, Rule};
@@ -51,67 +52,71 @@ impl Machine {
             self.publish_inside(around, site, to, value, logged);
             return;
         }
+        let reached = self.made_reachable(around, target, to.at.object);
+        // In a transaction that logs the pointer, the object is durable before the pointer counts.
+        let safe = !self.knows_transaction(around)
+            || self.in_transaction() && logged != Logged::No
+            || self.logs_every_store(around);
+        if !safe {
+            self.judge_publish(around, site, &reached);
+        }
+        self.published.extend(reached);
+    }
+
+    /// The object that a pointer leads to, and those that its content leads to.
+    fn made_reachable(
+        &self,
+        around: &Surroundings,
+        target: Expression,
+        holder: Expression,
+    ) -> Vec<Expression> {
         let mut reached = vec![target];
         let mut at = 0;
         while let Some(object) = reached.get(at).copied() {
             at += 1;
-            let values: Vec<Expression> = self
-                .writes
-                .iter()
-                .filter(|write| write.span.at.object == object)
-                .map(|write| write.value)
-                .collect();
-            for value in values {
-                if let Some(next) = self.target(around, value)
+            for write in self.writes.iter().filter(|write| write.span.at.object == object) {
+                if let Some(next) = self.target(around, write.value)
                     && !reached.contains(&next)
-                    && next != to.at.object
+                    && next != holder
                     && self.is_unpublished(around, next)
                 {
                     reached.push(next);
                 }
             }
         }
-        // In a transaction that logs the pointer, the object is durable before the pointer counts.
-        let safe = !self.knows_transaction(around)
-            || self.in_transaction() && logged != Logged::No
-            || self.logs_every_store(around);
-        if !safe {
-            let lost: Vec<(Site, Status)> = self
-                .writes
-                .iter()
-                .filter(|write| reached.contains(&write.span.at.object))
-                .filter(|write| around.persistence(write.span.at.object) == Persistence::Surely)
-                .filter(|write| match write.status {
-                    Status::Dirty => true,
+        reached
+    }
+
+    fn judge_publish(&self, around: &mut Surroundings, site: Site, reached: &[Expression]) {
+        let lost = self.writes.iter().find(|write| {
+            reached.contains(&write.span.at.object)
+                && around.persistence(write.span.at.object) == Persistence::Surely
+                && match write.status {
+                    Status::Dirty | Status::Queued(_) => true,
                     // A flush that later stores cannot pass needs no fence before the pointer.
                     Status::Pending(_, ordered) => !ordered,
-                    Status::Queued(_) => true,
-                    _ => false,
-                })
-                .map(|write| (write.site, write.status))
-                .collect();
-            if let Some((first, status)) = lost.first() {
-                let name = around.name(*first);
-                let how = match status {
-                    Status::Dirty => "not written back",
-                    Status::Queued(_) => "only queued for writing back",
-                    _ => "written back without a fence",
-                };
-                let beside =
-                    vec![Beside { role: "lost", place: first.place, message: format!("{name} is {how}") }];
-                let message =
-                    format!("{} makes an object reachable whose content is {how}: {name}", around.name(site));
-                let advice = format!(
-                    "flush {} after {} and fence, before this store",
-                    around.it(*first),
-                    around.line(first.place, site)
-                );
-                around.bad(Rule::PublishBeforePersist, site, message, beside).advise(advice);
-            } else {
-                around.verdicts.good(Rule::PublishBeforePersist, site.place);
-            }
-        }
-        self.published.extend(reached);
+                    Status::Maybe | Status::Durable => false,
+                }
+        });
+        let Some((first, status)) = lost.map(|write| (write.site, write.status)) else {
+            around.verdicts.good(Rule::PublishBeforePersist, site.place);
+            return;
+        };
+        let name = around.name(first);
+        let how = match status {
+            Status::Dirty => "not written back",
+            Status::Queued(_) => "only queued for writing back",
+            _ => "written back without a fence",
+        };
+        let beside = vec![Beside { role: "lost", place: first.place, message: format!("{name} is {how}") }];
+        let message =
+            format!("{} makes an object reachable whose content is {how}: {name}", around.name(site));
+        let advice = format!(
+            "flush {} after {} and fence, before this store",
+            around.it(first),
+            around.line(first.place, site)
+        );
+        around.bad(Rule::PublishBeforePersist, site, message, beside).advise(advice);
     }
 
     /// A pool that is one object to us holds many: a pointer into it makes what lies there reachable.

@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashSet;
 
-use super::{Logged, MAX_WRITES, Machine, Status, Surroundings, Write, stage};
+use super::around::Surroundings;
+use super::state::{Logged, MAX_WRITES, Machine, Status, Write, stage};
 use crate::event::Site;
 use crate::expression::{Expression, Form};
 use crate::rules::{Beside, Rule};
@@ -40,22 +41,7 @@ impl Machine {
             self.logged(around, &span)
         };
         if every {
-            let before = self.writes.iter().find(|write| {
-                write.transaction == transaction && write.span == span && write.site.place != site.place
-            });
-            match before.map(|write| write.site) {
-                Some(before) => {
-                    let name = around.name(site);
-                    let beside =
-                        vec![Beside { role: "first", place: before.place, message: "stored before".into() }];
-                    let message =
-                        format!("{name} is stored to again in the same transaction, and logged again");
-                    let advice =
-                        format!("compute it first, and store it once ({})", around.line(before.place, site));
-                    around.bad(Rule::RepeatedPersist, site, message, beside).advise(advice);
-                }
-                None => around.verdicts.good(Rule::RepeatedPersist, site.place),
-            }
+            self.judge_repeated(around, site, &span, transaction);
         }
         self.publish(around, site, &span, value, logged);
         self.change();
@@ -87,6 +73,22 @@ impl Machine {
             self.forgotten |= durable.is_none();
             self.writes.remove(durable.unwrap_or(0));
         }
+    }
+
+    /// Where every store is logged, storing twice to the same place logs twice.
+    fn judge_repeated(&self, around: &mut Surroundings, site: Site, span: &Span, transaction: u32) {
+        let before = self.writes.iter().find(|write| {
+            write.transaction == transaction && write.span == *span && write.site.place != site.place
+        });
+        let Some(before) = before.map(|write| write.site) else {
+            around.verdicts.good(Rule::RepeatedPersist, site.place);
+            return;
+        };
+        let name = around.name(site);
+        let beside = vec![Beside { role: "first", place: before.place, message: "stored before".into() }];
+        let message = format!("{name} is stored to again in the same transaction, and logged again");
+        let advice = format!("compute it first, and store it once ({})", around.line(before.place, site));
+        around.bad(Rule::RepeatedPersist, site, message, beside).advise(advice);
     }
 
     pub(super) fn logged(&self, around: &Surroundings, span: &Span) -> Logged {

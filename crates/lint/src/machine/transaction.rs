@@ -2,11 +2,13 @@
 
 use px86::LINE_BYTES;
 
-use super::{Log, Logged, Machine, Status, Surroundings, Transaction, overlap, stage};
+use super::around::Surroundings;
+use super::state::{Log, Logged, Machine, Status, Transaction, overlap, stage};
 use crate::event::Site;
 use crate::expression::Persistence;
 use crate::rules::{Beside, Rule};
 use crate::span::{Meets, Span};
+use crashproof_frontend::frameworks::Commit;
 
 impl Machine {
     pub(super) fn log(&mut self, around: &mut Surroundings, site: Site, span: Span) {
@@ -63,16 +65,8 @@ impl Machine {
 
     pub(super) fn commit(&mut self, around: &mut Surroundings) {
         let Some(transaction) = self.transactions.last().cloned() else { return };
-        let outermost = self.transactions.len() == 1;
-        if !outermost {
-            // A nested transaction becomes part of the outer one.
-            let number = self.transactions[self.transactions.len() - 2].number;
-            for write in self.writes.iter_mut().filter(|write| write.transaction == transaction.number) {
-                write.transaction = number;
-            }
-            let outer = self.transactions.len() - 2;
-            self.transactions[outer].changed |= transaction.changed;
-            self.transactions[outer].read |= transaction.read;
+        if let Some(outer) = self.transactions.len().checked_sub(2) {
+            self.merge_into(outer, &transaction);
             return;
         }
         let rules = around.apis.frameworks[transaction.framework].commit;
@@ -87,6 +81,51 @@ impl Machine {
         if rules.flushes_logged && !rules.logs_every_store {
             self.unused_logs(around);
         }
+        let lost = self.commit_writes(around, &transaction, rules);
+        self.awaited(around, rules.drains, rules.drains);
+        for write in &mut self.writes {
+            if rules.drains && matches!(write.status, Status::Pending(..) | Status::Queued(_)) {
+                write.status = Status::Durable;
+            }
+        }
+        for site in lost {
+            unlogged(around, &transaction, site);
+        }
+        if rules.drains {
+            for clean in &mut self.clean {
+                (clean.pending, clean.queued) = (false, false);
+            }
+            (self.drained, self.queue_drained) = (true, true);
+        }
+        self.epoch += 2;
+    }
+
+    /// What was logged is put back; what was not stays as it is.
+    pub(super) fn abort(&mut self) {
+        let number = self.transactions.pop().map_or(0, |transaction| transaction.number);
+        for write in self.writes.iter_mut().filter(|write| write.transaction == number && number > 0) {
+            write.status = Status::Durable;
+        }
+        self.logs_are_over();
+    }
+
+    /// A nested transaction becomes part of the outer one.
+    fn merge_into(&mut self, outer: usize, nested: &Transaction) {
+        let outer = &mut self.transactions[outer];
+        outer.changed |= nested.changed;
+        outer.read |= nested.read;
+        for write in self.writes.iter_mut().filter(|write| write.transaction == nested.number) {
+            write.transaction = outer.number;
+        }
+    }
+
+    /// What a commit makes durable, and the stores that it loses.
+    fn commit_writes(
+        &mut self,
+        around: &mut Surroundings,
+        transaction: &Transaction,
+        rules: Commit,
+    ) -> Vec<Site> {
         let mut lost = Vec::new();
         for write in self.writes.iter_mut().filter(|write| write.transaction == transaction.number) {
             let fresh = around.is_fresh(write.span.at.object);
@@ -107,44 +146,15 @@ impl Machine {
                     }
                 }
                 Status::Dirty | Status::Maybe => write.status = Status::Durable,
-                // Waited for with all others, below.
+                // Waited for with all others.
                 Status::Pending(..) | Status::Queued(_) if rules.drains => {}
                 _ => around.verdicts.good(Rule::UnloggedWrite, write.site.place),
             }
         }
-        self.awaited(around, rules.drains, rules.drains);
-        for write in &mut self.writes {
-            if rules.drains && matches!(write.status, Status::Pending(..) | Status::Queued(_)) {
-                write.status = Status::Durable;
-            }
-        }
-        for site in lost {
-            let name = around.name(site);
-            let beside = vec![Beside {
-                role: "transaction",
-                place: transaction.site.place,
-                message: "in this transaction".into(),
-            }];
-            let message =
-                format!("{name} is stored to in a transaction, but neither logged before nor written back");
-            let how = match &around.apis.frameworks[transaction.framework].logs {
-                Some(logs) => format!("log {} with `{logs}` before this store", around.it(site)),
-                None => format!("log {} before this store", around.it(site)),
-            };
-            let begun = around.line(transaction.site.place, site);
-            let advice = format!("{how}, in the transaction of {begun}");
-            around.bad(Rule::UnloggedWrite, site, message, beside).advise(advice);
-        }
-        if rules.drains {
-            for clean in &mut self.clean {
-                (clean.pending, clean.queued) = (false, false);
-            }
-            (self.drained, self.queue_drained) = (true, true);
-        }
-        self.epoch += 2;
+        lost
     }
 
-    /// What was logged for nothing.
+    /// Logged ranges that the transaction does not modify.
     pub(super) fn unused_logs(&mut self, around: &mut Surroundings) {
         for log in self.logs.clone() {
             let mut inside = Vec::new();
@@ -222,4 +232,21 @@ impl Machine {
             .last()
             .is_some_and(|transaction| around.apis.frameworks[transaction.framework].commit.logs_every_store)
     }
+}
+
+fn unlogged(around: &mut Surroundings, transaction: &Transaction, site: Site) {
+    let name = around.name(site);
+    let beside = vec![Beside {
+        role: "transaction",
+        place: transaction.site.place,
+        message: "in this transaction".into(),
+    }];
+    let message = format!("{name} is stored to in a transaction, but neither logged before nor written back");
+    let how = match &around.apis.frameworks[transaction.framework].logs {
+        Some(logs) => format!("log {} with `{logs}` before this store", around.it(site)),
+        None => format!("log {} before this store", around.it(site)),
+    };
+    let begun = around.line(transaction.site.place, site);
+    let advice = format!("{how}, in the transaction of {begun}");
+    around.bad(Rule::UnloggedWrite, site, message, beside).advise(advice);
 }
