@@ -12,7 +12,7 @@
 //@ check: fails at STORED
 //@ lint: unflushed-write at STORED
 //@ lint: flush-unmodified at OTHER
-//@ prove: refuted
+//@ prove: unknown (is not modelled)
 //@ cflags: -mclwb
 #include <crashproof.h>
 
