@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use arbitrary::{Result, Unstructured};
 use crashproof_litmus::answer::{Answer, Assertions, Limits, Options};
 use libfuzzer_sys::fuzz_target;
-use px86::Platform;
+use px86::Domain;
 
 // The command line's own formats; it is no library.
 #[allow(dead_code)]
@@ -143,7 +143,7 @@ impl Source<'_, '_> {
 fn options(bytes: &mut Unstructured) -> Result<Options> {
     Ok(Options {
         crashes: *bytes.choose(&[1, 1, 1, 2, 2, 3])?,
-        platform: if bytes.ratio(1, 6)? { Platform::Eadr } else { Platform::Adr },
+        domain: if bytes.ratio(1, 6)? { Domain::Eadr } else { Domain::Adr },
         limits: Limits { states: 20_000, outcomes: 2_000, bytes: 64 << 20 },
     })
 }

@@ -18,7 +18,7 @@ pub enum Role {
     Survived,
     /// A load of recovery that met one of them.
     Read,
-    /// A store that the load told of before might have read from.
+    /// A store that the load named before it could also have read from.
     Candidate,
     /// Where the crash came.
     Crash,

@@ -34,7 +34,7 @@ pub struct GraphEvent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
-    /// Nothing to tell: a fence, a load, or a store before the crash that is of no interest.
+    /// Nothing to say: a fence, a load, or a store before the crash that is of no interest.
     #[default]
     Plain,
     /// A store that was lost.

@@ -6,7 +6,7 @@
 //! | `place` | places in the source |
 //! | `report` | a [`Report`]: the findings of one command, its verdict, bounds and figures |
 //! | [`rules`] | every rule that a finding can break, explained, with an example of each kind |
-//! | `fingerprint` | tells findings apart in a way that outlives unrelated edits |
+//! | `fingerprint` | identifies findings across unrelated edits |
 //! | `sources` | the text of source files, as far as it can be read |
 //! | [`story`] | the events around a crash, for drawing |
 //! | [`graph`] | the events of a counterexample and how they are ordered, for drawing |

@@ -48,7 +48,7 @@ pub struct Bench<C, D> {
 }
 
 enum Kind<D> {
-    /// One source, which the compiler is told to find elsewhere: in a directory that goes away.
+    /// One source, which the compiler finds elsewhere: in a directory that is removed.
     Source(D),
     /// A project, or a copy of it, and the sources that were changed there, as they were.
     Project { root: PathBuf, copy: Option<D>, touched: BTreeMap<String, String> },

@@ -12,7 +12,7 @@
 //! The flush goes right after the statement of the last lost store of its line, which is in the primary window
 //! (PSan, section 5.2); if that window is empty, after the load by which the other thread got to know of the store.
 //! Nothing is assumed of a fix: the program is built and checked again with it, and what remains is fixed or
-//! reported. Sources are read lexically, not preprocessed: where that is not enough the reason is told, and no edit
+//! reported. Sources are read lexically, not preprocessed: where that is not enough it says why, and no edit
 //! is made.
 
 mod bench;

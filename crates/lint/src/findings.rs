@@ -1,4 +1,4 @@
-//! Verdicts of paths as findings: what is worth a report, once each.
+//! Verdicts of paths as findings, each reported once.
 
 use crashproof_findings::{Finding, Fix, Frame, Place, Related, Role};
 use crashproof_frontend::program::ir::{PlaceId, Program};
@@ -6,20 +6,20 @@ use crashproof_frontend::program::ir::{PlaceId, Program};
 use crate::explore::Explorer;
 use crate::rules::{Rule, Verdict};
 
-/// What is worth a report, and how many there would be of libraries alone.
+/// The findings, and how many more only lines of libraries show.
 pub(crate) fn findings(program: &Program, explorer: &Explorer) -> (Vec<Finding>, usize) {
     let verdicts = &explorer.verdicts;
     let (mut all, mut in_libraries) = (Vec::new(), 0);
-    for ((rule, place), verdict) in &verdicts.bad {
-        let sometimes = verdicts.good.get(&(*rule, *place)).is_some_and(|good| *good > 0);
+    for ((rule, place), verdict) in &verdicts.violations {
+        let sometimes = verdicts.satisfied.get(&(*rule, *place)).is_some_and(|paths| *paths > 0);
         let unknown = explorer.cuts.is_inside(verdict.by);
         let deliberate = verdicts.is_deliberate(*rule, verdict) && !explorer.pedantic;
         if !rule.is_reported(sometimes, unknown) || verdicts.is_sweep(*rule, *place) || deliberate {
             continue;
         }
         // A store that is never written back is one finding, also if something points to it.
-        let lost = verdict.beside.iter().find(|beside| beside.role == "lost");
-        let same = |rule: Rule, place: PlaceId| verdicts.bad.contains_key(&(rule, place));
+        let lost = verdict.related.iter().find(|related| related.role == "lost");
+        let same = |rule: Rule, place: PlaceId| verdicts.violations.contains_key(&(rule, place));
         // The library's own line, not the program's.
         if program.place(*place).of_a_library {
             in_libraries += 1;
@@ -34,7 +34,7 @@ pub(crate) fn findings(program: &Program, explorer: &Explorer) -> (Vec<Finding>,
             continue;
         }
         // One flush, one finding: of what is always wrong, or else of the whole flush.
-        let always = |rule: Rule| same(rule, *place) && !verdicts.good.contains_key(&(rule, *place));
+        let always = |rule: Rule| same(rule, *place) && !verdicts.satisfied.contains_key(&(rule, *place));
         let of_the_whole = always(Rule::RedundantFlush) || !always(Rule::FlushUnmodified);
         if *rule == Rule::FlushUnmodified && same(Rule::RedundantFlush, *place) && of_the_whole
             || *rule == Rule::RedundantFlush && !of_the_whole
@@ -65,9 +65,9 @@ fn finding(program: &Program, rule: Rule, verdict: &Verdict, sometimes: bool) ->
         message.push_str(", on some paths");
     }
     let mut finding = Finding::new(rule.registered(), place(program, verdict.site.place), message);
-    for beside in &verdict.beside {
-        let place = place(program, beside.place);
-        match beside.role {
+    for related in &verdict.related {
+        let place = place(program, related.place);
+        match related.role {
             "call" => finding.place.frames.push(Frame {
                 file: place.file,
                 line: place.line,
@@ -80,12 +80,12 @@ fn finding(program: &Program, rule: Rule, verdict: &Verdict, sometimes: bool) ->
                     "lost" => Role::Lost,
                     _ => Role::Note,
                 };
-                finding.related.push(Related { role, place, message: beside.message.clone() });
+                finding.related.push(Related { role, place, message: related.message.clone() });
             }
         }
     }
     finding.fix = Some(Fix::advice(verdict.advice.as_deref().unwrap_or(rule.advice())));
-    finding.count = u64::from(verdict.bad);
+    finding.count = u64::from(verdict.paths);
     finding
 }
 

@@ -66,13 +66,13 @@ pub struct Options {
     pub arguments: Vec<OsString>,
     /// Descriptions of libraries beside the built-in ones.
     pub apis: Vec<PathBuf>,
-    /// The model the program is held against.
+    /// The model the program is checked against.
     pub model: Model,
     /// The paper's rules to the letter.
     pub pedantic: bool,
-    /// How far to go.
+    /// Bounds of the exploration.
     pub bounds: Bounds,
-    /// Compilers that may run at the same time.
+    /// Compilers that run in parallel.
     pub jobs: usize,
     /// The inputs are part of a program, as a compiler sees it: functions of other modules are not missing, and there may be
     /// no persistent memory.

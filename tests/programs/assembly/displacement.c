@@ -13,7 +13,7 @@
 //@ check: fails at STORED
 //@ lint: unflushed-write at STORED
 //@ lint: flush-unmodified at OTHER
-//@ prove: refuted
+//@ prove: unknown (is not modelled)
 #include <crashproof.h>
 
 struct root {

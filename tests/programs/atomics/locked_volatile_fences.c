@@ -26,7 +26,7 @@
 
 PERSISTENT long data __attribute__((aligned(64)));
 PERSISTENT long done __attribute__((aligned(64)));
-static long counter;
+long counter; // Not static: stores to what nothing reads are left out by the optimizer.
 
 void recover(void) {
   crashproof_assert(!done || data == 1);

@@ -124,7 +124,7 @@ impl Readers {
         match record.kind() {
             record::SPAWN => history.order.spawn(thread, record.value as u16, at),
             record::JOIN => history.order.join(thread, record.value as u16, at),
-            record::SYNC => self.synchronised(history, at, record),
+            record::SYNC => self.synchronized(history, at, record),
             record::ISSUE => {
                 self.waiting.entry(thread).or_default().push_back((*record, at, tolerated));
             }
@@ -143,7 +143,7 @@ impl Readers {
         }
     }
 
-    fn synchronised(&mut self, history: &mut History, at: u32, record: &Record) {
+    fn synchronized(&mut self, history: &mut History, at: u32, record: &Record) {
         if record.value & sync::SAW != 0
             && let Some(&(other, then)) = self.changed.get(&sync::object(record.value))
         {
@@ -175,7 +175,7 @@ impl Readers {
         let Some(writers) = self.writers.get(&Line::containing(load.address())) else { return };
         let mut known = NOBODY;
         for address in load.address()..load.address() + u64::from(load.width()) {
-            // What the thread's own buffer supplies tells it nothing new.
+            // From its own buffer the thread learns nothing new.
             let own = |(store, ..): &(Record, u32, bool)| {
                 (store.address()..store.address() + u64::from(store.width())).contains(&address)
             };

@@ -399,7 +399,7 @@ impl Observer for Judging<'_> {
     }
 }
 
-/// Violations by where the flush is missing, without those that a failure already tells of.
+/// Violations by where the flush is missing, without those that are the cause of a failure.
 fn group_violations(
     violations: impl Iterator<Item = Violation>,
     failures: &[FailedRecovery],

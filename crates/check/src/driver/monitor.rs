@@ -1,4 +1,4 @@
-//! How a check is coming along, for others to look at while it runs, and a way to end it early.
+//! The progress of a running check, and a way to end it early.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
@@ -21,25 +21,25 @@ pub struct Monitor {
     listener: Mutex<Option<Sender<Finding>>>,
 }
 
-/// A moment of a check.
+/// How far a check has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// PM events of the run that is being crashed; 0 while it is recorded.
     pub events: u64,
-    /// How far in it crashes have come.
+    /// How far into it crash points have been tried.
     pub at: u64,
-    /// Places crashed so far.
+    /// Crash points tried so far.
     pub places: u64,
     /// Recoveries run.
     pub recoveries: u64,
-    /// Different things recovery was seen to do.
+    /// Distinct behaviors explored.
     pub behaviours: u64,
     /// Failures found.
     pub findings: u64,
 }
 
 impl Monitor {
-    /// How it is going.
+    /// The progress so far.
     pub fn progress(&self) -> Progress {
         Progress {
             events: self.events.load(Relaxed),
@@ -51,18 +51,18 @@ impl Monitor {
         }
     }
 
-    /// Ends the check as soon as possible; its report tells what was found so far.
+    /// Ends the check as soon as possible; its report holds what was found so far.
     pub fn cancel(&self) {
         self.interrupt.set();
     }
 
-    /// From now on findings are sent here as they are met for the first time. Their story is not over: a simpler way
-    /// to the same failure may be met, and of several findings the report may make one.
+    /// From now on findings are sent here when they are first met. They are not final: a simpler way to the same
+    /// failure may be met, and the report may merge several.
     pub fn listen(&self, listener: Sender<Finding>) {
         *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
     }
 
-    /// Tells of something found, if anybody listens.
+    /// Sends a finding, if anybody listens.
     pub(crate) fn found(&self, finding: impl FnOnce() -> Finding) {
         if let Some(listener) = &*self.listener.lock().unwrap_or_else(PoisonError::into_inner) {
             // Whoever listened may have heard enough.
@@ -86,7 +86,7 @@ impl Monitor {
         self.at.store(0, Relaxed);
     }
 
-    /// A place was crashed, this far in the run.
+    /// A crash point was tried, this far into the run.
     pub(crate) fn crashed(&self, at: usize, findings: usize) {
         self.places.fetch_add(1, Relaxed);
         self.at.fetch_max(at as u64, Relaxed);

@@ -31,12 +31,12 @@ pub struct Options {
     pub platform: Platform,
     /// How many crashes in a row, 1 to [`crate::MAX_CRASHES`]: from 2 on recovery is crashed too.
     pub crashes: usize,
-    /// Schedules to try if the program has threads; at least one.
+    /// Schedules to try if the program has threads; at least 1.
     pub schedules: u32,
     /// How they are made.
     pub strategy: Strategy,
-    /// Files below these count as persistent memory when they are mapped; if empty, the runtime's own idea
-    /// of where such files are.
+    /// Files below these count as persistent memory when they are mapped; if empty, those below the runtime's default
+    /// paths.
     pub pm_path: Vec<PathBuf>,
     /// Whether the heap is persistent memory too.
     pub pm_heap: bool,
@@ -48,16 +48,16 @@ pub struct Options {
     pub robust: bool,
     /// Where missing flushes are known to be harmless: at the lost store, or at a load that sees it.
     pub suppress: Vec<Suppression>,
-    /// Processes that recover at the same time.
+    /// Parallel workers.
     pub jobs: usize,
-    /// Recoveries to run at most for one crash of the recorded run. Far more than a program needs that flushes
-    /// what it relies on; one that forgets many flushes would need more than there is time for.
+    /// Maximum number of recoveries for one crash of the recorded run: far more than a program needs that flushes what
+    /// it relies on. One that forgets many flushes would need more than there is time for.
     pub max_per_crash: Option<u64>,
-    /// Instead of everything, try so many crashes at random.
+    /// Try random crashes instead of all.
     pub random: Option<Random>,
-    /// Recoveries to run at most.
+    /// Maximum number of recoveries.
     pub max_recoveries: Option<u64>,
-    /// Time to spend at most.
+    /// Maximum time.
     pub max_time: Option<Duration>,
     /// PM events a single run may have.
     pub max_records: u64,
@@ -67,7 +67,7 @@ pub struct Options {
     pub max_run_seconds: u32,
     /// Bytes of memory a run may take beyond what the program has before `main`.
     pub max_memory: u64,
-    /// Tells how the check is coming along, and can end it.
+    /// Watches the check, and can end it.
     pub monitor: Arc<Monitor>,
 }
 

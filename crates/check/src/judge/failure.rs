@@ -20,7 +20,7 @@ pub enum Minimality {
     Unfinished,
 }
 
-/// What tells failures apart: how the run failed, and the first lost store, by its execution and site.
+/// What distinguishes failures: how the run failed, and the first lost store, by its execution and site.
 pub(crate) type Key = (String, (usize, u32));
 
 /// A recovery that fails, or a schedule under which the program fails without any crash.

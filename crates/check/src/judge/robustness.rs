@@ -4,7 +4,7 @@
 //! a read may have come from, and every one that it would have come from had it persisted. A store of the second
 //! kind that happened before one of the first, on another line, is a violation: what survives of two lines is
 //! chosen independently, so there is a crash after which both were read so. Which *values* were read does not
-//! matter; stores that are read alike are told apart here, although the exploration does not.
+//! matter; stores that are read alike are distinguished here, although the search does not.
 //!
 //! All of this costs next to nothing where nothing is wrong: a violation needs a store that may be lost and was
 //! read too old, and one that persisted although it is younger.
@@ -381,7 +381,7 @@ impl Judge<'_> {
             }
             overwritten |= bytes;
         }
-        // Those that stored what was there are not worth telling of, unless there are no others.
+        // Those that stored what was there are not worth reporting, unless there are no others.
         lost.retain(|(_, differs)| *differs || matters.is_none());
         let lost = lost.into_iter().rev().map(|(store, _)| store).collect();
         let shown = matters.unwrap_or(last);

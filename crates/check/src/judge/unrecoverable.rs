@@ -25,7 +25,7 @@ struct Stretch {
     last: usize,
     /// The crash after the last one; the last one itself if none follows.
     next: usize,
-    /// A finding that tells of one of them.
+    /// The finding that stands for all of them.
     whole: Key,
 }
 
@@ -39,7 +39,7 @@ impl Unrecoverable {
     pub(crate) fn met(&mut self, at: usize, lost: usize, output: &str, key: &Key) -> bool {
         let latest = self.latest.entry(key.clone()).or_default();
         *latest = at.max(*latest);
-        // Those that say nothing cannot be told apart.
+        // Those that print nothing cannot be distinguished.
         if lost > 0 || output.is_empty() {
             return false;
         }
@@ -58,7 +58,7 @@ impl Unrecoverable {
         }
     }
 
-    /// Puts the findings of a stretch together.
+    /// Merges the findings of a stretch into one.
     pub(crate) fn merge(&self, findings: &mut BTreeMap<Key, FailedRecovery>) {
         let within = |key: &Key, met: &FailedRecovery| {
             let stretch = self.stretches.get(&(key.0.clone(), met.output.clone()))?;

@@ -145,8 +145,8 @@ fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> (Vec<W
             let record = &history.records[at as usize];
             let issued = history.issued(at).at;
             let stores = record.event_kind().is_some_and(Kind::stores) && (from..until).contains(&issued);
-            let tells = record.kind() == record::SYNC && record.value & sync::CHANGED != 0;
-            record.thread() == thread && (stores || tells && (from..=until).contains(&at))
+            let publishes = record.kind() == record::SYNC && record.value & sync::CHANGED != 0;
+            record.thread() == thread && (stores || publishes && (from..=until).contains(&at))
         };
         let range = from..(survived + 1).max(until + 1).min(history.records.len() as u32);
         let Some(before) = range.filter(|at| ends(*at)).max_by_key(|at| history.issued(*at).at) else {
@@ -157,11 +157,11 @@ fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> (Vec<W
             primary_end = Some(before);
         }
         let place = |record: &Record| sites.get(record.site).clone();
-        // What told the thread; its creation has no place of its own.
-        let mut told = history.records[from as usize..].iter();
-        let mut told = || told.find(|record| record.thread() == thread && record.site != 0);
+        // What the thread learned of it by; its creation has no place of its own.
+        let mut later = history.records[from as usize..].iter();
+        let mut learned = || later.find(|record| record.thread() == thread && record.site != 0);
         let lost = &history.records[lost as usize];
-        let after = if primary { Some(lost) } else { told() };
+        let after = if primary { Some(lost) } else { learned() };
         let same_line =
             after.is_some_and(|after| Line::containing(after.address()) == Line::containing(lost.address()));
         let after = after.map(place).unwrap_or_default();

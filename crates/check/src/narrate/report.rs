@@ -23,7 +23,7 @@ pub fn readable(number: &BigUint) -> String {
 
 impl Report {
     /// The report as all commands give it; `subject` is what to call the program.
-    pub fn common(&self, subject: &str) -> crashproof_findings::Report {
+    pub fn in_common_form(&self, subject: &str) -> crashproof_findings::Report {
         let figures = &self.statistics;
         let mut report = crashproof_findings::Report::new("check", subject);
         let dependences = self.dependences.iter().map(dependence);

@@ -178,7 +178,7 @@ impl<S: Subject> Worker<'_, S> {
         let refuted = ended.values().any(|it| it.matched == Some(true) && !it.honest);
         let tried = BigUint::from(ended.len());
         for (at, mut it) in ended {
-            // What is told of it alone comes with the rest below, if the checksum cannot be trusted.
+            // If the checksum cannot be trusted, everything is followed below.
             if !refuted || it.matched == Some(true) && !it.honest {
                 self.walk(state, at, &mut it.walk)?;
             }

@@ -35,7 +35,7 @@ pub(crate) enum Incomplete {
     Diverged(Diverged),
 }
 
-/// Is told what a search does and meets. Workers call it at the same time, from several threads, and never while they
+/// Follows a search. Workers call it at the same time, from several threads, and never while they
 /// hold the lock of the shared state.
 pub(crate) trait Observer: Sync {
     /// Is the search to end early?
@@ -47,7 +47,7 @@ pub(crate) trait Observer: Sync {
     /// A crash is tried, this far into the recorded run.
     fn crashed(&self, at: usize);
 
-    /// A recovery was run, and did this; so many distinct behaviors are known now.
+    /// A recovery was run, and did this; `behaviors` distinct behaviors are known now.
     fn ran(&self, records: &[Record], behaviors: usize);
 
     /// A recovery ended, run or known. Says whether it fails whatever is lost.

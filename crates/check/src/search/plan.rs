@@ -9,7 +9,7 @@ const BLOCK: usize = 64;
 
 /// Which crashes to try.
 pub(crate) enum Plan {
-    /// All that can be told apart.
+    /// All that recovery can distinguish.
     Everything,
     /// Some, at random.
     Random(Draws),

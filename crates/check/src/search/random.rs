@@ -76,7 +76,7 @@ pub(crate) fn count(mut timeline: Timeline, records: &[Record]) -> (usize, BigUi
 }
 
 impl<S: Subject> Worker<'_, S> {
-    /// The power fails here as often as was drawn.
+    /// The power fails here, once for each draw.
     pub(crate) fn random_crashes(
         &mut self,
         timeline: &Timeline,

@@ -53,7 +53,7 @@ impl Failure {
         })
     }
 
-    /// What tells it from other failures. Assertions and sanitizers say last which they are, panics first; two of
+    /// What distinguishes it from other failures. Assertions and sanitizers name themselves last, panics first; two of
     /// them are two failures.
     pub(crate) fn kind(&self, output: &str) -> String {
         if let Some(place) = panic::place(output) {

@@ -1,4 +1,4 @@
-//! Panics of Rust programs, as their runtime tells of them: where, what, and perhaps how it got there.
+//! Panic messages of Rust programs: where, what, and perhaps the calls that led there.
 
 /// What a program ends with that panicked.
 pub(crate) const EXIT: i32 = 101;
@@ -12,8 +12,8 @@ pub(crate) fn message(output: &str) -> Option<String> {
     let start = lines.iter().rposition(|line| line.starts_with("thread '") && line.contains(AT))?;
     let calls =
         |line: &&str| *line == "stack backtrace:" || line.starts_with("note: run with `RUST_BACKTRACE=");
-    let told = lines[start..].iter().take_while(|line| !calls(line));
-    Some(told.copied().collect::<Vec<_>>().join("\n").trim_end().to_owned())
+    let message = lines[start..].iter().take_while(|line| !calls(line));
+    Some(message.copied().collect::<Vec<_>>().join("\n").trim_end().to_owned())
 }
 
 /// Where it was.

@@ -299,7 +299,7 @@ impl Subject for Process {
             self.control[start..start + 8].copy_from_slice(&patch.address.to_le_bytes());
             self.control[start + 8..start + size].copy_from_slice(&patch.bytes);
         }
-        // The child's descriptor shares this one's position, which tells how much it printed.
+        // The child's descriptor shares this one's position, which is how much it printed.
         let _ = self.output.rewind();
         self.pinning.before_run(self.process.id());
         let lost = |error| system("lost the program")(error);

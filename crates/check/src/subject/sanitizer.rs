@@ -1,6 +1,6 @@
 //! Programs built with `-fsanitize=address` or `undefined`: what their sanitizers report is a failure.
 //!
-//! Sanitizers are told through the environment to stop at the first report, with an exit code of their own. Leaks are
+//! The environment makes sanitizers stop at the first report, with an exit code of their own. Leaks are
 //! not looked for: a recovery that a failure ends leaks everything.
 
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use crashproof_protocol::exit;
 /// Lines of a report that are kept.
 const MOST_LINES: usize = 16;
 
-/// Tells the sanitizers, whatever else the user tells them.
+/// Adds our sanitizer options to those of the user.
 pub(crate) fn prepare(command: &mut Command) {
     for (variable, more) in [
         ("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=0:"),

@@ -8,7 +8,7 @@ use serde::Serialize;
 pub enum Level {
     /// Data can be lost: exit code 1.
     Error,
-    /// Work is wasted, or something is doubtful; counts only with `--deny warnings`.
+    /// Work is redundant, or something is doubtful; counts only with `--deny warnings`.
     Warning,
     /// Worth knowing.
     Note,

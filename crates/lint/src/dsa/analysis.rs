@@ -1,8 +1,8 @@
-//! All graphs together: bottom up, top down, and the call graph that comes out.
+//! The phases over all graphs, and the call graph they result in.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::calls::{Calls, call_graph, components, handed_on, looked_at_elsewhere};
+use super::calls::{Calls, call_graph, components, handed_on, inlined_elsewhere};
 use super::function::FunctionGraph;
 use super::graph::{Cell, Flags};
 use super::local;
@@ -10,7 +10,7 @@ use crate::returned;
 use crashproof_frontend::frameworks::Apis;
 use crashproof_frontend::program::ir::{Callee, FunctionId, GlobalId, Op, Operand, Program};
 
-/// All graphs, and the call graph that came out.
+/// All graphs, and the call graph.
 #[derive(Debug)]
 pub(crate) struct Analysis {
     pub(crate) graphs: FxHashMap<FunctionId, FunctionGraph>,
@@ -20,26 +20,27 @@ pub(crate) struct Analysis {
     pub(crate) order: Vec<Vec<FunctionId>>,
     /// Functions that some code of the program calls.
     pub(crate) called: FxHashSet<FunctionId>,
-    /// Functions of libraries that the program puts into objects, to be called through them, and that are not looked at elsewhere.
+    /// Functions of libraries that the program puts into objects, to be called through them, and that are not part of a
+    /// function of the program.
     pub(crate) handed_on: FxHashSet<FunctionId>,
-    /// Functions of libraries that nothing calls any more, and that call nothing that is not looked at elsewhere.
+    /// Functions of libraries that nothing calls any more, because they were inlined.
     pub(crate) left_over: FxHashSet<FunctionId>,
     /// Functions that the library calls with a fresh object, and which parameter that is.
     pub(crate) constructors: FxHashMap<FunctionId, u32>,
     pub(crate) calls_itself: FxHashSet<FunctionId>,
-    /// Functions whose graph does not hold what all their callees know.
+    /// Functions whose graph is missing some callees.
     pub(crate) too_large: Vec<FunctionId>,
 }
 
 /// More targets than this say nothing: the call is one of unknown code.
 const MAX_TARGETS: usize = 16;
-/// So often callbacks that are passed on through callbacks are looked for.
+/// Rounds in which callbacks passed through callbacks are resolved.
 const ROUNDS: usize = 3;
 /// A graph with more nodes than this is mostly copies of copies: no more callees are copied into it, and the function is
 /// reported as UNKNOWN.
 const MAX_NODES: usize = 200_000;
 
-/// What calls of a program say beside whom they call.
+/// What calls show beside their targets.
 #[derive(Default)]
 struct Resolved {
     constructors: FxHashMap<FunctionId, u32>,
@@ -89,8 +90,8 @@ fn resolve(
 }
 
 impl Analysis {
-    /// Runs all phases, again while they show more functions that pointers point to: a callback is known where it is
-    /// called only after the callers were looked at.
+    /// Runs all phases, repeatedly while they resolve more calls: a callback is known where it is called only after its
+    /// callers were analyzed.
     pub(crate) fn run(program: &Program, apis: &Apis) -> Analysis {
         let mut analysis = Analysis::once(program, apis, FxHashMap::default());
         for _ in 0..ROUNDS {
@@ -129,7 +130,7 @@ impl Analysis {
         let mut handed_on: FxHashSet<FunctionId> = handed_on.values().flatten().map(|(_, id)| *id).collect();
         let component: FxHashMap<FunctionId, usize> =
             order.iter().enumerate().flat_map(|(at, all)| all.iter().map(move |id| (*id, at))).collect();
-        // Whoever is handed to other code as a callback is called from there.
+        // A callback is called by the function it is passed to.
         let (mut called, mut calls_itself) = (callbacks, FxHashSet::default());
         for (from, own) in &calls {
             for (_, to) in own {
@@ -141,7 +142,7 @@ impl Analysis {
             }
         }
         called.extend(&handed_on);
-        let elsewhere = looked_at_elsewhere(program, apis);
+        let elsewhere = inlined_elsewhere(program, apis);
         handed_on.retain(|id| !elsewhere.contains(id));
         let left_over = elsewhere.into_iter().filter(|id| !called.contains(id)).collect();
         let mut analysis = Analysis {
@@ -171,7 +172,7 @@ impl Analysis {
                 let Op::Call { callee: Callee::Indirect(pointer), arguments } = &instruction.op else {
                     continue;
                 };
-                // What is stored where somebody may store anything is no full list.
+                // A place that may hold anything has no complete list of functions.
                 if self.targets.contains_key(&(id, number))
                     || program.function(id).homes.contains_key(&number)
                 {
@@ -217,7 +218,7 @@ impl Analysis {
     }
 
     fn top_down(&mut self, program: &Program, calls: &Calls) {
-        // What globals hold is known to all.
+        // What globals point to is the same for all functions.
         let mut shared: FxHashMap<GlobalId, Flags> = FxHashMap::default();
         for _ in 0..2 {
             for graph in self.graphs.values_mut() {

@@ -8,7 +8,7 @@ use crashproof_frontend::program::ir::{Callee, FunctionId, Op, Operand, Program}
 /// Calls of each function, by instruction.
 pub(super) type Calls = FxHashMap<FunctionId, Vec<(u32, FunctionId)>>;
 
-/// Who calls whom. What a description covers is not looked into.
+/// Who calls whom. Described functions are leaves.
 pub(super) fn call_graph(
     program: &Program,
     apis: &Apis,
@@ -48,7 +48,7 @@ pub(super) fn components(program: &Program, calls: &Calls) -> Vec<Vec<FunctionId
         if marks.contains_key(&root) {
             continue;
         }
-        // Functions on the way down, each with the next call to look at.
+        // Functions on the way down, each with the next call to visit.
         let mut way: Vec<(FunctionId, usize)> = Vec::new();
         let mut enter = Some(root);
         loop {
@@ -95,8 +95,8 @@ pub(super) fn components(program: &Program, calls: &Calls) -> Vec<Vec<FunctionId
     order
 }
 
-/// Functions of C++ libraries that are put into objects, as `std::function` does with what calls a lambda, and by which
-/// instruction. Who calls them shows only on the way through a function; they are looked at before.
+/// Functions of C++ libraries that are put into objects, as `std::function` does with the function that calls a lambda, and
+/// by which instruction. Their callers are known only while exploring; they are explored before.
 pub(super) fn handed_on(program: &Program, apis: &Apis) -> Calls {
     let mut all = Calls::default();
     for id in program.defined() {
@@ -113,9 +113,9 @@ pub(super) fn handed_on(program: &Program, apis: &Apis) -> Calls {
     all
 }
 
-/// What libraries of C++ have made of lambdas, and what is left of themselves: no way into the program, as long as each lambda is
-/// also part of a function of the program. Those that only a library calls, in a thread for example, are such ways.
-pub(super) fn looked_at_elsewhere(program: &Program, apis: &Apis) -> FxHashSet<FunctionId> {
+/// Functions of C++ libraries whose lambdas are also inlined into functions of the program: they are no entry points. Those
+/// that only a library calls, in a thread for example, are.
+pub(super) fn inlined_elsewhere(program: &Program, apis: &Apis) -> FxHashSet<FunctionId> {
     let lambdas = |id: FunctionId| -> FxHashSet<&str> {
         let mut all = FxHashSet::default();
         for instruction in &program.function(id).instructions {

@@ -52,7 +52,7 @@ struct Node {
     collapsed: bool,
     edges: BTreeMap<i64, Cell>,
     functions: BTreeSet<FunctionId>,
-    /// Offsets that hold what only the running program uses.
+    /// Offsets of data that only the running program uses.
     volatile: Vec<Range<i64>>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Graph {
     globals: FxHashMap<GlobalId, Cell>,
 }
 
-/// Deeper copies of recursive structures add nothing that is asked for.
+/// Deeper copies of recursive structures answer no question.
 const COPY_DEPTH: u32 = 8;
 
 impl Graph {
@@ -251,7 +251,7 @@ impl Graph {
     }
 
     /// Copies what is reachable from cells of another graph and joins the copies with cells of this one:
-    /// one copy for each call, so contexts stay apart and what a callee allocates is apart for each caller.
+    /// one copy per call, so contexts and what a callee allocates stay separate for each caller.
     pub(crate) fn join_copy(&mut self, other: &Graph, pairs: &[(Cell, Cell)]) {
         let mut copies: FxHashMap<u32, u32> = FxHashMap::default();
         let mut joins = Vec::new();
@@ -325,7 +325,7 @@ impl Graph {
     }
 
     /// A pointer in persistent memory points to persistent memory, unless it is known to be volatile. Of a node
-    /// whose fields were collapsed nobody knows which of them holds the pointer.
+    /// whose fields were collapsed it is not known which of them holds the pointer.
     pub(crate) fn spread(&mut self) {
         let mut work: Vec<u32> = (0..self.nodes.len() as u32)
             .filter(|n| {

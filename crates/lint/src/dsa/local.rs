@@ -1,4 +1,4 @@
-//! The graph of a function alone, and where function pointers may come from.
+//! The graph of a function alone, and the targets of its calls through pointers.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ pub(super) fn build(program: &Program, apis: &Apis, id: FunctionId) -> FunctionG
     graph
 }
 
-/// Variables whose type a description calls persistent.
+/// Variables whose type a description declares persistent.
 fn declared_types(program: &Program, apis: &Apis, function: &Function, graph: &mut FunctionGraph) {
     if apis.types.is_empty() {
         return;
@@ -181,7 +181,7 @@ fn one(program: &Program, apis: &Apis, graph: &mut FunctionGraph, number: u32, o
                 graph.value(*pointer);
             }
         }
-        // So that callers can say what they pass.
+        // Callers say what they pass.
         Op::Call { callee: Callee::Indirect(pointer), .. } if is_value(*pointer) => {
             graph.value(*pointer);
         }
@@ -303,8 +303,8 @@ fn described(graph: &mut FunctionGraph, this: Operand, meaning: &Meaning, argume
     }
 }
 
-/// Whom a call through a pointer may call: what the graph knows or, failing that, what is ever stored where the
-/// pointer comes from. Nothing if something unknown may be stored there as well.
+/// The targets of a call through a pointer: what the graph knows or, failing that, what is ever stored where the pointer
+/// comes from. None if something unknown may be stored there as well.
 pub(super) fn targets(
     program: &Program,
     graph: &FunctionGraph,

@@ -7,7 +7,7 @@
 //! by copying, fields by byte offsets, allocation sites by a node each.
 //!
 //! Persistence starts at what the descriptions of libraries say (`crashproof_frontend::frameworks`), at persistent sections, and at
-//! whatever is flushed or logged: nobody does that to volatile memory. It spreads along pointers.
+//! whatever is flushed or logged: volatile memory never is. It spreads along pointers.
 //!
 //! Deliberately coarse: array elements share the fields of the first one, and copies stop at a depth of
 //! eight pointers. Both can only lose a reason to call memory persistent.

@@ -67,7 +67,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// An address that is written or flushed. One that lies outside of what is followed may be persistent.
+    /// The address of a store or flush. An address that is not followed may be persistent memory: a gap.
     pub(super) fn known_address(&mut self, state: &State, operand: Operand, place: PlaceId) -> Expression {
         let address = self.value(state, operand);
         match operand {

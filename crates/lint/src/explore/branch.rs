@@ -1,4 +1,4 @@
-//! Branches: which ways are possible, and what taking one of them says.
+//! Branches: which successors are possible, and what taking one of them implies.
 
 use std::rc::Rc;
 
@@ -67,7 +67,7 @@ impl Walk<'_, '_> {
             let known = self.explorer.expressions.known(Form::Comparison(what, value, number))?;
             state.facts.get(&known).copied()
         };
-        // As `fact` writes them: below zero, and what a pointer may be that is the number of an error.
+        // In the form of `fact`: below zero, or a pointer that is an error number.
         holds(Compare::Lt, 0) == Some(true)
             || holds(Compare::Gt, -1) == Some(false)
             || holds(Compare::Below, LAST_ERROR + 1) == Some(false)
@@ -105,7 +105,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Of the ways out of a loop's head, those that make sense the first time: in, if something happens there.
+    /// The successors of a loop's head on the first visit: only into the loop, if something happens there.
     fn sensible(&self, block: u32, state: &State, to: &[u32]) -> Vec<u32> {
         let Some((rounds, _)) = state.rounds.get(&block) else { return to.to_vec() };
         let inside = &self.shape.loops[&block].blocks;
@@ -118,8 +118,8 @@ impl Walk<'_, '_> {
         if enters { stay } else { to.to_vec() }
     }
 
-    /// The loop that has been walked often enough and is left here, at its head or where it goes back to it. Other exits
-    /// are for errors and the like.
+    /// The exhausted loop that is left here, at its head or where it goes back to it. Other exits are for errors and the
+    /// like.
     fn to_be_left(&self, block: u32, state: &State, to: &[u32]) -> Option<u32> {
         let mut done = state.rounds.iter().filter(|(_, (rounds, _))| *rounds >= EXHAUSTED);
         let (header, _) = done.find(|(header, _)| {
@@ -131,7 +131,7 @@ impl Walk<'_, '_> {
         Some(*header)
     }
 
-    /// Whether a loop that was walked is left where it decides to go on: at its head, or where it goes back.
+    /// Whether an edge leaves a loop where the loop decides to go on: at its head, or where it goes back.
     fn ends_loop(&self, block: u32, state: &State, to: u32) -> bool {
         state.rounds.iter().any(|(header, (rounds, _))| {
             let blocks = &self.shape.loops[header].blocks;
@@ -141,7 +141,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Whether a loop decides where it goes back whether it goes on, as `do` loops do.
+    /// Whether a loop decides at its end whether to go on, as `do` loops do.
     fn leaves_at_its_end(&self, header: u32) -> bool {
         let blocks = &self.shape.loops[&header].blocks;
         blocks.iter().filter(|block| **block != header).any(|block| {
@@ -196,7 +196,7 @@ impl Walk<'_, '_> {
                 for (to, holds) in [(*yes, true), (*no, false)] {
                     if ways.contains(&to) {
                         let mut next = state.clone();
-                        // After how many rounds it leaves stands for more than that: callers see no number.
+                        // The number of rounds stands for any number: callers must not see it as a fact.
                         if !(self.ends_loop(block, &state, to) && self.is_about_parameters(condition)) {
                             self.assume(&mut next, condition, holds);
                         }
@@ -215,7 +215,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The state in which a switch goes somewhere, if it can.
+    /// The state in which a switch goes to a target, if it can.
     fn case(
         &mut self,
         state: &State,
@@ -229,7 +229,7 @@ impl Walk<'_, '_> {
             return Some(next);
         }
         if to == default {
-            // More facts than these decide nothing that matters.
+            // More facts than these are not worth their cost.
             for case in cases.iter().filter(|case| case.1 != to).take(16) {
                 let constant = self.explorer.expressions.int(case.0);
                 let equal = self.explorer.expressions.comparison(Compare::Eq, value, constant);

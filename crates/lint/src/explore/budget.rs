@@ -1,8 +1,8 @@
-//! What is not looked at because it would be too much, by function and by name.
+//! The budget of a function.
 //!
-//! A function that has more paths than the budget allows is not dropped: a spread of its paths is walked on, and what
-//! is wrong on those is found. But the function is unknown, and so is what its callers see of it, beside the paths
-//! that were walked.
+//! A function with more paths than the budget allows is not dropped: a spread of its paths is explored further, and
+//! violations on those are found. But the function is UNKNOWN, and its callers see the explored paths beside one on which
+//! anything may happen.
 
 use super::limits::Cut;
 use super::walk::{State, Walk};
@@ -41,7 +41,7 @@ impl Walk<'_, '_> {
         self.steps > 2 * self.explorer.bounds.steps
     }
 
-    /// What stands for the paths that were not walked: anything may have been done to what the function was given.
+    /// The event that stands for unexplored paths: anything may have been done to what the function was given.
     pub(super) fn anything(&mut self) -> Event {
         let objects: Vec<Expression> = (0..self.function.parameters)
             .map(|number| self.explorer.expressions.add(Form::Parameter(number)))

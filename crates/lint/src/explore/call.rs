@@ -1,5 +1,5 @@
-//! Calls: of described functions, of functions whose summary is there, and of unknown code. Those of the C library are
-//! instructions by now: the reader asks the table of meaning.
+//! Calls: of described functions, of functions with a summary, and of unknown code. Direct calls of the C library are no
+//! calls any more: the reader has replaced them by what the table of meaning says.
 
 use std::rc::Rc;
 
@@ -91,7 +91,7 @@ impl Walk<'_, '_> {
             if self.persistence(*value) != Persistence::No {
                 objects.push(self.explorer.expressions.address(*value).object);
             }
-            // Variables whose address is given away may change.
+            // Variables whose address is passed may change.
             let at = self.explorer.expressions.address(*value);
             if matches!(self.explorer.expressions.form(at.object), Form::Local(..)) {
                 let stale: Vec<Address> =

@@ -26,7 +26,7 @@ impl Walk<'_, '_> {
                     _ => NOTHING,
                 }
             }
-            // What is put together stays nothing if it is more than a pair.
+            // Only pairs are followed.
             Op::Insert { aggregate, value, index } => {
                 return self.insert(state, *aggregate, *value, *index);
             }
@@ -81,7 +81,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The value of an operand that may be computed only later, from values that are there now.
+    /// The value of an operand that is computed later, from values that are known now.
     pub(super) fn ahead(&mut self, state: &State, operand: Operand) -> Expression {
         let value = self.value(state, operand);
         let Operand::Instruction(number) = operand else { return value };

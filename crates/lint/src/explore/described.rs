@@ -1,4 +1,4 @@
-//! Calls of described functions: what a description says is carried out, and the code is not looked into.
+//! Calls of described functions: the description is executed in place of the code.
 
 use px86::order::Class;
 
@@ -87,7 +87,7 @@ impl Walk<'_, '_> {
                 }
             }
             Returns::PoolOf(argument) => {
-                // Where it is not sure, only what happens if it is persistent matters.
+                // If it may be persistent, only the case in which it is matters.
                 let is_persistent = self.persistence(call.argument(argument)) != Persistence::No;
                 self.explorer.expressions.int(is_persistent.into())
             }
@@ -142,7 +142,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A path for each way that the conditions of effects may go, if a caller may decide over them.
+    /// One path for each outcome of the conditions of effects, if callers may decide them.
     fn decided(&mut self, state: State, call: &Call, effects: &[Effect]) -> Vec<State> {
         let mut all = vec![state];
         for effect in effects {
@@ -279,7 +279,7 @@ fn control(what: What, framework: usize) -> Option<Kind> {
     Some(match what {
         What::Fence => Kind::Fence { class: Class::StoreFence, drains: false },
         What::Drain => Kind::Fence { class: Class::StoreFence, drains: true },
-        // Not judged: it is there for more than what was flushed.
+        // Never redundant: it is there for more than what was flushed.
         What::Settle => Kind::Fence { class: Class::Fence, drains: true },
         What::Begin => Kind::Begin { framework },
         What::Commit => Kind::Commit,

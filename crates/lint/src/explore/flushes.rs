@@ -38,7 +38,7 @@ impl Walk<'_, '_> {
         self.shape.flush_loops.values().any(|flushes| flushes.flush == number)
     }
 
-    /// A call that is a name for a flush, in a loop over a range: the range was flushed where the loop began.
+    /// A call of a flush wrapper in a loop over a range: the range was flushed where the loop began.
     pub(super) fn flush_in_loop(
         &mut self,
         state: &mut State,

@@ -1,10 +1,10 @@
-//! How far a walk goes, and which functions went further.
+//! Bounds of the exploration, and which functions exceed them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crashproof_frontend::program::ir::FunctionId;
 
-/// How far to go.
+/// Bounds of the exploration.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Rounds of a loop.
@@ -23,7 +23,7 @@ impl Default for Bounds {
     }
 }
 
-/// A limit that a function went over.
+/// A limit that a function exceeds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Cut {
     /// Paths open at one place.
@@ -41,12 +41,12 @@ pub(crate) enum Cut {
 }
 
 impl Cut {
-    /// The paths of the function itself were not all walked, so nothing can be said to hold on all of them.
+    /// Not all paths of the function itself were explored, so nothing can be said to hold on all of them.
     pub(crate) fn is_inside(self) -> bool {
         matches!(self, Cut::Paths | Cut::Steps | Cut::Stores)
     }
 
-    /// What to tell the user.
+    /// The reason in the report.
     pub(crate) fn describe(self, bounds: &Bounds) -> String {
         match self {
             Cut::Paths => format!("more than {} paths are open at one place (--paths)", bounds.paths),
@@ -66,7 +66,7 @@ impl Cut {
     }
 }
 
-/// All limits that were gone over.
+/// All limits that were exceeded.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
     all: BTreeMap<FunctionId, BTreeSet<Cut>>,
@@ -77,7 +77,7 @@ impl Cuts {
         self.all.entry(function).or_default().insert(cut);
     }
 
-    /// Whether not all paths of a function were walked.
+    /// Whether not all paths of a function were explored.
     pub(crate) fn is_inside(&self, function: FunctionId) -> bool {
         self.all.get(&function).is_some_and(|cuts| cuts.iter().any(|cut| cut.is_inside()))
     }

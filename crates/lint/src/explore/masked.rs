@@ -1,8 +1,8 @@
-//! Values of a few bits: what facts leave of them.
+//! Values of a few bits, decided by trying them all.
 //!
-//! `flags & (A | B | C)` has eight values. Code tests them by their bits (`v & (v - 1)` for more than one), and tells them
-//! apart by a `switch` that has no case for what cannot be. Facts alone do not contradict each other there; trying the
-//! values does.
+//! `flags & (A | B | C)` has eight values. Code tests them by their bits (`v & (v - 1)` for more than one), and
+//! distinguishes them by a `switch` without a case for what cannot be. Facts alone do not contradict each other there;
+//! trying the values does.
 
 use super::walk::{State, Walk};
 use crate::expression::{Expression, Form};

@@ -1,4 +1,4 @@
-//! Where paths meet, those that did the same become one.
+//! Joins paths that did the same, where they meet.
 
 use std::rc::Rc;
 
@@ -85,7 +85,7 @@ impl Walk<'_, '_> {
                     found
                 } else {
                     let persistence = persistence_of(self.explorer.analysis, self.id, number as u32);
-                    // What is known of the last value that was met here is not known of this one.
+                    // A new unknown value at each join: facts about the last one do not hold of it.
                     let origin = self.explorer.expressions.origin(Origin::Meeting(
                         self.id,
                         number as u32,

@@ -1,4 +1,4 @@
-//! What the source calls memory, and what it says of its type: names for messages, alignment for cache lines.
+//! Names of memory in the source, for messages, and its types, for alignment.
 
 use super::walk::{State, Walk};
 use crate::expression::{Address, Expression, Form, NOTHING};
@@ -22,7 +22,7 @@ impl Walk<'_, '_> {
             _ => None,
         };
         let name = self.part(state, span.at, bytes, DEPTH).map(|part| part.name).unwrap_or_default();
-        // Of something without a name the member is left, if it is one.
+        // Without a name for the object, the member alone.
         let name = match name.strip_prefix("->") {
             Some(member) => member.to_owned(),
             None if name == "*" => String::new(),
@@ -53,7 +53,7 @@ impl Walk<'_, '_> {
                 .then(|| program.member(ty, at.offset as u64, bytes))
                 .flatten();
             return Some(match member {
-                // Which one, an index says.
+                // The index decides which element.
                 Some((field, ty)) if field.starts_with("[0]") && at.element.is_some() => {
                     Part { name: format!("{own}[..]{}", &field[3..]), ty }
                 }
@@ -100,7 +100,7 @@ impl Walk<'_, '_> {
                     .as_ref()
                     .is_none_or(|known| (distance, variable.of_a_library) < (known.0, known.1.is_empty()))
             {
-                // What a library calls it says nothing to who uses the library.
+                // A library's name means nothing to its users.
                 let name = if variable.of_a_library { "" } else { &variable.name };
                 best = Some((distance, name.to_owned(), base));
             }
@@ -137,7 +137,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Remembers at what an object is aligned, if its type or its library says so.
+    /// Remembers the alignment of an object, if its type or its library says so.
     pub(super) fn note_alignment(&mut self, state: &State, object: Expression) {
         if self.explorer.expressions.alignment(object).is_some() {
             return;

@@ -1,7 +1,7 @@
-//! What of memory a caller can ever look at.
+//! Which memory contents of a callee its callers can reach.
 //!
-//! A function that allocates, fills and frees leaves much behind that nobody has a pointer to. Callers would carry it along
-//! on all of their paths.
+//! A function that allocates, fills and frees leaves much behind that nothing points to. Callers would carry it along on all
+//! of their paths.
 
 use rustc_hash::FxHashSet;
 
@@ -16,7 +16,7 @@ const LISTED: usize = 8;
 const MANY: usize = 64;
 
 impl Walk<'_, '_> {
-    /// Drops what a caller has no way to: contents of objects that were made here and that neither the result, nor memory
+    /// Drops what a caller cannot reach: contents of objects that were made here and that neither the result, nor memory
     /// that stays, nor an event leads to. A new object of which nothing is known needs no entry.
     pub(super) fn reachable(&self, memory: Vec<Entry>, result: Expression, events: &[Event]) -> Vec<Entry> {
         let mut seen = FxHashSet::default();
@@ -99,7 +99,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Of an object with much that is not known, all between the first and the last of that is not known.
+/// Of an object with many unknown contents, everything between the first and the last of them becomes unknown.
 fn merge_unknown(mut memory: Vec<Entry>) -> Vec<Entry> {
     memory.sort_by_key(|(at, ..)| *at);
     let mut all = Vec::with_capacity(memory.len());

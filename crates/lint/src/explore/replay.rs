@@ -1,4 +1,4 @@
-//! A callee's ways in the place of a call, in terms of the caller.
+//! Replays a callee's ways in place of a call.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use crate::expression::{Form, NOTHING};
 use crashproof_frontend::program::ir::{FunctionId, PlaceId};
 
 impl Walk<'_, '_> {
-    /// Puts a callee's ways in the place of a call.
+    /// The states after a call, one for each possible way through the callee.
     pub(super) fn replay(
         &mut self,
         state: State,
@@ -37,7 +37,7 @@ impl Walk<'_, '_> {
             if !wrapper {
                 let readable = self.explorer.program.function(callee).readable.clone();
                 let mut machine = std::mem::take(&mut next.machine);
-                Rc::make_mut(&mut machine).callee_ends(&mut self.around(), from, &readable);
+                Rc::make_mut(&mut machine).callee_ends(&mut self.context(), from, &readable);
                 next.machine = machine;
             }
             self.replay_memory(&mut here, &mut next, way);
@@ -66,7 +66,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The ways that what is known here leaves, each with the state in which it is taken.
+    /// The ways that do not contradict what is known here, each with the state in which it is taken.
     fn possible_ways<'s>(&mut self, here: &mut Translation, summary: &'s Summary) -> Vec<(&'s Way, State)> {
         let (mut ways, mut otherwise) = (Vec::new(), Vec::new());
         for way in &summary.ways {
@@ -89,8 +89,8 @@ impl Walk<'_, '_> {
                 otherwise.push(way);
             }
         }
-        // Loops are taken to run. If that cannot be here, what they do is better than nothing at all. But who insists on a
-        // transaction does not come back without one.
+        // Summaries assume that loops run. Where that contradicts what is known, a contradicting way is better than none,
+        // unless it is about transactions: a function that insists on one does not return without it.
         if ways.is_empty() {
             ways = otherwise.into_iter().map(|way| (way, here.state.clone())).collect();
         }
@@ -106,7 +106,7 @@ impl Walk<'_, '_> {
         place: PlaceId,
     ) {
         let Some(kind) = self.translate_event(here, event) else { return };
-        // The callee's name for the memory is as good, unless the place is here.
+        // The callee's name for the memory is as good, unless the event is reported here.
         let of_a_library = self.explorer.program.place(event.site.place).of_a_library;
         let is_here = wrapper || of_a_library;
         let name = match kind.span() {
@@ -144,7 +144,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Something that only flushes and fences is a name for the instruction: the call is the place.
+/// Whether a function only flushes and fences: then its events are reported at the call.
 fn is_wrapper(summary: &Summary) -> bool {
     summary.ways.iter().flat_map(|way| &way.events).all(|event| {
         matches!(event.kind, Kind::Flush { .. } | Kind::Queue { .. } | Kind::Elsewhere | Kind::Fence { .. })

@@ -25,7 +25,7 @@ impl Walk<'_, '_> {
         let known = self.explorer.expressions.as_int(result).is_some();
         let result = if failure && !known { self.explorer.expressions.add(Form::Failure) } else { result };
         let exit = if failure { Exit::Failure } else { Exit::Normal };
-        state.machine.hands_over(&mut self.around());
+        state.machine.hands_over(&mut self.context());
         if self.is_root {
             // What joined paths return may be an error.
             let perhaps = value.is_some()
@@ -81,7 +81,7 @@ impl Walk<'_, '_> {
             if !perhaps {
                 machine.care_for_all(&cared_for);
             }
-            machine.path_ends(&mut self.around(), exit);
+            machine.path_ends(&mut self.context(), exit);
         }
     }
 

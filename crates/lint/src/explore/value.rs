@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::walk::{MAX_DEPTH, State, Walk, persistence_of};
 use super::way::{WHOLE_BYTES, whole};
 use crate::expression::{Address, Expression, Form, NOTHING, Origin, Persistence};
-use crate::machine::Surroundings;
+use crate::machine::Context;
 use crate::span::{Length, Span};
 use crashproof_frontend::program::ir::Operand;
 
@@ -44,11 +44,11 @@ impl Walk<'_, '_> {
         if address == NOTHING {
             return Persistence::No;
         }
-        self.around().persistence(address)
+        self.context().persistence(address)
     }
 
-    pub(super) fn around(&mut self) -> Surroundings<'_> {
-        Surroundings {
+    pub(super) fn context(&mut self) -> Context<'_> {
+        Context {
             program: self.explorer.program,
             apis: self.explorer.apis,
             expressions: &mut self.explorer.expressions,

@@ -1,4 +1,4 @@
-//! The walk itself: the functions of a program in order, and the blocks of one function with the paths open in them.
+//! The exploration: functions callees first, and the blocks of one function with the paths open in them.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ use super::way::{Summary, Way};
 
 /// Marks a loop that has to be left, in place of its number of rounds.
 pub(super) const EXHAUSTED: u32 = u32::MAX / 4;
-/// Rounds that a loop to a constant may have to be walked to its end; of a longer one, what it stores is known in part.
+/// Loops that count to a constant are followed to the end up to this many rounds; what longer ones store is known in part.
 pub(super) const COUNTED: u32 = 64;
 /// Paths distinguished by everything they did. More are distinguished only by what still matters, and from half of what the
 /// bounds allow only by what is still open.
@@ -57,9 +57,9 @@ pub(crate) struct Explorer<'a> {
     pub(crate) verdicts: Verdicts,
     pub(super) traces: Traces,
     pub(super) summaries: FxHashMap<FunctionId, Summary>,
-    /// What was not looked at.
+    /// Exceeded limits.
     pub(crate) cuts: Cuts,
-    /// Functions that are handed on and were met where they are called.
+    /// Functions passed to libraries that were met where they are called.
     pub(super) met: FxHashSet<FunctionId>,
     /// The program has transactions that keep other threads out.
     pub(super) isolates: bool,
@@ -125,7 +125,7 @@ impl Explorer<'_> {
                 }
             }
         }
-        // What is called from somewhere out of sight is a way into the program.
+        // A function that only code out of sight calls is an entry point.
         for id in self.analysis.order.iter().flatten() {
             if self.analysis.handed_on.contains(id) && !self.met.contains(id) {
                 Walk::new(self, *id, true).run();
@@ -143,7 +143,7 @@ pub(super) struct Walk<'e, 'a> {
     pub(super) shape: Shape,
     pub(super) pending: BTreeMap<(u32, u32), Vec<State>>,
     pub(super) ways: Vec<Way>,
-    /// How paths of a function ended that nobody calls, and whether that may have been a failure as well.
+    /// How the paths of an entry point ended, and whether that may have been a failure as well.
     pub(super) ends: Vec<(Rc<Machine>, Exit, bool)>,
     /// Objects that are flushed or logged on some path.
     pub(super) cared_for: FxHashSet<Expression>,

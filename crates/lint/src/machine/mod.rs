@@ -16,7 +16,7 @@
 //!    number or flag that makes it valid, or a flag set before and cleared after.
 //! 4. What a caller may have stored or will flush is left to the caller.
 
-mod around;
+mod context;
 mod end;
 mod epoch;
 mod flush;
@@ -26,6 +26,6 @@ mod state;
 mod store;
 mod transaction;
 
-pub(crate) use around::Surroundings;
+pub(crate) use context::Context;
 pub(crate) use flush::keeps_order;
 pub(crate) use state::{Exit, MAX_WRITES, Machine};

@@ -9,7 +9,7 @@ use crate::rules::Rule;
 use crate::span::Span;
 use crashproof_frontend::program::ir::PlaceId;
 
-use super::around::Surroundings;
+use super::context::Context;
 
 /// Where data is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -20,7 +20,7 @@ pub(super) enum Status {
     Maybe,
     /// Remembered for a later flush.
     Queued(PlaceId),
-    /// On its way.
+    /// Flushed, not yet fenced; whether the flush is ordered before later stores.
     Pending(PlaceId, bool),
     Durable,
 }
@@ -101,15 +101,15 @@ pub(crate) mod stage {
     pub(crate) const FINALLY: i64 = 4;
 }
 
-/// How a path ends, as far as rules care.
+/// How a path ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exit {
     Normal,
-    /// It returns what means failure.
+    /// It returns a failure.
     Failure,
 }
 
-/// The state.
+/// The state of a path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {
     pub(super) writes: Vec<Write>,
@@ -121,25 +121,25 @@ pub(crate) struct Machine {
     pub(super) strand: Option<u32>,
     pub(super) strands: u32,
     pub(super) published: Vec<Expression>,
-    /// Objects of which something was flushed or logged: whoever does that takes them for persistent.
+    /// Objects of which something was flushed or logged: the program takes them for persistent.
     pub(super) cared_for: Vec<Expression>,
     /// Something was logged although no transaction is open: a caller has one.
     pub(super) inside_callers: bool,
-    /// Code that is not known may have logged something in this transaction.
+    /// Unknown code may have logged something in this transaction.
     pub(super) maybe_logged: bool,
-    /// A transaction that began while something may have been on its way; nothing was stored in it yet.
+    /// A transaction that began while a flush may have been pending, and in which nothing was stored yet.
     pub(super) begun: Option<(Site, u32)>,
-    /// When something was last waited for.
+    /// The event of the last fence.
     pub(super) last_fence: u32,
-    /// Nothing is on its way, for sure.
+    /// Surely no flush is pending.
     pub(super) drained: bool,
-    /// Nothing is queued, for sure.
+    /// Surely nothing is queued.
     pub(super) queue_drained: bool,
     pub(super) epoch: u32,
     pub(super) number: u32,
-    /// A store that was not durable yet is no longer known.
+    /// A store that was not durable was dropped.
     pub(super) forgotten: bool,
-    /// Flushes that something else came before: to wait for them now is too late.
+    /// Flushes that something overtook: to fence them now is too late.
     pub(super) overtaken: Vec<PlaceId>,
     /// Objects of which loops that were cut short may have stored more.
     pub(super) cut_short: Vec<Expression>,
@@ -163,7 +163,7 @@ impl Machine {
         self.transactions.last().map_or(stage::NONE, |transaction| transaction.stage)
     }
 
-    /// Whether something may be on its way that a fence waits for. A caller may have left it there.
+    /// Whether a fence may have something to wait for, also if a caller left it pending.
     pub(crate) fn may_wait(&self) -> bool {
         !self.drained
             || self.clean.iter().any(|clean| clean.pending)
@@ -174,12 +174,12 @@ impl Machine {
             })
     }
 
-    /// Whether it went over what can be remembered.
+    /// Whether a store was dropped because there were too many.
     pub(crate) fn has_forgotten(&self) -> bool {
         self.forgotten
     }
 
-    /// A loop is left before its end: it may have stored more of what it stored.
+    /// A loop is left before its end: it may store to more of each object.
     pub(crate) fn cut_short(&mut self) {
         for write in &self.writes {
             if !self.cut_short.contains(&write.span.at.object) {
@@ -220,60 +220,60 @@ impl Machine {
     }
 
     /// Reads one event.
-    pub(crate) fn step(&mut self, around: &mut Surroundings, event: &Event) {
+    pub(crate) fn step(&mut self, context: &mut Context, event: &Event) {
         self.number += 1;
         let site = event.site;
         match &event.kind {
             Kind::Store { span, value, nontemporal, bulk } => {
-                self.store(around, site, *span, *value, *nontemporal, *bulk);
+                self.store(context, site, *span, *value, *nontemporal, *bulk);
             }
             Kind::Load { span } => {
                 if let Some(transaction) = self.transactions.last_mut() {
                     transaction.read = true;
                 }
-                self.access(around, site, *span, false);
+                self.access(context, site, *span, false);
             }
-            Kind::Flush { span, class } => self.flush(around, site, *span, Some(*class)),
-            Kind::Queue { span } => self.flush(around, site, *span, None),
+            Kind::Flush { span, class } => self.flush(context, site, *span, Some(*class)),
+            Kind::Queue { span } => self.flush(context, site, *span, None),
             Kind::Elsewhere => (self.drained, self.queue_drained) = (false, false),
             // An mfence may be there for other threads.
-            Kind::Fence { class, drains } => self.fence(around, site, *drains, *class == Class::StoreFence),
-            Kind::Locked => self.fence(around, site, false, false),
-            Kind::Log { span } => self.log(around, site, *span),
+            Kind::Fence { class, drains } => self.fence(context, site, *drains, *class == Class::StoreFence),
+            Kind::Locked => self.fence(context, site, false, false),
+            Kind::Log { span } => self.log(context, site, *span),
             Kind::Begin { framework } => self.begin(site, *framework),
             Kind::Commit => {
-                self.commit(around);
+                self.commit(context);
                 self.transactions.pop();
                 self.logs_are_over();
             }
             Kind::Abort => self.abort(),
             Kind::Process => match self.stage() {
-                stage::WORK => self.commit_stage(around),
+                stage::WORK => self.commit_stage(context),
                 stage::ON_COMMIT => self.set_stage(stage::FINALLY),
                 _ => self.set_stage(stage::NONE),
             },
-            Kind::CommitStage => self.commit_stage(around),
+            Kind::CommitStage => self.commit_stage(context),
             Kind::End => {
                 if self.stage() == stage::WORK {
-                    self.commit_stage(around);
+                    self.commit_stage(context);
                 }
                 self.transactions.pop();
                 self.logs_are_over();
             }
             Kind::Change => {
                 self.change();
-                // A library that changes its memory durably waits for it, and so for all before.
-                self.fence(around, site, false, false);
+                // A library that changes its memory durably fences, and so everything before is durable as well.
+                self.fence(context, site, false, false);
             }
             Kind::Inside => self.inside_callers |= self.transactions.is_empty(),
             Kind::EpochBegin => {
                 if self.epochs_open.is_empty() {
                     let all = 0..self.number;
-                    self.missing_barrier(around, Rule::MissingBarrier, all, "an epoch begins", site);
+                    self.missing_barrier(context, Rule::MissingBarrier, all, "an epoch begins", site);
                 }
                 self.epochs_open.push((site, self.number));
             }
-            Kind::EpochEnd => self.epoch_end(around, site),
+            Kind::EpochEnd => self.epoch_end(context, site),
             Kind::StrandBegin => {
                 self.strands += 1;
                 self.strand = Some(self.strands);
@@ -282,15 +282,15 @@ impl Machine {
             Kind::StrandJoin => {
                 self.accesses.clear();
                 self.strand = None;
-                self.fence(around, site, true, false);
+                self.fence(context, site, true, false);
             }
             Kind::Unknown { objects, code } => {
                 let own = *code != UnknownCode::Library;
-                self.maybe_logged |= own && (self.in_transaction() || !around.is_root);
+                self.maybe_logged |= own && (self.in_transaction() || !context.is_root);
                 if *code == UnknownCode::Pointer && self.depends_on_unknown(objects) {
-                    around.verdicts.gaps.add(Gap::Pointer, site.place);
+                    context.verdicts.gaps.add(Gap::Pointer, site.place);
                 }
-                self.unknown(around, objects);
+                self.unknown(context, objects);
             }
         }
     }

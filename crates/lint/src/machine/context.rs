@@ -1,4 +1,4 @@
-//! What a machine asks of its surroundings: which memory is persistent, what it is called, whom to tell.
+//! What the machine asks the analysis around it: which memory is persistent, what it is called, where violations go.
 
 use px86::LINE_BYTES;
 use rustc_hash::FxHashSet;
@@ -6,12 +6,12 @@ use rustc_hash::FxHashSet;
 use crate::dsa::FunctionGraph;
 use crate::event::{Names, Site};
 use crate::expression::{Expression, Expressions, Form, Persistence};
-use crate::rules::{Beside, Model, Rule, Verdict, Verdicts};
+use crate::rules::{Model, RelatedPlace, Rule, Verdict, Verdicts};
 use crashproof_frontend::frameworks::Apis;
 use crashproof_frontend::program::ir::{FunctionId, GlobalId, Operand, PlaceId, Program};
 
-/// What the machine needs from around it.
-pub(crate) struct Surroundings<'a> {
+/// Where the machine runs.
+pub(crate) struct Context<'a> {
     pub(crate) program: &'a Program,
     pub(crate) apis: &'a Apis,
     pub(crate) expressions: &'a mut Expressions,
@@ -21,7 +21,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) function: FunctionId,
     /// The parameter that is a fresh object, if the function is a constructor.
     pub(crate) constructed: Option<u32>,
-    /// Nobody in the program calls the function, so nothing can be left to a caller.
+    /// Nothing in the program calls the function, so nothing can be left to a caller.
     pub(crate) is_root: bool,
     pub(crate) model: Model,
     pub(crate) pedantic: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) bases: &'a FxHashSet<GlobalId>,
 }
 
-impl Surroundings<'_> {
+impl Context<'_> {
     /// The cell of the graph that an address lies in.
     pub(super) fn cell(&self, expression: Expression) -> Option<crate::dsa::Cell> {
         let graph = self.graph;
@@ -101,7 +101,7 @@ impl Surroundings<'_> {
         matches!(self.expressions.form(object), Form::Parameter(_))
     }
 
-    /// Two objects that are written differently may be the same.
+    /// Whether two objects may be the same although their expressions differ.
     pub(super) fn may_be_same(&self, left: Expression, right: Expression) -> bool {
         if left == right {
             return true;
@@ -127,7 +127,7 @@ impl Surroundings<'_> {
         }
     }
 
-    /// The same in advice, where the message has said what it is about.
+    /// The name in a fix: the message has named the memory already.
     pub(super) fn it(&self, site: Site) -> String {
         match self.names.text(site.name) {
             "" => "it".into(),
@@ -145,7 +145,7 @@ impl Surroundings<'_> {
         }
     }
 
-    /// What the source calls one of several places that were stored to, each once; none if one has no name or they are many.
+    /// The names of several stores, each once; none if one has no name or there are many.
     pub(super) fn list(&self, sites: impl Iterator<Item = Site>) -> Option<String> {
         const MANY: usize = 4;
         let mut names: Vec<String> = Vec::new();
@@ -166,20 +166,24 @@ impl Surroundings<'_> {
         }
     }
 
-    pub(super) fn by_call(&self, site: Site, beside: &mut Vec<Beside>) {
+    pub(super) fn by_call(&self, site: Site, related: &mut Vec<RelatedPlace>) {
         if let Some(call) = site.call {
-            beside.push(Beside { role: "call", place: call, message: "reached through this call".into() });
+            related.push(RelatedPlace {
+                role: "call",
+                place: call,
+                message: "reached through this call".into(),
+            });
         }
     }
 
-    pub(super) fn bad(
+    pub(super) fn violates(
         &mut self,
         rule: Rule,
         site: Site,
         message: String,
-        mut beside: Vec<Beside>,
+        mut related: Vec<RelatedPlace>,
     ) -> &mut Verdict {
-        self.by_call(site, &mut beside);
-        self.verdicts.bad(rule, site, self.function, || (message, beside))
+        self.by_call(site, &mut related);
+        self.verdicts.violates(rule, site, self.function, || (message, related))
     }
 }
