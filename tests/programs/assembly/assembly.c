@@ -1,8 +1,8 @@
 // Flushes and fences as persistent-memory code writes them.
-//@ prove: proved
 //@ check: clean
 //@ lint: missing-barrier at missing-barrier
 //@ lint: unflushed-write at unflushed-write
+//@ prove: proved
 #include <crashproof.h>
 PERSISTENT long a __attribute__((aligned(64)));
 PERSISTENT long b __attribute__((aligned(64)));

@@ -1,6 +1,6 @@
-//@ prove: unknown at not-modelled (inline assembly)
 //@ check: unknown (not understood: instruction `rep stosb`: rep stosb)
 //@ lint: unknown (inline assembly)
+//@ prove: unknown at not-modelled (inline assembly)
 #include <crashproof.h>
 PERSISTENT long a[8];
 int main(void) {

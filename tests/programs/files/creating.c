@@ -1,3 +1,4 @@
+// A program that cannot open what a crash left of its pool's creation says so again and again: one finding.
 //@ args: {dir}/pool
 //@ lint: flush-unmodified at CREATED
 //@ variant plain:
@@ -8,7 +9,6 @@
 //@ check: clean
 //@ figures: 4 crash points, 2 recoveries
 //@ prove: proved
-// A program that cannot open what a crash left of its pool's creation says so again and again: one finding.
 #include <crashproof.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,5 @@
+// A file that exists before the check keeps its content; files that a run creates or removes exist after a
+// crash as they did then.
 //@ args: {dir}/old {dir}/new {dir}/temporary
 //@ file old: durable from the start
 //@ prove: skip (prove cannot be given what files hold)
@@ -17,8 +19,6 @@
 //@ check: fails at REMOVED
 //@ figures: 7 crash points, 6 recoveries
 //@ lint: clean, no warnings
-// A file that exists before the check keeps its content; files that a run creates or removes exist after a
-// crash as they did then.
 #include <crashproof.h>
 #include <fcntl.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+// Data read into PM are stores; data written from PM are reads.
 //@ args: {dir}/pool
 //@ prove: unknown (calls `pipe`, which is not defined here)
 //@ variant good: -DGOOD
@@ -8,7 +9,6 @@
 //@ check: fails at LOST
 //@ figures: 2 crash points, 3 recoveries
 //@ lint: unknown (known wrong: memory given to functions that nothing is known of is only noted)
-// Data read into PM are stores; data written from PM are reads.
 #include <crashproof.h>
 #include <stdio.h>
 #include <stdlib.h>

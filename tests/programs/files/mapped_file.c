@@ -1,3 +1,4 @@
+// A file on the PM path, mapped shared: the same address in every run.
 //@ args: {dir}/pool
 //@ prove: unknown (calls `fstat`, which is not defined here)
 //@ variant good: -DGOOD
@@ -49,7 +50,6 @@
 //@ check: unknown (an address of its own choice)
 //@ figures: 0 crash points, 0 recoveries
 //@ lint: flush-unmodified at flush-unmodified
-// A file on the PM path, mapped shared: the same address in every run.
 #include <crashproof.h>
 #include <fcntl.h>
 #include <string.h>

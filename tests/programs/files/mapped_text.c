@@ -1,8 +1,8 @@
 // A file that is mapped, a text that is written into it, elements that are sorted: the commit comes too early.
-//@ prove: refuted at claim (is the number)
+//@ cflags: '-DDIR="{dir}"'
 //@ check: fails
 //@ lint: clean, no warnings
-//@ cflags: '-DDIR="{dir}"'
+//@ prove: refuted at claim (is the number)
 #include <crashproof.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// Where caches survive nothing needs a flush; but non-temporal stores do not go through them, and still need a fence.
 //@ variant plain:
 //@ check: fails at LOST
 //@ figures: 1 crash points, 3 recoveries
@@ -32,7 +33,6 @@
 //@ figures: 3 crash points, 2 recoveries
 //@ lint: skip (lint does not know eADR)
 //@ prove: proved (known wrong: pmem_has_auto_flush is 0 under --eadr)
-// Where caches survive nothing needs a flush; but non-temporal stores do not go through them, and still need a fence.
 #include <crashproof.h>
 #include <emmintrin.h>
 #include <libpmem.h>

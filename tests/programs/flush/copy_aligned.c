@@ -1,8 +1,8 @@
 // The same, where it is.
 //@ flags prove: --unwind 8
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
+//@ prove: proved
 #include <crashproof.h>
 PERSISTENT char buffer[64] __attribute__((aligned(64)));
 int main(void) {

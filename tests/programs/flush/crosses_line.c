@@ -1,7 +1,7 @@
 // An access over two lines is two for the machine; where it goes is not known, so neither is where it is cut.
-//@ prove: unknown at not-modelled (crosses a cache line)
 //@ check: clean
 //@ lint: unflushed-write at not-modelled
+//@ prove: unknown at not-modelled (crosses a cache line)
 #include <crashproof.h>
 PERSISTENT struct {
   char bytes[128];

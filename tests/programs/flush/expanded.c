@@ -1,3 +1,5 @@
+// The code generator turns a comparison of a few bytes into loads, after everything was instrumented. They must be
+// seen all the same.
 //@ variant o2: -O2
 //@ check: fails at LOST
 //@ figures: 1 crash points, 4 recoveries
@@ -20,8 +22,6 @@
 //@ figures: 2 crash points, 2 recoveries
 //@ lint: clean, no warnings
 //@ prove: proved
-// The code generator turns a comparison of a few bytes into loads, after everything was instrumented. They must be
-// seen all the same.
 #include <crashproof.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // The data is safe before the flag can be.
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
+//@ prove: proved
 #include <crashproof.h>
 PERSISTENT long data __attribute__((aligned(64)));
 PERSISTENT long flag __attribute__((aligned(64)));

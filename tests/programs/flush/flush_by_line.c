@@ -1,7 +1,7 @@
 // A line is flushed by any address in it, also by one in front of what was stored.
-//@ prove: proved
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: unflushed-write at unflushed-write
+//@ prove: proved
 #include "pmemobj.h"
 #include <immintrin.h>
 struct root {

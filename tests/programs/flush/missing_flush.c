@@ -1,7 +1,7 @@
-//@ prove: refuted at claim (data == 42)
 //@ check: recovery-fails at recovery-fails
 //@ lint: unflushed-write at recovery-fails
 //@ lint: unflushed-write at unflushed-write
+//@ prove: refuted at claim (data == 42)
 #include <crashproof.h>
 PERSISTENT long data __attribute__((aligned(64)));
 PERSISTENT long flag __attribute__((aligned(64)));

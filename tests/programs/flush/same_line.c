@@ -1,8 +1,8 @@
 // One line persists in order: no flush is needed.
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
+//@ prove: proved
 #include <crashproof.h>
 PERSISTENT struct {
   long data, flag;

@@ -1,3 +1,4 @@
+// Wide strings: what these functions write are stores, what they look at is read.
 //@ prove: unknown (calls `wcscpy`, which is not defined here)
 //@ variant good: -DGOOD
 //@ check: clean
@@ -13,7 +14,6 @@
 //@ check: recovery-fails at LOST
 //@ figures: 1 crash points, 13 recoveries
 //@ lint: unknown (known wrong: memory given to functions that nothing is known of is only noted)
-// Wide strings: what these functions write are stores, what they look at is read.
 #include <crashproof.h>
 #include <wchar.h>
 

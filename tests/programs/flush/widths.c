@@ -1,10 +1,10 @@
 // Parts of a word, and the word: stores of 1, 2, 4 and 8 bytes on one another.
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
 //@ lint: unflushed-write at unflushed-write-4
+//@ prove: proved
 #include <crashproof.h>
 PERSISTENT union {
   unsigned long whole;

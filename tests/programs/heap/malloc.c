@@ -1,3 +1,4 @@
+// With --pm-heap everything that the program allocates is persistent.
 //@ flags check: --pm-heap
 //@ lint: skip (lint has no --pm-heap)
 //@ prove: skip (prove has no --pm-heap)
@@ -14,7 +15,6 @@
 //@ variant realloc: -DREALLOC
 //@ check: fails at MOVED
 //@ figures: 6 crash points, 6 recoveries
-// With --pm-heap everything that the program allocates is persistent.
 #include <crashproof.h>
 #include <malloc.h>
 #include <stdlib.h>

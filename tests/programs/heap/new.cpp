@@ -1,3 +1,4 @@
+// With --pm-heap, what C++ code allocates with new is persistent too; exceptions and streams stay volatile.
 //@ flags check: --pm-heap
 //@ lint: skip (lint has no --pm-heap)
 //@ prove: skip (prove has no --pm-heap)
@@ -7,7 +8,6 @@
 //@ variant plain:
 //@ check: fails at LOST
 //@ figures: 3 crash points, 3 recoveries
-// With --pm-heap, what C++ code allocates with new is persistent too; exceptions and streams stay volatile.
 #include <crashproof.h>
 #include <memory>
 #include <new>

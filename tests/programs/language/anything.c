@@ -1,9 +1,9 @@
 // What is not modelled may be anything, if that is asked for: here it does not matter.
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
+//@ prove: proved
 #include <crashproof.h>
 #include <math.h>
 PERSISTENT struct {

@@ -1,6 +1,6 @@
-//@ prove: refuted at claim (the divisor is not 0)
 //@ check: vacuous
 //@ lint: unflushed-write at claim
+//@ prove: refuted at claim (the divisor is not 0)
 #include <crashproof.h>
 PERSISTENT long x;
 int main(void) {

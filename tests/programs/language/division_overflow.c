@@ -1,7 +1,7 @@
 // The least number divided by -1 does not fit, which is a trap.
-//@ prove: refuted at claim (the quotient fits)
 //@ check: clean
 //@ lint: unflushed-write at claim
+//@ prove: refuted at claim (the quotient fits)
 #include <crashproof.h>
 PERSISTENT long quotient;
 int main(void) {

@@ -1,7 +1,7 @@
 // It does not matter here: it is only printed.
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
+//@ prove: proved
 #include <crashproof.h>
 #include <stdio.h>
 PERSISTENT long x __attribute__((aligned(64)));

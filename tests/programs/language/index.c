@@ -1,7 +1,7 @@
 // An index that is not known.
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
+//@ prove: proved
 #include <crashproof.h>
 PERSISTENT long cells[4] __attribute__((aligned(64)));
 int main(void) {

@@ -1,6 +1,6 @@
-//@ prove: refuted at claim (outside)
 //@ check: clean
 //@ lint: unflushed-write at claim
+//@ prove: refuted at claim (outside)
 #include <crashproof.h>
 PERSISTENT long cells[4] __attribute__((aligned(64)));
 int main(void) {

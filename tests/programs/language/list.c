@@ -1,7 +1,7 @@
 // Pointers in persistent memory; the list is walked with a bound that is enough.
-//@ prove: proved
 //@ check: clean
 //@ lint: clean, no warnings
+//@ prove: proved
 #include <crashproof.h>
 struct node {
   long value;

@@ -1,7 +1,7 @@
-//@ prove: refuted at claim (outside)
 //@ check: recovery-fails at recovery-fails
 //@ lint: unflushed-write at recovery-fails
 //@ lint: unflushed-write at unflushed-write
+//@ prove: refuted at claim (outside)
 #include <crashproof.h>
 PERSISTENT struct { long *p; } a __attribute__((aligned(64)));
 PERSISTENT struct { long ready; } b __attribute__((aligned(64)));

@@ -1,7 +1,7 @@
 // Arithmetic that tells whether it overflowed, in all widths; rotations and saturation come out of such code, too.
-//@ prove: proved
 //@ check: vacuous
 //@ lint: clean, no warnings
+//@ prove: proved
 #include <crashproof.h>
 #include <limits.h>
 int main(void) {

@@ -1,7 +1,7 @@
 //@ flags prove: --recursion 3
-//@ prove: unknown at not-modelled (calls itself more than 3 times)
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
+//@ prove: unknown at not-modelled (calls itself more than 3 times)
 #include <crashproof.h>
 PERSISTENT long depth;
 

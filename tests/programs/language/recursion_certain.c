@@ -1,8 +1,8 @@
 // Calls that must be made are not counted, and neither are rounds that only a failing claim could end.
 //@ flags prove: --unwind 1 --recursion 1
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
+//@ prove: proved
 #include <crashproof.h>
 #include <string.h>
 PERSISTENT char cells[20] __attribute__((aligned(64)));

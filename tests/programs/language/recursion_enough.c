@@ -1,6 +1,6 @@
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
+//@ prove: proved
 #include <crashproof.h>
 PERSISTENT long depth;
 static long deeper(long n) { return n <= 0 ? 0 : 1 + deeper(n - 1); }

@@ -1,7 +1,7 @@
 // Duff's device: a loop that is entered in several places, by a switch.
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
+//@ prove: proved
 #include <crashproof.h>
 PERSISTENT int cells[8] __attribute__((aligned(64)));
 PERSISTENT int done __attribute__((aligned(64)));

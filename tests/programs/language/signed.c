@@ -1,8 +1,8 @@
 // Signed and unsigned arithmetic of narrow types, as C has it.
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
+//@ prove: proved
 #include <crashproof.h>
 PERSISTENT signed char c __attribute__((aligned(64)));
 PERSISTENT unsigned short s __attribute__((aligned(64)));

@@ -1,7 +1,7 @@
 // An array that is defined elsewhere.
-//@ prove: unknown at not-modelled (global `elsewhere`, which is not defined here)
 //@ check: skip (it cannot be linked: what it uses is nowhere)
 //@ lint: unflushed-write at not-modelled
+//@ prove: unknown at not-modelled (global `elsewhere`, which is not defined here)
 #include <crashproof.h>
 extern int elsewhere[];
 PERSISTENT int value;

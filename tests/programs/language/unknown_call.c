@@ -1,6 +1,6 @@
-//@ prove: unknown at not-modelled (`mystery`, which is not defined here)
 //@ check: skip (it cannot be linked: what it uses is nowhere)
 //@ lint: unflushed-write at not-modelled
+//@ prove: unknown at not-modelled (`mystery`, which is not defined here)
 #include <crashproof.h>
 long mystery(long);
 PERSISTENT long x;

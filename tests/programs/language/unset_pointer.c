@@ -1,7 +1,7 @@
 // Following a pointer that was never set leads anywhere.
-//@ prove: refuted at claim (outside)
 //@ check: refused (fails without any crash)
 //@ lint: clean, no warnings
+//@ prove: refuted at claim (outside)
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>

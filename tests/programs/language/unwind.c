@@ -1,8 +1,8 @@
 // The same with a bound that is too small: never a pass.
 //@ flags prove: --unwind 2
-//@ prove: unknown at not-modelled (goes round more than 2 times)
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
+//@ prove: unknown at not-modelled (goes round more than 2 times)
 #include <crashproof.h>
 struct node {
   struct node *next;

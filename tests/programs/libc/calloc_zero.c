@@ -1,7 +1,7 @@
 // Memory from calloc is zero, and what is written before it is shown to others is seen by them.
-//@ prove: proved
 //@ check: vacuous
 //@ lint: clean, no warnings
+//@ prove: proved
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,3 +1,5 @@
+// Time, process numbers and random bytes are the same in every run: otherwise recovery would find other
+// values than the recorded run stored.
 //@ lint: clean, no warnings
 //@ prove: unknown (calls `kill`, which is not defined here)
 //@ variant plain:
@@ -6,8 +8,6 @@
 //@ variant gettid: -DGETTID
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
-// Time, process numbers and random bytes are the same in every run: otherwise recovery would find other
-// values than the recorded run stored.
 #include <crashproof.h>
 #include <fcntl.h>
 #include <signal.h>

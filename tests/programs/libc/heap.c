@@ -1,7 +1,7 @@
 // Memory of the process is forgotten in a crash, and its globals begin anew.
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
+//@ prove: proved
 #include <crashproof.h>
 #include <stdlib.h>
 #include <string.h>

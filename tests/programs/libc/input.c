@@ -1,8 +1,8 @@
 // What the program reads is what it was given.
 //@ stdin: 12 word\nsecond line\nlast\n
-//@ prove: proved
 //@ check: vacuous
 //@ lint: clean, no warnings
+//@ prove: proved
 #include <crashproof.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // Nobody said what there is to read.
-//@ prove: unknown at not-modelled (--stdin)
 //@ check: vacuous
 //@ lint: clean, no warnings
+//@ prove: unknown at not-modelled (--stdin)
 #include <stdio.h>
 int main(void) {
   return getchar() == 'x'; // MARK: not-modelled

@@ -1,7 +1,7 @@
 // The function that set the buffer has returned.
-//@ prove: unknown at not-modelled (has returned)
 //@ check: refused (fails without any crash)
 //@ lint: clean, no warnings
+//@ prove: unknown at not-modelled (has returned)
 #include <setjmp.h>
 static jmp_buf place;
 static int set(void) {

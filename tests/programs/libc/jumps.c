@@ -1,7 +1,7 @@
 // A jump goes back to where the buffer was set, also out of functions, and as often as one likes.
-//@ prove: proved
 //@ check: vacuous
 //@ lint: clean, no warnings
+//@ prove: proved
 #include <crashproof.h>
 #include <setjmp.h>
 static jmp_buf place;

@@ -1,7 +1,7 @@
 // Copies, fills and flushes of one of several lengths.
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
+//@ prove: proved
 #include <crashproof.h>
 #include <string.h>
 PERSISTENT char text[80] __attribute__((aligned(64)));

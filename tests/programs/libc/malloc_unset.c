@@ -1,7 +1,7 @@
 // Memory from malloc holds anything, also where another thread reads it.
-//@ prove: refuted at claim (seen->b == 0)
 //@ check: vacuous
 //@ lint: clean, no warnings
+//@ prove: refuted at claim (seen->b == 0)
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+// The processor's clock and random numbers, by intrinsics and by assembly, are the same in every run.
 //@ lint: clean, no warnings
 //@ prove: unknown (intrinsic `llvm.x86.rdrand.64` at :0 is not modelled)
 //@ variant plain:
@@ -6,7 +7,6 @@
 //@ variant o2: -O2
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
-// The processor's clock and random numbers, by intrinsics and by assembly, are the same in every run.
 #include <crashproof.h>
 #include <stdint.h>
 #include <x86intrin.h>

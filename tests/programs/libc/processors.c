@@ -1,8 +1,8 @@
+// On which processor a program runs is chance; it sees the same ones in every run, and itself on the first.
 //@ check: clean
 //@ figures: 41 crash points, 41 recoveries
 //@ lint: clean, no warnings
 //@ prove: unknown (calls `sched_getaffinity`, which is not defined here)
-// On which processor a program runs is chance; it sees the same ones in every run, and itself on the first.
 #include <crashproof.h>
 #include <sched.h>
 #include <sys/sysinfo.h>

@@ -1,3 +1,4 @@
+// scanf from PM and into PM.
 //@ prove: skip (too large to prove in a test)
 //@ variant good: -DGOOD
 //@ check: clean
@@ -7,7 +8,6 @@
 //@ check: fails at LOST
 //@ figures: 2 crash points, 5 recoveries
 //@ lint: unflushed-write at LOST (known wrong: sscanf is not known)
-// scanf from PM and into PM.
 #include <crashproof.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+// qsort moves elements in PM; bsearch reads them through the comparison.
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 3 crash points, 2 recoveries
@@ -8,7 +9,6 @@
 //@ figures: 2 crash points, 6 recoveries
 //@ lint: unflushed-write at LOST (known wrong: qsort is not known)
 //@ prove: refuted at claim-violated
-// qsort moves elements in PM; bsearch reads them through the comparison.
 #include <crashproof.h>
 #include <stdlib.h>
 

@@ -1,19 +1,19 @@
+// String functions of the C library on PM.
 //@ variant good-fno-builtin: -DGOOD -fno-builtin
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
-//@ prove: unknown (calls `stpcpy`, which is not defined here)
 //@ lint: clean, no warnings
+//@ prove: unknown (calls `stpcpy`, which is not defined here)
 //@ variant good-o2-fortify-source-2: -DGOOD -O2 -D_FORTIFY_SOURCE=2
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
-//@ prove: unknown (calls `__strcpy_chk`, which is not defined here)
 //@ lint: clean, no warnings
+//@ prove: unknown (calls `__strcpy_chk`, which is not defined here)
 //@ variant fno-builtin: -fno-builtin
 //@ check: fails at LOST
 //@ figures: 2 crash points, 7 recoveries
-//@ prove: unknown (calls `stpcpy`, which is not defined here)
 //@ lint: unflushed-write at LOST (known wrong: snprintf is not known)
-// String functions of the C library on PM.
+//@ prove: unknown (calls `stpcpy`, which is not defined here)
 #include <crashproof.h>
 #include <stdio.h>
 #include <stdlib.h>

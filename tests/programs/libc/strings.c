@@ -1,7 +1,7 @@
 // Functions of the C library for strings and numbers.
-//@ prove: proved
 //@ check: vacuous
 //@ lint: clean, no warnings
+//@ prove: proved
 #include <crashproof.h>
 #include <errno.h>
 #include <stdio.h>

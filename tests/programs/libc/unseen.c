@@ -1,3 +1,5 @@
+// Functions of the C library that the runtime does not stand before touch persistent memory. A check notices
+// what they stored by what memory holds in the end; strict mode names the place.
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 1 crash points, 1 recoveries
@@ -62,8 +64,6 @@
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
 //@ prove: unknown (floating-point arithmetic)
-// Functions of the C library that the runtime does not stand before touch persistent memory. A check notices
-// what they stored by what memory holds in the end; strict mode names the place.
 #include <crashproof.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+// What is not followed on persistent memory is named.
 //@ args: {dir}/pool
 //@ lint: clean, no warnings
 //@ prove: unknown (calls `gmtime_r`, which is not defined here)
@@ -16,7 +17,6 @@
 //@ variant stream: -DSTREAM
 //@ check: unknown (as a stream)
 //@ figures: 1 crash points, 1 recoveries
-// What is not followed on persistent memory is named.
 #include <aio.h>
 #include <crashproof.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 // Any number of arguments, of several types, also handed on.
-//@ prove: proved
 //@ check: vacuous
 //@ lint: clean, no warnings
+//@ prove: proved
 #include <crashproof.h>
 #include <stdarg.h>
 static long sum(int count, va_list list) {

@@ -1,7 +1,7 @@
 // Alignment says which line something lies on, also that it is another one.
+//@ check: skip (a fragment: it has no main)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
-//@ check: skip (a fragment: it has no main)
 //@ prove: skip (a fragment: it has no main)
 
 #include "raw.h"

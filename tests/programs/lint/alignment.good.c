@@ -1,6 +1,6 @@
 // A type that begins at a cache line: what lies on its first line is written back with any part of that line.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 
 #include "raw.h"

@@ -1,6 +1,6 @@
 // Inline assembly in the ways of old kernels and libraries.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

@@ -1,6 +1,6 @@
 // Places inside the standard library are told as the call.
-//@ lint: publish-before-persist at publish-before-persist
 //@ check: skip (a fragment: it has no main)
+//@ lint: publish-before-persist at publish-before-persist
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 #include <atomic>

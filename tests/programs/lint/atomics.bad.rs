@@ -1,7 +1,7 @@
 // Places inside Rust's library are told as the call.
+//@ check: skip (a fragment: it has no main)
 //@ lint: publish-before-persist at publish-before-persist
 //@ lint: unflushed-write at unflushed-write
-//@ check: skip (a fragment: it has no main)
 //@ prove: skip (a fragment: it has no main)
 use std::arch::x86_64::{_mm_clflush, _mm_sfence};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 // As atomics.bad.cpp, the node first.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 #include <atomic>

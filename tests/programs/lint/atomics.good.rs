@@ -1,6 +1,6 @@
 // As atomics.bad.rs, the node first, and the count written back.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 use std::arch::x86_64::{_mm_clflush, _mm_sfence};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};

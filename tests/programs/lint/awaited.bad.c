@@ -1,6 +1,6 @@
 // Only one branch waits, and what is stored next may overtake the flush.
-//@ lint: missing-barrier at missing-barrier
 //@ check: skip (a fragment: it has no main)
+//@ lint: missing-barrier at missing-barrier
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

@@ -1,6 +1,6 @@
 // A clflush is not overtaken, and where it matters somebody waits for it.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

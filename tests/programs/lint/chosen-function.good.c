@@ -1,6 +1,6 @@
 // One of two functions is chosen at the start; both write back a line.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

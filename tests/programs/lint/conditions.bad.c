@@ -1,6 +1,6 @@
 // The store and the flush depend on different conditions.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

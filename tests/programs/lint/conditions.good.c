@@ -1,6 +1,6 @@
 // A condition that decides over the store decides over the flush, too.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

@@ -1,7 +1,7 @@
 // What comes after a loop to a constant is looked at, whatever the loop did.
+//@ check: skip (a fragment: it has no main)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
-//@ check: skip (a fragment: it has no main)
 //@ prove: skip (a fragment: it has no main)
 
 #include "raw.h"

@@ -1,6 +1,6 @@
 // A loop to a constant is walked to its end: every line that is written back was stored to.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 
 #include "raw.h"

@@ -1,6 +1,6 @@
 // Both wait, and nothing is flushed in between.
-//@ lint: empty-fence at empty-fence
 //@ check: skip (a fragment: it has no main)
+//@ lint: empty-fence at empty-fence
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

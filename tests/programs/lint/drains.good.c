@@ -1,6 +1,6 @@
 // One may have nothing to wait for; then the next one waits.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

@@ -1,7 +1,7 @@
 // Table 4: epochs without a barrier at their end, and an epoch inside another.
+//@ check: skip (a fragment: it has no main)
 //@ lint: missing-barrier at missing-barrier
 //@ lint: missing-barrier-nested at missing-barrier-nested
-//@ check: skip (a fragment: it has no main)
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

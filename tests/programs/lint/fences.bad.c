@@ -1,8 +1,8 @@
 // A fence with nothing to wait for, a flush nobody waits for, a store nobody flushes.
+//@ check: skip (a fragment: it has no main)
 //@ lint: empty-fence at empty-fence
 //@ lint: missing-barrier at missing-barrier
 //@ lint: unflushed-write at unflushed-write
-//@ check: skip (a fragment: it has no main)
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

@@ -1,6 +1,6 @@
 // As fences.bad.c, and memory that is not persistent: nothing to say.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

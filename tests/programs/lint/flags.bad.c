@@ -1,6 +1,6 @@
 // One of several flags chooses what is stored. For one of them there is no case.
-//@ lint: redundant-flush at redundant-flush
 //@ check: skip (a fragment: it has no main)
+//@ lint: redundant-flush at redundant-flush
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

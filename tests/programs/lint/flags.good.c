@@ -1,6 +1,6 @@
 // One of several flags chooses what is stored, and there is a case for each.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

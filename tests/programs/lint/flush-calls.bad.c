@@ -1,7 +1,7 @@
 // A loop over lines by a function that is a name for the instruction.
+//@ check: skip (a fragment: it has no main)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
-//@ check: skip (a fragment: it has no main)
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

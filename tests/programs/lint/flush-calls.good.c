@@ -1,6 +1,6 @@
 // A loop over lines by a function that is a name for the instruction.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

@@ -1,7 +1,7 @@
 // Persistence behind pointers to functions, as libpmemobj keeps them in its pool: what is ever stored in the member
 // is what is called. A callback is called by whom it is given to, who may flush for it.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 
 #include "raw.h"

@@ -1,6 +1,6 @@
 // RAII: the guard's destructor flushes what it was given; a second object is not guarded.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 struct Guard {

@@ -1,6 +1,6 @@
 // Guards whose destructors write back, one for each object.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 struct Guard {

@@ -1,6 +1,6 @@
 // Rust with intrinsics: one store is flushed, one is not.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #![crate_type = "lib"]
 use std::arch::x86_64::{_mm_clflush, _mm_sfence};

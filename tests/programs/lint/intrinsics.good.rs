@@ -1,6 +1,6 @@
 // Rust with intrinsics: a generic function writes back both members.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #![crate_type = "lib"]
 use std::arch::x86_64::{_mm_clflush, _mm_sfence};

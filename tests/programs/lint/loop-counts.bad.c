@@ -1,6 +1,6 @@
 // A loop that runs as often as the caller says is taken to run once or twice; that says nothing of how often it does.
-//@ lint: missing-barrier at missing-barrier
 //@ check: skip (a fragment: it has no main)
+//@ lint: missing-barrier at missing-barrier
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

@@ -1,6 +1,6 @@
 // The pointer to a mapped file is the beginning of a page: the header is one line. What is behind it is not.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // The pointer to a mapped file is the beginning of a page: the header is one line.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 #include <sys/mman.h>

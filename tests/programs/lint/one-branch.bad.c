@@ -1,6 +1,6 @@
 // Only one branch writes back.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 struct pair { uint64_t a; char gap[120]; uint64_t b; };

@@ -1,6 +1,6 @@
 // Whichever member is stored to is written back.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 struct pair { uint64_t a; char gap[120]; uint64_t b; };

@@ -1,7 +1,7 @@
 // Two stores, one barrier.
 //@ flags lint: --model strict
-//@ lint: multiple-writes-at-once at multiple-writes-at-once
 //@ check: skip (a fragment: it has no main)
+//@ lint: multiple-writes-at-once at multiple-writes-at-once
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 struct inode { uint64_t size; char gap[120]; uint64_t mtime; };

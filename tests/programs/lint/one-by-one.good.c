@@ -1,7 +1,7 @@
 // One barrier for each store: what strict persistency asks for.
 //@ flags lint: --model strict
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 struct inode { uint64_t size; char gap[120]; uint64_t mtime; };

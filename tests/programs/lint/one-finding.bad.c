@@ -1,6 +1,6 @@
 // On one path nothing is stored, on all of them half of what is flushed is not: that is the finding.
-//@ lint: flush-unmodified at flush-unmodified
 //@ check: skip (a fragment: it has no main)
+//@ lint: flush-unmodified at flush-unmodified
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

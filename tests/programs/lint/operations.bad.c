@@ -1,6 +1,6 @@
 // A table of operations; the one that stores forgets to write back.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 struct cell { uint64_t value; uint64_t pad[7]; };

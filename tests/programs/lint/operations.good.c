@@ -1,6 +1,6 @@
 // A table of operations, one of which writes back what the other stores.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 struct cell { uint64_t value; uint64_t pad[7]; };

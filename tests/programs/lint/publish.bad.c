@@ -1,7 +1,7 @@
 // A pointer makes a node reachable before the node is durable: not flushed, or flushed without a fence.
+//@ check: skip (a fragment: it has no main)
 //@ lint: publish-before-persist at publish-before-persist
 //@ lint: publish-before-persist at publish-before-persist-2
-//@ check: skip (a fragment: it has no main)
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

@@ -1,6 +1,6 @@
 // As publish.bad.c, in the right order. A clflush cannot be passed by a later store: it needs no fence here.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

@@ -1,7 +1,7 @@
 // Layout decides: another field of the flushed word is durable with it, and an unmodified field of a
 // modified line costs nothing.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

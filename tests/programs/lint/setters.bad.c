@@ -1,7 +1,7 @@
 // Stores through nothing but a pointer, in functions of their own.
+//@ check: skip (a fragment: it has no main)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
-//@ check: skip (a fragment: it has no main)
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

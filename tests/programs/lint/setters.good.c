@@ -1,6 +1,6 @@
 // Stores through nothing but a pointer, in functions of their own.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

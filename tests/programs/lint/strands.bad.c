@@ -1,7 +1,7 @@
 // Table 4: concurrent strands that depend on each other.
 //@ flags lint: --model strand
-//@ lint: concurrent-strands at concurrent-strands
 //@ check: skip (a fragment: it has no main)
+//@ lint: concurrent-strands at concurrent-strands
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

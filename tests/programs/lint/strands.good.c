@@ -1,7 +1,7 @@
 // As strands.bad.c, joined in between; and strands that share nothing.
 //@ flags lint: --model strand
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

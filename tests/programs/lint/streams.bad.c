@@ -1,7 +1,7 @@
 // Non-temporal stores need no flush but a fence.
+//@ check: skip (a fragment: it has no main)
 //@ lint: missing-barrier at missing-barrier
 //@ lint: redundant-flush at redundant-flush
-//@ check: skip (a fragment: it has no main)
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 PERSISTENT long long log_area[64];

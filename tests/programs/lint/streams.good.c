@@ -1,6 +1,6 @@
 // Stores past the cache are waited for; what is written back twice was stored to in between.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 PERSISTENT long long log_area[64];

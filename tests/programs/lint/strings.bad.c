@@ -1,6 +1,6 @@
 // A string of any length, flushed with its array.
-//@ lint: missing-barrier at missing-barrier
 //@ check: skip (a fragment: it has no main)
+//@ lint: missing-barrier at missing-barrier
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

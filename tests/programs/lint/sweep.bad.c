@@ -1,6 +1,6 @@
 // Something that is there is written back, and nobody stored to it.
-//@ lint: flush-unmodified at flush-unmodified
 //@ check: skip (a fragment: it has no main)
+//@ lint: flush-unmodified at flush-unmodified
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

@@ -1,6 +1,6 @@
 // A loop over all there is writes back what others stored and did not wait for.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

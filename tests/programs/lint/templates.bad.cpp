@@ -1,6 +1,6 @@
 // C++: a persistent pointer class with a method that flushes; one setter does not use it.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 template <class T> class persistent {

@@ -1,6 +1,6 @@
 // A template whose only setter writes back.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 template <class T> class persistent {

@@ -1,6 +1,6 @@
 // What returns true did not fail.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 // Sizes have no sign: what is larger than all of them is not less than zero.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 

@@ -1,6 +1,6 @@
 // The setter is no part of a transaction; the allocation shows that the other function is.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include "mnemosyne.h"
 

@@ -1,6 +1,6 @@
 // Only code for transactions allocates by _ITM_pmalloc: whoever calls this has one open, and it logs every store.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "mnemosyne.h"
 

@@ -1,6 +1,6 @@
 // Table 8, CHash.c:150: an object is flushed several times.
-//@ lint: redundant-flush at redundant-flush
 //@ check: skip (a fragment: it has no main)
+//@ lint: redundant-flush at redundant-flush
 //@ prove: skip (a fragment: it has no main)
 #include "mnemosyne.h"
 

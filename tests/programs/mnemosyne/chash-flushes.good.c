@@ -1,6 +1,6 @@
 // As chash-flushes.bad.c, once each.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "mnemosyne.h"
 

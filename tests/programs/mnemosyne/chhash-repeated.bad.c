@@ -1,6 +1,6 @@
 // Table 8, chhash.c:185 and 270: the same field is written twice in one transaction, and logged twice.
-//@ lint: repeated-persist at repeated-persist
 //@ check: skip (a fragment: it has no main)
+//@ lint: repeated-persist at repeated-persist
 //@ prove: skip (a fragment: it has no main)
 #include "mnemosyne.h"
 

@@ -1,6 +1,6 @@
 // Table 8, phlog_base.c:132: a field of the persistent log is stored to without a flush.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include "mnemosyne.h"
 

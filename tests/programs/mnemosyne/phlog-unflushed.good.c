@@ -1,6 +1,6 @@
 // As phlog-unflushed.bad.c, past the cache and waited for.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "mnemosyne.h"
 

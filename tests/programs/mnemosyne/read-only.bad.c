@@ -1,6 +1,6 @@
 // A transaction over nothing persistent: nothing of it is durable, and a lock would do.
-//@ lint: empty-transaction at empty-transaction
 //@ check: skip (a fragment: it has no main)
+//@ lint: empty-transaction at empty-transaction
 //@ prove: skip (a fragment: it has no main)
 #include "mnemosyne.h"
 

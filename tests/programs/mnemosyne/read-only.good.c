@@ -1,6 +1,6 @@
 // A transaction that only reads keeps others from changing what it reads.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "mnemosyne.h"
 

@@ -1,7 +1,7 @@
+// Two epochs. Compiled with -DBARRIER there is a fence between them.
 //@ lint: missing-barrier at missing-barrier
 //@ lint: missing-barrier at missing-barrier-2
 //@ prove: unknown (calls `crashproof_epoch_begin`, which is not defined here)
-// Two epochs. Compiled with -DBARRIER there is a fence between them.
 //@ variant epoch:
 //@ flags check: --model epoch
 //@ check: missing-barrier-between-epochs at SECOND
@@ -10,8 +10,8 @@
 //@ check: clean
 //@ variant strand:
 //@ flags check: --model strand
-//@ check: unknown (no strand is marked)
 //@ flags lint: --model strand
+//@ check: unknown (no strand is marked)
 #include <crashproof.h>
 
 static PERSISTENT long record[16];

@@ -1,8 +1,8 @@
 // Two strands of one thread. Compiled with -DJOIN they are joined before the second; with -DAPART they touch
 // different fields.
 //@ flags check: --model strand
-//@ prove: unknown (calls `crashproof_strand_begin`, which is not defined here)
 //@ flags lint: --model strand
+//@ prove: unknown (calls `crashproof_strand_begin`, which is not defined here)
 //@ variant plain:
 //@ check: dependent-strands at READ
 //@ lint: concurrent-strands at READ

@@ -2,8 +2,8 @@
 // strand flushed is persistent then, also without the fence of -DFENCED. Compiled with -DUNLOCKED nothing
 // orders the two.
 //@ flags check: --model strand
-//@ prove: unknown (calls `crashproof_strand_begin`, which is not defined here)
 //@ flags lint: --model strand
+//@ prove: unknown (calls `crashproof_strand_begin`, which is not defined here)
 //@ variant fenced: -DFENCED
 //@ flags check: --schedules 8
 //@ check: clean

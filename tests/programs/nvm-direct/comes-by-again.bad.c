@@ -1,6 +1,6 @@
 // Persisted by the loop, and once more after it.
-//@ lint: redundant-flush at redundant-flush
 //@ check: skip (a fragment: it has no main)
+//@ lint: redundant-flush at redundant-flush
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

@@ -1,6 +1,6 @@
 // A loop comes by again, and what an earlier round stored is durable by the same flush.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

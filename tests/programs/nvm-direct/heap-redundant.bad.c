@@ -1,6 +1,6 @@
 // Table 3, nvm_heap.c:1965 and figure 6: the callee flushed the block already.
-//@ lint: redundant-flush at redundant-flush
 //@ check: skip (a fragment: it has no main)
+//@ lint: redundant-flush at redundant-flush
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

@@ -1,6 +1,6 @@
 // The callee always begins a transaction: what is queued is not durable then.
-//@ lint: missing-barrier at missing-barrier
 //@ check: skip (a fragment: it has no main)
+//@ lint: missing-barrier at missing-barrier
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

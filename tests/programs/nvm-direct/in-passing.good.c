@@ -1,6 +1,6 @@
 // A check begins a transaction of its own now and then; what the caller has queued, it drains where it matters.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

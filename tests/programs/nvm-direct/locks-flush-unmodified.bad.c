@@ -1,6 +1,6 @@
 // Table 8, nvm_locks.c:1411 and nvm_heap.c:1675: more is flushed than was modified.
-//@ lint: flush-unmodified at flush-unmodified
 //@ check: skip (a fragment: it has no main)
+//@ lint: flush-unmodified at flush-unmodified
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

@@ -1,6 +1,6 @@
 // As locks-flush-unmodified.bad.c, with the field alone.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

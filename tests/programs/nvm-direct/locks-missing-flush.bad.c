@@ -1,6 +1,6 @@
 // Table 8, nvm_locks.c:932 and figure 9: new_level is modified on one path and never flushed.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

@@ -1,7 +1,7 @@
 // As locks-missing-flush.bad.c, with the flush; and the same bug's harmless twin: a field of the word that
 // is flushed anyway.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

@@ -1,6 +1,6 @@
 // Table 8, nvm_locks.c:905: persisted also if the condition does not hold and nothing was written.
-//@ lint: redundant-flush at redundant-flush
 //@ check: skip (a fragment: it has no main)
+//@ lint: redundant-flush at redundant-flush
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

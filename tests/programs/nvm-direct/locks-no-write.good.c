@@ -1,6 +1,6 @@
 // As locks-no-write.bad.c, persisted where it was written.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

@@ -1,6 +1,6 @@
 // nvm_persist1 writes back one line and does not drain what nvm_flush queued.
-//@ lint: missing-barrier at missing-barrier
 //@ check: skip (a fragment: it has no main)
+//@ lint: missing-barrier at missing-barrier
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

@@ -1,6 +1,6 @@
 // As queue-not-drained.bad.c: nvm_persist drains.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

@@ -1,6 +1,6 @@
 // Table 3, nvm_region.c:614 and 933 and figure 3: nvm_flush only queues, and a transaction begins.
-//@ lint: missing-barrier at missing-barrier
 //@ check: skip (a fragment: it has no main)
+//@ lint: missing-barrier at missing-barrier
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

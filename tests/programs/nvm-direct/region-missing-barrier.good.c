@@ -1,6 +1,6 @@
 // As region-missing-barrier.bad.c, with the queue drained.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

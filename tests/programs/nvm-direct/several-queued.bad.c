@@ -1,6 +1,6 @@
 // Three are queued and one barrier is missing, after the last of them.
-//@ lint: missing-barrier at missing-barrier
 //@ check: skip (a fragment: it has no main)
+//@ lint: missing-barrier at missing-barrier
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

@@ -1,6 +1,6 @@
 // Members that the library calls transient are only for the process; what lies beside them is not.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

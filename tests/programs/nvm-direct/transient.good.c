@@ -1,6 +1,6 @@
 // Members that the library calls transient are only for the process.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "nvm.h"
 

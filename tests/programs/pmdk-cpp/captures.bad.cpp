@@ -1,6 +1,6 @@
 // A method whose transaction captures so much that the function lives on the heap. One member is not logged.
-//@ lint: unlogged-write at unlogged-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unlogged-write at unlogged-write
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk-cpp.h"
 using namespace pmem::obj;

@@ -1,6 +1,6 @@
 // As the other, all logged; and a function that is only called inside of transactions does not know that.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk-cpp.h"
 using namespace pmem::obj;

@@ -1,6 +1,6 @@
 // The same without insisting.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (it needs libpmemobj itself)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: proved
 #include "pmdk-cpp.h"
 using namespace pmem::obj;

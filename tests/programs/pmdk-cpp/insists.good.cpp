@@ -1,6 +1,6 @@
 // What insists on a transaction does not come back without one, so nothing is stored here.
-//@ lint: clean, no warnings
 //@ check: skip (it needs libpmemobj itself)
+//@ lint: clean, no warnings
 //@ prove: unknown (calls `__cxa_allocate_exception`, which is not defined here)
 #include "pmdk-cpp.h"
 using namespace pmem::obj;

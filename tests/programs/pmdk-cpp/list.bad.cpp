@@ -1,7 +1,7 @@
 // A list: one member is no variable that logs itself, and one is assigned outside of a transaction.
+//@ check: skip (a fragment: it has no main)
 //@ lint: unlogged-write at unlogged-write
 //@ lint: unflushed-write at unflushed-write
-//@ check: skip (a fragment: it has no main)
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk-cpp.h"
 using namespace pmem::obj;

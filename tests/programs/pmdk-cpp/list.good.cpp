@@ -1,6 +1,6 @@
 // The same list, logged by its variables, or persisted.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk-cpp.h"
 using namespace pmem::obj;

@@ -1,6 +1,6 @@
 // What a thread does is called by nobody here, and is looked at all the same.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk-cpp.h"
 #include <thread>

@@ -1,6 +1,6 @@
 // Table 8, btree_map.c:365 and 465, rbtree_map.c:259: a large node is added to the transaction for one field.
-//@ lint: log-unmodified at log-unmodified
 //@ check: skip (a fragment: it has no main)
+//@ lint: log-unmodified at log-unmodified
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

@@ -1,6 +1,6 @@
 // Table 3, btree_map.c:201: a helper called in a transaction modifies a node that was not added to it.
-//@ lint: unlogged-write at unlogged-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unlogged-write at unlogged-write
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

@@ -1,6 +1,6 @@
 // As btree-split-unlogged.bad.c, with the node added first.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

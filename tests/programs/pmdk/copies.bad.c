@@ -1,7 +1,7 @@
 // libpmem: memcpy_persist of the record, then the index is only memcpy'd without drain.
+//@ check: skip (a fragment: it has no main)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: missing-barrier at missing-barrier
-//@ check: skip (a fragment: it has no main)
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 #include <string.h>

@@ -1,6 +1,6 @@
 // Copies that wait, and one that is waited for.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 #include <string.h>

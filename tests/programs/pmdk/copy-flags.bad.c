@@ -1,7 +1,7 @@
 // What the flags leave out, somebody else has to do.
+//@ check: skip (a fragment: it has no main)
 //@ lint: missing-barrier at missing-barrier
 //@ lint: unflushed-write at unflushed-write
-//@ check: skip (a fragment: it has no main)
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

@@ -1,6 +1,6 @@
 // What the flags leave out is done after all.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

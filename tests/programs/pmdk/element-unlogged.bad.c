@@ -1,6 +1,6 @@
 // PMDK: one of two fields is logged; a helper stores to both.
-//@ lint: unlogged-write at unlogged-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unlogged-write at unlogged-write
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 struct node { uint64_t n; PMEMoid child[4]; uint64_t items[4]; };

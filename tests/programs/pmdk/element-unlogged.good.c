@@ -1,6 +1,6 @@
 // The whole node is logged before a helper stores to some element of it.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 struct node { uint64_t n; PMEMoid child[4]; uint64_t items[4]; };

@@ -1,9 +1,9 @@
 // Tables 3 and 8, hashmap_atomic.c:120, 264, 285, 496 and figure 1: fields of one object in several epochs.
 //@ flags lint: --pedantic
+//@ check: skip (a fragment: it has no main)
 //@ lint: split-update at split-update
 //@ lint: split-update at split-update-2
 //@ lint: split-update at split-update-3
-//@ check: skip (a fragment: it has no main)
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

@@ -1,7 +1,7 @@
 // As hashmap-split-update.bad.c, each object made durable at once.
 //@ flags lint: --pedantic
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

@@ -1,8 +1,8 @@
 // A log in a file, with libpmem: an entry counts once it is whole.
 //@ flags prove: --unwind 8
-//@ prove: proved
 //@ check: clean
 //@ lint: clean, no warnings
+//@ prove: proved
 #include <crashproof.h>
 #include <libpmem.h>
 #include <string.h>

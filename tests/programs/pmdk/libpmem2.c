@@ -1,3 +1,4 @@
+// libpmem2, provided by the runtime.
 //@ args: {dir}/pool
 //@ prove: unknown (calls `pmem2_source_from_fd`, which is not defined here)
 //@ variant good: -DGOOD
@@ -8,7 +9,6 @@
 //@ check: fails at LOST
 //@ figures: 2 crash points, 3 recoveries
 //@ lint: unflushed-write at LOST (known wrong: what pmem2_get_memset_fn returns is not followed)
-// libpmem2, provided by the runtime.
 #include <crashproof.h>
 #include <fcntl.h>
 #include <libpmem2.h>

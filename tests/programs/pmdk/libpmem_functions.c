@@ -1,3 +1,4 @@
+// libpmem, provided by the runtime.
 //@ args: {dir}/pool
 //@ prove: unknown (calls `pmem_check_version`, which is not defined here)
 //@ variant good: -DGOOD
@@ -35,7 +36,6 @@
 //@ figures: 2 crash points, 77 recoveries
 //@ lint: missing-barrier at FLAGGED
 //@ lint: missing-barrier at missing-barrier
-// libpmem, provided by the runtime.
 #include <crashproof.h>
 #include <libpmem.h>
 #include <stdio.h>

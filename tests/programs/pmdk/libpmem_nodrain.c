@@ -1,7 +1,7 @@
 // The same without waiting for the copy.
-//@ prove: refuted at claim (memcmp)
 //@ check: recovery-fails at recovery-fails
 //@ lint: clean, no warnings
+//@ prove: refuted at claim (memcmp)
 #include <crashproof.h>
 #include <libpmem.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // A transaction in a transaction is part of it: its log and its writes count for the outer commit.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

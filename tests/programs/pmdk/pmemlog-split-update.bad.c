@@ -1,8 +1,8 @@
 // Tables 3 and 8, obj_pmemlog.c:91, obj_pmemlog_simple.c:207 and 252, by the letter: data and offset of one
 // log in different epochs.
 //@ flags lint: --pedantic
-//@ lint: split-update at split-update
 //@ check: skip (a fragment: it has no main)
+//@ lint: split-update at split-update
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

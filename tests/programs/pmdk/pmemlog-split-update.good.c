@@ -1,7 +1,7 @@
 // As pmemlog-split-update.bad.c, in a transaction.
 //@ flags lint: --pedantic
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

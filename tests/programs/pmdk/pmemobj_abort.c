@@ -1,7 +1,7 @@
 // An abort takes back what was added, and goes on where the transaction says what to do then.
-//@ prove: proved
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
+//@ prove: proved
 #include "pmemobj.h"
 struct root {
   char before[48];

@@ -1,7 +1,7 @@
 // An abort inside is one of the transaction around it, too.
-//@ prove: proved
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
+//@ prove: proved
 #include "pmemobj.h"
 struct root {
   long a, b;

@@ -1,7 +1,7 @@
 // What was not added, an abort leaves as it is.
-//@ prove: refuted at claim (== root->b)
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
+//@ prove: refuted at claim (== root->b)
 #include "pmemobj.h"
 struct root {
   char before[48];

@@ -1,7 +1,7 @@
 // pmemobj_alloc gives memory as it was left by others.
-//@ prove: refuted at claim (== 0)
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
+//@ prove: refuted at claim (== 0)
 #include <crashproof.h>
 typedef struct pool PMEMobjpool;
 typedef struct {

@@ -1,8 +1,8 @@
 // A pool that was there before is opened, not created.
 //@ flags prove: --pool created
-//@ prove: proved
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
+//@ prove: proved
 #include "pmemobj.h"
 int main(void) {
   crashproof_assert(!pmemobj_create("pool", "layout", 1 << 23, 0600));

@@ -1,7 +1,7 @@
 // What was added with POBJ_XADD_NO_FLUSH is not flushed at the end, though it would be taken back.
-//@ prove: refuted at claim (== 1)
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
+//@ prove: refuted at claim (== 1)
 #include "pmemobj.h"
 struct root {
   char before[48];

@@ -1,7 +1,7 @@
 // A list is what it was before an operation, or what it is after it.
-//@ prove: proved
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: flush-unmodified at flush-unmodified
+//@ prove: proved
 #include "pmemobj.h"
 struct entry {
   PMEMoid next, prev;

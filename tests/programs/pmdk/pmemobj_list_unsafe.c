@@ -1,7 +1,7 @@
 // An element is in the list before its value is persistent.
-//@ prove: refuted at claim (value)
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
+//@ prove: refuted at claim (value)
 #include "pmemobj.h"
 struct entry {
   PMEMoid next, prev;

@@ -1,7 +1,7 @@
 // Transactions on the same data take turns by a lock of the pool, which is forgotten in the crash.
-//@ prove: proved
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
+//@ prove: proved
 #include "pmemobj.h"
 #include <pthread.h>
 struct root {

@@ -1,7 +1,7 @@
 // A lock in an object that threads find by following a pointer: its transactions exclude each other.
-//@ prove: proved
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
+//@ prove: proved
 #include "pmemobj.h"
 #include <pthread.h>
 #include <string.h>

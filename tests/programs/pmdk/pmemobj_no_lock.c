@@ -1,7 +1,7 @@
 // Transactions do not exclude each other: an increment can be lost.
-//@ prove: refuted at claim (== 2)
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
+//@ prove: refuted at claim (== 2)
 #include "pmemobj.h"
 #include <pthread.h>
 struct root {

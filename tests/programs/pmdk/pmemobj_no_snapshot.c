@@ -1,7 +1,7 @@
 // What was added with POBJ_XADD_NO_SNAPSHOT is flushed, but not taken back.
-//@ prove: refuted at claim (== root->b)
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
+//@ prove: refuted at claim (== root->b)
 #include "pmemobj.h"
 struct root {
   char before[48];

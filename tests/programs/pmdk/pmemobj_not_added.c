@@ -1,7 +1,7 @@
 // The second range is not added.
-//@ prove: refuted at claim (root->a == root->b)
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: unlogged-write at unlogged-write
+//@ prove: refuted at claim (root->a == root->b)
 #include <crashproof.h>
 #include <setjmp.h>
 typedef struct pool PMEMobjpool;

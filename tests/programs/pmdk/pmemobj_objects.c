@@ -1,7 +1,7 @@
 // Type numbers, strings, and identifiers of which nobody sees a half.
-//@ prove: proved
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
+//@ prove: proved
 #include "pmemobj.h"
 #include <string.h>
 int main(void) {

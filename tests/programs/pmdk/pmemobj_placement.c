@@ -1,8 +1,8 @@
 // These 64 bytes would be one line if the object began one, but libpmemobj puts a header in front of it.
-//@ prove: refuted at claim (== 1)
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
+//@ prove: refuted at claim (== 1)
 #include "pmemobj.h"
 struct root {
   long data[7], valid;

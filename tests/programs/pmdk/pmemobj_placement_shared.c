@@ -1,8 +1,8 @@
 // The first 48 bytes of an object share a line.
-//@ prove: proved
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
+//@ prove: proved
 #include "pmemobj.h"
 struct root {
   long data[5], valid;

@@ -1,7 +1,7 @@
 // What is published happens together; what is cancelled does not happen.
-//@ prove: proved
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
+//@ prove: proved
 #include "pmemobj.h"
 struct action {
   char opaque[128];

@@ -1,8 +1,8 @@
 // A transaction with two lines under way: recovery copes, but no run without a crash goes through that.
-//@ robust: refuted at claim (a crash can leave root)
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
 //@ prove: proved
+//@ robust: refuted at claim (a crash can leave root)
 #include "pmemobj.h"
 struct root {
   char before[48];

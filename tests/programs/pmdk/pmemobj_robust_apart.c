@@ -1,8 +1,8 @@
 // One line after the other, each in a transaction of its own: robust as long as the library flushes.
-//@ robust: proved
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
 //@ prove: proved
+//@ robust: proved
 #include "pmemobj.h"
 struct root {
   char before[48];

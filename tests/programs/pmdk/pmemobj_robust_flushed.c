@@ -1,9 +1,9 @@
 // A transaction with two lines under way: recovery copes, but no run without a crash goes through that.
 //@ flags robust: --flush-every-access
-//@ robust: proved
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
 //@ prove: proved
+//@ robust: proved
 #include "pmemobj.h"
 struct root {
   char before[48];

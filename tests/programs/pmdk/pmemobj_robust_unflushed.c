@@ -1,9 +1,9 @@
 // One line after the other, each in a transaction of its own: robust as long as the library flushes.
 //@ flags robust: --no-flushes
-//@ robust: refuted at claim (a crash can leave root)
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
 //@ prove: proved
+//@ robust: refuted at claim (a crash can leave root)
 #include "pmemobj.h"
 struct root {
   char before[48];

@@ -1,7 +1,7 @@
 // Two threads, each with a transaction of its own.
-//@ prove: proved
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
+//@ prove: proved
 #include "pmemobj.h"
 #include <pthread.h>
 struct pair {

@@ -1,7 +1,7 @@
 // Two threads, each with a transaction of its own, one of which forgets something.
-//@ prove: refuted at claim (== root[1].b)
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: unlogged-write at unlogged-write
+//@ prove: refuted at claim (== root[1].b)
 #include "pmemobj.h"
 #include <pthread.h>
 struct pair {

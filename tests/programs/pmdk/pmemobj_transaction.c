@@ -1,7 +1,7 @@
 // Two lines change together or not at all, twice.
-//@ prove: proved
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
+//@ prove: proved
 #include <crashproof.h>
 #include <setjmp.h>
 typedef struct pool PMEMobjpool;

@@ -1,7 +1,7 @@
 // pmemobj_zalloc gives zeros.
-//@ prove: proved
 //@ check: skip (it needs libpmemobj itself)
 //@ lint: clean, no warnings
+//@ prove: proved
 #include <crashproof.h>
 typedef struct pool PMEMobjpool;
 typedef struct {

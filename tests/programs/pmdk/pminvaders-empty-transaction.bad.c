@@ -1,6 +1,6 @@
 // Table 1, "durable transaction without persistent writes": a transaction around volatile work.
-//@ lint: empty-transaction at empty-transaction
 //@ check: skip (a fragment: it has no main)
+//@ lint: empty-transaction at empty-transaction
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

@@ -1,6 +1,6 @@
 // As pminvaders-empty-transaction.bad.c: one transaction that writes, and reading without one.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

@@ -1,6 +1,6 @@
 // Table 3, pminvaders.c:143 and 246, and figure 5: one field is modified, the whole object persisted.
-//@ lint: flush-unmodified at flush-unmodified
 //@ check: skip (a fragment: it has no main)
+//@ lint: flush-unmodified at flush-unmodified
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

@@ -1,7 +1,7 @@
 // As pminvaders-flush-unmodified.bad.c, persisting what was modified. An unmodified field on the same cache
 // line costs nothing.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

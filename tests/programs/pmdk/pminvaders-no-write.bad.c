@@ -1,7 +1,7 @@
 // Tables 3 and 8, pminvaders.c:249, 256, 266, 301, 351: an object is persisted also on the path that does
 // not modify it.
-//@ lint: redundant-flush at redundant-flush
 //@ check: skip (a fragment: it has no main)
+//@ lint: redundant-flush at redundant-flush
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

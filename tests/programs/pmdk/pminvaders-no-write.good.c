@@ -1,6 +1,6 @@
 // As pminvaders-no-write.bad.c, persisting what was modified where it was modified.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

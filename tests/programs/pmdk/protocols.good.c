@@ -1,7 +1,7 @@
 // What the paper's literal rule reports in hashmap_atomic.c and obj_pmemlog_simple.c, and what is right on
 // real machines: a flag around a change, data before its offset, a constructor.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

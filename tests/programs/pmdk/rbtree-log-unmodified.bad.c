@@ -1,7 +1,7 @@
 // Table 3, rbtree_map.c:197 and 231: a whole node is logged, but only one of its fields is modified.
+//@ check: skip (a fragment: it has no main)
 //@ lint: log-unmodified at log-unmodified
 //@ lint: log-unmodified at log-unmodified-2
-//@ check: skip (a fragment: it has no main)
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

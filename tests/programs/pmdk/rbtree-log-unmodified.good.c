@@ -1,6 +1,6 @@
 // As rbtree-log-unmodified.bad.c, logging what is modified.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

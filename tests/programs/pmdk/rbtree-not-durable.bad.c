@@ -1,6 +1,6 @@
 // Table 3, rbtree_map.c:379: a node found by walking the tree is modified, but only its parent was logged.
-//@ lint: unlogged-write at unlogged-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unlogged-write at unlogged-write
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

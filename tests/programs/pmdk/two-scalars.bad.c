@@ -1,6 +1,6 @@
 // Two plain fields of a published object in different epochs, and no protocol to explain it.
-//@ lint: split-update at split-update
 //@ check: skip (a fragment: it has no main)
+//@ lint: split-update at split-update
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

@@ -1,7 +1,7 @@
 // Table 1, "persist the same object multiple times in a transaction".
+//@ check: skip (a fragment: it has no main)
 //@ lint: repeated-persist at repeated-persist
 //@ lint: repeated-persist at repeated-persist-2
-//@ check: skip (a fragment: it has no main)
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

@@ -1,6 +1,6 @@
 // As tx-repeated.bad.c: logged once, written back by the commit. An object of this transaction needs neither.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmdk.h"
 

@@ -1,6 +1,6 @@
 // A pointer that is the number of an error: what is stored where nothing failed is lost all the same.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

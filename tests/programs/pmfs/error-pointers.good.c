@@ -1,6 +1,6 @@
 // What is left behind where something failed is not used; callers tell by a pointer that is the number of an error.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

@@ -1,6 +1,6 @@
 // Table 3, files.c:232: blocks are flushed that this code never wrote.
-//@ lint: flush-unmodified at flush-unmodified
 //@ check: skip (a fragment: it has no main)
+//@ lint: flush-unmodified at flush-unmodified
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

@@ -1,6 +1,6 @@
 // As file-flush-unmodified.bad.c, flushing what was written.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

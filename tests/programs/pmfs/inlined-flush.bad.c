@@ -1,6 +1,6 @@
 // The flush as the kernel inlines it: the length grows by how far the buffer lies inside a line.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

@@ -1,6 +1,6 @@
 // Linux has its lookups inlined everywhere; they still give the same inode for the same number, on lines of its own: this one is not written back.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include <stdbool.h>
 #include <stdint.h>

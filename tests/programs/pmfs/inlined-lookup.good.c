@@ -1,6 +1,6 @@
 // Linux has its lookups inlined everywhere; they still give the same inode for the same number, on lines of its own.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include <stdbool.h>
 #include <stdint.h>

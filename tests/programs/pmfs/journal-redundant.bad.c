@@ -1,6 +1,6 @@
 // Table 3, journal.c:632: log entries are flushed one by one, then again as a whole when committing.
-//@ lint: redundant-flush at redundant-flush
 //@ check: skip (a fragment: it has no main)
+//@ lint: redundant-flush at redundant-flush
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

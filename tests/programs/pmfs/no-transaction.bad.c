@@ -1,6 +1,6 @@
 // Without a transaction nothing is logged, so nobody writes it back.
-//@ lint: unflushed-write at unflushed-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

@@ -1,6 +1,6 @@
 // As no-transaction.bad.c, written back where there is no transaction. Beginning one may fail; nothing is open then.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

@@ -1,6 +1,6 @@
 // A step that logs nothing is nested in the transaction; one that logs into it is part of it.
-//@ lint: missing-barrier-nested at missing-barrier-nested
 //@ check: skip (a fragment: it has no main)
+//@ lint: missing-barrier-nested at missing-barrier-nested
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

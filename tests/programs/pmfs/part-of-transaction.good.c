@@ -1,6 +1,6 @@
 // A step that logs into the transaction is part of it: what it flushes, the commit waits for.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

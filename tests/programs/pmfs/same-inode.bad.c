@@ -1,6 +1,6 @@
 // The inode is found twice, by the same number. It is logged only after it was stored to.
-//@ lint: unlogged-write at unlogged-write
 //@ check: skip (a fragment: it has no main)
+//@ lint: unlogged-write at unlogged-write
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

@@ -1,7 +1,7 @@
 // What is found by the same number is the same inode: it was logged. Logging waits, so what was flushed before the
 // transaction is durable before anything is stored in it; and whoever is called inside of it need not wait.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

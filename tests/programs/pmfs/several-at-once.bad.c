@@ -1,7 +1,7 @@
 // Table 1, "multiple writes made durable at once": under strict persistency each store needs its barrier.
 //@ flags lint: --model strict
-//@ lint: multiple-writes-at-once at multiple-writes-at-once
 //@ check: skip (a fragment: it has no main)
+//@ lint: multiple-writes-at-once at multiple-writes-at-once
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

@@ -1,7 +1,7 @@
 // As several-at-once.bad.c, one after the other.
 //@ flags lint: --model strict
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

@@ -1,7 +1,7 @@
 // Table 8, super.c:542, 543, 579, 584: the copy of the super block is flushed, though only the original was
 // repaired.
-//@ lint: flush-unmodified at flush-unmodified
 //@ check: skip (a fragment: it has no main)
+//@ lint: flush-unmodified at flush-unmodified
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

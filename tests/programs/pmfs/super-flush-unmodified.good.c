@@ -1,6 +1,6 @@
 // As super-flush-unmodified.bad.c, flushing the one that was written.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

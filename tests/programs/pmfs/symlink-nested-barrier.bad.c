@@ -1,6 +1,6 @@
 // Table 3, symlink.c:38 and figure 4: an inner step flushes without a barrier and returns into a transaction.
-//@ lint: missing-barrier-nested at missing-barrier-nested
 //@ check: skip (a fragment: it has no main)
+//@ lint: missing-barrier-nested at missing-barrier-nested
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

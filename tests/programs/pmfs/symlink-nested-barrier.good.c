@@ -1,6 +1,6 @@
 // As symlink-nested-barrier.bad.c, waiting for the flush.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

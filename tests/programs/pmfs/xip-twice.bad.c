@@ -1,6 +1,6 @@
 // Table 3, xips.c:207 and 262: the same buffer is flushed by the writer and again by its caller.
-//@ lint: redundant-flush at redundant-flush
 //@ check: skip (a fragment: it has no main)
+//@ lint: redundant-flush at redundant-flush
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

@@ -1,6 +1,6 @@
 // As xip-twice.bad.c: the writer flushes, its caller waits.
-//@ lint: clean, no warnings
 //@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
 //@ prove: skip (a fragment: it has no main)
 #include "pmfs.h"
 

@@ -1,8 +1,8 @@
 // What runs before main and after it is part of the program, in recovery as well.
-//@ prove: refuted at claim (value < 9)
 //@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
 //@ lint: unflushed-write at recovery-fails-nothing-lost
 //@ lint: unflushed-write at unflushed-write
+//@ prove: refuted at claim (value < 9)
 #include <crashproof.h>
 #include <stdlib.h>
 PERSISTENT int value;

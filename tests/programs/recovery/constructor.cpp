@@ -1,3 +1,4 @@
+// A pool that is opened, and formatted, in a constructor: those run in every execution.
 //@ args: {dir}/pool
 //@ prove: unknown (a value that was never made)
 //@ variant good: -DGOOD
@@ -15,7 +16,6 @@
 //@ variant exit: -DEXIT
 //@ check: refused (9)
 //@ lint: clean, no warnings
-// A pool that is opened, and formatted, in a constructor: those run in every execution.
 #include <crashproof.h>
 #include <libpmem.h>
 

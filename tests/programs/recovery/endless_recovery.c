@@ -1,9 +1,9 @@
 // A crash can leave a list that ends in itself.
-//@ prove: refuted at claim (for ever)
+//@ cflags: -fno-finite-loops
 //@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
 //@ check: recovery-fails at unflushed-write
 //@ lint: unflushed-write at unflushed-write
-//@ cflags: -fno-finite-loops
+//@ prove: refuted at claim (for ever)
 #include <crashproof.h>
 struct node {
   struct node *next;

@@ -1,8 +1,8 @@
 // Without a function recover, main is what runs after a crash; it must end with exit code 0.
-//@ prove: refuted at claim (exit code 0)
 //@ check: recovery-fails at recovery-fails
 //@ lint: unflushed-write at recovery-fails
 //@ lint: unflushed-write at unflushed-write
+//@ prove: refuted at claim (exit code 0)
 #include <crashproof.h>
 struct root {
   long data __attribute__((aligned(64)));

@@ -1,3 +1,4 @@
+// What recovery may do to its process without hurting the checker.
 //@ variant plain:
 //@ check: clean
 //@ figures: 2 crash points, 1 recoveries
@@ -74,7 +75,6 @@
 //@ figures: 2 crash points, 2 recoveries
 //@ lint: unflushed-write at LAST
 //@ prove: unknown (calls `raise`, which is not defined here)
-// What recovery may do to its process without hurting the checker.
 #include <crashproof.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
+// PSan, Figure 8: two crashes. The first recovery reads that x was lost, the second one y, which was stored after
+// it. Neither alone sees anything wrong.
 //@ lint: unflushed-write at X
 //@ lint: unflushed-write at Y
 //@ lint: unflushed-write at unflushed-write
 //@ prove: proved
-// PSan, Figure 8: two crashes. The first recovery reads that x was lost, the second one y, which was stored after
-// it. Neither alone sees anything wrong.
 //@ variant plain:
 //@ flags check: --crashes 1
 //@ check: clean

@@ -1,5 +1,5 @@
-//@ lint: clean, no warnings
 // Section 6.4: patterns that cope with what is not persistent yet, and say so.
+//@ lint: clean, no warnings
 //@ variant checksum: -DCHECKSUM
 //@ check: clean
 //@ prove: proved

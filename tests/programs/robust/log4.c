@@ -1,7 +1,7 @@
-//@ prove: skip (too large to prove in a test)
 // A lock-free log: four threads claim places by adding to `tail` and fill them; each also notes how far it has
 // seen the log grow. A claim must persist before what is written because of it: the entry, and the note of a
 // thread that saw it, which cannot rely on the claimer to have flushed it.
+//@ prove: skip (too large to prove in a test)
 //@ variant plain:
 //@ flags check: --schedules 30
 //@ check: clean

@@ -1,3 +1,4 @@
+// What AddressSanitizer finds in recovery is a failure; its report is what the finding quotes.
 //@ prove: unknown (an allocation of a size that is not known)
 //@ variant fsanitize-address-good: -fsanitize=address -DGOOD
 //@ check: clean
@@ -7,7 +8,6 @@
 //@ check: fails at LOST
 //@ figures: 1 crash points, 3 recoveries
 //@ lint: unflushed-write at LOST
-// What AddressSanitizer finds in recovery is a failure; its report is what the finding quotes.
 #include <crashproof.h>
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+// What UndefinedBehaviorSanitizer finds in recovery is a failure, even where it would let the program go on.
 //@ variant fsanitize-undefined-good: -fsanitize=undefined -DGOOD
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
@@ -13,7 +14,6 @@
 //@ figures: 1 crash points, 3 recoveries
 //@ lint: unflushed-write at LOST
 //@ prove: unknown (calls `__ubsan_handle_add_overflow_abort`, which is not defined here)
-// What UndefinedBehaviorSanitizer finds in recovery is a failure, even where it would let the program go on.
 #include <crashproof.h>
 
 struct line {

@@ -1,6 +1,6 @@
-//@ lint: clean, no warnings
 // A redo log of many lines that is written without a flush in between; a checksum tells recovery whether it is
 // whole. One line may hold nine things, so all of them together more than can be counted on a day's run.
+//@ lint: clean, no warnings
 //@ variant bracket: -DBRACKET -DROUNDS=1 -DLINES=10
 //@ check: clean
 //@ prove: skip (too large to prove in a test)

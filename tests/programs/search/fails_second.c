@@ -1,5 +1,5 @@
-//@ lint: clean, no warnings
 // Recovery repairs one crash; a crash in the middle of the repair is its undoing.
+//@ lint: clean, no warnings
 //@ variant once:
 //@ check: clean
 //@ prove: proved

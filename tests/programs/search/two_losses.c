@@ -1,9 +1,9 @@
+// Three unflushed stores before the commit. Recovery reads all of them; the loss of the second alone is its undoing,
+// and so is that of the first and the third together.
 //@ lint: unflushed-write at FIRST
 //@ lint: unflushed-write at SECOND
 //@ lint: unflushed-write at recovery-fails
 //@ prove: refuted at claim-violated
-// Three unflushed stores before the commit. Recovery reads all of them; the loss of the second alone is its undoing,
-// and so is that of the first and the third together.
 //@ variant robust:
 //@ check: recovery-fails at SECOND
 //@ check: recovery-fails at recovery-fails

@@ -1,7 +1,7 @@
 // After a barrier what all have made persistent before it is. Of those who meet there, one is told so.
-//@ prove: proved
 //@ check: missing-flush at missing-flush
 //@ lint: unflushed-write at missing-flush (known wrong: a function that returns null is taken to have failed)
+//@ prove: proved
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT struct {

@@ -1,5 +1,5 @@
-//@ prove: unknown (what is called for a thread's own values when it ends is not modelled)
 // Threads of C11: a producer and a consumer, and all that goes with them.
+//@ prove: unknown (what is called for a thread's own values when it ends is not modelled)
 //@ variant fixed: -DFIXED
 //@ flags check: --schedules 8
 //@ check: clean

@@ -1,8 +1,8 @@
 // Waiting for a condition is waiting, however often the thread wakes up.
 //@ flags prove: --unwind 2
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
+//@ prove: proved
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT long data __attribute__((aligned(64)));

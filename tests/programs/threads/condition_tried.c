@@ -1,7 +1,7 @@
 // Who only looks after a lock, though, can tell that it was taken for a moment by a thread that goes on waiting.
-//@ prove: refuted at claim (failures < 2)
 //@ check: vacuous
 //@ lint: clean, no warnings
+//@ prove: refuted at claim (failures < 2)
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
+// Threads of C++: mutexes, conditions, call_once, local statics, atomic waiting, thread-local destructors.
 //@ lint: unknown (`std::thread::_State_impl<std::thread::_Invoker<std::tuple<main::$_0>>>::_M_run()`: its paths take more than 40000 steps)
 //@ prove: unknown (calls `_ZNSt18condition_variableC1Ev`, which is not defined here)
-// Threads of C++: mutexes, conditions, call_once, local statics, atomic waiting, thread-local destructors.
 //@ variant fixed: -std=c++20 -DFIXED
 //@ flags check: --schedules 8
 //@ check: clean

@@ -1,5 +1,5 @@
-//@ lint: clean, no warnings
 // Two mutexes taken in opposite orders. The default schedule gets through; others do not.
+//@ lint: clean, no warnings
 //@ variant plain:
 //@ check: clean
 //@ prove: refuted (known wrong: threads that wait for each other are not reported)

@@ -2,13 +2,13 @@
 //@ variant plain:
 //@ flags check: --schedules 8
 //@ check: clean
-//@ prove: proved
 //@ lint: clean, no warnings
+//@ prove: proved
 //@ variant bad: -DBAD
 //@ flags check: --schedules 8
 //@ check: recovery-fails at recovery-fails
-//@ prove: refuted at claim-violated
 //@ lint: unflushed-write at recovery-fails (known wrong: memory handed to a thread is not followed)
+//@ prove: refuted at claim-violated
 
 #include <crashproof.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
-//@ lint: unflushed-write at recovery-fails-nothing-lost
-//@ prove: unknown (recovery that starts threads is not supported)
 // Recovery spins on what nobody will ever set: it does not come to an end, which work decides, not the clock.
 // While a thread sleeps the others' spinning is in order: its time comes.
+//@ lint: unflushed-write at recovery-fails-nothing-lost
+//@ prove: unknown (recovery that starts threads is not supported)
 //@ variant bad: -DBAD
 //@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
 //@ variant plain:

@@ -1,6 +1,6 @@
 // Persistent memory comes to a function by way of pthread_create or of a constructor.
-//@ prove: refuted at claim
 //@ check: recovery-fails at lost
+//@ prove: refuted at claim
 //@ variant argument:
 //@ lint: unflushed-write at lost (known wrong: memory handed to a thread is not followed)
 //@ variant global: -DGLOBAL

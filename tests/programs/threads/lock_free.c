@@ -1,8 +1,8 @@
 // A retry loop that others make fail is not counted as rounds.
 //@ flags prove: --unwind 1
-//@ prove: proved
 //@ check: clean
 //@ lint: clean, no warnings
+//@ prove: proved
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 // Two threads: what one has made persistent, the other's flag may rely on.
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
+//@ prove: proved
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 // The flush comes after the message: too late.
-//@ prove: refuted at claim (data == 1)
+//@ flags check: --schedules 64
 //@ check: fails
 //@ lint: unflushed-write at unflushed-write
-//@ flags check: --schedules 64
+//@ prove: refuted at claim (data == 1)
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>

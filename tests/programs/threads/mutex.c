@@ -1,7 +1,7 @@
 // A lock keeps two increments apart, each with its shadow.
-//@ prove: proved
 //@ check: clean
 //@ lint: clean, no warnings
+//@ prove: proved
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT struct {

@@ -1,7 +1,7 @@
 // A mutex that checks for errors tells those who take it twice or give back what is not theirs.
-//@ prove: proved
 //@ check: vacuous
 //@ lint: clean, no warnings
+//@ prove: proved
 #define _GNU_SOURCE
 #include <crashproof.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 // A mutex in persistent memory may be found taken after a crash, by nobody who could give it back.
-//@ prove: refuted at claim (recovery does not wait for ever)
 //@ check: fails (known wrong: the runtime keeps locks, and what a crash leaves of them, elsewhere)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
+//@ prove: refuted at claim (recovery does not wait for ever)
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT pthread_mutex_t lock;

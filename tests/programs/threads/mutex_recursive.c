@@ -1,8 +1,8 @@
 // A recursive mutex is taken twice by one thread, and the other waits until it is free again.
-//@ prove: refuted at claim (first == 1)
 //@ check: recovery-fails at recovery-fails
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at recovery-fails
+//@ prove: refuted at claim (first == 1)
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT int first __attribute__((aligned(64)));

@@ -1,7 +1,7 @@
 // A program that waits for itself says nothing about what comes after.
-//@ prove: refuted at claim (the program does not wait for ever)
 //@ check: refused (fails without any crash)
 //@ lint: clean, no warnings
+//@ prove: refuted at claim (the program does not wait for ever)
 #include <crashproof.h>
 #include <pthread.h>
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,7 +1,7 @@
-//@ prove: refuted at claim (counter == 3)
+//@ flags check: --schedules 64
 //@ check: fails
 //@ lint: clean, no warnings
-//@ flags check: --schedules 64
+//@ prove: refuted at claim (counter == 3)
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT volatile long counter;

@@ -2,13 +2,13 @@
 //@ variant fixed: -DFIXED
 //@ flags check: --schedules 6
 //@ check: clean
-//@ prove: proved
 //@ lint: clean, no warnings
+//@ prove: proved
 //@ variant plain:
 //@ flags check: --schedules 6
 //@ check: recovery-fails at recovery-fails
-//@ prove: refuted at claim-violated
 //@ lint: unflushed-write at recovery-fails (known wrong: memory handed to a thread is not followed)
+//@ prove: refuted at claim-violated
 
 #include <crashproof.h>
 #include <pthread.h>

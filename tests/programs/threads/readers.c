@@ -1,7 +1,7 @@
 // Readers do not keep each other out, but writers do.
-//@ prove: refuted at claim (most < 2)
 //@ check: vacuous
 //@ lint: clean, no warnings
+//@ prove: refuted at claim (most < 2)
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
-//@ prove: unknown (recovery that starts threads is not supported)
 // Recovery that creates threads itself, and looks at persistent memory from several.
+//@ prove: unknown (recovery that starts threads is not supported)
 //@ variant fixed: -DFIXED
 //@ flags check: --schedules 5
 //@ check: clean

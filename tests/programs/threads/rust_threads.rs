@@ -1,6 +1,6 @@
-//@ prove: skip (it reads C and C++)
 // Threads of Rust's standard library, which wait on futexes: a producer and a consumer, and all that goes
 // with them.
+//@ prove: skip (it reads C and C++)
 //@ variant fixed: --cfg fixed
 //@ flags check: --schedules 8
 //@ check: clean

@@ -1,7 +1,7 @@
 // A semaphore hands slots over, an initialisation is done once, each thread keeps a value of its own.
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
+//@ prove: proved
 #include <crashproof.h>
 #include <errno.h>
 #include <pthread.h>

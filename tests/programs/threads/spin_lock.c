@@ -1,8 +1,8 @@
 // Attempts at a lock that is taken store what is there already: they need no bound.
 //@ flags prove: --unwind 2
-//@ prove: proved
 //@ check: clean
 //@ lint: clean, no warnings
+//@ prove: proved
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>

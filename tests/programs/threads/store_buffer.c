@@ -1,7 +1,7 @@
 // Volatile memory is TSO: both may read 0. With a fence one may not (see store_buffer_fenced.c).
-//@ prove: refuted at claim (a || b)
 //@ check: vacuous
 //@ lint: clean, no warnings
+//@ prove: refuted at claim (a || b)
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 // Sequentially consistent stores are exchanges, and fence.
-//@ prove: proved
 //@ check: vacuous
 //@ lint: clean, no warnings
+//@ prove: proved
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>

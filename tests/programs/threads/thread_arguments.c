@@ -1,7 +1,7 @@
 // Structures on the first thread's stack, results of threads, thread-local variables, function pointers.
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
+//@ prove: proved
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT long sum __attribute__((aligned(64)));

@@ -1,7 +1,7 @@
 // Threads, locks and once of C11.
-//@ prove: proved
 //@ check: clean
 //@ lint: clean, no warnings
+//@ prove: proved
 #include <crashproof.h>
 #include <threads.h>
 PERSISTENT long first __attribute__((aligned(64)));

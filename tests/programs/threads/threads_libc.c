@@ -1,15 +1,15 @@
+// The C library's functions and msync on PM from several threads, with their store buffers.
 //@ args: {dir}/pool
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 4 crash points, 3 recoveries
-//@ prove: skip (too large to prove in a test)
 //@ lint: clean, no warnings
+//@ prove: skip (too large to prove in a test)
 //@ variant plain:
 //@ check: fails at LOST
 //@ figures: 2 crash points, 9 recoveries
-//@ prove: unknown (a copy of a length that is not known)
 //@ lint: unflushed-write at LOST (known wrong: memory handed to a thread is not followed)
-// The C library's functions and msync on PM from several threads, with their store buffers.
+//@ prove: unknown (a copy of a length that is not known)
 #include <crashproof.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 // What the first thread wrote while it was alone is there for others; what it did not write is not.
-//@ prove: refuted at claim (seen->b != 7)
 //@ check: vacuous
 //@ lint: clean, no warnings
+//@ prove: refuted at claim (seen->b != 7)
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,9 +1,9 @@
 // The same where every access is followed by a flush: robust.
 //@ flags robust: --unwind 2 --flush-every-access
-//@ robust: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write (known wrong: another thread stored what is flushed)
 //@ prove: proved
+//@ robust: proved
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>

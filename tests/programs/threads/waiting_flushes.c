@@ -1,8 +1,8 @@
 // A thread that waits may flush as often as it likes: that needs no bound either.
 //@ flags prove: --unwind 2
-//@ prove: proved
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write (known wrong: another thread stored what is flushed)
+//@ prove: proved
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>
