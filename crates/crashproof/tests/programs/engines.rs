@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::header::{Engine, Program, Variant};
 
 /// Seconds after which an engine is stopped; `prove` gives up on its own before.
-const PATIENCE: &str = "60";
+const PATIENCE: &str = "120";
 const PROVE_SECONDS: &str = "10";
 
 /// One finding of a report.
