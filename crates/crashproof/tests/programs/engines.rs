@@ -12,7 +12,7 @@ use crate::header::{Engine, Program, Variant};
 
 /// Seconds after which an engine is stopped; `prove` gives up on its own before.
 const PATIENCE: &str = "120";
-const PROVE_SECONDS: &str = "10";
+const PROVE_SECONDS: &str = "30";
 
 /// One finding of a report.
 #[derive(Debug)]
@@ -192,7 +192,7 @@ fn compile(program: &Program, compiler: &[String], scratch: &Path, executable: &
     command
         .current_dir(scratch)
         .arg(if cpp { "c++" } else { "cc" })
-        .args(["-O1", "-g", "-pthread"])
+        .args(["-O1", "-g", "-pthread", "-mclwb", "-mclflushopt"])
         .args(compiler);
     if program.recovers() {
         let source = scratch.join("recovery.c");
