@@ -1,5 +1,5 @@
 // The command line of the program: glibc looks for options behind arguments, too.
-//@ check: vacuous
+//@ check: clean
 //@ lint: clean, no warnings
 //@ variant in-order: -DIN_ORDER
 //@ args: -n 3 -xv --name=long rest
@@ -12,6 +12,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+PERSISTENT long reached;
 int main(int argc, char *argv[]) {
   static const struct option options[] = {{"name", required_argument, 0, 'l'}, {0, 0, 0, 0}};
   int number = 0, flags = 0;
@@ -30,6 +31,8 @@ int main(int argc, char *argv[]) {
 #ifdef IN_ORDER
   crashproof_assert(!strcmp(argv[optind], "rest") && optind == argc - 1);
 #endif
+  reached = 1;
+  crashproof_persist(&reached, sizeof reached);
   return 0;
 }
 void recover(void) {}

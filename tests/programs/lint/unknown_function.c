@@ -1,16 +1,14 @@
 // A function without code or description may do anything to the memory it is given, also through a structure.
+//@ prove: unknown
 //@ variant given: -DGIVEN
 //@ check: skip (the function is in no library)
 //@ lint: unknown (PM passed to the unknown function `write_back`)
-//@ prove: unknown
 //@ variant through: -DTHROUGH
 //@ check: skip (the function is in no library)
 //@ lint: unknown (PM passed to the unknown function `submit`)
-//@ prove: unknown
 //@ variant elsewhere: -DELSEWHERE
 //@ check: skip (the function is in no library)
 //@ lint: clean
-//@ prove: unknown
 #include <crashproof.h>
 
 struct request {

@@ -57,7 +57,7 @@ pub(crate) struct Answer {
     pub(crate) unknown: Vec<String>,
     /// It was no program to judge: why.
     pub(crate) refused: Option<String>,
-    /// There was no persistent memory to judge.
+    /// There was no persistent memory to judge, or nothing was claimed of it.
     pub(crate) vacuous: bool,
     pub(crate) figures: String,
 }
@@ -242,7 +242,8 @@ fn read(engine: Engine, output: &Output, text: &str) -> Answer {
     }
     let findings: Vec<Finding> = report["findings"].as_array().into_iter().flatten().map(finding).collect();
     let stats = &report["stats"];
-    let vacuous = findings.is_empty() && unknown.iter().any(|reason| reason.contains(NOTHING));
+    let nothing = |reason: &String| reason.contains(NOTHING) || reason.starts_with("vacuous:");
+    let vacuous = findings.is_empty() && unknown.iter().any(nothing);
     if vacuous {
         unknown.clear();
     }
