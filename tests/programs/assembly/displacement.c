@@ -8,7 +8,7 @@
 //@ check: fails at LOST
 //@ lint: unflushed-write at LOST
 //@ lint: flush-unmodified at FLUSH
-//@ prove: refuted
+//@ prove: refuted at claim-violated
 //@ variant store: -DSTORE
 //@ check: fails at STORED
 //@ lint: unflushed-write at STORED
@@ -23,7 +23,7 @@ PERSISTENT struct root root __attribute__((aligned(64)));
 PERSISTENT long done __attribute__((aligned(64)));
 
 void recover(void) {
-  crashproof_assert(!done || root.lines[2][0] == 1);
+  crashproof_assert(!done || root.lines[2][0] == 1); // MARK: claim-violated
 }
 
 int main(void) {

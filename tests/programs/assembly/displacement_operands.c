@@ -1,8 +1,9 @@
 // Displacement and index of a memory operand are part of the address.
 //@ variant NEXT_LINE: -DNEXT_LINE
-//@ check: fails
+//@ check: recovery-fails at stored
 //@ lint: unflushed-write at stored
-//@ prove: refuted
+//@ lint: flush-unmodified at flush-unmodified
+//@ prove: refuted at claim-violated
 //@ variant DISPLACED: -DDISPLACED
 //@ check: clean
 //@ lint: clean
@@ -12,8 +13,9 @@
 //@ lint: clean
 //@ prove: proved
 //@ variant STORED: -DSTORED
-//@ check: fails
+//@ check: recovery-fails at asm
 //@ lint: unflushed-write at asm
+//@ lint: flush-unmodified at flush-unmodified-2
 //@ prove: unknown (inline assembly)
 
 #include <assert.h>
@@ -28,17 +30,17 @@ PERSISTENT struct {
 
 int main(void) {
   if (p.committed) {
-    assert(p.value == 1);
+    assert(p.value == 1); // MARK: claim-violated
     return 0;
   }
 #ifdef STORED
   __asm__ volatile("movq %1, 64(%0)" ::"r"(&p.first), "r"(1L) : "memory"); /* MARK: asm */
-  _mm_clwb(&p.first);
+  _mm_clwb(&p.first); // MARK: flush-unmodified-2
 #else
   p.value = 1; /* MARK: stored */
 #endif
 #if defined NEXT_LINE
-  __asm__ volatile("clwb 64(%0)" ::"r"(&p.value) : "memory");
+  __asm__ volatile("clwb 64(%0)" ::"r"(&p.value) : "memory"); // MARK: flush-unmodified
 #elif defined DISPLACED
   __asm__ volatile("clwb 64(%0)" ::"r"(&p.first) : "memory");
 #elif defined INDEXED

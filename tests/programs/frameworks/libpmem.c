@@ -14,11 +14,11 @@
 //@ variant no-flush: -DNO_FLUSH
 //@ check: fails at UNFLUSHED
 //@ lint: unflushed-write at UNFLUSHED
-//@ prove: refuted
+//@ prove: refuted at claim-violated
 //@ variant nothing:
 //@ check: fails at LOST
 //@ lint: unflushed-write at LOST
-//@ prove: refuted
+//@ prove: refuted at claim-violated
 #include <crashproof.h>
 #include <libpmem.h>
 
@@ -26,7 +26,7 @@ PERSISTENT long data __attribute__((aligned(64)));
 PERSISTENT long done __attribute__((aligned(64)));
 
 void recover(void) {
-  crashproof_assert(!done || data == 1);
+  crashproof_assert(!done || data == 1); // MARK: claim-violated
 }
 
 int main(void) {

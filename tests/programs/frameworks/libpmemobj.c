@@ -6,7 +6,7 @@
 //@ variant not-added:
 //@ check: skip (the runtime stands in for libpmem and libpmem2 only)
 //@ lint: unlogged-write at LOST
-//@ prove: refuted
+//@ prove: refuted at claim-violated
 #include "pmemobj.h"
 
 struct root {
@@ -30,5 +30,5 @@ int main(void) {
 void recover(void) {
   struct root *root = find(sizeof *root);
   if (root)
-    crashproof_assert(root->first == root->second);
+    crashproof_assert(root->first == root->second); // MARK: claim-violated
 }

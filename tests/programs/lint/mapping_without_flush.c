@@ -2,7 +2,7 @@
 //@ prove: skip (files are not modelled)
 //@ variant alone: -DALONE
 //@ check: skip (the file has to be named as persistent memory)
-//@ lint: unknown (a file is mapped, but nothing shows whether it is persistent memory)
+//@ lint: vacuous
 //@ variant beside: -DBESIDE
 //@ check: skip (the file has to be named as persistent memory)
 //@ lint: unknown (a file is mapped, but nothing shows whether it is persistent memory)

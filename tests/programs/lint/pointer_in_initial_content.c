@@ -1,7 +1,7 @@
 // A pointer that a variable holds from the start leads to persistent memory like any other.
 //@ check: fails at LOST
 //@ lint: unflushed-write at LOST
-//@ prove: refuted
+//@ prove: refuted at claim-violated
 #include <crashproof.h>
 
 PERSISTENT struct {
@@ -13,7 +13,7 @@ static long *const data = &root.data;
 static long *const other = &root.other;
 
 void recover(void) {
-  crashproof_assert(!root.done || *data == 1);
+  crashproof_assert(!root.done || *data == 1); // MARK: claim-violated
 }
 
 int main(void) {

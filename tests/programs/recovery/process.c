@@ -3,7 +3,7 @@
 //@ check: clean
 //@ figures: 2 crash points, 1 recoveries
 //@ lint: unflushed-write at LAST
-//@ prove: proved
+//@ prove: vacuous
 //@ variant fork: -DFORK
 //@ check: unknown (it forked)
 //@ figures: 2 crash points, 2 recoveries
@@ -50,7 +50,7 @@
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
 //@ lint: unflushed-write at LAST
-//@ prove: proved
+//@ prove: vacuous
 //@ variant destructor: -DDESTRUCTOR
 //@ check: recovery-fails-nothing-lost at LAST
 //@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost

@@ -2,7 +2,7 @@
 //@ check: recovery-fails at lost
 //@ lint: unflushed-write at lost
 //@ lint: unflushed-write at flag
-//@ prove: refuted at claim (known wrong: it is called, without its argument)
+//@ prove: refuted at claim
 #include <crashproof.h>
 PERSISTENT long data __attribute__((aligned(64)));
 PERSISTENT long flag __attribute__((aligned(64)));

@@ -1,6 +1,6 @@
 // The flush comes after the message: too late.
 //@ flags check: --schedules 64
-//@ check: fails
+//@ check: recovery-fails at recovery-fails
 //@ lint: unflushed-write at unflushed-write
 //@ prove: refuted at claim (data == 1)
 #include <crashproof.h>
@@ -10,7 +10,7 @@ PERSISTENT long data __attribute__((aligned(64)));
 PERSISTENT long flag __attribute__((aligned(64)));
 static atomic_int ready;
 static void *writer(void *unused) {
-  data = 1;
+  data = 1; // MARK: recovery-fails
   atomic_store(&ready, 1);
   crashproof_persist(&data, sizeof data);
   return unused;

@@ -1,12 +1,12 @@
 //@ flags check: --schedules 64
-//@ check: fails
+//@ check: fails-under-schedule at fails-under-schedule
 //@ lint: clean, no warnings
 //@ prove: refuted at claim (counter == 3)
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT volatile long counter;
 static void *add(void *by) {
-  counter += (long)by;
+  counter += (long)by; // MARK: fails-under-schedule
   return 0;
 }
 int main(void) {
