@@ -8,7 +8,7 @@
 //@ variant plain:
 //@ check: fails at LOST
 //@ figures: 2 crash points, 3 recoveries
-//@ lint: unflushed-write at LOST (known wrong: what pmem2_get_memset_fn returns is not followed)
+//@ lint: unflushed-write at LOST
 #include <crashproof.h>
 #include <fcntl.h>
 #include <libpmem2.h>

@@ -1,6 +1,6 @@
 // PSan, Figure 2: r1 = 1 and r2 = 2 cannot be read after a crash of a machine without caches. Nothing fails.
 // Each store of x needs its flush.
-//@ prove: proved
+//@ prove: vacuous
 //@ variant plain:
 //@ check: missing-flush at X1, survived Y1, window X1..Y1, primary (too new) (missing flush)
 //@ check: missing-flush at Y1, survived X2, window Y1..X2, primary (too old) (flushed too late)

@@ -6,7 +6,7 @@
 //@ check: missing-flush at Y4, survived X5, window Y4..X5, primary (too new) (missing flush)
 //@ lint: unflushed-write at Y4
 //@ lint: unflushed-write at X5
-//@ prove: proved
+//@ prove: vacuous
 //@ robust: refuted at X1
 
 #include <crashproof.h>

@@ -3,7 +3,7 @@
 //@ lint: unflushed-write at X
 //@ lint: unflushed-write at Y
 //@ lint: unflushed-write at unflushed-write
-//@ prove: proved
+//@ prove: vacuous
 //@ robust: refuted at X
 //@ variant plain:
 //@ flags check: --crashes 1

@@ -2,11 +2,11 @@
 //@ lint: clean, no warnings
 //@ variant checksum: -DCHECKSUM
 //@ check: clean
-//@ prove: proved
+//@ prove: vacuous
 //@ robust: refuted at DATA
 //@ variant checksum-read-afterwards: -DCHECKSUM -DREAD_AFTERWARDS
 //@ check: missing-flush at DATA, survived SUM, window DATA..SUM, primary (too old) (flushed too late)
-//@ prove: proved
+//@ prove: vacuous
 //@ robust: refuted at DATA
 //@ variant tolerated-load: -DTOLERATED_LOAD
 //@ check: clean
@@ -18,17 +18,17 @@
 //@ robust: unknown (calls `crashproof_tolerate_begin`, which is not defined here)
 //@ variant plain: -DPLAIN
 //@ check: missing-flush at DATA, survived SUM, window DATA..SUM, primary (too old) (flushed too late)
-//@ prove: proved
+//@ prove: vacuous
 //@ robust: refuted at DATA
 //@ variant plain-2: -DPLAIN
 //@ flags check: --suppress harmless.c:{DATA}
 //@ check: clean
-//@ prove: proved
+//@ prove: vacuous
 //@ robust: refuted at DATA
 //@ variant plain-3: -DPLAIN
 //@ flags check: --suppress harmless.c:{PLAIN_READ}
 //@ check: clean
-//@ prove: proved
+//@ prove: vacuous
 //@ robust: refuted at DATA
 
 #include <crashproof.h>

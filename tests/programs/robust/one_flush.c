@@ -4,7 +4,7 @@
 //@ lint: unflushed-write at FIRST
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at LAST
-//@ prove: proved
+//@ prove: vacuous
 //@ robust: refuted at not-robust
 
 #include <crashproof.h>

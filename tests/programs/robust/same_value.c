@@ -2,7 +2,7 @@
 // else.
 //@ check: missing-flush at AGAIN, survived Y, window AGAIN..Y, primary (too new) (missing flush)
 //@ lint: unflushed-write at AGAIN
-//@ prove: proved
+//@ prove: vacuous
 //@ robust: proved (known wrong: x holds the same value before and after)
 
 #include <crashproof.h>

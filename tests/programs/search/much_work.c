@@ -1,5 +1,8 @@
 // After a lost store, recovery works longer than a check lets it, and then succeeds.
-//@ check: fails
+//@ check: recovery-fails at recovery-fails
+//@ lint: unflushed-write at recovery-fails
+//@ lint: unflushed-write at unflushed-write
+//@ prove: unknown (goes round more than 10000 times)
 #include <crashproof.h>
 
 struct line {
@@ -13,13 +16,13 @@ struct root {
 int main(void) {
   struct root *root = crashproof_root(sizeof *root);
   if (!crashproof_crashes()) {
-    root->data.value = 1; // LOST
+    root->data.value = 1; // LOST // MARK: recovery-fails
     root->done.value = 1;
     crashproof_persist(&root->done, sizeof root->done);
     return 0;
   }
   if (root->done.value && !root->data.value)
     for (long step = 0; step < 1500000; step++)
-      root->work.value = step;
+      root->work.value = step; // MARK: unflushed-write
   return 0;
 }

@@ -2,6 +2,7 @@
 //@ args: {dir}/pool
 //@ flags check: --crashes 2
 //@ check: clean
+//@ lint: clean, no warnings
 //@ prove: skip (prove looks at one crash)
 #include <assert.h>
 #include <crashproof.h>

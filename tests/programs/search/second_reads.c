@@ -4,7 +4,7 @@
 //@ lint: clean, no warnings
 //@ variant once:
 //@ check: clean
-//@ prove: proved
+//@ prove: vacuous
 //@ variant twice:
 //@ flags check: --crashes 2
 //@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost

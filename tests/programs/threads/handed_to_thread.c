@@ -1,12 +1,10 @@
 // Persistent memory comes to a function by way of pthread_create or of a constructor.
 //@ check: recovery-fails at lost
+//@ lint: unflushed-write at lost
 //@ prove: refuted at claim
 //@ variant argument:
-//@ lint: unflushed-write at lost (known wrong: memory handed to a thread is not followed)
 //@ variant global: -DGLOBAL
-//@ lint: unflushed-write at lost (known wrong: memory handed to a thread is not followed)
 //@ variant constructor: -DGLOBAL -DCONSTRUCTOR
-//@ lint: unflushed-write at lost (known wrong: what a constructor stores in a global variable is not followed)
 #include <crashproof.h>
 #include <pthread.h>
 struct root {

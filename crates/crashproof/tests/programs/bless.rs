@@ -37,12 +37,7 @@ pub(crate) fn bless(program: &Program) {
 }
 
 /// What one variant has to say of an engine from now on; `None` if it is right as it is.
-fn answered(
-    program: &Program,
-    variant: &Variant,
-    engine: Engine,
-    lines: &mut [Line],
-) -> Option<Vec<String>> {
+fn answered(program: &Program, variant: &Variant, engine: Engine, lines: &mut [Line]) -> Option<Vec<String>> {
     let expected = variant.expected.get(&engine);
     let skipped = expected.is_some_and(|expected| expected.kind() == "skipped");
     if skipped || expected.is_none() && !engine.required() {
@@ -85,7 +80,9 @@ fn replacement(
         let line = match mark(program, finding, lines) {
             Some(mark) => format!("//@ {engine}: {what} at {mark}"),
             // Such as a deadlock, which is nowhere in particular.
-            None => format!("//@ {engine}: {what} ({})", bare(finding.text.lines().next().unwrap_or_default())),
+            None => {
+                format!("//@ {engine}: {what} ({})", bare(finding.text.lines().next().unwrap_or_default()))
+            }
         };
         if !said.contains(&line) {
             said.push(line);

@@ -124,7 +124,7 @@ impl Expected {
 
     /// Whether some finding may be anywhere.
     pub(crate) fn is_loose(&self) -> bool {
-        self.lines.iter().any(|line| line.is_finding() && line.at.is_none())
+        self.lines.iter().any(|line| line.is_finding() && line.at.is_none() && line.texts.is_empty())
     }
 
     /// For the statistics.
