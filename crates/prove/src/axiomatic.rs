@@ -126,6 +126,7 @@ impl Run<'_> {
                 }
                 Outcome::Satisfiable => {}
             }
+            debug_assert!(encoder.is_execution(), "px86 permits every model of the formula");
             let state = observed.state(self.test, &encoder);
             let mut different = observed.values_differ(&encoder);
             if by_writer {

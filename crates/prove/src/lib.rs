@@ -12,6 +12,7 @@ pub mod litmus;
 pub mod memory;
 pub mod program;
 pub mod prove;
+mod replay;
 pub mod robust;
 pub mod story;
 pub mod term;

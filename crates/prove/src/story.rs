@@ -163,11 +163,11 @@ pub enum EdgeKind {
 pub struct NoExecution;
 
 impl Encoder<'_> {
-    fn holds(&self, lit: Lit) -> bool {
+    pub(crate) fn holds(&self, lit: Lit) -> bool {
         self.gates.solver.value(lit)
     }
 
-    fn number(&self, bits: &[Lit]) -> u64 {
+    pub(crate) fn number(&self, bits: &[Lit]) -> u64 {
         bits.iter().enumerate().fold(0, |value, (bit, &lit)| value | u64::from(self.holds(lit)) << bit)
     }
 
@@ -202,6 +202,9 @@ impl Encoder<'_> {
     /// The execution, the crash and the memory it leaves, in the last model.
     pub fn execution_story(&self) -> Result<Counterexample, NoExecution> {
         let row = self.graph.row(|lit| self.holds(lit)).ok_or(NoExecution)?;
+        if !self.is_possible(&row) {
+            return Err(NoExecution);
+        }
         let mut at_node = vec![None; row.len()];
         for (index, event) in self.events.iter().enumerate() {
             at_node[event.node as usize] = Some(index);

@@ -47,6 +47,7 @@ pub mod event;
 pub mod line;
 pub mod order;
 pub mod overtake;
+pub mod replay;
 pub mod robust;
 pub mod storage;
 pub mod survive;

@@ -58,6 +58,13 @@ enum Logged {
     Yes,
 }
 
+impl Write {
+    /// What it is in the model.
+    fn kind(&self) -> px86::Kind {
+        if self.nontemporal { px86::Kind::NonTemporalStore } else { px86::Kind::Store }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Write {
     span: Span,

@@ -268,8 +268,9 @@ pub struct Encoder<'a> {
     /// The moment P of each line that is looked at.
     pub moments: FxHashMap<Line, NodeId>,
     /// The crash, if it is the moment P of any line.
-    crash: Option<NodeId>,
-    platform: Platform,
+    pub crash: Option<NodeId>,
+    /// The persistence domain of each line.
+    pub platform: Platform,
     /// Flush-before, for telling: event, line, literal.
     pub flush_before: Vec<(usize, Line, Lit)>,
     /// What each recovery load read.
