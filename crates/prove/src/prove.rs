@@ -266,7 +266,7 @@ fn violated(encoder: &mut Encoder) -> Result<Verdict, Error> {
     let fails = |violation: &&Violation| encoder.gates.solver.value(violation.lit);
     let failed = encoder.violations.iter().find(fails).cloned().ok_or(NoExecution)?;
     let counterexample = encoder.counterexample(&failed)?;
-    confirm(encoder.program, encoder.program.platform(encoder.settings.domain), &counterexample)?;
+    confirm(encoder.program, &encoder.platform, &counterexample)?;
     Ok(Verdict::Violated(Box::new(counterexample)))
 }
 
