@@ -156,7 +156,12 @@ unsafe extern "C" fn __crashproof_rmw(
     operand: u64,
     site: *const Site,
 ) -> u64 {
-    access::exchange(address as u64, u64::from(bytes), site, |old| Some(modify(operation, old, operand)))
+    let (address, bytes) = (address as u64, u64::from(bytes));
+    if operation == rmw::SET {
+        access::overwrite(address, bytes, operand, site);
+        return 0;
+    }
+    access::exchange(address, bytes, site, |old| Some(modify(operation, old, operand)))
 }
 
 unsafe fn wide(address: u64, site: *const Site) -> u128 {
@@ -181,7 +186,7 @@ unsafe extern "C" fn __crashproof_rmw16(
 ) {
     let operand = operand.cast::<u128>().read_unaligned();
     let change = |before: u128| match operation {
-        rmw::XCHG => operand,
+        rmw::XCHG | rmw::SET => operand,
         rmw::ADD => before.wrapping_add(operand),
         rmw::SUB => before.wrapping_sub(operand),
         rmw::AND => before & operand,
@@ -195,6 +200,11 @@ unsafe extern "C" fn __crashproof_rmw16(
         return;
     }
     access::begin_exchange(site);
+    if operation == rmw::SET {
+        store_wide(address as u64, operand, site);
+        access::end_exchange(false);
+        return;
+    }
     let before = wide(address as u64, site);
     let after = change(before);
     store_wide(address as u64, after, site);
@@ -384,7 +394,9 @@ unsafe extern "C" fn __crashproof_asm_before(
         access::begin_exchange(site);
     }
     ASM_RANGES += 1;
-    access::before_read_range(address as u64, bytes, site);
+    if flags & asm::READ != 0 {
+        access::before_read_range(address as u64, bytes, site);
+    }
     if flags & asm::WRITE == 0 {
         return;
     }
@@ -434,6 +446,9 @@ unsafe fn record_changes(address: *mut c_void, bytes: u64, flags: u32, site: *co
                 let kind = if stored && kind == Kind::Rmw { Kind::Store } else { kind };
                 access::store_range(kind, address as u64 + done, now.as_ptr(), width, site);
                 stored = true;
+            } else if flags & asm::READ == 0 {
+                // It stored what was there already, or nothing: that depends on what was there, so it counts as read.
+                access::before_read_range(address as u64 + done, width, site);
             }
             done += width;
         }

@@ -279,6 +279,19 @@ pub(crate) unsafe fn exchange(
     old
 }
 
+/// A locked instruction whose old value nobody uses, such as a sequentially consistent store: it fences as all of them
+/// do, but reads nothing.
+pub(crate) unsafe fn overwrite(address: u64, width: u64, value: u64, site: *const Site) {
+    if !recording() {
+        crate::parallel::exchange(address, width, |_| Some(value));
+        return;
+    }
+    begin_exchange(site);
+    store(Kind::Rmw, address, width, value & (u64::MAX >> (64 - 8 * width)), site);
+    // Whether memory is as it was before must not matter to a schedule: nobody read it.
+    end_exchange(false);
+}
+
 /// A locked instruction begins: until it ends no other thread comes in between.
 #[inline(always)]
 pub(crate) unsafe fn begin_exchange(site: *const Site) {
