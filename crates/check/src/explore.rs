@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crashproof_protocol::{ARENA, GLOBALS, HEAP_CLASSES, Record, mode, reason, record, untracked};
 use num_bigint::BigUint;
-use px86::{Kind, Platform};
+use px86::Kind;
 use rustc_hash::FxHashSet;
 
 use crate::failure::{Failure, Finding, Least, Token, TokenCrash};
@@ -210,7 +210,7 @@ impl Check<'_> {
             expected_points: schedule.expected_points,
             pm_path: self.options.pm_path.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
             pm_heap: self.options.pm_heap,
-            eadr: self.options.platform == Platform::Eadr,
+            eadr: self.options.platform.every_cache_survives(),
             crashes,
         }
     }
@@ -284,7 +284,7 @@ impl Check<'_> {
         schedule: Schedule,
     ) -> Result<Session, Error> {
         let (places, crashes) =
-            random::count(self.options.platform, session.files_created(), &recorded.records);
+            random::count(&self.options.platform, session.files_created(), &recorded.records);
         let before = {
             let common = self.common();
             (common.findings.clone(), common.violations.clone(), common.statistics.clone())

@@ -150,7 +150,7 @@ impl Worker<'_> {
         };
         let Outcome { writes, ignored, .. } = self.check.common().tree.outcomes[followed.outcome].clone();
         let Some(records) = writes.filter(|records| next.at <= records.len()) else { return Ok(None) };
-        let mut timeline = Timeline::after(self.check.options.platform, state.last());
+        let mut timeline = Timeline::after(&self.check.options.platform, state.last());
         let mut persisted = Default::default();
         for record in &records[..next.at] {
             timeline.advance_into(record, &mut persisted);

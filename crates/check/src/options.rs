@@ -79,7 +79,7 @@ impl Options {
             arguments,
             built_from: None,
             recover: None,
-            platform: Platform::Adr,
+            platform: Platform::ADR,
             crashes: 1,
             schedules: 1,
             strategy: Strategy::default(),

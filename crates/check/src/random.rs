@@ -58,7 +58,7 @@ fn generator(seed: u64, schedule: Schedule, draw: u64) -> Pcg64 {
 }
 
 /// How many places there are to crash a run, and how many crashes an eager checker would try there.
-pub(crate) fn count(platform: Platform, files_created: u64, records: &[Record]) -> (usize, BigUint) {
+pub(crate) fn count(platform: &Platform, files_created: u64, records: &[Record]) -> (usize, BigUint) {
     let mut timeline = Timeline::first(platform, files_created);
     let (mut places, mut crashes) = (0, BigUint::ZERO);
     loop {
@@ -117,13 +117,13 @@ impl Worker<'_> {
         let Outcome { writes, ignored, .. } = self.check.common().tree.outcomes[followed.outcome].clone();
         let Some(records) = writes else { return Ok(()) };
         let history = self.check.history(&records);
-        let places = recovery_places(self.check.options.platform, state.last(), &records);
+        let places = recovery_places(&self.check.options.platform, state.last(), &records);
         if places == 0 {
             return Ok(());
         }
         let wanted = chances.random_range(0..places);
         let mut place = 0;
-        let mut timeline = Timeline::after(self.check.options.platform, state.last());
+        let mut timeline = Timeline::after(&self.check.options.platform, state.last());
         let mut persisted = FxHashMap::default();
         loop {
             if timeline.is_crash_point(&records) {
@@ -151,7 +151,7 @@ impl Worker<'_> {
 }
 
 /// How many places there are to crash a recovery.
-fn recovery_places(platform: Platform, before: &Timeline, records: &[Record]) -> usize {
+fn recovery_places(platform: &Platform, before: &Timeline, records: &[Record]) -> usize {
     let mut timeline = Timeline::after(platform, before);
     let mut places = 0;
     loop {

@@ -38,7 +38,7 @@ pub fn replay(
     let mut options = Options::new(program, arguments);
     options.pm_path = token.pm_path.iter().map(PathBuf::from).collect();
     options.pm_heap = token.pm_heap;
-    options.platform = if token.eadr { Platform::Eadr } else { Platform::Adr };
+    options.platform = if token.eadr { Platform::EADR } else { Platform::ADR };
     if let Some((program, arguments)) = recover.zip(token.recover.get(1..)) {
         let arguments = arguments.iter().map(OsString::from).collect();
         options.recover = Some(Recover { program, arguments, built_from: None });
@@ -69,8 +69,8 @@ pub fn replay(
             return Err(Error::Stale);
         }
         let mut timeline = match timelines.last() {
-            Some((before, _)) => Timeline::after(options.platform, before),
-            None => Timeline::first(options.platform, files_created),
+            Some((before, _)) => Timeline::after(&options.platform, before),
+            None => Timeline::first(&options.platform, files_created),
         };
         let mut persisted: FxHashMap<Line, Vec<CachedStore>> = FxHashMap::default();
         for record in &records[..crash.at] {

@@ -20,7 +20,7 @@ use crashproof_protocol::{
     POOL_BASE, POOL_BYTES, Patch, PmFile, RUN, Record, TRACE_BYTES, VERSION, exit, fd, flag,
 };
 use memmap2::{MmapMut, MmapOptions};
-use px86::{LINE_BYTES, Line, Platform};
+use px86::{LINE_BYTES, Line};
 use rustc_hash::FxHashMap;
 
 use crate::monitor::Monitor;
@@ -283,7 +283,7 @@ impl Session {
         let switches = [
             (options.pm_heap, flag::PM_HEAP),
             (options.strict, flag::STRICT),
-            (options.platform == Platform::Eadr, flag::EADR),
+            (options.platform.every_cache_survives(), flag::EADR),
         ];
         session.control().flags =
             switches.iter().filter(|(on, _)| *on).fold(0, |flags, (_, flag)| flags | flag);

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crashproof_protocol::{ARENA, HEAP_CLASSES, Record, record};
 use num_bigint::BigUint;
-use px86::order::preserved;
+use px86::overtake;
 use px86::storage::{CachedStore, Execution, Seq};
-use px86::{Class, Kind, Line, Platform};
+use px86::{Kind, Line, Platform};
 use rustc_hash::FxHashMap;
 
 /// A run, somewhere in its course.
@@ -76,9 +76,9 @@ impl Moments {
 pub(crate) type Persisted = Vec<CachedStore>;
 
 impl Timeline {
-    fn new(platform: Platform, arena_end: u64) -> Timeline {
+    fn new(platform: &Platform, arena_end: u64) -> Timeline {
         Timeline {
-            execution: Execution::new(platform),
+            execution: Execution::new(platform.clone()),
             at: 0,
             open: BTreeSet::new(),
             early: BTreeMap::new(),
@@ -88,7 +88,7 @@ impl Timeline {
             files_absent: 0,
             heap_ends: [0; HEAP_CLASSES],
             written: false,
-            platform,
+            platform: platform.clone(),
             last_site: 0,
             next_site: None,
             moments: Moments::default(),
@@ -99,14 +99,14 @@ impl Timeline {
     }
 
     /// The start of a first run, before the files it created exist.
-    pub(crate) fn first(platform: Platform, files_created: u64) -> Timeline {
+    pub(crate) fn first(platform: &Platform, files_created: u64) -> Timeline {
         // Where caches survive, what there was before the first store is there only before it.
-        let written = platform == Platform::Eadr;
+        let written = platform.any_cache_survives();
         Timeline { files_absent: files_created, written, ..Timeline::new(platform, ARENA.base) }
     }
 
     /// The start of a recovery, after what `before` had come to: what is durable at once stays.
-    pub(crate) fn after(platform: Platform, before: &Timeline) -> Timeline {
+    pub(crate) fn after(platform: &Platform, before: &Timeline) -> Timeline {
         Timeline {
             files_absent: before.files_absent,
             heap_ends: before.heap_ends,
@@ -163,34 +163,19 @@ impl Timeline {
         }
         self.look_ahead(records);
         let Some(next) = records.get(self.at) else { return true };
-        let thread = px86::Thread(next.thread());
-        if !self.late.is_empty()
-            && next.event().is_some_and(|event| self.late_before(&event).next().is_some())
-        {
-            return true;
-        }
-        match next.event_kind() {
-            Some(Kind::NonTemporalStore) if self.may_wait() => false,
-            Some(Kind::Flush) => self.open.contains(&Line::containing(next.address())),
-            Some(Kind::Rmw) => self.execution.exchange_would_persist(thread),
-            Some(kind) if kind.fences() => self.execution.fence_would_persist(thread),
-            Some(kind) if kind.stores() => self.platform == Platform::Eadr,
-            _ => false,
-        }
+        let Some(event) = next.event() else { return false };
+        self.late_before(&event).next().is_some()
+            || !self.may_wait(&event) && self.execution.would_persist(&event)
     }
 
-    /// Do non-temporal stores wait here, rather than in a buffer of the runtime's?
-    fn may_wait(&self) -> bool {
-        self.platform == Platform::Eadr && self.moments.moments.is_empty()
+    /// Does a store wait here, rather than in a buffer of the runtime's?
+    fn may_wait(&self, event: &px86::Event) -> bool {
+        self.moments.moments.is_empty() && overtake::may_wait(&self.platform, event)
     }
 
     /// The lines whose waiting stores take effect before an instruction does.
     fn late_before(&self, event: &px86::Event) -> impl Iterator<Item = Line> {
-        let later = (event.kind.class(), event.line());
-        // What no store waits for may be waiting itself.
-        let holds = preserved(later, (Class::Write, None));
-        let waits = move |line: &Line| holds && preserved((Class::NonTemporal, Some(*line)), later);
-        self.late.keys().copied().filter(waits)
+        self.late.keys().copied().filter(|line| overtake::forces_out(event, *line))
     }
 
     /// Finds the non-temporal stores that may have overtaken something that is about to take effect and makes what was
@@ -205,41 +190,20 @@ impl Timeline {
         if !self.moments.moments.is_empty() {
             return;
         }
-        let survives = self.platform == Platform::Eadr;
-        let stores = |kind| survives && kind == Kind::Store;
-        let settles = |event: &px86::Event| event.kind == Kind::Flush || stores(event.kind);
+        let settles = |event: &px86::Event| overtake::settles_at_once(&self.platform, event);
         let Some(next) = records.get(self.at).and_then(Record::event).filter(settles) else { return };
         if !self.may_be_overtaken(records) {
             return;
         }
-        // What cannot have taken effect before it: itself, and whatever must follow such a thing.
-        let key = |event: &px86::Event| (event.kind.class(), event.line());
-        let mut stuck: Vec<(Class, Option<Line>)> = Vec::new();
-        let mut passed: Vec<CachedStore> = Vec::new();
-        for (index, record) in records.iter().enumerate().skip(self.at) {
-            let Some(event) = record.event() else { continue };
-            if event.thread != next.thread {
-                break;
-            }
-            let later = key(&event);
-            let at = self.execution.now() + 1 + (index - self.at) as u64;
-            let store = CachedStore { at, tag: index as u32, event };
-            if index == self.at || stuck.iter().any(|&earlier| preserved(earlier, later)) {
-                if stores(event.kind) {
-                    passed.push(store);
-                }
-                if !stuck.contains(&later) {
-                    stuck.push(later);
-                }
-                // Nothing passes a fence but loads.
-                if event.kind.fences() {
-                    break;
-                }
-            } else if event.kind == Kind::NonTemporalStore {
-                self.early.entry(Line::containing(event.address)).or_default().push(store);
-                for store in passed.drain(..) {
-                    self.overtaken.entry(Line::containing(store.event.address)).or_default().push(store);
-                }
+        let events = (self.at as u32..).zip(&records[self.at..]);
+        let events = events.filter_map(|(index, record)| record.event().map(|event| (index, event)));
+        let own = events.take_while(|(_, event)| event.thread == next.thread);
+        let found = overtake::overtaking(&self.platform, own);
+        let now = self.execution.now() + 1;
+        for (stores, into) in [(found.early, &mut self.early), (found.overtaken, &mut self.overtaken)] {
+            for (tag, event) in stores {
+                let at = now + u64::from(tag) - self.at as u64;
+                into.entry(Line::containing(event.address)).or_default().push(CachedStore { at, tag, event });
             }
         }
     }
@@ -252,11 +216,10 @@ impl Timeline {
             kinds.position(|found| found).map_or(records.len(), |found| from + found)
         };
         if self.next_non_temporal <= self.at {
-            self.next_non_temporal = next(self.at + 1, &|kind| kind == Kind::NonTemporalStore);
+            self.next_non_temporal = next(self.at + 1, &overtake::may_overtake);
         }
         if self.next_fence <= self.at {
-            let held = |kind: Kind| preserved((Class::Flush, None), (kind.class(), None));
-            self.next_fence = next(self.at + 1, &|kind| kind.fences() && held(kind));
+            self.next_fence = next(self.at + 1, &overtake::stops_overtaking);
         }
         self.next_non_temporal < self.next_fence
     }
@@ -314,7 +277,7 @@ impl Timeline {
             self.execution.fence(thread);
         }
         match event.kind {
-            Kind::NonTemporalStore if self.may_wait() => {
+            _ if self.may_wait(&event) => {
                 let (at, tag) = (self.execution.pass(), self.at as u32 - 1);
                 let waiting = self.late.entry(Line::containing(event.address)).or_default();
                 waiting.push(CachedStore { at, tag, event });
@@ -325,7 +288,7 @@ impl Timeline {
                 self.execution.commit_store(&event, self.at as u32 - 1);
                 self.open.insert(line);
                 self.written = true;
-                if self.platform == Platform::Eadr {
+                if self.platform.cache_survives(line) {
                     settled.push(line);
                 }
             }
@@ -385,7 +348,7 @@ mod tests {
     #[test]
     fn a_write_back_counts_from_when_it_was_issued() {
         let run = |issued| {
-            let mut timeline = Timeline::new(Platform::Adr, 0);
+            let mut timeline = Timeline::new(&Platform::ADR, 0);
             for next in [
                 record(record::SPAWN, 0, 1, 0),
                 record(Kind::Store as u8, 0, 7, 8),

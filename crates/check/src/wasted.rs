@@ -49,7 +49,7 @@ impl Wasted {
     /// Looks at a run. What one schedule has no use for another may need.
     pub(crate) fn look_at(&mut self, records: &[Record]) {
         // As on machines whose caches do not survive: code that runs on both must flush.
-        let mut observer = Observer::new(Platform::Adr);
+        let mut observer = Observer::new(Platform::ADR);
         let mut moments = Moments::default();
         for (at, record) in records.iter().enumerate() {
             if let Some(event) = record.event() {

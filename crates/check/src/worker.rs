@@ -155,7 +155,7 @@ impl<'a> Worker<'a> {
         &mut self,
         mut crash: impl FnMut(&mut Self, &Timeline, usize) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let mut timeline = Timeline::first(self.check.options.platform, self.files_created);
+        let mut timeline = Timeline::first(&self.check.options.platform, self.files_created);
         let mut place = 0;
         loop {
             if timeline.is_crash_point(self.records) {
@@ -378,7 +378,7 @@ impl<'a> Worker<'a> {
         // What it has read, as it goes along; the reads are the loads of its records.
         let mut upcoming = reads.iter().enumerate();
         let mut had_read = Reads::new();
-        let mut timeline = Timeline::after(self.check.options.platform, state.last());
+        let mut timeline = Timeline::after(&self.check.options.platform, state.last());
         let mut persisted: FxHashMap<Line, Vec<CachedStore>> = FxHashMap::default();
         loop {
             if timeline.is_crash_point(&records) {

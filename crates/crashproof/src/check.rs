@@ -162,7 +162,7 @@ fn settings(options: &mut Options, arguments: &Arguments, config: &Config) -> Re
     options.pm_path.clone_from(paths);
     options.pm_heap = arguments.pm_heap || config.pm.heap.unwrap_or(false);
     let eadr = arguments.eadr || config.model.eadr.unwrap_or(false);
-    options.platform = if eadr { Platform::Eadr } else { Platform::Adr };
+    options.platform = if eadr { Platform::EADR } else { Platform::ADR };
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use crashproof_litmus::Test;
 use crashproof_litmus::answer::{Answer, Assertions, Limits, Options, Robust};
 use crashproof_report::litmus_text::{self, Detail};
 use crashproof_report::{litmus_error, litmus_json};
-use px86::Platform;
+use px86::Domain;
 
 use crate::exit::Exit;
 use crate::progress::Doing;
@@ -181,7 +181,7 @@ fn one(arguments: &Arguments, file: &Path, counts: &mut Counts, out: &mut impl W
     };
     let options = Options {
         crashes: arguments.crashes,
-        platform: if arguments.eadr { Platform::Eadr } else { Platform::Adr },
+        domain: if arguments.eadr { Domain::Eadr } else { Domain::Adr },
         limits: Limits {
             states: arguments.max_states,
             outcomes: arguments.max_outcomes,

@@ -15,7 +15,7 @@ use crashproof_prove::program::{Program, Site};
 use crashproof_prove::prove::{self, Options, Reason, Report, Verdict};
 use crashproof_report::litmus_error;
 use crashproof_symbolic::{Flushes, LoopBound, Pool};
-use px86::Platform;
+use px86::Domain;
 
 use crate::again::{self, Again};
 use crate::exit::Exit;
@@ -156,7 +156,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
             Encoding::Partial => CrashEncoding::Partial,
             Encoding::Full => CrashEncoding::Full,
         },
-        platform: if arguments.eadr { Platform::Eadr } else { Platform::Adr },
+        domain: if arguments.eadr { Domain::Eadr } else { Domain::Adr },
         solver: match arguments.solver {
             SolverName::Batsat => SolverKind::Batsat,
             SolverName::Cadical => SolverKind::Cadical,

@@ -1,6 +1,7 @@
 //! Litmus tests as programs for the prover.
 
 use crashproof_litmus::{BinaryOp, Code, Expr, Op, Rmw, Test, UnaryOp};
+use px86::Line;
 use px86::line::WORD_BYTES;
 
 use crate::program::{Action, Event, Object, Program, Site, SiteId, Thread};
@@ -30,6 +31,8 @@ pub fn program(test: &Test) -> Program {
             fields: Vec::new(),
         });
     }
+    let lines = (Line::containing(BASE).0..).map(Line).zip(&test.domains);
+    program.domains = lines.filter_map(|(line, domain)| domain.map(|domain| (line, domain))).collect();
     for (index, code) in test.threads.iter().enumerate() {
         let thread = thread(&mut program, test, code, format!("thread {}", index + 1), &format!("t{index}"));
         program.threads.push(thread);

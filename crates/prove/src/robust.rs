@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use crashproof_ordersat::frugal::Frugal;
 use crashproof_ordersat::{Limits, Lit, Outcome};
-use px86::Platform;
+use px86::Domain;
 use rustc_hash::FxHashMap;
 
 use crate::encode::{CROSSES_LINE, Encoder, Settings, Wrong};
@@ -49,12 +49,14 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let analysis = Analysis::new(&program);
     let settings = Settings { observe_all: true, ..options.settings };
     let no_solver = Error::NoSolver(settings.solver.name());
-    let encoder = |settings: Settings| {
+    // Where every cache survives, what a crash leaves is a memory of x86-TSO.
+    let cached = program.with_surviving_caches();
+    let encoder = |program, settings: Settings| {
         let solver = Frugal::new(settings.solver.make().ok_or(no_solver)?, options.limits);
-        Ok::<_, Error>(Encoder::for_solver(&program, &analysis, settings, Box::new(solver)))
+        Ok::<_, Error>(Encoder::for_solver(program, &analysis, settings, Box::new(solver)))
     };
-    let mut crashing = encoder(settings)?;
-    let mut tso = encoder(Settings { platform: Platform::Eadr, ..settings })?;
+    let mut crashing = encoder(&program, settings)?;
+    let mut tso = encoder(&cached, Settings { domain: Domain::Eadr, ..settings })?;
     let suspects = crashing.lost_before_survivors();
     let suspicious = crashing.gates.any(&suspects);
     // A run without a crash may go through more than is encoded if an access takes two steps.

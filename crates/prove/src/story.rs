@@ -3,7 +3,7 @@
 //! The model is not taken on trust: the events are put in a row anew, and a model that cannot be is an internal error.
 
 use crashproof_ordersat::Lit;
-use px86::{Class, Line, Platform};
+use px86::Line;
 
 use crate::encode::{Encoder, EventRef, Violation, Wrong};
 use crate::program::{Action, Site};
@@ -208,10 +208,7 @@ impl Encoder<'_> {
         }
         let mut place_in_row = vec![0; row.len()];
         row.iter().enumerate().for_each(|(place, &node)| place_in_row[node as usize] = place);
-        let moment = |line: Line| {
-            let key = if self.settings.platform == Platform::Eadr { Line(0) } else { line };
-            self.moments.get(&key).map(|&node| place_in_row[node as usize])
-        };
+        let moment = |line: Line| self.moments.get(&line).map(|&node| place_in_row[node as usize]);
         let mut steps = Vec::new();
         let mut step_of = vec![None; self.events.len()];
         let mut written_back = Vec::new();
@@ -228,7 +225,7 @@ impl Encoder<'_> {
             let thread = event.event.thread.unwrap_or(0);
             let action = &self.program.threads[thread].events[event.event.index].action;
             // The write-back of a non-temporal store is told with the store.
-            if matches!(action, Action::Store { .. }) && event.class == Class::FlushOpt {
+            if matches!(action, Action::Store { .. }) && event.class.writes_back() {
                 continue;
             }
             let address = event

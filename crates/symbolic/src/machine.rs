@@ -355,6 +355,7 @@ impl<'m> Machine<'m> {
         let assumed = self.assumed.iter().map(|assumption| (*assumption).to_owned());
         let assumptions = placement::assumption(self.module).into_iter().chain(assumed).collect();
         Ok(Program {
+            domains: Vec::new(),
             assumptions,
             terms: self.terms,
             objects,
