@@ -82,9 +82,36 @@ pub fn pieces(address: u64, bytes: u64) -> impl Iterator<Item = Piece> {
     })
 }
 
+/// Splits a block that is copied or filled into aligned words, lowest address first: unlike one access, a block is not
+/// stored in one step however small it is.
+pub fn words(address: u64, bytes: u64) -> impl DoubleEndedIterator<Item = Piece> {
+    let word = u64::from(WORD_BYTES);
+    let end = address.saturating_add(bytes);
+    (address / word..end.div_ceil(word)).filter(move |_| bytes > 0).map(move |number| {
+        let start = (number * word).max(address);
+        Piece {
+            address: start,
+            width: ((number + 1) * word).min(end).wrapping_sub(start) as u8,
+            offset: start - address,
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_are_split_at_words() {
+        let split = |address, bytes| {
+            words(address, bytes).map(|p| (p.address, p.width, p.offset)).collect::<Vec<_>>()
+        };
+        assert_eq!(split(5, 8), [(5, 3, 0), (8, 5, 3)]);
+        assert_eq!(split(8, 16), [(8, 8, 0), (16, 8, 8)]);
+        assert_eq!(split(9, 2), [(9, 2, 0)]);
+        assert_eq!(split(9, 0), []);
+        assert!(words(5, 30).rev().map(|p| p.address).eq([32, 24, 16, 8, 5]));
+    }
 
     fn split(address: u64, bytes: u64) -> Vec<(u64, u8)> {
         pieces(address, bytes).map(|p| (p.address, p.width)).collect()

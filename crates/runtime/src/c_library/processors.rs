@@ -7,38 +7,45 @@ use std::ffi::{c_int, c_long, c_uint, c_void};
 
 use libc::{cpu_set_t, pid_t, pthread_t};
 
-use crate::libc_memory::write;
-use crate::real::replace;
+use super::memory::write;
+use crate::cell::RunningThreadCell;
+use crate::interpose::replace;
 
 /// Those that may be used; none if there are more than the C library's set holds.
-static mut USABLE: Option<cpu_set_t> = None;
+static USABLE: RunningThreadCell<Option<cpu_set_t>> = RunningThreadCell::new(None);
 
 /// Remembers which may be used, before the checker chooses one.
-pub(crate) unsafe fn note() {
-    let mut set = std::mem::zeroed();
-    if libc::sched_getaffinity(0, size_of::<cpu_set_t>(), &raw mut set) == 0 {
-        USABLE = Some(set);
+pub(crate) fn note_usable() {
+    // SAFETY: a set is a block of bits, which the kernel fills in.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<cpu_set_t>(), &raw mut set) == 0 {
+            USABLE.set(Some(set));
+        }
     }
 }
 
-unsafe fn first() -> c_int {
-    USABLE
-        .and_then(|set| (0..libc::CPU_SETSIZE).find(|&number| libc::CPU_ISSET(number as usize, &set)))
-        .unwrap_or(0)
+fn first() -> c_int {
+    // SAFETY: numbers below the size of the set.
+    let is_usable = |set: &cpu_set_t, number: c_int| unsafe { libc::CPU_ISSET(number as usize, set) };
+    USABLE.get().and_then(|set| (0..libc::CPU_SETSIZE).find(|&number| is_usable(&set, number))).unwrap_or(0)
 }
 
 /// Fills in a set of the caller's size, if all that are usable fit into it.
 unsafe fn give(bytes: usize, to: *mut c_void, site: *const crashproof_protocol::abi::Site) -> bool {
-    let Some(set) = USABLE else { return false };
-    let set = std::slice::from_raw_parts((&raw const set).cast::<u8>(), size_of::<cpu_set_t>());
-    if set.iter().skip(bytes).any(|byte| *byte != 0) {
-        return false;
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        let Some(set) = USABLE.get() else { return false };
+        let set = std::slice::from_raw_parts((&raw const set).cast::<u8>(), size_of::<cpu_set_t>());
+        if set.iter().skip(bytes).any(|byte| *byte != 0) {
+            return false;
+        }
+        let mut given = vec![0; bytes];
+        let known = bytes.min(set.len());
+        given[..known].copy_from_slice(&set[..known]);
+        write(to, given.as_ptr(), bytes, site);
+        true
     }
-    let mut given = vec![0; bytes];
-    let known = bytes.min(set.len());
-    given[..known].copy_from_slice(&set[..known]);
-    write(to, given.as_ptr(), bytes, site);
-    true
 }
 
 replace! {
@@ -63,11 +70,11 @@ replace! {
     |site| { if give(bytes, to, site) { 0 } else { real(thread, bytes, to) } }
 
     fn get_nprocs() -> c_int, caller(rdi)
-    |_site| { USABLE.map_or_else(|| real(), |set| libc::CPU_COUNT(&set)) }
+    |_site| { USABLE.get().map_or_else(|| real(), |set| libc::CPU_COUNT(&set)) }
 
     fn sysconf(name: c_int) -> c_long, caller(rsi)
     |_site| {
-        match USABLE.filter(|_| name == libc::_SC_NPROCESSORS_ONLN) {
+        match USABLE.get().filter(|_| name == libc::_SC_NPROCESSORS_ONLN) {
             Some(set) => libc::CPU_COUNT(&set).into(),
             None => real(name),
         }

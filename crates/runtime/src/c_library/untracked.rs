@@ -1,7 +1,7 @@
-//! Functions of the C library that touch memory, on which nobody follows them: on PM they make the verdict
+//! Functions of the C library that touch memory and are not followed there: on PM they make the verdict
 //! UNKNOWN, by name.
 //!
-//! Programs seldom use them on PM. Others that are neither here nor stood before are found by what memory holds
+//! Programs seldom use them on PM. Others that are neither here nor interposed are found by what memory holds
 //! at the end of the run, if they store, and by strict mode in any case.
 
 use std::ffi::c_int;
@@ -9,11 +9,12 @@ use std::ffi::c_int;
 use crashproof_protocol::abi::{Site, is_pm};
 use crashproof_protocol::{reason, record, untracked};
 
-use crate::real::{interpose, replace};
-use crate::{access, files};
+use crate::files;
+use crate::interpose::{interpose, replace};
+use crate::recorder::note;
 
-unsafe fn untracked(function: u64, site: *const Site) {
-    access::note(record::UNKNOWN, function, reason::FUNCTION, site);
+fn untracked(function: u64, site: *const Site) {
+    note(record::UNKNOWN, function, reason::FUNCTION, site);
 }
 
 /// Functions with at most six arguments, all numbers or pointers, and which registers may point to PM.
@@ -76,34 +77,27 @@ untracked! {
 
 /// Is a request for input or output about PM?
 unsafe fn concerns_pm(request: *const libc::aiocb) -> bool {
-    is_pm(request as u64)
-        || !request.is_null()
-            && (is_pm((*request).aio_buf as u64) || files::of((*request).aio_fildes).is_some())
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        is_pm(request as u64)
+            || !request.is_null()
+                && (is_pm((*request).aio_buf as u64) || files::of((*request).aio_fildes).is_some())
+    }
 }
 
-replace! {
-    /// The kernel, or another thread, reads and writes the buffer some time later.
-    fn aio_read(request: *mut libc::aiocb) -> c_int, caller(rsi)
+// The kernel, or another thread, reads and writes the buffer some time later.
+replace! { [aio_read aio_read64] {
+    (request: *mut libc::aiocb) -> c_int, caller(rsi)
     |site| {
         if concerns_pm(request) { untracked(const { untracked::number("aio_read") }, site); }
         real(request)
     }
+} }
 
-    fn aio_read64(request: *mut libc::aiocb) -> c_int, caller(rsi)
-    |site| {
-        if concerns_pm(request) { untracked(const { untracked::number("aio_read") }, site); }
-        real(request)
-    }
-
-    fn aio_write(request: *mut libc::aiocb) -> c_int, caller(rsi)
+replace! { [aio_write aio_write64] {
+    (request: *mut libc::aiocb) -> c_int, caller(rsi)
     |site| {
         if concerns_pm(request) { untracked(const { untracked::number("aio_write") }, site); }
         real(request)
     }
-
-    fn aio_write64(request: *mut libc::aiocb) -> c_int, caller(rsi)
-    |site| {
-        if concerns_pm(request) { untracked(const { untracked::number("aio_write") }, site); }
-        real(request)
-    }
-}
+} }

@@ -1,18 +1,22 @@
 //! The `printf` and `scanf` families, where they read strings from PM or write into PM.
 //!
 //! Before the C library formats, the arguments of `%s` that are in PM are made ready for reading; what is
-//! formatted or scanned into PM goes to volatile memory first and is stored from there.
+//! formatted or scanned into PM goes to volatile memory first and is stored from there. What a format asks for is said
+//! by `conversions`.
 //!
 //! Rust cannot define functions with a variable number of arguments, so each begins in assembly, which lays
 //! the arguments out as a `va_list` and calls the function of the same name with a `v` before it.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 use crashproof_protocol::abi::{Site, is_pm};
 
-use crate::libc_memory::{text_length, text_length_within, write};
-use crate::real::{Slot, enter};
-use crate::{access, callers};
+use super::memory::{text_length, text_length_within, write};
+use crate::conversions::{Argument, Written, printed, scanned};
+use crate::interpose::enter;
+use crate::real::Real;
+use crate::session::recording;
+use crate::{callers, raw};
 
 /// `va_list` of x86-64.
 #[repr(C)]
@@ -24,20 +28,24 @@ pub(crate) struct Arguments {
     saved: *const u8,
 }
 
+/// The list must have the arguments that are taken from it.
 impl Arguments {
     /// The next integer or pointer.
     unsafe fn general(&mut self) -> u64 {
-        if self.general_offset < 48 {
-            let value = self.saved.add(self.general_offset as usize).cast::<u64>().read();
-            self.general_offset += 8;
-            return value;
+        if self.general_offset >= 48 {
+            // SAFETY: the others are on the stack.
+            return unsafe { self.stacked() };
         }
-        self.stacked()
+        // SAFETY: the first six are in registers, which were saved.
+        let value = unsafe { self.saved.add(self.general_offset as usize).cast::<u64>().read() };
+        self.general_offset += 8;
+        value
     }
 
     unsafe fn stacked(&mut self) -> u64 {
-        let value = self.overflow.read();
-        self.overflow = self.overflow.add(1);
+        // SAFETY: there is one more.
+        let value = unsafe { self.overflow.read() };
+        self.overflow = self.overflow.wrapping_add(1);
         value
     }
 
@@ -45,95 +53,58 @@ impl Arguments {
         if self.vector_offset < 176 {
             self.vector_offset += 16;
         } else {
-            self.stacked();
+            // SAFETY: the others are on the stack.
+            unsafe { self.stacked() };
         }
     }
 
     /// `long double` is always on the stack, aligned to sixteen bytes.
-    unsafe fn skip_long_double(&mut self) {
-        self.overflow = (self.overflow as usize).next_multiple_of(16) as *const u64;
-        self.overflow = self.overflow.add(2);
+    fn skip_long_double(&mut self) {
+        self.overflow = ((self.overflow as usize).next_multiple_of(16) + 16) as *const u64;
     }
 }
 
-/// Makes ready for reading what a format reads from PM. Formats that number their arguments (`%1$s`) are
-/// not looked at.
+/// A format as bytes. Not by the C library's `strlen`, which the runtime interposes.
+unsafe fn bytes_of<'a>(format: *const c_char) -> &'a [u8] {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe { std::slice::from_raw_parts(format.cast(), raw::length(format.cast())) }
+}
+
+/// Makes ready for reading what a format reads from PM.
 unsafe fn read_arguments(format: *const c_char, arguments: *const Arguments, site: *const Site) {
-    if is_pm(format as u64) {
-        text_length(format, site);
-    }
-    let mut arguments = *arguments;
-    let mut at = format.cast::<u8>();
-    loop {
-        match *at {
-            0 => return,
-            b'%' => at = conversion(at.add(1), &mut arguments, site),
-            _ => at = at.add(1),
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        if is_pm(format as u64) {
+            text_length(format, site);
         }
-    }
-}
-
-/// One conversion, from behind its `%`; returns where the format goes on.
-unsafe fn conversion(mut at: *const u8, arguments: &mut Arguments, site: *const Site) -> *const u8 {
-    let mut precision = None;
-    let mut long_double = false;
-    loop {
-        match *at {
-            0 => return at,
-            b'*' => {
-                arguments.general();
-            }
-            b'.' if *at.add(1) == b'*' => {
-                at = at.add(1);
-                precision = usize::try_from(arguments.general() as i32).ok();
-            }
-            b'.' => {
-                let mut digits = 0;
-                while (*at.add(1)).is_ascii_digit() {
-                    at = at.add(1);
-                    digits = digits * 10 + usize::from(*at - b'0');
+        let mut arguments = *arguments;
+        let mut precision = None;
+        for argument in printed(bytes_of(format)) {
+            let limit = match argument {
+                Argument::Text(limit) => limit,
+                Argument::TextOfPrecision => precision,
+                Argument::Precision => {
+                    precision = usize::try_from(arguments.general() as i32).ok();
+                    continue;
                 }
-                precision = Some(digits);
-            }
-            b'L' => long_double = true,
-            b'-'
-            | b'+'
-            | b' '
-            | b'#'
-            | b'\''
-            | b'I'
-            | b'0'..=b'9'
-            | b'h'
-            | b'l'
-            | b'q'
-            | b'j'
-            | b'z'
-            | b't' => {}
-            b's' => {
-                let text = arguments.general() as *const c_char;
-                if is_pm(text as u64) {
-                    match precision {
-                        Some(most) => text_length_within(text, most, site),
-                        None => text_length(text, site),
-                    };
+                Argument::General => {
+                    arguments.general();
+                    continue;
                 }
-                return at.add(1);
-            }
-            b'a' | b'A' | b'e' | b'E' | b'f' | b'F' | b'g' | b'G' => {
-                if long_double {
-                    arguments.skip_long_double();
-                } else {
+                Argument::Double => {
                     arguments.skip_double();
+                    continue;
                 }
-                return at.add(1);
-            }
-            b'%' | b'm' => return at.add(1),
-            _ => {
-                arguments.general();
-                return at.add(1);
+                Argument::LongDouble => {
+                    arguments.skip_long_double();
+                    continue;
+                }
+            };
+            let text = arguments.general() as *const c_char;
+            if is_pm(text as u64) {
+                text_length_within(text, limit.unwrap_or(usize::MAX), site);
             }
         }
-        at = at.add(1);
     }
 }
 
@@ -147,19 +118,22 @@ unsafe fn format_into(
     arguments: *mut Arguments,
     site: *const Site,
 ) -> c_int {
-    static VSNPRINTF: Slot = Slot::new("vsnprintf\0");
-    let print: Format = std::mem::transmute(VSNPRINTF.get());
-    let mut copy = *arguments;
-    let length = print(std::ptr::null_mut(), 0, format, &raw mut copy);
-    let Ok(wanted) = usize::try_from(length) else { return length };
-    let mut text = vec![0u8; wanted + 1];
-    print(text.as_mut_ptr().cast(), text.len(), format, arguments);
-    if room > 0 {
-        let kept = wanted.min(room - 1);
-        text[kept] = 0;
-        write(to, text.as_ptr(), kept + 1, site);
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        static VSNPRINTF: Real = Real::new("vsnprintf\0", None);
+        let print: Format = std::mem::transmute(VSNPRINTF.get());
+        let mut copy = *arguments;
+        let length = print(std::ptr::null_mut(), 0, format, &raw mut copy);
+        let Ok(wanted) = usize::try_from(length) else { return length };
+        let mut text = vec![0u8; wanted + 1];
+        print(text.as_mut_ptr().cast(), text.len(), format, arguments);
+        if room > 0 {
+            let kept = wanted.min(room - 1);
+            text[kept] = 0;
+            write(to, text.as_ptr(), kept + 1, site);
+        }
+        length
     }
-    length
 }
 
 type File = *mut c_void;
@@ -182,31 +156,37 @@ macro_rules! formats {
         |$site:ident| $body:block
     )*) => { $(
         const _: () = {
-            static REAL: Slot = Slot::new(concat!(stringify!($name), "\0"));
+            static REAL: Real = Real::new(concat!(stringify!($name), "\0"), None);
 
             #[inline(always)]
             unsafe fn real($($arg: $ty,)* $format: *const c_char, with: *mut Arguments) -> c_int {
-                let function: unsafe extern "C" fn($($ty,)* *const c_char, *mut Arguments) -> c_int =
-                    std::mem::transmute(REAL.get());
-                function($($arg,)* $format, with)
+                // SAFETY: that is its type; the program vouches for the arguments.
+                unsafe {
+                    let function: unsafe extern "C" fn($($ty,)* *const c_char, *mut Arguments) -> c_int =
+                        std::mem::transmute(REAL.get());
+                    function($($arg,)* $format, with)
+                }
             }
 
             unsafe extern "C" fn body($($arg: $ty,)* $format: *const c_char, $with: *mut Arguments, caller: usize) -> c_int {
-                if !access::recording() {
-                    return real($($arg,)* $format, $with);
+                // SAFETY: the program vouches for its pointers, as it would to the C library.
+                unsafe {
+                    if !recording() {
+                        return real($($arg,)* $format, $with);
+                    }
+                    let $site = callers::site(caller);
+                    $first($format, $with, $site);
+                    $body
                 }
-                let $site = callers::site(caller);
-                $first($format, $with, $site);
-                $body
             }
 
-            #[unsafe(no_mangle)]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
             #[unsafe(naked)]
             unsafe extern "C" fn $name($($arg: $ty,)* $format: *const c_char, with: *mut Arguments) -> c_int {
                 std::arch::naked_asm!(enter!($caller), body = sym body)
             }
 
-            #[unsafe(no_mangle)]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
             #[unsafe(naked)]
             unsafe extern "C" fn $variadic() -> c_int {
                 std::arch::naked_asm!(
@@ -325,55 +305,9 @@ formats! {
     |site| { scan_into(format, with, site, |with| real(file, format, with)) }
 }
 
-/// What a conversion of `scanf` writes.
-#[derive(Clone, Copy)]
-enum Written {
-    Bytes(usize),
-    /// A string, up to its end.
-    Text,
-}
-
-/// The conversions of a format of `scanf` that write something, and whether they count in its result.
-unsafe fn scanned(format: *const c_char) -> Vec<(Written, bool)> {
-    let format = CStr::from_ptr(format).to_bytes();
-    let mut found = Vec::new();
-    let mut rest = format.iter().copied().peekable();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            continue;
-        }
-        let (mut skipped, mut allocated, mut width, mut integer, mut float) = (false, false, 0, 4, 4);
-        for byte in rest.by_ref() {
-            match byte {
-                b'*' => skipped = true,
-                b'm' => allocated = true,
-                b'0'..=b'9' => width = width * 10 + usize::from(byte - b'0'),
-                b'h' => integer /= 2,
-                b'l' | b'q' | b'j' | b'z' | b't' => (integer, float) = (8, 8),
-                b'L' => (integer, float) = (8, 16),
-                b'%' => break,
-                conversion => {
-                    let written = match conversion {
-                        _ if allocated => Written::Bytes(8),
-                        b'a' | b'A' | b'e' | b'E' | b'f' | b'F' | b'g' | b'G' => Written::Bytes(float),
-                        b'c' => Written::Bytes(width.max(1)),
-                        b's' | b'[' => Written::Text,
-                        b'p' => Written::Bytes(8),
-                        _ => Written::Bytes(integer),
-                    };
-                    if !skipped {
-                        found.push((written, conversion != b'n'));
-                    }
-                    break;
-                }
-            }
-        }
-    }
-    found
-}
-
 unsafe fn read_format(format: *const c_char, _with: *const Arguments, site: *const Site) {
-    text_length(format, site);
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe { text_length(format, site) };
 }
 
 /// Scans with `scan`; what is to go to PM goes to volatile memory first.
@@ -383,42 +317,45 @@ unsafe fn scan_into(
     site: *const Site,
     scan: impl FnOnce(*mut Arguments) -> c_int,
 ) -> c_int {
-    /// Room for a string or a block of characters.
-    const ROOM: usize = 64 << 10;
-    let conversions = scanned(format);
-    let mut original = *with;
-    let targets: Vec<u64> = conversions.iter().map(|_| original.general()).collect();
-    if !targets.iter().any(|target| is_pm(*target)) {
-        return scan(with);
-    }
-    let mut buffers: Vec<Vec<u8>> =
-        targets.iter().map(|target| if is_pm(*target) { vec![0; ROOM] } else { Vec::new() }).collect();
-    let pointers: Vec<u64> = targets
-        .iter()
-        .zip(&mut buffers)
-        .map(|(target, buffer)| if buffer.is_empty() { *target } else { buffer.as_mut_ptr() as u64 })
-        .collect();
-    // All arguments as if they were on the stack.
-    let mut volatile = Arguments {
-        general_offset: 48,
-        vector_offset: 176,
-        overflow: pointers.as_ptr(),
-        saved: std::ptr::null(),
-    };
-    let count = scan(&raw mut volatile);
-    let mut left = count;
-    for ((written, counts), (target, buffer)) in conversions.iter().zip(targets.iter().zip(&buffers)) {
-        if *counts && left <= 0 {
-            break;
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        /// Room for a string or a block of characters.
+        const ROOM: usize = 64 << 10;
+        let conversions = scanned(bytes_of(format));
+        let mut original = *with;
+        let targets: Vec<u64> = conversions.iter().map(|_| original.general()).collect();
+        if !targets.iter().any(|target| is_pm(*target)) {
+            return scan(with);
         }
-        left -= c_int::from(*counts);
-        if !buffer.is_empty() {
-            let bytes = match written {
-                Written::Bytes(bytes) => *bytes,
-                Written::Text => buffer.iter().position(|byte| *byte == 0).map_or(0, |end| end + 1),
-            };
-            write(*target as *mut u8, buffer.as_ptr(), bytes, site);
+        let mut buffers: Vec<Vec<u8>> =
+            targets.iter().map(|target| if is_pm(*target) { vec![0; ROOM] } else { Vec::new() }).collect();
+        let pointers: Vec<u64> = targets
+            .iter()
+            .zip(&mut buffers)
+            .map(|(target, buffer)| if buffer.is_empty() { *target } else { buffer.as_mut_ptr() as u64 })
+            .collect();
+        // All arguments as if they were on the stack.
+        let mut volatile = Arguments {
+            general_offset: 48,
+            vector_offset: 176,
+            overflow: pointers.as_ptr(),
+            saved: std::ptr::null(),
+        };
+        let count = scan(&raw mut volatile);
+        let mut left = count;
+        for ((written, counts), (target, buffer)) in conversions.iter().zip(targets.iter().zip(&buffers)) {
+            if *counts && left <= 0 {
+                break;
+            }
+            left -= c_int::from(*counts);
+            if !buffer.is_empty() {
+                let bytes = match written {
+                    Written::Bytes(bytes) => *bytes,
+                    Written::Text => buffer.iter().position(|byte| *byte == 0).map_or(0, |end| end + 1),
+                };
+                write(*target as *mut u8, buffer.as_ptr(), bytes, site);
+            }
         }
+        count
     }
-    count
 }

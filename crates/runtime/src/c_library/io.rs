@@ -3,6 +3,10 @@
 //! The kernel and the C library's streams access the program's buffers unseen. What is read into PM goes to
 //! volatile memory first and is stored from there; what is written from PM counts as read before.
 //! Descriptors of PM files go to the pool (see `files`).
+//!
+//! # Safety
+//!
+//! All functions want pointers that the program vouches for, as it would to the C library.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -10,9 +14,9 @@ use std::ptr::null_mut;
 use crashproof_protocol::abi::{Site, is_pm};
 use libc::{iovec, msghdr, sockaddr, socklen_t};
 
+use super::memory::{copy, fill, readable, text_length, write};
 use crate::files;
-use crate::libc_memory::{copy, fill, readable, text_length, write};
-use crate::real::{interpose, replace};
+use crate::interpose::{interpose, replace};
 
 type Stream = *mut c_void;
 
@@ -23,15 +27,18 @@ unsafe fn receive(
     site: *const Site,
     input: impl FnOnce(*mut c_void) -> isize,
 ) -> isize {
-    if !is_pm(to as u64) {
-        return input(to);
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        if !is_pm(to as u64) {
+            return input(to);
+        }
+        let mut buffer = vec![0u8; bytes];
+        let count = input(buffer.as_mut_ptr().cast());
+        if count > 0 {
+            write(to, buffer.as_ptr(), count as usize, site);
+        }
+        count
     }
-    let mut buffer = vec![0u8; bytes];
-    let count = input(buffer.as_mut_ptr().cast());
-    if count > 0 {
-        write(to, buffer.as_ptr(), count as usize, site);
-    }
-    count
 }
 
 /// Reads into several parts with `input`, which is given parts in volatile memory.
@@ -41,28 +48,34 @@ unsafe fn receive_parts(
     site: *const Site,
     input: impl FnOnce(*const iovec) -> isize,
 ) -> isize {
-    let parts = std::slice::from_raw_parts(parts, count);
-    if !parts.iter().any(|part| is_pm(part.iov_base as u64)) {
-        return input(parts.as_ptr());
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        let parts = std::slice::from_raw_parts(parts, count);
+        if !parts.iter().any(|part| is_pm(part.iov_base as u64)) {
+            return input(parts.as_ptr());
+        }
+        let mut buffers: Vec<Vec<u8>> = parts.iter().map(|part| vec![0; part.iov_len]).collect();
+        let volatile: Vec<iovec> = buffers
+            .iter_mut()
+            .map(|buffer| iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() })
+            .collect();
+        let received = input(volatile.as_ptr());
+        let mut left = received.max(0) as usize;
+        for (part, buffer) in parts.iter().zip(&buffers) {
+            let bytes = left.min(buffer.len());
+            write(part.iov_base, buffer.as_ptr(), bytes, site);
+            left -= bytes;
+        }
+        received
     }
-    let mut buffers: Vec<Vec<u8>> = parts.iter().map(|part| vec![0; part.iov_len]).collect();
-    let volatile: Vec<iovec> = buffers
-        .iter_mut()
-        .map(|buffer| iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() })
-        .collect();
-    let received = input(volatile.as_ptr());
-    let mut left = received.max(0) as usize;
-    for (part, buffer) in parts.iter().zip(&buffers) {
-        let bytes = left.min(buffer.len());
-        write(part.iov_base, buffer.as_ptr(), bytes, site);
-        left -= bytes;
-    }
-    received
 }
 
 unsafe fn readable_parts(parts: *const iovec, count: usize, site: *const Site) {
-    for part in std::slice::from_raw_parts(parts, count) {
-        readable(part.iov_base.cast_const(), part.iov_len, site);
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        for part in std::slice::from_raw_parts(parts, count) {
+            readable(part.iov_base.cast_const(), part.iov_len, site);
+        }
     }
 }
 
@@ -73,19 +86,22 @@ unsafe fn each_part(
     mut offset: Option<i64>,
     one: impl Fn(&iovec, Option<i64>) -> Option<isize>,
 ) -> Option<isize> {
-    let mut done = 0;
-    for part in std::slice::from_raw_parts(parts, count) {
-        let bytes = one(part, offset)?;
-        if bytes < 0 {
-            return Some(bytes);
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        let mut done = 0;
+        for part in std::slice::from_raw_parts(parts, count) {
+            let bytes = one(part, offset)?;
+            if bytes < 0 {
+                return Some(bytes);
+            }
+            done += bytes;
+            offset = offset.map(|offset| offset + bytes as i64);
+            if (bytes as usize) < part.iov_len {
+                break;
+            }
         }
-        done += bytes;
-        offset = offset.map(|offset| offset + bytes as i64);
-        if (bytes as usize) < part.iov_len {
-            break;
-        }
+        Some(done)
     }
-    Some(done)
 }
 
 replace! {
@@ -99,30 +115,6 @@ replace! {
     |site| {
         files::read(descriptor, to, bytes, None, site)
             .unwrap_or_else(|| receive(to, bytes, site, |to| real(descriptor, to, bytes, room)))
-    }
-
-    fn pread(descriptor: c_int, to: *mut c_void, bytes: usize, offset: i64) -> isize, caller(r8)
-    |site| {
-        files::read(descriptor, to, bytes, Some(offset), site)
-            .unwrap_or_else(|| receive(to, bytes, site, |to| real(descriptor, to, bytes, offset)))
-    }
-
-    fn pread64(descriptor: c_int, to: *mut c_void, bytes: usize, offset: i64) -> isize, caller(r8)
-    |site| {
-        files::read(descriptor, to, bytes, Some(offset), site)
-            .unwrap_or_else(|| receive(to, bytes, site, |to| real(descriptor, to, bytes, offset)))
-    }
-
-    fn __pread_chk(descriptor: c_int, to: *mut c_void, bytes: usize, offset: i64, room: usize) -> isize, caller(r9)
-    |site| {
-        files::read(descriptor, to, bytes, Some(offset), site)
-            .unwrap_or_else(|| receive(to, bytes, site, |to| real(descriptor, to, bytes, offset, room)))
-    }
-
-    fn __pread64_chk(descriptor: c_int, to: *mut c_void, bytes: usize, offset: i64, room: usize) -> isize, caller(r9)
-    |site| {
-        files::read(descriptor, to, bytes, Some(offset), site)
-            .unwrap_or_else(|| receive(to, bytes, site, |to| real(descriptor, to, bytes, offset, room)))
     }
 
     fn readv(descriptor: c_int, parts: *const iovec, count: c_int) -> isize, caller(rcx)
@@ -148,22 +140,6 @@ replace! {
         files::write(descriptor, from, bytes, None, site).unwrap_or_else(|| {
             readable(from, bytes, site);
             real(descriptor, from, bytes)
-        })
-    }
-
-    fn pwrite(descriptor: c_int, from: *const c_void, bytes: usize, offset: i64) -> isize, caller(r8)
-    |site| {
-        files::write(descriptor, from, bytes, Some(offset), site).unwrap_or_else(|| {
-            readable(from, bytes, site);
-            real(descriptor, from, bytes, offset)
-        })
-    }
-
-    fn pwrite64(descriptor: c_int, from: *const c_void, bytes: usize, offset: i64) -> isize, caller(r8)
-    |site| {
-        files::write(descriptor, from, bytes, Some(offset), site).unwrap_or_else(|| {
-            readable(from, bytes, site);
-            real(descriptor, from, bytes, offset)
         })
     }
 
@@ -208,16 +184,41 @@ replace! {
         real(socket, message, flags)
     }
 
-    /// The buffer is the C library's to enlarge, so it works on one that is volatile.
-    fn getdelim(line: *mut *mut c_char, room: *mut usize, end: c_int, stream: Stream) -> isize, caller(r8)
-    |site| { get_line(line, room, site, |line, room| real(line, room, end, stream)) }
-
-    fn __getdelim(line: *mut *mut c_char, room: *mut usize, end: c_int, stream: Stream) -> isize, caller(r8)
-    |site| { get_line(line, room, site, |line, room| real(line, room, end, stream)) }
-
     fn getline(line: *mut *mut c_char, room: *mut usize, stream: Stream) -> isize, caller(rcx)
     |site| { get_line(line, room, site, |line, room| real(line, room, stream)) }
 }
+
+replace! { [pread pread64] {
+    (descriptor: c_int, to: *mut c_void, bytes: usize, offset: i64) -> isize, caller(r8)
+    |site| {
+        files::read(descriptor, to, bytes, Some(offset), site)
+            .unwrap_or_else(|| receive(to, bytes, site, |to| real(descriptor, to, bytes, offset)))
+    }
+} }
+
+replace! { [__pread_chk __pread64_chk] {
+    (descriptor: c_int, to: *mut c_void, bytes: usize, offset: i64, room: usize) -> isize, caller(r9)
+    |site| {
+        files::read(descriptor, to, bytes, Some(offset), site)
+            .unwrap_or_else(|| receive(to, bytes, site, |to| real(descriptor, to, bytes, offset, room)))
+    }
+} }
+
+replace! { [pwrite pwrite64] {
+    (descriptor: c_int, from: *const c_void, bytes: usize, offset: i64) -> isize, caller(r8)
+    |site| {
+        files::write(descriptor, from, bytes, Some(offset), site).unwrap_or_else(|| {
+            readable(from, bytes, site);
+            real(descriptor, from, bytes, offset)
+        })
+    }
+} }
+
+// The buffer is the C library's to enlarge, so it works on one that is volatile.
+replace! { [getdelim __getdelim] {
+    (line: *mut *mut c_char, room: *mut usize, end: c_int, stream: Stream) -> isize, caller(r8)
+    |site| { get_line(line, room, site, |line, room| real(line, room, end, stream)) }
+} }
 
 unsafe fn get_line(
     line: *mut *mut c_char,
@@ -225,25 +226,28 @@ unsafe fn get_line(
     site: *const Site,
     input: impl FnOnce(*mut *mut c_char, *mut usize) -> isize,
 ) -> isize {
-    let (mut old, mut old_room) = (null_mut::<c_char>(), 0usize);
-    copy(&raw mut old, line, size_of_val(&old), site);
-    copy(&raw mut old_room, room, size_of_val(&old_room), site);
-    if !is_pm(line as u64) && !is_pm(room as u64) && !is_pm(old as u64) {
-        return input(line, room);
-    }
-    let (mut text, mut text_room) = (null_mut::<c_char>(), 0usize);
-    let length = input(&raw mut text, &raw mut text_room);
-    if length >= 0 {
-        if old.is_null() || old_room < length as usize + 1 {
-            old = libc::realloc(old.cast(), length as usize + 1).cast();
-            old_room = length as usize + 1;
-            write(line, &raw const old, size_of_val(&old), site);
-            write(room, &raw const old_room, size_of_val(&old_room), site);
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        let (mut old, mut old_room) = (null_mut::<c_char>(), 0usize);
+        copy(&raw mut old, line, size_of_val(&old), site);
+        copy(&raw mut old_room, room, size_of_val(&old_room), site);
+        if !is_pm(line as u64) && !is_pm(room as u64) && !is_pm(old as u64) {
+            return input(line, room);
         }
-        copy(old, text, length as usize + 1, site);
+        let (mut text, mut text_room) = (null_mut::<c_char>(), 0usize);
+        let length = input(&raw mut text, &raw mut text_room);
+        if length >= 0 {
+            if old.is_null() || old_room < length as usize + 1 {
+                old = libc::realloc(old.cast(), length as usize + 1).cast();
+                old_room = length as usize + 1;
+                write(line, &raw const old, size_of_val(&old), site);
+                write(room, &raw const old_room, size_of_val(&old_room), site);
+            }
+            copy(old, text, length as usize + 1, site);
+        }
+        libc::free(text.cast());
+        length
     }
-    libc::free(text.cast());
-    length
 }
 
 interpose! {
@@ -299,12 +303,15 @@ unsafe fn get_string(
     site: *const Site,
     input: impl FnOnce(*mut c_char) -> *mut c_char,
 ) -> *mut c_char {
-    let mut buffer = vec![0u8; room.max(1) as usize];
-    if input(buffer.as_mut_ptr().cast()).is_null() {
-        return null_mut();
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        let mut buffer = vec![0u8; room.max(1) as usize];
+        if input(buffer.as_mut_ptr().cast()).is_null() {
+            return null_mut();
+        }
+        let length = buffer.iter().position(|byte| *byte == 0).unwrap_or(0);
+        write(to, buffer.as_ptr(), length, site);
+        fill(to.add(length), 0, 1, site);
+        to
     }
-    let length = buffer.iter().position(|byte| *byte == 0).unwrap_or(0);
-    write(to, buffer.as_ptr(), length, site);
-    fill(to.add(length), 0, 1, site);
-    to
 }
