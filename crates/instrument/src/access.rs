@@ -5,37 +5,28 @@ use crashproof_protocol::abi::{FLAG_ATOMIC, FLAG_VOLATILE, kind, rmw};
 use crate::instrument::{Instrumenter, Purpose};
 use crate::provenance;
 use crate::sites::What;
-use crashproof_frontend::llvm::{Opcode, Ordering, RmwOp, Type, Value};
+use crashproof_frontend::llvm::{Opcode, RmwOp, Type, Value};
+use crashproof_frontend::meaning::Manner;
 
-/// How a store reaches memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Manner {
-    Plain,
-    NonTemporal,
-    /// A sequentially consistent store is an `xchg`.
-    Exchange,
-}
-
-impl Manner {
-    fn kind(self) -> u8 {
-        match self {
-            Manner::Plain => kind::STORE,
-            Manner::NonTemporal => kind::NT_STORE,
-            Manner::Exchange => kind::RMW,
-        }
+/// The kind of a site where memory is stored to in this manner.
+fn kind_of(manner: Manner) -> u8 {
+    match manner {
+        Manner::Plain => kind::STORE,
+        Manner::NonTemporal => kind::NT_STORE,
+        Manner::Exchange => kind::RMW,
     }
 }
 
-impl Instrumenter<'_> {
-    pub(crate) fn load(&mut self, load: Value) {
+impl<'m> Instrumenter<'m> {
+    pub(crate) fn load(&mut self, load: Value<'m>) {
         self.load_from(load, load.operand(0), Self::access_flags(load));
     }
 
     /// Plain accesses to one object, next to each other: one check for all.
-    pub(crate) fn group(&mut self, members: &[Value]) {
+    pub(crate) fn group(&mut self, members: &[Value<'m>]) {
         let first = members[0];
-        let sites: Vec<Value> = members.iter().map(|member| self.plain_site(*member)).collect();
-        let is_load = |member: Value| member.opcode() == Opcode::LLVMLoad;
+        let sites: Vec<Value<'m>> = members.iter().map(|member| self.plain_site(*member)).collect();
+        let is_load = |member: Value<'m>| member.opcode() == Opcode::LLVMLoad;
         let pointer = first.operand(if is_load(first) { 0 } else { 1 });
         let pm = self.is_pm(pointer, first);
         let (rare, usual) = first.split(pm);
@@ -47,7 +38,7 @@ impl Instrumenter<'_> {
                 Some(self.load_from_runtime(*member, member.ty(), member.operand(0), site))
             } else {
                 let (value, pointer) = (member.operand(0), member.operand(1));
-                self.store_by_runtime(*member, value, pointer, site, self.manner(*member));
+                self.store_by_runtime(*member, value, pointer, site, self.module.store_manner(*member));
                 None
             });
         }
@@ -58,18 +49,18 @@ impl Instrumenter<'_> {
         members.iter().for_each(|member| member.move_before(usual));
     }
 
-    fn plain_site(&mut self, access: Value) -> Value {
+    fn plain_site(&mut self, access: Value<'m>) -> Value<'m> {
         let (kind, ty) = if access.opcode() == Opcode::LLVMLoad {
             (kind::LOAD, access.ty())
         } else {
-            (self.manner(access).kind(), access.operand(0).ty())
+            (kind_of(self.module.store_manner(access)), access.operand(0).ty())
         };
         let size = self.module.store_size(ty);
         self.sites.of(access, What { kind, size, ..What::default() })
     }
 
     /// A load, or an intrinsic that is one.
-    pub(crate) fn load_from(&mut self, load: Value, pointer: Value, flags: u32) {
+    pub(crate) fn load_from(&mut self, load: Value<'m>, pointer: Value<'m>, flags: u32) {
         let ty = load.ty();
         if self.is_volatile_memory(pointer) {
             self.synchronise_after(load, pointer, flags);
@@ -85,7 +76,13 @@ impl Instrumenter<'_> {
         }
     }
 
-    fn load_from_runtime(&mut self, at: Value, ty: Type, pointer: Value, site: Value) -> Value {
+    fn load_from_runtime(
+        &mut self,
+        at: Value<'m>,
+        ty: Type<'m>,
+        pointer: Value<'m>,
+        site: Value<'m>,
+    ) -> Value<'m> {
         if let Some(bytes) = self.register_size(ty) {
             let bits = self.runtime.call(&self.builder, &format!("load{bytes}"), &[pointer, site]);
             return self.value_of_bits(bits, ty);
@@ -97,46 +94,35 @@ impl Instrumenter<'_> {
         self.builder.load(ty, scratch, 16)
     }
 
-    pub(crate) fn store(&mut self, store: Value) {
+    pub(crate) fn store(&mut self, store: Value<'m>) {
         let (value, pointer) = (store.operand(0), store.operand(1));
         let flags = Self::access_flags(store);
-        self.store_to(store, value, pointer, flags, self.manner(store));
-    }
-
-    fn manner(&self, store: Value) -> Manner {
-        let exchange = store.ordering() == Ordering::LLVMAtomicOrderingSequentiallyConsistent
-            && !store.is_single_thread();
-        if exchange {
-            Manner::Exchange
-        } else if store.has_metadata("nontemporal") && self.is_stored_non_temporally(store.operand(0)) {
-            Manner::NonTemporal
-        } else {
-            Manner::Plain
-        }
-    }
-
-    /// `movdiri`, which is ordered as little as a non-temporal store.
-    pub(crate) fn direct_store(&mut self, call: Value) {
-        self.store_to(call, call.operand(1), call.operand(0), 0, Manner::NonTemporal);
+        self.store_to(store, value, pointer, flags, self.module.store_manner(store));
     }
 
     /// `movdir64b`: reads a line from anywhere and stores it non-temporally.
-    pub(crate) fn direct_store_line(&mut self, call: Value) {
-        let (to, from) = (call.operand(0), call.operand(1));
+    pub(crate) fn direct_copy(&mut self, call: Value<'m>, to: Value<'m>, from: Value<'m>, bytes: u64) {
         self.unknown_if_pm(call, &[from], "movdir64b from PM", true);
         if self.is_volatile_memory(to) {
             return;
         }
-        let site = self.sites.of(call, What { kind: kind::NT_STORE, size: 64, ..What::default() });
+        let site = self.sites.of(call, What { kind: kind::NT_STORE, size: bytes, ..What::default() });
         let pm = self.is_pm(to, call);
         self.divert(call, pm, |this| {
-            let bytes = this.module.i64.number(64);
+            let bytes = this.module.i64.number(bytes);
             this.runtime.call(&this.builder, "nt_store_n", &[to, from, bytes, site]);
             None
         });
     }
 
-    fn store_to(&mut self, store: Value, value: Value, pointer: Value, flags: u32, manner: Manner) {
+    pub(crate) fn store_to(
+        &mut self,
+        store: Value<'m>,
+        value: Value<'m>,
+        pointer: Value<'m>,
+        flags: u32,
+        manner: Manner,
+    ) {
         if self.is_volatile_memory(pointer) {
             match manner {
                 Manner::Exchange => self.locked_after(store, pointer, kind::RMW, flags),
@@ -145,7 +131,7 @@ impl Instrumenter<'_> {
             return;
         }
         let size = self.module.store_size(value.ty());
-        let site = self.sites.of(store, What { kind: manner.kind(), flags, size, text: None });
+        let site = self.sites.of(store, What { kind: kind_of(manner), flags, size, text: None });
         let pm = self.is_pm(pointer, store);
         let usual = self.divert(store, pm, |this| {
             this.store_by_runtime(store, value, pointer, site, manner);
@@ -159,7 +145,14 @@ impl Instrumenter<'_> {
         }
     }
 
-    fn store_by_runtime(&mut self, at: Value, value: Value, pointer: Value, site: Value, manner: Manner) {
+    fn store_by_runtime(
+        &mut self,
+        at: Value<'m>,
+        value: Value<'m>,
+        pointer: Value<'m>,
+        site: Value<'m>,
+        manner: Manner,
+    ) {
         let ty = value.ty();
         let (i32, i64) = (self.module.i32, self.module.i64);
         if let Some(bytes) = self.register_size(ty) {
@@ -193,7 +186,7 @@ impl Instrumenter<'_> {
 
     /// Puts a value into scratch memory. Bytes that are no part of it are zero, not what was there before:
     /// runs must be repeatable.
-    pub(crate) fn spill(&mut self, purpose: Purpose, value: Value, at: Value) -> Value {
+    pub(crate) fn spill(&mut self, purpose: Purpose, value: Value<'m>, at: Value<'m>) -> Value<'m> {
         let ty = value.ty();
         let bytes = self.module.alloc_size(ty);
         let scratch = self.scratch(purpose, bytes, at);
@@ -205,20 +198,7 @@ impl Instrumenter<'_> {
         scratch
     }
 
-    /// Whether the code generator heeds a non-temporal hint. It has instructions for general registers of
-    /// 4 and 8 bytes and for whole vector registers, and falls back to plain stores silently.
-    fn is_stored_non_temporally(&self, value: Value) -> bool {
-        let ty = value.ty();
-        let bytes = self.module.store_size(ty);
-        if ty.is_fixed_vector() {
-            return bytes.is_multiple_of(16);
-        }
-        // Constants come from general registers, whatever their type.
-        let general = ty.is_integer() || ty.is_pointer() || value.is_constant();
-        general && matches!(bytes, 4 | 8)
-    }
-
-    pub(crate) fn read_modify_write(&mut self, instruction: Value) {
+    pub(crate) fn read_modify_write(&mut self, instruction: Value<'m>) {
         let (pointer, operand) = (instruction.operand(0), instruction.operand(1));
         let flags = FLAG_ATOMIC | Self::access_flags(instruction);
         if self.is_volatile_memory(pointer) {
@@ -256,7 +236,7 @@ impl Instrumenter<'_> {
         self.locked(instruction, pointer, site);
     }
 
-    pub(crate) fn compare_exchange(&mut self, instruction: Value) {
+    pub(crate) fn compare_exchange(&mut self, instruction: Value<'m>) {
         let pointer = instruction.operand(0);
         let (expected, desired) = (instruction.operand(1), instruction.operand(2));
         let volatile = if instruction.is_volatile() { FLAG_VOLATILE } else { 0 };
@@ -293,7 +273,7 @@ impl Instrumenter<'_> {
     }
 
     /// Atomic and volatile accesses of volatile memory are where programs wait for other threads.
-    fn synchronise_after(&mut self, instruction: Value, pointer: Value, flags: u32) {
+    fn synchronise_after(&mut self, instruction: Value<'m>, pointer: Value<'m>, flags: u32) {
         if flags == 0 || provenance::is_local_variable(pointer) {
             return;
         }
@@ -304,14 +284,14 @@ impl Instrumenter<'_> {
         });
     }
 
-    fn locked_after(&mut self, instruction: Value, pointer: Value, kind: u8, flags: u32) {
+    fn locked_after(&mut self, instruction: Value<'m>, pointer: Value<'m>, kind: u8, flags: u32) {
         self.after(instruction, What { kind, flags, ..What::default() }, |this, site| {
             this.locked(instruction, pointer, site);
         });
     }
 
     /// Tells the runtime of a locked instruction on volatile memory, where the builder stands.
-    fn locked(&mut self, instruction: Value, pointer: Value, site: Value) {
+    fn locked(&mut self, instruction: Value<'m>, pointer: Value<'m>, site: Value<'m>) {
         let i32 = self.module.i32;
         // A compare-and-swap says whether it stored.
         let stored = if instruction.ty().is_struct() {
@@ -324,7 +304,12 @@ impl Instrumenter<'_> {
     }
 
     /// Puts something behind an instruction.
-    pub(crate) fn after(&mut self, instruction: Value, what: What<'_>, put: impl FnOnce(&mut Self, Value)) {
+    pub(crate) fn after(
+        &mut self,
+        instruction: Value<'m>,
+        what: What<'_>,
+        put: impl FnOnce(&mut Self, Value<'m>),
+    ) {
         let Some(next) = instruction.next() else { return };
         let site = self.sites.of(instruction, what);
         self.builder.before(next);

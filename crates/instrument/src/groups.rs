@@ -7,74 +7,72 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::instrument::Instrumenter;
-use crashproof_frontend::llvm::{Block, CallClass, Opcode, Ordering, Value};
+use crate::provenance::is_volatile_memory;
+use crashproof_frontend::llvm::{Block, CallClass, Module, Opcode, Value};
+use crashproof_frontend::meaning::Ordering;
 
 /// Something to instrument.
-pub(crate) enum Unit {
-    Single(Value),
+pub(crate) enum Unit<'m> {
+    Single(Value<'m>),
     /// At least two accesses, one after the other.
-    Group(Vec<Value>),
+    Group(Vec<Value<'m>>),
 }
 
 /// A group being collected.
-struct Open {
-    base: Value,
-    members: Vec<Value>,
+struct Open<'m> {
+    base: Value<'m>,
+    members: Vec<Value<'m>>,
     /// Everything since the first member.
-    span: Vec<Value>,
+    span: Vec<Value<'m>>,
     /// Loads of the group and what is computed from them.
-    dependent: FxHashSet<Value>,
+    dependent: FxHashSet<Value<'m>>,
 }
 
-impl Instrumenter<'_> {
-    /// Splits a block into units, in order.
-    pub(crate) fn units(&self, block: Block) -> Vec<Unit> {
-        let mut units = Vec::new();
-        let mut open: Option<Open> = None;
-        for instruction in block.instructions() {
-            let base = self.plain_access(instruction).map(Value::strip_constant_offsets);
-            if let Some(group) = open.as_mut() {
-                if base.is_none() && is_computation(instruction) {
-                    group.compute(instruction);
-                    continue;
-                }
-                if base == Some(group.base) && !group.depends(instruction) {
-                    group.add(instruction);
-                    continue;
-                }
+/// Splits a block into units, in order.
+pub(crate) fn units<'m>(module: &Module<'m>, block: Block<'m>) -> Vec<Unit<'m>> {
+    let mut units = Vec::new();
+    let mut open: Option<Open<'m>> = None;
+    for instruction in block.instructions() {
+        let base = plain_access(module, instruction).map(Value::strip_constant_offsets);
+        if let Some(group) = open.as_mut() {
+            if base.is_none() && is_computation(instruction) {
+                group.compute(instruction);
+                continue;
             }
-            units.extend(open.take().map(Open::close));
-            match base {
-                Some(base) => open = Some(Open::new(base, instruction)),
-                None => units.push(Unit::Single(instruction)),
+            if base == Some(group.base) && !group.depends(instruction) {
+                group.add(instruction);
+                continue;
             }
         }
-        units.extend(open.map(Open::close));
-        units
+        units.extend(open.take().map(Open::close));
+        match base {
+            Some(base) => open = Some(Open::new(base, instruction)),
+            None => units.push(Unit::Single(instruction)),
+        }
     }
-
-    /// The pointer of a load or store that nothing but its address makes special.
-    fn plain_access(&self, instruction: Value) -> Option<Value> {
-        let pointer = match instruction.opcode() {
-            Opcode::LLVMLoad => instruction.operand(0),
-            Opcode::LLVMStore => instruction.operand(1),
-            _ => return None,
-        };
-        let plain =
-            instruction.ordering() == Ordering::LLVMAtomicOrderingNotAtomic && !instruction.is_volatile();
-        (plain && !self.is_volatile_memory(pointer)).then_some(pointer)
-    }
+    units.extend(open.map(Open::close));
+    units
 }
 
-impl Open {
-    fn new(base: Value, first: Value) -> Self {
+/// The pointer of a load or store that nothing but its address makes special.
+fn plain_access<'m>(module: &Module<'m>, instruction: Value<'m>) -> Option<Value<'m>> {
+    let pointer = match instruction.opcode() {
+        Opcode::LLVMLoad => instruction.operand(0),
+        Opcode::LLVMStore => instruction.operand(1),
+        _ => return None,
+    };
+    let plain = instruction.ordering() == Ordering::NotAtomic && !instruction.is_volatile();
+    (plain && !is_volatile_memory(module, pointer)).then_some(pointer)
+}
+
+impl<'m> Open<'m> {
+    fn new(base: Value<'m>, first: Value<'m>) -> Self {
         let mut group = Open { base, members: Vec::new(), span: Vec::new(), dependent: FxHashSet::default() };
         group.add(first);
         group
     }
 
-    fn add(&mut self, access: Value) {
+    fn add(&mut self, access: Value<'m>) {
         self.members.push(access);
         self.span.push(access);
         if access.opcode() == Opcode::LLVMLoad {
@@ -82,19 +80,19 @@ impl Open {
         }
     }
 
-    fn compute(&mut self, instruction: Value) {
+    fn compute(&mut self, instruction: Value<'m>) {
         if self.depends(instruction) {
             self.dependent.insert(instruction);
         }
         self.span.push(instruction);
     }
 
-    fn depends(&self, instruction: Value) -> bool {
+    fn depends(&self, instruction: Value<'m>) -> bool {
         (0..instruction.operand_count()).any(|i| self.dependent.contains(&instruction.operand(i)))
     }
 
     /// Moves what does not depend on the group before it and what does behind it.
-    fn close(self) -> Unit {
+    fn close(self) -> Unit<'m> {
         let [first, .., last] = self.members[..] else { return Unit::Single(self.members[0]) };
         let end = self.span.iter().position(|i| *i == last).unwrap_or(0);
         let mut behind = Vec::new();
@@ -116,7 +114,7 @@ impl Open {
 }
 
 /// Instructions that may be moved past an access: no effect, no trap, no memory.
-fn is_computation(instruction: Value) -> bool {
+fn is_computation(instruction: Value<'_>) -> bool {
     match instruction.opcode() {
         Opcode::LLVMGetElementPtr
         | Opcode::LLVMAdd

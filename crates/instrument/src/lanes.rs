@@ -11,22 +11,28 @@ use crashproof_frontend::llvm::{Type, Value};
 
 /// Where the lanes of a vector are in memory.
 #[derive(Clone, Copy)]
-pub(crate) enum Lanes {
+pub(crate) enum Place<'m> {
     /// One after the other from a pointer.
-    Contiguous(Value),
+    Contiguous(Value<'m>),
     /// Enabled lanes one after the other, with no room for the others.
-    Compressed(Value),
+    Compressed(Value<'m>),
     /// Anywhere: a vector of pointers.
-    Scattered(Value),
+    Scattered(Value<'m>),
 }
 
-impl Instrumenter<'_> {
+impl<'m> Instrumenter<'m> {
     /// A vector load. `mask` is a vector of one-bit integers, `otherwise` gives disabled lanes.
-    pub(crate) fn gather(&mut self, call: Value, lanes: Lanes, mask: Value, otherwise: Value) {
+    pub(crate) fn gather(
+        &mut self,
+        call: Value<'m>,
+        place: Place<'m>,
+        mask: Value<'m>,
+        otherwise: Value<'m>,
+    ) {
         let ty = call.ty();
-        let Some((pm, site)) = self.lanes_in_pm(call, lanes, ty, mask, kind::GATHER) else { return };
+        let Some((pm, site)) = self.lanes_in_pm(call, place, ty, mask, kind::GATHER) else { return };
         self.divert(call, pm, |this| {
-            let (addresses, mask) = this.lane_tables(call, lanes, ty, mask);
+            let (addresses, mask) = this.lane_tables(call, place, ty, mask);
             let destination = this.spill(Purpose::Value, otherwise, call);
             let arguments = [destination, addresses, mask, this.lane_bytes(ty), this.lane_count(ty), site];
             this.runtime.call(&this.builder, "gather", &arguments);
@@ -35,11 +41,11 @@ impl Instrumenter<'_> {
     }
 
     /// A vector store.
-    pub(crate) fn scatter(&mut self, call: Value, value: Value, lanes: Lanes, mask: Value) {
+    pub(crate) fn scatter(&mut self, call: Value<'m>, value: Value<'m>, place: Place<'m>, mask: Value<'m>) {
         let ty = value.ty();
-        let Some((pm, site)) = self.lanes_in_pm(call, lanes, ty, mask, kind::SCATTER) else { return };
+        let Some((pm, site)) = self.lanes_in_pm(call, place, ty, mask, kind::SCATTER) else { return };
         self.divert(call, pm, |this| {
-            let (addresses, mask) = this.lane_tables(call, lanes, ty, mask);
+            let (addresses, mask) = this.lane_tables(call, place, ty, mask);
             let source = this.spill(Purpose::Value, value, call);
             let arguments = [addresses, source, mask, this.lane_bytes(ty), this.lane_count(ty), site];
             this.runtime.call(&this.builder, "scatter", &arguments);
@@ -48,14 +54,14 @@ impl Instrumenter<'_> {
     }
 
     /// AVX's own masked moves take the sign of each lane of an integer vector as its mask.
-    pub(crate) fn sign_mask(&self, at: Value, mask: Value) -> Value {
+    pub(crate) fn sign_mask(&self, at: Value<'m>, mask: Value<'m>) -> Value<'m> {
         self.builder.before(at);
         self.builder.locate(at.debug_location());
         self.builder.less_signed(mask, mask.ty().null())
     }
 
     /// AVX2's gathers: a base, a vector of indices and a scale; the mask is the sign of each lane.
-    pub(crate) fn gather_indexed(&mut self, call: Value) {
+    pub(crate) fn gather_indexed(&mut self, call: Value<'m>) {
         let (otherwise, base, indices) = (call.operand(0), call.operand(1), call.operand(2));
         let (mask, scale) = (call.operand(3), call.operand(4));
         let (i64, count) = (self.module.i64, call.ty().lanes());
@@ -80,37 +86,37 @@ impl Instrumenter<'_> {
             addresses = self.builder.insert_lane(addresses, address, lane);
         }
         let pointers = self.builder.int_to_ptr(addresses, self.module.ptr.vector_of(count));
-        self.gather(call, Lanes::Scattered(pointers), enabled, otherwise);
+        self.gather(call, Place::Scattered(pointers), enabled, otherwise);
     }
 
     fn lanes_in_pm(
         &mut self,
-        call: Value,
-        lanes: Lanes,
-        ty: Type,
-        mask: Value,
+        call: Value<'m>,
+        place: Place<'m>,
+        ty: Type<'m>,
+        mask: Value<'m>,
         kind: u8,
-    ) -> Option<(Value, Value)> {
+    ) -> Option<(Value<'m>, Value<'m>)> {
         // Lanes narrower than a byte would need packing; no instruction has them.
         let whole_bytes = ty.is_fixed_vector() && self.module.bits(ty.element()).is_multiple_of(8);
         if !whole_bytes {
             self.unknown_if_pm(call, &[], "vector access with lanes of odd size", false);
             return None;
         }
-        let pm = match lanes {
-            Lanes::Contiguous(pointer) | Lanes::Compressed(pointer) => {
+        let pm = match place {
+            Place::Contiguous(pointer) | Place::Compressed(pointer) => {
                 if self.is_volatile_memory(pointer) {
                     return None;
                 }
                 self.is_pm(pointer, call)
             }
-            Lanes::Scattered(pointers) => self.any_lane_in_pm(call, pointers, mask),
+            Place::Scattered(pointers) => self.any_lane_in_pm(call, pointers, mask),
         };
         let site = self.sites.of(call, What { kind, size: self.module.store_size(ty), ..What::default() });
         Some((pm, site))
     }
 
-    fn any_lane_in_pm(&mut self, call: Value, pointers: Value, mask: Value) -> Value {
+    fn any_lane_in_pm(&mut self, call: Value<'m>, pointers: Value<'m>, mask: Value<'m>) -> Value<'m> {
         let count = pointers.ty().lanes();
         let i64 = self.module.i64;
         self.builder.before(call);
@@ -125,7 +131,7 @@ impl Instrumenter<'_> {
         self.builder.equal(none, self.module.i1.number(0))
     }
 
-    fn splat(&self, element: Value, count: u32) -> Value {
+    fn splat(&self, element: Value<'m>, count: u32) -> Value<'m> {
         let mut vector = element.ty().vector_of(count).null();
         for lane in 0..count {
             vector = self.builder.insert_lane(vector, element, self.module.i32.number(lane.into()));
@@ -134,16 +140,22 @@ impl Instrumenter<'_> {
     }
 
     /// Writes the addresses and the mask into scratch memory.
-    fn lane_tables(&mut self, at: Value, lanes: Lanes, ty: Type, mask: Value) -> (Value, Value) {
+    fn lane_tables(
+        &mut self,
+        at: Value<'m>,
+        place: Place<'m>,
+        ty: Type<'m>,
+        mask: Value<'m>,
+    ) -> (Value<'m>, Value<'m>) {
         let count = ty.lanes();
         let (i8, i64) = (self.module.i8, self.module.i64);
         let mask_bytes = self.builder.resize(mask, i8.vector_of(count));
         let mask_table = self.spill(Purpose::Mask, mask_bytes, at);
-        let addresses = match lanes {
-            Lanes::Scattered(pointers) => self.builder.ptr_to_int(pointers, i64.vector_of(count)),
-            Lanes::Contiguous(pointer) | Lanes::Compressed(pointer) => {
+        let addresses = match place {
+            Place::Scattered(pointers) => self.builder.ptr_to_int(pointers, i64.vector_of(count)),
+            Place::Contiguous(pointer) | Place::Compressed(pointer) => {
                 let step = i64.number(self.module.store_size(ty.element()));
-                let compressed = matches!(lanes, Lanes::Compressed(_));
+                let compressed = matches!(place, Place::Compressed(_));
                 let mut address = self.builder.ptr_to_int(pointer, i64);
                 let mut table = i64.vector_of(count).null();
                 for lane in 0..count {
@@ -164,11 +176,11 @@ impl Instrumenter<'_> {
         (self.spill(Purpose::Addresses, addresses, at), mask_table)
     }
 
-    fn lane_bytes(&self, ty: Type) -> Value {
+    fn lane_bytes(&self, ty: Type<'m>) -> Value<'m> {
         self.module.i32.number(self.module.store_size(ty.element()))
     }
 
-    fn lane_count(&self, ty: Type) -> Value {
+    fn lane_count(&self, ty: Type<'m>) -> Value<'m> {
         self.module.i32.number(ty.lanes().into())
     }
 }

@@ -29,12 +29,12 @@
 mod access;
 mod assembly;
 mod bulk;
-mod chance;
 mod globals;
 mod groups;
 mod instrument;
 mod lanes;
 mod library;
+mod nondeterminism;
 mod order;
 mod plugin;
 mod provenance;

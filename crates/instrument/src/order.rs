@@ -1,76 +1,35 @@
-//! Fences, and the dispatch of intrinsics: flushes, block and vector accesses, and what is not understood.
+//! Fences, and intrinsics by what the table of meaning says of them: flushes, block and vector accesses, and what is not
+//! understood.
 
 use crashproof_frontend::asm::Given;
+use crashproof_frontend::llvm::Value;
+use crashproof_frontend::meaning::{
+    self, Effect, Extent, Fence, Flush, Lanes, LanesAt, Length, Manner, Mask, Meaning,
+};
 use crashproof_protocol::abi::kind;
 
 use crate::instrument::Instrumenter;
-use crate::lanes::Lanes;
+use crate::lanes::Place;
 use crate::sites::What;
-use crashproof_frontend::llvm::{Ordering, Value};
 
-/// Intrinsics that take pointers and touch memory as far as LLVM is concerned, but not the memory of the
-/// program, or only the va_list, exception or frame data that lives on the stack.
-const HARMLESS: [&str; 48] = [
-    "llvm.lifetime.",
-    "llvm.invariant.",
-    "llvm.dbg.",
-    "llvm.assume",
-    "llvm.prefetch",
-    "llvm.objectsize",
-    "llvm.stacksave",
-    "llvm.stackrestore",
-    "llvm.stackprotector",
-    "llvm.stackguard",
-    "llvm.eh.",
-    "llvm.seh.",
-    "llvm.ptr.annotation",
-    "llvm.var.annotation",
-    "llvm.annotation",
-    "llvm.codeview.",
-    "llvm.launder.",
-    "llvm.strip.",
-    "llvm.threadlocal.address",
-    "llvm.experimental.noalias.scope.decl",
-    "llvm.experimental.constrained.",
-    "llvm.experimental.guard",
-    "llvm.experimental.widenable.",
-    "llvm.coro.",
-    "llvm.gc",
-    "llvm.sponentry",
-    "llvm.frameaddress",
-    "llvm.returnaddress",
-    "llvm.addressofreturnaddress",
-    "llvm.local",
-    "llvm.read_register",
-    "llvm.read_volatile_register",
-    "llvm.write_register",
-    "llvm.instrprof.",
-    "llvm.pseudoprobe",
-    "llvm.type.",
-    "llvm.public.type.test",
-    "llvm.trap",
-    "llvm.debugtrap",
-    "llvm.ubsantrap",
-    "llvm.clear_cache",
-    "llvm.fake.use",
-    "llvm.donothing",
-    "llvm.sideeffect",
-    "llvm.x86.cldemote",
-    "llvm.x86.sse3.monitor",
-    "llvm.x86.umonitor",
-    "llvm.x86.prefetch",
-];
+/// The function of the runtime that a flush becomes, and the kind of its site.
+pub(crate) fn flush_call(flush: Flush) -> (&'static str, u8) {
+    match flush {
+        Flush::Clflush => ("clflush", kind::CLFLUSH),
+        Flush::Clflushopt => ("clflushopt", kind::CLFLUSHOPT),
+        Flush::Clwb => ("clwb", kind::CLWB),
+    }
+}
 
-impl Instrumenter<'_> {
-    /// A fence of the language. Weaker ones than sequentially consistent emit no instruction on x86.
-    pub(crate) fn fence(&mut self, fence: Value) {
-        let full = fence.ordering() == Ordering::LLVMAtomicOrderingSequentiallyConsistent;
-        if full && !fence.is_single_thread() {
+impl<'m> Instrumenter<'m> {
+    /// A fence of the language.
+    pub(crate) fn fence(&mut self, fence: Value<'m>) {
+        if meaning::fence(fence.ordering(), fence.scope()).is_some() {
             self.replace_by_call(fence, "mfence", kind::MFENCE);
         }
     }
 
-    fn replace_by_call(&mut self, instruction: Value, name: &str, kind: u8) {
+    fn replace_by_call(&mut self, instruction: Value<'m>, name: &str, kind: u8) {
         let site = self.sites.of(instruction, What { kind, ..What::default() });
         self.builder.before(instruction);
         self.builder.locate(instruction.debug_location());
@@ -78,11 +37,11 @@ impl Instrumenter<'_> {
         self.erase(instruction);
     }
 
-    fn flush(&mut self, call: Value, name: &str, kind: u8) {
-        let pointer = call.operand(0);
+    fn flush(&mut self, call: Value<'m>, pointer: Value<'m>, flush: Flush) {
         if self.is_volatile_memory(pointer) {
             return;
         }
+        let (name, kind) = flush_call(flush);
         let site = self.sites.of(call, What { kind, ..What::default() });
         let pm = self.is_pm(pointer, call);
         self.divert(call, pm, |this| {
@@ -91,76 +50,100 @@ impl Instrumenter<'_> {
         });
     }
 
-    pub(crate) fn intrinsic(&mut self, call: Value) {
+    /// Carries out what the table of meaning says of an intrinsic.
+    pub(crate) fn intrinsic(&mut self, call: Value<'m>) {
         let name = self.module.intrinsic_name(call);
-        let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
-        match name.as_str() {
-            "llvm.x86.sse2.clflush" => self.flush(call, "clflush", kind::CLFLUSH),
-            "llvm.x86.clflushopt" => self.flush(call, "clflushopt", kind::CLFLUSHOPT),
-            "llvm.x86.clwb" => self.flush(call, "clwb", kind::CLWB),
-            "llvm.x86.sse.sfence" => self.replace_by_call(call, "sfence", kind::SFENCE),
-            "llvm.x86.sse2.mfence" => self.replace_by_call(call, "mfence", kind::MFENCE),
-            "llvm.x86.sse2.lfence" => {}
-            "llvm.x86.sse2.pause" => {
+        match meaning::intrinsic(&name) {
+            Meaning::Nothing | Meaning::Value(_) | Meaning::Assume | Meaning::Trap => {}
+            Meaning::Effects(effects) => {
+                for effect in effects {
+                    self.intrinsic_effect(call, &name, *effect);
+                }
+            }
+            Meaning::Pause => {
                 self.after(call, What { kind: kind::PAUSE, ..What::default() }, |this, site| {
                     let nowhere = this.module.ptr.null();
                     this.runtime.call(&this.builder, "sync", &[nowhere, site]);
                 });
             }
-            "llvm.x86.rdtsc" | "llvm.readcyclecounter" => self.by_chance(call, &[Given::Clock]),
-            "llvm.x86.rdtscp" => self.by_chance(call, &[Given::Clock, Given::Processor]),
-            _ if starts(&["llvm.x86.rdrand.", "llvm.x86.rdseed."]) => {
-                self.by_chance(call, &[Given::Random, Given::Success]);
+            Meaning::Clock { processor: false } => self.make_repeatable(call, &[Given::Clock]),
+            Meaning::Clock { processor: true } => {
+                self.make_repeatable(call, &[Given::Clock, Given::Processor]);
             }
-            "llvm.x86.sse3.ldu.dq" | "llvm.x86.avx.ldu.dq.256" => self.load_from(call, call.operand(0), 0),
-            "llvm.x86.directstore32" | "llvm.x86.directstore64" => self.direct_store(call),
-            "llvm.x86.movdir64b" => self.direct_store_line(call),
-            _ if starts(&["llvm.x86.movrs", "llvm.x86.avx10.vmovrs"]) => {
-                self.load_from(call, call.operand(0), 0);
-            }
-            _ if starts(&["llvm.memcpy."]) => self.block_copy(call, kind::MEMCPY),
-            _ if starts(&["llvm.memmove."]) => self.block_copy(call, kind::MEMMOVE),
-            _ if starts(&["llvm.memset."]) => self.block_fill(call),
-            _ if starts(&["llvm.masked."]) => self.masked(call, &name),
-            _ if starts(&["llvm.x86.avx.maskload.", "llvm.x86.avx2.maskload."]) => {
-                let mask = self.sign_mask(call, call.operand(1));
-                let lanes = Lanes::Contiguous(call.operand(0));
-                self.gather(call, lanes, mask, call.ty().null());
-            }
-            _ if starts(&["llvm.x86.avx.maskstore.", "llvm.x86.avx2.maskstore."]) => {
-                let mask = self.sign_mask(call, call.operand(1));
-                let lanes = Lanes::Contiguous(call.operand(0));
-                self.scatter(call, call.operand(2), lanes, mask);
-            }
-            _ if starts(&["llvm.x86.avx2.gather."]) => self.gather_indexed(call),
+            Meaning::Random => self.make_repeatable(call, &[Given::Random, Given::Success]),
             // Nobody keeps a va_list in PM, so this is checked but not worth a warning.
-            _ if starts(&["llvm.va_"]) => self.other_intrinsic(call, &name, true),
-            _ if starts(&HARMLESS) => {}
-            _ => self.other_intrinsic(call, &name, false),
+            Meaning::ListStart | Meaning::ListCopy | Meaning::ListEnd => {
+                self.other_intrinsic(call, &name, true);
+            }
+            Meaning::NotUnderstood => self.other_intrinsic(call, &name, false),
         }
     }
 
-    fn masked(&mut self, call: Value, name: &str) {
-        let argument = |index| call.operand(index);
-        match name.split('.').nth(2) {
-            Some("load") => self.gather(call, Lanes::Contiguous(argument(0)), argument(1), argument(2)),
-            Some("expandload") => self.gather(call, Lanes::Compressed(argument(0)), argument(1), argument(2)),
-            Some("gather") => self.gather(call, Lanes::Scattered(argument(0)), argument(1), argument(2)),
-            Some("store") => self.scatter(call, argument(0), Lanes::Contiguous(argument(1)), argument(2)),
-            Some("compressstore") => {
-                self.scatter(call, argument(0), Lanes::Compressed(argument(1)), argument(2));
+    fn intrinsic_effect(&mut self, call: Value<'m>, name: &str, effect: Effect) {
+        let argument = |number: u8| call.operand(number.into());
+        match effect {
+            Effect::Flush { at, flush } => self.flush(call, argument(at), flush),
+            Effect::Fence(Fence::Store) => self.replace_by_call(call, "sfence", kind::SFENCE),
+            Effect::Fence(Fence::Full) => self.replace_by_call(call, "mfence", kind::MFENCE),
+            Effect::Load { from } => self.load_from(call, argument(from), 0),
+            Effect::Store { to, value, manner } => {
+                self.store_to(call, argument(value), argument(to), 0, manner);
             }
-            Some("scatter") => self.scatter(call, argument(0), Lanes::Scattered(argument(1)), argument(2)),
-            _ => self.other_intrinsic(call, name, false),
+            Effect::Copy { to, from, manner: Manner::NonTemporal, extent } => match extent {
+                Extent::Exactly(Length::Constant(bytes)) => {
+                    self.direct_copy(call, argument(to), argument(from), bytes);
+                }
+                _ => self.other_intrinsic(call, name, false),
+            },
+            Effect::Copy { .. } => {
+                let is_move = name.starts_with("llvm.memmove.");
+                self.block_copy(call, if is_move { kind::MEMMOVE } else { kind::MEMCPY });
+            }
+            Effect::Fill { .. } => self.block_fill(call),
+            Effect::Lanes(lanes) => self.vector_access(call, name, lanes),
+            // Nobody keeps such things in PM: the state of the processor, for instance.
+            Effect::Read { .. }
+            | Effect::Write { .. }
+            | Effect::WriteThrough { .. }
+            | Effect::WriteAnywhere
+            | Effect::Append { .. } => {
+                self.other_intrinsic(call, name, false);
+            }
+        }
+    }
+
+    fn vector_access(&mut self, call: Value<'m>, name: &str, access: Lanes) {
+        let argument = |number: u8| call.operand(number.into());
+        let address = argument(access.address);
+        let place = match (access.at, access.value, access.mask) {
+            (LanesAt::Contiguous, ..) => Place::Contiguous(address),
+            (LanesAt::Compressed, ..) => Place::Compressed(address),
+            (LanesAt::Scattered, ..) => Place::Scattered(address),
+            (LanesAt::Indexed { .. }, None, Mask::Signs(_)) => return self.gather_indexed(call),
+            (LanesAt::Indexed { .. }, ..) => return self.other_intrinsic(call, name, false),
+        };
+        if access.manner == Manner::NonTemporal {
+            return self.other_intrinsic(call, name, false);
+        }
+        let mask = match access.mask {
+            Mask::Bits(mask) => argument(mask),
+            Mask::Signs(mask) => self.sign_mask(call, argument(mask)),
+        };
+        match access.value {
+            Some(value) => self.scatter(call, argument(value), place, mask),
+            None => {
+                let otherwise = access.otherwise.map_or_else(|| call.ty().null(), argument);
+                self.gather(call, place, mask, otherwise);
+            }
         }
     }
 
     /// An intrinsic nothing is known about: harmless if it touches no memory or is given none in PM.
-    fn other_intrinsic(&mut self, call: Value, name: &str, quiet: bool) {
+    fn other_intrinsic(&mut self, call: Value<'m>, name: &str, quiet: bool) {
         if !call.touches_memory() {
             return;
         }
-        let pointers: Vec<Value> =
+        let pointers: Vec<Value<'m>> =
             (0..call.argument_count()).map(|i| call.operand(i)).filter(|v| v.ty().is_pointer()).collect();
         if !pointers.is_empty() {
             self.unknown_if_pm(call, &pointers, name, quiet);
@@ -169,8 +152,14 @@ impl Instrumenter<'_> {
 
     /// Tells the runtime if an instruction that is not understood is given PM. Without pointers it is
     /// told in any case.
-    pub(crate) fn unknown_if_pm(&mut self, instruction: Value, pointers: &[Value], name: &str, quiet: bool) {
-        let suspects: Vec<Value> =
+    pub(crate) fn unknown_if_pm(
+        &mut self,
+        instruction: Value<'m>,
+        pointers: &[Value<'m>],
+        name: &str,
+        quiet: bool,
+    ) {
+        let suspects: Vec<Value<'m>> =
             pointers.iter().copied().filter(|p| !self.is_volatile_memory(*p)).collect();
         if suspects.is_empty() && !pointers.is_empty() {
             return;

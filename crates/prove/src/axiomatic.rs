@@ -126,6 +126,7 @@ impl Run<'_> {
                 }
                 Outcome::Satisfiable => {}
             }
+            debug_assert!(is_confirmed(&encoder), "px86 permits every model of the formula");
             let state = observed.state(self.test, &encoder);
             let mut different = observed.values_differ(&encoder);
             if by_writer {
@@ -479,4 +480,10 @@ impl Observed {
         let from = self.survivors.iter().flatten().flat_map(|&at| &encoder.survivors[at].from);
         from.filter(|(_, lit)| encoder.gates.solver.value(*lit)).map(|&(_, lit)| !lit).collect()
     }
+}
+
+/// Does px86 permit the execution of the last model?
+fn is_confirmed(encoder: &Encoder<'_>) -> bool {
+    let story = encoder.execution_story();
+    story.is_ok_and(|story| crate::confirm::confirm(encoder.program, &encoder.platform, &story).is_ok())
 }

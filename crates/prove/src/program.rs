@@ -173,6 +173,8 @@ pub struct Program {
     /// What runs after the crash: alone, once, in program order, on what survived. It may load, store, branch and
     /// assert; flushes and fences in it do nothing that it could see itself.
     pub recovery: Option<Thread>,
+    /// What it claims, also what the front end found to be true already.
+    pub claims: Claims,
     /// Places.
     pub sites: Vec<Site>,
     /// The bounds within which the program was unrolled, to be named in the verdict: `loop at list.c:12`, 3.
@@ -183,6 +185,18 @@ pub struct Program {
     pub given_up: Option<(String, SiteId)>,
     /// What was taken for granted about this program and could be otherwise, each as `that ...`, to be named too.
     pub assumptions: Vec<String>,
+}
+
+/// What a program claims, whether or not that can be false.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Claims {
+    /// Nothing.
+    #[default]
+    None,
+    /// Something, but no run gets there.
+    NotReached,
+    /// Something that some run gets to.
+    Reached,
 }
 
 /// A bound within which a verdict holds.

@@ -23,6 +23,7 @@ impl Line {
 }
 
 /// The lines that any of `bytes` bytes at `address` lie on, lowest first.
+#[inline]
 pub fn covered(address: u64, bytes: u64) -> impl Iterator<Item = Line> {
     let first = Line::containing(address).0;
     let end = if bytes == 0 { first } else { Line::containing(address + (bytes - 1)).0 + 1 };
@@ -30,17 +31,20 @@ pub fn covered(address: u64, bytes: u64) -> impl Iterator<Item = Line> {
 }
 
 /// How many of `bytes` bytes at `address` lie on the first line.
+#[inline]
 pub const fn on_first_line(address: u64, bytes: u64) -> u64 {
     let room = LINE_BYTES - address % LINE_BYTES;
     if bytes < room { bytes } else { room }
 }
 
 /// Do `bytes` bytes at `address` lie on more than one line?
+#[inline]
 pub const fn crosses(address: u64, bytes: u64) -> bool {
     on_first_line(address, bytes) < bytes
 }
 
 /// How many of `bytes` bytes at `address`, part of an access wider than a word, are stored in one step.
+#[inline]
 pub const fn in_first_word(address: u64, bytes: u64) -> u64 {
     let word = WORD_BYTES as u64;
     let room = word - address % word;

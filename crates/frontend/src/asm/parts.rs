@@ -1,9 +1,8 @@
 //! The operands of an instruction, in both dialects.
 
-use crate::asm::instructions::{full_register, intel_size, register_bytes};
-use crate::asm::reader::Reader;
+use crate::asm::registers::{full_register, intel_size, register_bytes};
+use crate::asm::statement::{Address, Operand};
 use crate::asm::text::{displacement, find_operand, parse_number};
-use crate::asm::{Address, Operand};
 
 /// One operand in the text of an instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,8 +18,24 @@ pub(crate) enum Part {
     Immediate,
 }
 
-impl Reader<'_> {
-    pub(crate) fn operand_part(&self, text: &str) -> Result<Option<Part>, String> {
+/// How the text of a statement is to be read.
+#[derive(Clone, Copy)]
+pub(crate) struct Syntax<'a> {
+    /// Intel rather than AT&T syntax.
+    pub(crate) intel: bool,
+    /// Operands of the statement.
+    pub(crate) operands: &'a [Operand],
+    /// Bytes of each operand's value, where known.
+    pub(crate) sizes: &'a [Option<u32>],
+}
+
+impl Syntax<'_> {
+    /// Reads one operand of an instruction.
+    pub(crate) fn part(&self, text: &str) -> Result<Part, String> {
+        if self.intel { self.intel_part(text) } else { self.att_part(text) }
+    }
+
+    fn operand_part(&self, text: &str) -> Result<Option<Part>, String> {
         let Some((before, number, modifier, after)) = find_operand(text) else { return Ok(None) };
         let Some(operand) = self.operands.get(number) else {
             return Err(format!("operand {number} that does not exist"));
@@ -38,7 +53,7 @@ impl Reader<'_> {
         Ok(Some(Part::Value(number, self.value_bytes(number, modifier))))
     }
 
-    pub(crate) fn value_bytes(&self, operand: usize, modifier: Option<char>) -> Option<u32> {
+    fn value_bytes(&self, operand: usize, modifier: Option<char>) -> Option<u32> {
         match modifier {
             Some('b' | 'h') => Some(1),
             Some('w') => Some(2),
@@ -51,7 +66,7 @@ impl Reader<'_> {
         }
     }
 
-    pub(crate) fn att_part(&self, text: &str) -> Result<Part, String> {
+    fn att_part(&self, text: &str) -> Result<Part, String> {
         if let Some(open) = text.find('(') {
             return self.att_memory(text, open);
         }
@@ -67,7 +82,7 @@ impl Reader<'_> {
         Ok(if text.starts_with('$') { Part::Immediate } else { Part::Elsewhere })
     }
 
-    pub(crate) fn att_memory(&self, text: &str, open: usize) -> Result<Part, String> {
+    fn att_memory(&self, text: &str, open: usize) -> Result<Part, String> {
         let before = text[..open].trim();
         let inside = text[open + 1..].trim_end().strip_suffix(')').ok_or("unbalanced parentheses")?;
         if before.starts_with("%fs") || before.starts_with("%gs") {
@@ -92,7 +107,7 @@ impl Reader<'_> {
         Ok(Part::Memory(Address::Computed { base, index, scale, displacement }, None))
     }
 
-    pub(crate) fn intel_part(&self, text: &str) -> Result<Part, String> {
+    fn intel_part(&self, text: &str) -> Result<Part, String> {
         let size = intel_size(text);
         let bare = text.rsplit("ptr ").next().unwrap_or(text).trim();
         if bare.starts_with("fs:") || bare.starts_with("gs:") {
@@ -118,7 +133,7 @@ impl Reader<'_> {
         Ok(if parse_number(bare).is_some() { Part::Immediate } else { Part::Elsewhere })
     }
 
-    pub(crate) fn intel_memory(&self, inside: &str, size: Option<u32>) -> Result<Part, String> {
+    fn intel_memory(&self, inside: &str, size: Option<u32>) -> Result<Part, String> {
         let (mut base, mut index, mut scale, mut displacement) = (None, None, 1, 0);
         let signed = inside.replace('-', "+-");
         for term in signed.split('+').map(str::trim).filter(|t| !t.is_empty()) {
@@ -143,7 +158,7 @@ impl Reader<'_> {
     }
 
     /// The operand that holds an address, given by number or by the register it is bound to.
-    pub(crate) fn address_register(&self, text: &str) -> Result<usize, String> {
+    fn address_register(&self, text: &str) -> Result<usize, String> {
         if let Some(("", number, _, "")) = find_operand(text) {
             let operand = self.operands.get(number).ok_or("an operand that does not exist")?;
             if operand.memory {

@@ -2,20 +2,42 @@
 
 use crashproof_protocol::abi::asm::{LOCKED, NONTEMPORAL, READ, WRITE};
 
-use crate::asm::instructions::{access_bytes, direction, is_opaque};
-use crate::asm::parts::Part;
-use crate::asm::text::{readable, split_operands, strip_labels};
-use crate::asm::{Access, Address, Effect, Flush, Operand, Summary};
+use crate::asm::parts::{Part, Syntax};
+use crate::asm::statement::{Access, Address, Effect, Operand, Summary};
+use crate::asm::text::{expand, readable, split_operands, statements, strip_labels};
+use crate::meaning::{Compute, Fence, Flush, Instruction, Prefixes, Use, access_bytes, instruction};
 
-#[derive(Default)]
-pub(crate) struct Reader<'a> {
-    pub(crate) intel: bool,
-    pub(crate) operands: &'a [Operand],
-    pub(crate) sizes: &'a [Option<u32>],
+/// Reads a statement. `sizes` holds the bytes of each operand's value, where known.
+///
+/// # Errors
+///
+/// Says what is not understood.
+pub fn read(
+    template: &str,
+    intel: bool,
+    operands: &[Operand],
+    sizes: &[Option<u32>],
+) -> Result<Summary, String> {
+    let mut reader = Reader::new(Syntax { intel, operands, sizes });
+    for statement in statements(&expand(template, intel)?) {
+        reader.statement(&statement)?;
+    }
+    reader.finish()
+}
+
+/// Whether assembly at file scope holds instructions, rather than symbols and data.
+pub fn has_instructions(text: &str) -> bool {
+    statements(text).iter().any(|statement| {
+        let word = strip_labels(statement).split_whitespace().next().unwrap_or("");
+        !word.is_empty() && !word.starts_with('.') && !statement.contains('=')
+    })
+}
+
+struct Reader<'a> {
+    syntax: Syntax<'a>,
     items: Vec<Item>,
     lock: bool,
-    repeat: bool,
-    operand_size_prefix: bool,
+    prefixes: Prefixes,
     /// Depth of `.pushsection`: what is there is data, not code.
     in_data: u32,
     jumps: bool,
@@ -31,11 +53,20 @@ enum Item {
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(intel: bool, operands: &'a [Operand], sizes: &'a [Option<u32>]) -> Self {
-        Reader { intel, operands, sizes, ..Reader::default() }
+    fn new(syntax: Syntax<'a>) -> Self {
+        Reader {
+            syntax,
+            items: Vec::new(),
+            lock: false,
+            prefixes: Prefixes::default(),
+            in_data: 0,
+            jumps: false,
+            computes: false,
+            written: Vec::new(),
+        }
     }
 
-    pub(crate) fn statement(&mut self, statement: &str) -> Result<(), String> {
+    fn statement(&mut self, statement: &str) -> Result<(), String> {
         let mut rest = strip_labels(statement);
         loop {
             let word = rest.split_whitespace().next().unwrap_or("");
@@ -43,8 +74,8 @@ impl<'a> Reader<'a> {
             match word {
                 "" => return Ok(()),
                 "lock" => self.lock = true,
-                "rep" | "repe" | "repz" | "repne" | "repnz" => self.repeat = true,
-                "data16" => self.operand_size_prefix = true,
+                "rep" | "repe" | "repz" | "repne" | "repnz" => self.prefixes.repeat = true,
+                "data16" => self.prefixes.operand_size = true,
                 "bnd" | "notrack" | "ds" | "cs" | "rex" | "rex.w" | "rex64" => {}
                 _ if word.starts_with('.') => return self.directive(word, after, statement),
                 _ => {
@@ -52,7 +83,7 @@ impl<'a> Reader<'a> {
                         return Ok(());
                     }
                     let result = self.instruction(word, after, statement);
-                    (self.lock, self.repeat, self.operand_size_prefix) = (false, false, false);
+                    (self.lock, self.prefixes) = (false, Prefixes::default());
                     return result;
                 }
             }
@@ -67,9 +98,9 @@ impl<'a> Reader<'a> {
             _ if self.in_data > 0 => {}
             ".section" => self.in_data += 1,
             ".byte" => match arguments.trim() {
-                "0x66" => self.operand_size_prefix = true,
+                "0x66" => self.prefixes.operand_size = true,
                 "0xf0" => self.lock = true,
-                "0xf2" | "0xf3" => self.repeat = true,
+                "0xf2" | "0xf3" => self.prefixes.repeat = true,
                 "0x2e" | "0x3e" => {}
                 _ => return Err(format!("raw bytes `{}`", readable(statement))),
             },
@@ -86,44 +117,32 @@ impl<'a> Reader<'a> {
     fn instruction(&mut self, mnemonic: &str, arguments: &str, statement: &str) -> Result<(), String> {
         let parts = split_operands(arguments)
             .iter()
-            .map(|text| if self.intel { self.intel_part(text) } else { self.att_part(text) })
+            .map(|text| self.syntax.part(text))
             .collect::<Result<Vec<_>, _>>()
             .map_err(|why| format!("{why} in `{}`", readable(statement)))?;
-        if let Some(flush) = self.flush(mnemonic) {
-            return self.flush_item(flush, &parts, statement);
-        }
-        match mnemonic {
-            "sfence" => return self.effect(Effect::Sfence),
-            "mfence" => return self.effect(Effect::Mfence),
-            "lfence" | "nop" if !self.repeat => return Ok(()),
-            "pause" => return self.effect(Effect::Pause),
-            "nop" => return self.effect(Effect::Pause),
+        let meaning = instruction(mnemonic, self.prefixes, parts.len());
+        match meaning {
+            Instruction::Flush(flush) => return self.flush_item(flush, &parts, statement),
+            Instruction::Fence(Fence::Store) => return self.effect(Effect::Sfence),
+            Instruction::Fence(Fence::Full) => return self.effect(Effect::Mfence),
+            Instruction::Pause => return self.effect(Effect::Pause),
+            Instruction::Nothing => return Ok(()),
+            // It need not run on PM, whatever its operand.
+            Instruction::Address if mnemonic == "nop" => return Ok(()),
             _ => {}
         }
         self.computes = true;
-        if mnemonic.starts_with('j') || mnemonic.starts_with("loop") {
-            self.jumps = true;
-            return Ok(());
+        match meaning {
+            Instruction::Jump => {
+                self.jumps = true;
+                return Ok(());
+            }
+            Instruction::Compute(compute) => self.accesses(mnemonic, compute, &parts, statement)?,
+            Instruction::Address => {}
+            _ => return Err(format!("instruction `{}`", readable(statement))),
         }
-        if is_opaque(mnemonic, parts.len(), self.repeat) {
-            return Err(format!("instruction `{}`", readable(statement)));
-        }
-        if mnemonic.starts_with("lea") || mnemonic.starts_with("prefetch") || mnemonic.starts_with("nop") {
-            self.note_written(&parts);
-            return Ok(());
-        }
-        self.accesses(mnemonic, &parts, statement)?;
         self.note_written(&parts);
         Ok(())
-    }
-
-    fn flush(&self, mnemonic: &str) -> Option<Flush> {
-        match (mnemonic, self.operand_size_prefix) {
-            ("clflush", false) => Some(Flush::Clflush),
-            ("clflush", true) | ("clflushopt", _) => Some(Flush::Clflushopt),
-            ("xsaveopt", true) | ("clwb", _) => Some(Flush::Clwb),
-            _ => None,
-        }
     }
 
     fn flush_item(&mut self, flush: Flush, parts: &[Part], statement: &str) -> Result<(), String> {
@@ -144,25 +163,37 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn accesses(&mut self, mnemonic: &str, parts: &[Part], statement: &str) -> Result<(), String> {
-        let exchange = mnemonic.starts_with("xchg");
+    fn accesses(
+        &mut self,
+        mnemonic: &str,
+        compute: Compute,
+        parts: &[Part],
+        statement: &str,
+    ) -> Result<(), String> {
         let touches_memory = parts.iter().any(|p| matches!(p, Part::Memory(..) | Part::Elsewhere));
-        let locked = self.lock || (exchange && touches_memory);
-        let destination = if self.intel { 0 } else { parts.len().saturating_sub(1) };
+        let locked = self.lock || (compute.locked && touches_memory);
+        let destination = if self.syntax.intel { 0 } else { parts.len().saturating_sub(1) };
+        let register = parts.iter().find_map(|part| match part {
+            Part::Register(_, bytes) | Part::Value(_, bytes) => *bytes,
+            _ => None,
+        });
         for (position, part) in parts.iter().enumerate() {
             let Part::Memory(address, written_size) = part else { continue };
             self.check_not_written(address, statement)?;
-            let mut flags = direction(mnemonic, position == destination, parts.len() == 1);
-            if exchange || mnemonic.starts_with("xadd") {
-                flags = READ | WRITE;
-            }
+            let is_destination = position == destination || compute.exchanges;
+            let mut flags = match (is_destination, compute.destination) {
+                (false, _) | (true, Use::Read) => READ,
+                (true, Use::Write) => WRITE,
+                (true, Use::ReadWrite) => READ | WRITE,
+            };
             if locked {
                 flags |= LOCKED;
             }
-            if mnemonic.contains("movnt") && flags & WRITE != 0 {
+            if compute.nontemporal && flags & WRITE != 0 {
                 flags |= NONTEMPORAL;
             }
-            let known = (*written_size).or_else(|| access_bytes(mnemonic, parts, self.intel));
+            let by_name = || access_bytes(mnemonic, register, parts.len(), self.syntax.intel);
+            let known = written_size.or_else(by_name);
             let is_operand = matches!(address, Address::Memory { displacement: 0, .. });
             if known.is_none() && !is_operand {
                 return Err(format!("how much memory `{}` touches", readable(statement)));
@@ -185,7 +216,8 @@ impl<'a> Reader<'a> {
     fn note_written(&mut self, parts: &[Part]) {
         for part in parts {
             if matches!(part, Part::Register(..) | Part::Value(..)) {
-                let is_destination = if self.intel { parts.first() } else { parts.last() } == Some(part);
+                let is_destination =
+                    if self.syntax.intel { parts.first() } else { parts.last() } == Some(part);
                 if is_destination {
                     self.written.push(part.clone());
                 }
@@ -197,8 +229,8 @@ impl<'a> Reader<'a> {
         let Address::Computed { base, index, .. } = address else { return Ok(()) };
         let changed = [*base, *index].into_iter().flatten().any(|operand| {
             self.written.iter().any(|part| match part {
-                Part::Value(number, _) => same_place(self.operands, *number, operand),
-                Part::Register(name, _) => self.operands[operand].register.as_ref() == Some(name),
+                Part::Value(number, _) => same_place(self.syntax.operands, *number, operand),
+                Part::Register(name, _) => self.syntax.operands[operand].register.as_ref() == Some(name),
                 _ => false,
             })
         });
@@ -208,7 +240,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> Result<Summary, String> {
+    fn finish(self) -> Result<Summary, String> {
         let is_access = |item: &Item| matches!(item, Item::Access(_));
         let first = self.items.iter().position(is_access).unwrap_or(self.items.len());
         let last = self.items.iter().rposition(is_access);

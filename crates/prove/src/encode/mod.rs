@@ -268,8 +268,9 @@ pub struct Encoder<'a> {
     /// The moment P of each line that is looked at.
     pub moments: FxHashMap<Line, NodeId>,
     /// The crash, if it is the moment P of any line.
-    crash: Option<NodeId>,
-    platform: Platform,
+    pub(crate) crash: Option<NodeId>,
+    /// The persistence domain of each line.
+    pub(crate) platform: Platform,
     /// Flush-before, for telling: event, line, literal.
     pub flush_before: Vec<(usize, Line, Lit)>,
     /// What each recovery load read.
@@ -323,8 +324,8 @@ impl<'a> Encoder<'a> {
             private: Vec::new(),
         };
         encoder.cut_memory();
-        let threads = encoder.threads();
-        encoder.program_order(&threads);
+        let nodes = encoder.threads();
+        encoder.program_order(&nodes);
         encoder.reads();
         encoder.survivors();
         encoder.coherence();
@@ -418,7 +419,13 @@ impl<'a> Encoder<'a> {
 
     /// Is the first before the second whatever happens?
     fn surely_before(&self, a: usize, b: usize) -> bool {
-        self.order.before(self.events[a].node as usize, self.events[b].node as usize)
+        self.node_surely_before(self.events[a].node, self.events[b].node)
+    }
+
+    /// The same for nodes. Crash moments become nodes after program order is known, so nothing is surely before them.
+    fn node_surely_before(&self, a: NodeId, b: NodeId) -> bool {
+        let (a, b) = (a as usize, b as usize);
+        a.max(b) < self.order.nodes() && self.order.before(a, b)
     }
 
     /// Is the first of the same thread as the second, and earlier in it?
