@@ -2,7 +2,7 @@
 //!
 //! The instrumenting plugin emits calls to the functions listed here, the runtime implements them. The
 //! prose (who calls what, when, what must hold) is in `crates/instrument/abi/crashproof_abi.h`; this
-//! crate is the same text for Rust. Both sides are held together by tests: the plugin declares its
+//! module is the same text for Rust. Both sides are held together by tests: the plugin declares its
 //! callees from [`FUNCTIONS`], and a test of the plugin reads the header and compares every signature.
 //!
 //! The runtime implements a function as
@@ -166,7 +166,7 @@ pub mod rmw {
     pub const OR: u32 = 4;
     /// Bitwise exclusive or.
     pub const XOR: u32 = 5;
-    /// The new value is the operand and nobody uses the old one: a sequentially consistent store. It fences as the
+    /// The new value is the operand and the old one is not used: a sequentially consistent store. It fences as the
     /// others do, but reads nothing; what the call returns as the old value means nothing.
     pub const SET: u32 = 6;
 }

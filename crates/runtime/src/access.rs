@@ -26,7 +26,6 @@ fn notes_reads() -> bool {
 }
 
 /// Before reading a piece: what was not touched since the crash is recorded.
-#[inline(always)]
 unsafe fn before_read(address: u64, width: u64, site: *const Site) {
     if notes_reads() {
         // SAFETY: a piece is within a line.
@@ -43,6 +42,23 @@ unsafe fn before_read(address: u64, width: u64, site: *const Site) {
 /// Loads up to eight bytes.
 #[inline(always)]
 pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
+    // SAFETY: the access.
+    unsafe {
+        let mode = current_mode();
+        // The usual cases, which may be many.
+        if !matches!(mode, mode::RECORD | mode::RECOVER) || running::concurrent() || crosses(address, width) {
+            return load_otherwise(address, width, site);
+        }
+        count_read();
+        if mode == mode::RECOVER {
+            shadow::before_read(address, bits(address, width), site);
+        }
+        peek(address, width)
+    }
+}
+
+#[inline(never)]
+unsafe fn load_otherwise(address: u64, width: u64, site: *const Site) -> u64 {
     // SAFETY: the access, or its pieces.
     unsafe {
         if running::concurrent() {
@@ -50,10 +66,6 @@ pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
         }
         if recording() {
             count_read();
-        }
-        if !crosses(address, width) {
-            before_read(address, width, site);
-        } else {
             pieces(address, width).for_each(|piece| before_read(piece.address, piece.width.into(), site));
         }
         peek(address, width)

@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use crashproof_protocol::abi::{Site, is_pm};
-use crashproof_protocol::{DEFAULT_PM_PATH, MAX_FILES, PM_PATH, reason, record};
+use crashproof_protocol::{DEFAULT_PM_PATH, MAX_FILES, MAX_PATH, PM_PATH, reason, record};
 use px86::line::covered;
 use px86::{Kind, LINE_BYTES};
 
@@ -77,8 +77,9 @@ fn on_pm_path(path: &[u8]) -> bool {
         [] => false,
         [start @ .., b'*'] => path.starts_with(start),
         directory => {
-            let real = std::fs::canonicalize(OsStr::from_bytes(directory)).unwrap_or_default();
-            PathBuf::from(OsStr::from_bytes(path)).starts_with(real)
+            // A directory that does not exist has nothing below it.
+            let real = std::fs::canonicalize(OsStr::from_bytes(directory));
+            real.is_ok_and(|real| PathBuf::from(OsStr::from_bytes(path)).starts_with(real))
         }
     })
 }
@@ -501,6 +502,21 @@ pub(crate) unsafe fn is_missing(directory: c_int, name: *const c_char) -> bool {
     unsafe { named(directory, name).is_some_and(is_absent) }
 }
 
+/// Notes a file outside the PM path that is mapped: if there turns out to be no persistent memory, it is worth a word.
+fn note_outside(descriptor: c_int) {
+    let worth_naming = |path: &Vec<u8>| {
+        let is_file = path.starts_with(b"/") && !path.starts_with(b"/memfd:") && path != b"/dev/zero";
+        is_file && path.len() < MAX_PATH
+    };
+    if let Some(path) = path_of(descriptor).filter(worth_naming) {
+        session::control(|control| {
+            if control.mapped_outside[0] == 0 {
+                control.mapped_outside[..path.len()].copy_from_slice(&path);
+            }
+        });
+    }
+}
+
 /// `mmap`, where PM is concerned.
 pub(crate) unsafe fn map_anything(
     wanted: u64,
@@ -525,7 +541,13 @@ pub(crate) unsafe fn map_anything(
             }
             return None;
         }
-        let file = of(descriptor)?;
+        let shares = flags & libc::MAP_TYPE != libc::MAP_PRIVATE && protection & libc::PROT_WRITE != 0;
+        let Some(file) = of(descriptor) else {
+            if shares {
+                note_outside(descriptor);
+            }
+            return None;
+        };
         if flags & libc::MAP_TYPE == libc::MAP_PRIVATE {
             unknown(reason::PRIVATE_MAPPING, site);
             return None;
