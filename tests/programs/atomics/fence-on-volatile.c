@@ -17,11 +17,13 @@
 //@ prove: proved
 //@ variant RELEASE: -DFENCE=__atomic_store_n(&counter,1,__ATOMIC_RELEASE)
 //@ check: fails
-//@ lint: unfenced-flush
+//@ lint: missing-barrier at first
+//@ lint: missing-barrier at second
 //@ prove: refuted
 //@ variant SIGNAL: -DFENCE=__atomic_signal_fence(__ATOMIC_SEQ_CST)
 //@ check: fails
-//@ lint: unfenced-flush
+//@ lint: missing-barrier at first
+//@ lint: missing-barrier at second
 //@ prove: refuted
 
 #include <assert.h>
@@ -41,10 +43,10 @@ int main(void) {
     return 0;
   }
   p.value = 1;
-  _mm_clwb(&p.value);
+  _mm_clwb(&p.value); /* MARK: first */
   FENCE;
   p.committed = 1;
-  _mm_clwb(&p.committed);
-  _mm_sfence();
+  _mm_clwb(&p.committed); /* MARK: second */
+  FENCE;
   return old > 1;
 }

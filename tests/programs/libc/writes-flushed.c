@@ -10,31 +10,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-PERSISTENT struct {
-  _Alignas(64) char a[16];
-  char b[16];
-  char c[32];
-  _Alignas(64) int numbers[4];
-  _Alignas(64) int committed;
-} p;
+PERSISTENT _Alignas(64) char a[16];
+PERSISTENT _Alignas(64) char b[16];
+PERSISTENT _Alignas(64) char c[32];
+PERSISTENT _Alignas(64) int numbers[4];
+PERSISTENT _Alignas(64) int committed;
 
-static int compare(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+static int compare(const void *one, const void *other) { return *(const int *)one - *(const int *)other; }
 
 int main(void) {
-  if (p.committed) {
-    assert(!strcmp(p.a, "1") && !strcmp(p.b, "ab") && p.c[0] == 'x');
+  if (committed) {
+    assert(!strcmp(a, "1") && !strcmp(b, "ab") && c[0] == 'x');
     return 0;
   }
-  int written = snprintf(p.a, sizeof p.a, "%d", 1);
-  crashproof_persist(p.a, (size_t)written + 1);
-  char *end = mempcpy(p.b, "a", 1);
+  int written = snprintf(a, sizeof a, "%d", 1);
+  crashproof_persist(a, (size_t)written + 1);
+  char *end = mempcpy(b, "a", 1);
   end = stpcpy(end, "b");
-  crashproof_persist(p.b, (size_t)(end - p.b) + 1);
-  strncpy(p.c, "x", sizeof p.c);
-  crashproof_persist(p.c, sizeof p.c);
-  qsort(p.numbers, 4, sizeof(int), compare);
-  crashproof_persist(p.numbers, sizeof p.numbers);
-  p.committed = 1;
-  crashproof_persist(&p.committed, sizeof p.committed);
+  crashproof_persist(b, (size_t)(end - b) + 1);
+  strncpy(c, "x", sizeof c);
+  crashproof_persist(c, sizeof c);
+  qsort(numbers, 4, sizeof(int), compare);
+  crashproof_persist(numbers, sizeof numbers);
+  committed = 1;
+  crashproof_persist(&committed, sizeof committed);
   return 0;
 }
