@@ -3,7 +3,6 @@
 //@ lint: clean
 //@ prove: skip (not the question here)
 
-#define _GNU_SOURCE
 #include <assert.h>
 #include <crashproof.h>
 #include <stdio.h>

@@ -41,7 +41,6 @@
 //@ lint: unflushed-write at lost
 //@ prove: skip (not the question here)
 
-#define _GNU_SOURCE
 #include <assert.h>
 #include <crashproof.h>
 #include <immintrin.h>
