@@ -42,7 +42,7 @@ fn runs(source: &str) -> Vec<Run> {
 fn build(file: &Path, flags: &[String], program: &Path) {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     match file.extension().and_then(|extension| extension.to_str()) {
-        Some("rs") => crashproof_toolchain::testing::compile_rust(file, program, &flags),
+        Some("rs") => crashproof_toolchain::testing::compile(file, program, &flags),
         _ => crashproof_toolchain::testing::compile(
             file,
             program,

@@ -1,22 +1,18 @@
-//! `crashproof cc`, `crashproof c++`, `crashproof cargo`, and the building of a single source for `check`.
+//! `crashproof cc`, `crashproof c++` and `crashproof cargo`; and programs that `check` builds from their sources.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crashproof_toolchain::{Language, Toolchain, cargo, driver};
+use crashproof_toolchain::{FileKind, Language, Toolchain, cargo, driver};
 
 use crate::signals::Scratch;
 
 /// The commands whose arguments all go to the compiler or to cargo, `--help` included.
-pub(crate) fn pass_through(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+pub(crate) fn pass_through(arguments: &[OsString]) -> Option<ExitCode> {
     // cargo calls this program back as a wrapper around rustc.
-    let arguments: Vec<OsString> = std::iter::from_fn(|| arguments.next()).collect();
-    let is_rustc = |path: &OsString| {
-        Path::new(path).file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with("rustc"))
-    };
-    if std::env::var_os(cargo::WRAPPER_VARIABLE).is_some() && arguments.first().is_some_and(is_rustc) {
-        return Some(cargo::wrap_rustc(&arguments));
+    if cargo::is_wrapper_call(arguments) {
+        return Some(cargo::wrap_rustc(arguments));
     }
     let (command, rest) = arguments.split_first()?;
     match command.to_str()? {
@@ -27,9 +23,9 @@ pub(crate) fn pass_through(mut arguments: impl Iterator<Item = OsString>) -> Opt
     }
 }
 
-/// Compiles; with `--lint` among the arguments, also analyses what was compiled.
+/// Compiles; with `--lint` among the arguments, also analyzes what was compiled.
 fn compile(language: Language, arguments: &[OsString]) -> ExitCode {
-    match crate::while_compiling::WhileCompiling::asked_for(arguments) {
+    match crate::cc_lint::CompileAndLint::requested(arguments) {
         Some(lint) => lint.run(language),
         None => driver::main(language, arguments),
     }
@@ -61,25 +57,51 @@ fn run_cargo(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// A program that was given, or built from the source that was given.
+/// A program that was given, or built from the sources that were given.
 pub(crate) struct Built {
     pub(crate) path: PathBuf,
-    /// The source.
+    /// The first source.
     pub(crate) source: Option<PathBuf>,
     /// Where it was built; gone when dropped.
     _directory: Option<Scratch>,
 }
 
 impl Built {
-    /// From what is given, below a directory if it is there; with more arguments for the compiler, if there is
-    /// something to compile.
-    fn new(given: &Path, root: &Path, extra: &[OsString]) -> Result<Built, String> {
-        let there = Some(root.join(given)).filter(|path| path.exists());
-        let path = there.unwrap_or_else(|| given.to_owned());
-        match language(given) {
-            Some(language) => build(&path, language, extra),
-            None => Ok(Built { path, source: None, _directory: None }),
+    /// From a program or its sources, each below a directory if it is there.
+    fn new(given: &[PathBuf], root: &Path, cflags: &[OsString]) -> Result<Built, String> {
+        let found = |given: &PathBuf| Some(root.join(given)).filter(|path| path.exists());
+        let paths: Vec<PathBuf> =
+            given.iter().map(|given| found(given).unwrap_or_else(|| given.clone())).collect();
+        if paths.iter().all(|path| is_source(path)) {
+            for path in &paths {
+                std::fs::File::open(path)
+                    .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            }
+            return build(&paths, cflags);
         }
+        match &paths[..] {
+            [path] => match FileKind::of(path) {
+                Some(kind) => Err(format!("{}: {}", path.display(), no_program(kind))),
+                None => Ok(Built { path: path.clone(), source: None, _directory: None }),
+            },
+            all => {
+                let other = all.iter().find(|path| !is_source(path)).unwrap_or(&all[0]);
+                Err(format!(
+                    "{} is no source, so it is not one of several sources of one program; a program's arguments go \
+                     after `--`",
+                    other.display()
+                ))
+            }
+        }
+    }
+}
+
+/// Why a file that can neither be built nor run is no program.
+fn no_program(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Bitcode => "bitcode is not run: check its source, or a program that `crashproof cc` built",
+        FileKind::Assembly => "assembly is not instrumented, so it cannot be checked",
+        _ => "this is no program: give the source that includes it",
     }
 }
 
@@ -91,20 +113,28 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    pub(crate) fn new(program: &Path, recover: Option<&Path>) -> Result<Programs, String> {
-        Programs::below(Path::new(""), program, recover, &[])
+    /// From a program, or the sources of one.
+    pub(crate) fn new(
+        given: &[PathBuf],
+        recover: Option<&Path>,
+        cflags: &[OsString],
+    ) -> Result<Programs, String> {
+        Programs::below(Path::new(""), given, recover, cflags)
     }
 
-    /// Below a directory, and with more arguments for the compiler, if there is something to compile.
+    /// From what is below a directory, if it is there.
     pub(crate) fn below(
         root: &Path,
-        program: &Path,
+        given: &[PathBuf],
         recover: Option<&Path>,
-        extra: &[OsString],
+        cflags: &[OsString],
     ) -> Result<Programs, String> {
-        let built = |given: &Path| Built::new(given, root, extra);
-        let other = |given: &Path| if given == program { Ok(None) } else { built(given).map(Some) };
-        Ok(Programs { recover: recover.map(other).transpose()?, program: built(program)? })
+        let built = |given: &[PathBuf]| Built::new(given, root, cflags);
+        let other = |path: &Path| match given {
+            [program] if program == path => Ok(None),
+            _ => built(&[path.to_owned()]).map(Some),
+        };
+        Ok(Programs { recover: recover.map(other).transpose()?, program: built(given)? })
     }
 
     fn recover(&self) -> Option<&Built> {
@@ -122,37 +152,34 @@ impl Programs {
     }
 }
 
-/// The language of a source file, by its ending.
+/// The language of a C or C++ source.
 pub(crate) fn language(path: &Path) -> Option<Language> {
-    match path.extension()?.to_str()? {
-        "c" => Some(Language::C),
-        "cc" | "cpp" | "cxx" | "C" => Some(Language::Cxx),
-        _ => None,
-    }
+    FileKind::of(path).and_then(FileKind::language)
 }
 
-/// Builds a program from one source with debug information and light optimisation.
-fn build(source: &Path, language: Language, extra: &[OsString]) -> Result<Built, String> {
+/// Whether a file is compiled rather than run.
+fn is_source(path: &Path) -> bool {
+    matches!(FileKind::of(path), Some(FileKind::Source(_) | FileKind::Rust))
+}
+
+/// Builds a program from its sources with debug information and light optimization.
+fn build(sources: &[PathBuf], cflags: &[OsString]) -> Result<Built, String> {
     let toolchain = Toolchain::find().map_err(|error| error.to_string())?;
     let directory =
         Scratch::new().map_err(|error| format!("cannot create a directory for the program: {error}"))?;
-    let path = directory.path().join(source.file_stem().unwrap_or_default());
-    let built = Built { path, source: Some(source.to_owned()), _directory: Some(directory) };
-    let mut arguments: Vec<OsString> = vec![
-        "-O1".into(),
-        "-g".into(),
-        "-pthread".into(),
-        source.into(),
-        "-o".into(),
-        built.path.clone().into(),
-    ];
-    arguments.extend(extra.iter().cloned());
-    let plan = driver::plan(language, &arguments, &toolchain).map_err(|error| error.to_string())?;
+    let path = directory.path().join(sources[0].file_stem().unwrap_or_default());
+    let plan = toolchain.to_program(sources, cflags, &path).map_err(|error| error.to_string())?;
     plan.warnings.iter().for_each(|warning| eprintln!("crashproof: warning: {warning}"));
     let mut command = plan.command;
     match command.status() {
-        Ok(status) if status.success() => Ok(built),
-        Ok(_) => Err(format!("{} does not compile", source.display())),
+        Ok(status) if status.success() => {
+            Ok(Built { path, source: Some(sources[0].clone()), _directory: Some(directory) })
+        }
+        Ok(_) => {
+            let names: Vec<String> = sources.iter().map(|source| source.display().to_string()).collect();
+            let verb = if names.len() == 1 { "does" } else { "do" };
+            Err(format!("{} {verb} not compile; --cflags passes arguments to the compiler", names.join(", ")))
+        }
         Err(error) => Err(format!("cannot run {}: {error}", command.get_program().to_string_lossy())),
     }
 }

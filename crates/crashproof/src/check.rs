@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,28 +10,35 @@ use clap::{Args, ValueEnum};
 use crashproof_check::{Error, MAX_CRASHES, Model, Options, Random, Recover, Strategy, Suppression};
 use crashproof_findings::Sources;
 use crashproof_findings::config::Config;
-use px86::Platform;
 
 use crate::build::Programs;
 use crate::exit::Exit;
+use crate::json_lines::JsonLines;
 use crate::output::Output;
 use crate::progress::Watch;
-use crate::stream::Stream;
+use crate::settings::{Compiler, Machine, Memory, Overrides, Words, platform};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The program, built with `crashproof cc`, `c++` or `cargo`; or one C or C++ source file.
+    /// The program, built with `crashproof cc`, `c++` or `cargo`; or its C, C++ or Rust source.
     #[arg(value_name = "PROGRAM")]
     pub(crate) program: PathBuf,
 
-    /// Its arguments.
+    /// More C or C++ sources of the same program.
+    #[arg(value_name = "SOURCE")]
+    more_sources: Vec<PathBuf>,
+
+    #[command(flatten)]
+    compiler: Compiler,
+
+    /// The program's arguments.
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
 
     /// Run this command after a crash instead of the same one again, such as '--recover "./repair --all pool"'. Its
     /// program must be built with crashproof, too; it may be PROGRAM with other arguments.
-    #[arg(long, value_name = "CMD")]
-    recover: Option<Words>,
+    #[arg(long, value_name = "CMD", value_parser = |text: &str| command(text).map(|_| text.to_owned()))]
+    recover: Option<String>,
 
     /// How many crashes in a row: from 2 on, recovery itself is crashed too. One if not given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=MAX_CRASHES as i64))]
@@ -72,14 +78,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = ScheduleStrategy::Mixed)]
     strategy: ScheduleStrategy,
 
-    /// Files below this count as persistent memory when they are mapped; may be given more than once. A path
-    /// ending in * stands for all that begin so. If not given: /mnt/pmem*, /pmem* and /dev/dax*.
-    #[arg(long, value_name = "PATH")]
-    pm_path: Vec<PathBuf>,
-
-    /// Treat the heap as persistent memory, as libvmmalloc does.
-    #[arg(long)]
-    pm_heap: bool,
+    #[command(flatten)]
+    memory: Memory,
 
     /// Name whatever touches persistent memory unseen: the address, the place in the source and the calls that
     /// led there. Slow; for finding out why a verdict is UNKNOWN.
@@ -91,9 +91,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, value_name = "MODEL")]
     model: Option<PersistencyModel>,
 
-    /// Assume that caches survive a power failure (eADR).
-    #[arg(long)]
-    eadr: bool,
+    #[command(flatten)]
+    machine: Machine,
 
     /// Do not look for missing flushes that recovery does not fail on.
     #[arg(long)]
@@ -106,22 +105,6 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     output: Output,
-}
-
-/// A command in words, split as a shell does; at least one.
-#[derive(Clone)]
-struct Words(Vec<String>);
-
-impl FromStr for Words {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Words, String> {
-        match shell_words::split(text) {
-            Ok(words) if words.is_empty() => Err("no command".into()),
-            Ok(words) => Ok(Words(words)),
-            Err(error) => Err(error.to_string()),
-        }
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -142,38 +125,68 @@ enum PersistencyModel {
     Strand,
 }
 
-/// What is set for the whole project goes where the command line says nothing.
-fn settings(options: &mut Options, arguments: &Arguments, config: &Config) -> Result<(), String> {
+impl Overrides for Arguments {
+    fn write_over(&self, settings: &mut Config) {
+        self.memory.write_over(settings);
+        self.machine.write_over(settings);
+        let check = &mut settings.check;
+        check.recover = self.recover.clone().or(check.recover.take());
+        check.crashes = self.crashes.or(check.crashes);
+        check.schedules = self.schedules.or(check.schedules);
+        check.jobs = self.jobs.or(check.jobs);
+        check.max_per_crash = self.max_per_crash.or(check.max_per_crash);
+        check.max_recoveries = self.max_recoveries.or(check.max_recoveries);
+        check.time = self.time.or(check.time);
+    }
+}
+
+impl Arguments {
+    /// The program, or all its sources.
+    pub(crate) fn given(&self) -> Vec<PathBuf> {
+        std::iter::once(&self.program).chain(&self.more_sources).cloned().collect()
+    }
+
+    /// What the user adds to the compiler's arguments.
+    pub(crate) fn cflags(&self) -> Vec<OsString> {
+        self.compiler.arguments()
+    }
+}
+
+/// Hands over what is a setting.
+fn settings(options: &mut Options, config: &Config) -> Result<(), String> {
     let set = &config.check;
-    let crashes = arguments.crashes.or(set.crashes).unwrap_or(1);
+    let crashes = set.crashes.unwrap_or(1);
     if !(1..=MAX_CRASHES).contains(&usize::from(crashes)) {
         return Err(format!("check.crashes is {crashes} in crashproof.toml; it can be 1 to {MAX_CRASHES}"));
     }
     options.crashes = usize::from(crashes);
-    options.schedules = arguments.schedules.or(set.schedules).unwrap_or(1).max(1);
-    if let Some(jobs) = arguments.jobs.or(set.jobs) {
+    options.schedules = set.schedules.unwrap_or(1).max(1);
+    if let Some(jobs) = set.jobs {
         options.jobs = usize::from(jobs.max(1));
     }
-    options.max_per_crash =
-        Some(arguments.max_per_crash.or(set.max_per_crash).unwrap_or(1000)).filter(|most| *most > 0);
-    options.max_recoveries = arguments.max_recoveries.or(set.max_recoveries);
-    options.max_time = arguments.time.or(set.time).map(Duration::from_secs);
-    let paths = if arguments.pm_path.is_empty() { &config.pm.paths } else { &arguments.pm_path };
-    options.pm_path.clone_from(paths);
-    options.pm_heap = arguments.pm_heap || config.pm.heap.unwrap_or(false);
-    let eadr = arguments.eadr || config.model.eadr.unwrap_or(false);
-    options.platform = if eadr { Platform::Eadr } else { Platform::Adr };
+    options.max_per_crash = Some(set.max_per_crash.unwrap_or(1000)).filter(|most| *most > 0);
+    options.max_recoveries = set.max_recoveries;
+    options.max_time = set.time.map(Duration::from_secs);
+    options.pm_path.clone_from(&config.pm.paths);
+    options.pm_heap = config.pm.heap.unwrap_or(false);
+    options.platform = platform(config);
     Ok(())
 }
 
-/// The command that recovers, from the command line or the project's settings; empty if it is the same one.
-pub(crate) fn recovery(arguments: &Arguments, config: &Config) -> Result<Vec<String>, String> {
-    let configured = || config.check.recover.as_deref().map(Words::from_str).transpose();
-    let words = match &arguments.recover {
-        Some(words) => Some(words.clone()),
-        None => configured().map_err(|message| format!("check.recover in crashproof.toml: {message}"))?,
-    };
-    Ok(words.map_or(Vec::new(), |words| words.0))
+/// The command that recovers; empty if it is the same one.
+pub(crate) fn recovery(config: &Config) -> Result<Vec<String>, String> {
+    let Some(text) = &config.check.recover else { return Ok(Vec::new()) };
+    // What the command line says was looked at when it was read.
+    command(text).map_err(|message| format!("check.recover in crashproof.toml: {message}"))
+}
+
+/// The words of a command; at least one.
+fn command(text: &str) -> Result<Vec<String>, String> {
+    match text.parse() {
+        Ok(Words(words)) if words.is_empty() => Err("no command".into()),
+        Ok(Words(words)) => Ok(words),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// What to check, and how far to go.
@@ -186,6 +199,8 @@ pub(crate) fn options(
     let program = &programs.program;
     let mut options = Options::new(program.path.clone(), arguments.arguments.clone());
     options.built_from.clone_from(&program.source);
+    options.more_sources.clone_from(&arguments.more_sources);
+    options.cflags = arguments.cflags();
     options.recover = programs.recovery().map(|program| Recover {
         program: program.to_owned(),
         arguments: recovery[1..].iter().map(OsString::from).collect(),
@@ -204,7 +219,7 @@ pub(crate) fn options(
         ScheduleStrategy::Random => Strategy::Random,
         ScheduleStrategy::Pct => Strategy::Pct,
     };
-    settings(&mut options, arguments, config)?;
+    settings(&mut options, config)?;
     Ok(options)
 }
 
@@ -218,8 +233,9 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         Err(message) => return usage(message),
     };
     let prepared = || {
-        let recovery = recovery(arguments, config)?;
-        let programs = Programs::new(&arguments.program, recovery.first().map(Path::new))?;
+        let recovery = recovery(config)?;
+        let recover = recovery.first().map(Path::new);
+        let programs = Programs::new(&arguments.given(), recover, &arguments.cflags())?;
         let options = options(arguments, config, &programs, &recovery)?;
         Ok((programs, options))
     };
@@ -228,7 +244,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         Err(message) => return usage(message),
     };
     let watch = Watch::start(Arc::clone(&options.monitor))?;
-    let stream = output.stream()?.map(|out| Stream::start(&options.monitor, out, options.program.clone()));
+    let stream = output.stream()?.map(|out| JsonLines::start(&options.monitor, out, options.program.clone()));
     let result = crashproof_check::check(&options);
     drop(watch);
     if let Some(stream) = stream {
@@ -243,6 +259,6 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         }
     };
     let built = programs.program.path.metadata().and_then(|about| about.modified()).ok();
-    let report = report.common(&arguments.program.to_string_lossy());
+    let report = report.in_common_form(&arguments.program.to_string_lossy());
     output.finish(report, &Sources::built_at(built))
 }

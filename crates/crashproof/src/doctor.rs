@@ -1,4 +1,4 @@
-//! `crashproof doctor`: what of the toolchain is there, and what to do about the rest.
+//! `crashproof doctor`: which parts of the toolchain are there, and what to do about those that are not.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use crashproof_toolchain::Toolchain;
 use crate::build::Programs;
 use crate::exit::Exit;
 
-/// What came of one examination.
+/// The result of looking for one part.
 enum Found {
     /// It is there: where, or which version.
     Well(String),
@@ -42,12 +42,12 @@ pub(crate) fn run(config: Result<&Config, String>) -> io::Result<Exit> {
     let toolchain = Toolchain::find();
     match &toolchain {
         Ok(toolchain) => {
-            say("clang", version(&toolchain.clang))?;
-            say("clang++", version(&toolchain.clang_cxx))?;
+            say("clang", version(&toolchain.compilers.clang))?;
+            say("clang++", version(&toolchain.compilers.clang_cxx))?;
             say("plugin", Found::Well(toolchain.plugin.display().to_string()))?;
             let runtime = toolchain.runtime().map(|path| path.display().to_string());
             say("runtime", runtime.map_or_else(|error| Found::Missing(error.to_string()), Found::Well))?;
-            let header = match &toolchain.include {
+            let header = match &toolchain.compilers.include {
                 Some(directory) => Found::Well(directory.join("crashproof.h").display().to_string()),
                 None => Found::Without(
                     "crashproof.h was not found: programs that include it do not build\nset CRASHPROOF_INCLUDE to its \
@@ -128,7 +128,7 @@ fn trial() -> Found {
         let source = directory.join(RECOVERY_FAILS.bad.file);
         let result = std::fs::write(&source, RECOVERY_FAILS.bad.source)
             .map_err(|error| format!("{}: {error}", source.display()))
-            .and_then(|()| Programs::new(&source, None))
+            .and_then(|()| Programs::new(std::slice::from_ref(&source), None, &[]))
             .and_then(|programs| {
                 let options = Options::new(programs.program.path.clone(), Vec::new());
                 crashproof_check::check(&options).map_err(|error| error.to_string())

@@ -4,14 +4,26 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use crashproof_findings::config::Config;
 use crashproof_litmus::Test;
 use crashproof_litmus::answer::{Answer, Assertions, Limits, Options, Robust};
-use crashproof_report::litmus_text::{self, Detail};
-use crashproof_report::{litmus_error, litmus_json};
-use px86::Platform;
+use crashproof_report::SourceError;
+use px86::Domain;
 
 use crate::exit::Exit;
 use crate::progress::Doing;
+use crate::settings::{self, Machine};
+
+mod json;
+mod text;
+
+use text::Detail;
+
+/// An error in a litmus file, shown with its line.
+pub(crate) fn error_text(file: &str, source: &str, error: &crashproof_litmus::Error) -> String {
+    let crashproof_litmus::Error { message, label, help, span } = error;
+    SourceError { message, label, help: help.as_deref(), span: span.start..span.end }.render(file, source)
+}
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -27,9 +39,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     crashes: u32,
 
-    /// Assume that caches survive a power failure (eADR).
-    #[arg(long)]
-    eadr: bool,
+    #[command(flatten)]
+    pub(crate) machine: Machine,
 
     /// Give up a search after so many machine states; an engine makes several.
     #[arg(long, value_name = "N", default_value_t = Limits::default().states)]
@@ -98,7 +109,8 @@ struct Counts {
     invalid: usize,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
+pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
+    let domain = settings::domain(config);
     let mut out = anstream::stdout().lock();
     let mut exit = Exit::Clean;
     let mut counts = Counts::default();
@@ -111,11 +123,11 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
         }
     }
     for file in &files {
-        exit = exit.max(one(arguments, file, &mut counts, &mut out)?);
+        exit = exit.max(one(arguments, domain, file, &mut counts, &mut out)?);
     }
     if arguments.format == Format::Text && files.len().max(arguments.files.len()) > 1 {
         let Counts { passed, failed, unknown, invalid } = counts;
-        writeln!(out, "{}", litmus_text::summary(passed, failed, unknown, invalid))?;
+        writeln!(out, "{}", text::summary(passed, failed, unknown, invalid))?;
     }
     out.flush()?;
     Ok(exit)
@@ -157,7 +169,13 @@ fn read(file: &Path) -> io::Result<String> {
     std::fs::read_to_string(file)
 }
 
-fn one(arguments: &Arguments, file: &Path, counts: &mut Counts, out: &mut impl Write) -> io::Result<Exit> {
+fn one(
+    arguments: &Arguments,
+    domain: Domain,
+    file: &Path,
+    counts: &mut Counts,
+    out: &mut impl Write,
+) -> io::Result<Exit> {
     let shown = if file == Path::new("-") { "<stdin>".into() } else { file.to_string_lossy() };
     let source = match read(file) {
         Ok(source) => source,
@@ -174,14 +192,14 @@ fn one(arguments: &Arguments, file: &Path, counts: &mut Counts, out: &mut impl W
     let test = match crashproof_litmus::parse(&source) {
         Ok(test) => test,
         Err(error) => {
-            anstream::eprintln!("{}", litmus_error(&shown, &source, &error));
+            anstream::eprintln!("{}", error_text(&shown, &source, &error));
             counts.invalid += 1;
             return Ok(Exit::Usage);
         }
     };
     let options = Options {
         crashes: arguments.crashes,
-        platform: if arguments.eadr { Platform::Eadr } else { Platform::Adr },
+        domain,
         limits: Limits {
             states: arguments.max_states,
             outcomes: arguments.max_outcomes,
@@ -199,7 +217,7 @@ fn one(arguments: &Arguments, file: &Path, counts: &mut Counts, out: &mut impl W
                  This is a bug in crashproof. Please report it with this file."
             );
             for answer in &answers {
-                writeln!(out, "{}", litmus_json::object(&shown, &test, answer))?;
+                writeln!(out, "{}", json::object(&shown, &test, answer))?;
             }
             counts.failed += 1;
             return Ok(Exit::Internal);
@@ -217,7 +235,7 @@ fn one(arguments: &Arguments, file: &Path, counts: &mut Counts, out: &mut impl W
         _ => counts.failed += 1,
     }
     match arguments.format {
-        Format::Json => writeln!(out, "{}", litmus_json::object(&shown, &test, &answer))?,
+        Format::Json => writeln!(out, "{}", json::object(&shown, &test, &answer))?,
         Format::Text => {
             let detail = match (arguments.quiet, arguments.verbose) {
                 (true, _) => Detail::Quiet,
@@ -225,7 +243,7 @@ fn one(arguments: &Arguments, file: &Path, counts: &mut Counts, out: &mut impl W
                 _ => Detail::Normal,
             };
             if detail > Detail::Quiet || exit != Exit::Clean {
-                writeln!(out, "{}", litmus_text::test(&shown, &test, &answer, detail))?;
+                writeln!(out, "{}", text::test(&shown, &test, &answer, detail))?;
             }
         }
     }

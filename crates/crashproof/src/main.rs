@@ -1,23 +1,24 @@
 //! The command line.
 
-mod again;
 mod build;
+mod cc_lint;
 mod check;
 mod doctor;
 mod exit;
 mod explain;
 mod fix;
 mod init;
+mod json_lines;
 mod lint;
 mod litmus;
 mod output;
 mod progress;
 mod prove;
 mod replay;
+mod replay_counterexample;
+mod settings;
 mod shell;
 mod signals;
-mod stream;
-mod while_compiling;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ use clap::{Parser, Subcommand};
 use crashproof_findings::config::Config;
 
 use crate::exit::Exit;
+use crate::settings::Overrides;
 
 /// Finds, explains and rules out crash-consistency bugs in programs that keep their data in persistent memory.
 #[derive(Parser)]
@@ -95,7 +97,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = build::pass_through(std::env::args_os().skip(1)) {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(code) = build::pass_through(&arguments) {
         return code;
     }
     let command_line = match CommandLine::try_parse() {
@@ -108,18 +111,18 @@ fn main() -> ExitCode {
         }
     };
     let result = match &command_line.command {
-        Command::Check(arguments) => with_config(&command_line, |config| check::run(arguments, config)),
-        Command::Fix(arguments) => with_config(&command_line, |config| fix::run(arguments, config)),
+        Command::Check(arguments) => with_settings(&command_line, |config| check::run(arguments, config)),
+        Command::Fix(arguments) => with_settings(&command_line, |config| fix::run(arguments, config)),
         Command::Cc { .. } | Command::Cxx { .. } | Command::Cargo { .. } => {
             unreachable!("passed through before the command line was read")
         }
-        Command::Lint(arguments) => with_config(&command_line, |config| lint::run(arguments, config)),
-        Command::Litmus(arguments) => litmus::run(arguments),
-        Command::Prove(arguments) => with_config(&command_line, |config| prove::run(arguments, config)),
+        Command::Lint(arguments) => with_settings(&command_line, |config| lint::run(arguments, config)),
+        Command::Litmus(arguments) => with_settings(&command_line, |config| litmus::run(arguments, config)),
+        Command::Prove(arguments) => with_settings(&command_line, |config| prove::run(arguments, config)),
         Command::Replay(arguments) => replay::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Init => init::run(),
-        Command::Doctor => doctor::run(config(&command_line).as_ref().map_err(Clone::clone)),
+        Command::Doctor => doctor::run(merged(&command_line).as_ref().map_err(Clone::clone)),
         Command::Completions { shell } => shell::completions(*shell),
         Command::Man => shell::manual(),
     };
@@ -134,21 +137,31 @@ fn main() -> ExitCode {
     }
 }
 
-/// The settings of the project.
-fn config(command_line: &CommandLine) -> Result<Config, String> {
-    let config = match &command_line.config {
+/// The settings for a command: the command line over the environment over the project's file.
+fn merged(command_line: &CommandLine) -> Result<Config, String> {
+    let file = match &command_line.config {
         Some(file) => Config::read(file),
         None => Config::find(&std::env::current_dir().unwrap_or_default()),
     };
-    config.map_err(|error| error.to_string())
+    let mut settings = file.map_err(|error| error.to_string())?;
+    settings::environment(&mut settings);
+    let options: &dyn Overrides = match &command_line.command {
+        Command::Check(arguments) => arguments,
+        Command::Fix(arguments) => &arguments.check,
+        Command::Prove(arguments) => &arguments.machine,
+        Command::Litmus(arguments) => &arguments.machine,
+        _ => return Ok(settings),
+    };
+    options.write_over(&mut settings);
+    Ok(settings)
 }
 
-fn with_config(
+fn with_settings(
     command_line: &CommandLine,
     run: impl FnOnce(&Config) -> std::io::Result<Exit>,
 ) -> std::io::Result<Exit> {
-    match config(command_line) {
-        Ok(config) => run(&config),
+    match merged(command_line) {
+        Ok(settings) => run(&settings),
         Err(message) => {
             anstream::eprintln!("crashproof: {message}");
             Ok(Exit::Usage)

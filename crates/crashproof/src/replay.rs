@@ -45,7 +45,10 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
     };
     let debugger: Vec<OsString> = DEBUGGER.iter().map(OsString::from).collect();
     let recover = token.recover.first().map(PathBuf::from);
-    let programs = match Programs::new(Path::new(&token.program), recover.as_deref()) {
+    let given: Vec<PathBuf> =
+        std::iter::once(&token.program).chain(&token.more_sources).map(PathBuf::from).collect();
+    let cflags: Vec<OsString> = token.cflags.iter().map(OsString::from).collect();
+    let programs = match Programs::new(&given, recover.as_deref(), &cflags) {
         Ok(programs) => programs,
         Err(message) => {
             anstream::eprintln!("crashproof: {message}");

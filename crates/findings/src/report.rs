@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::finding::{Also, Finding, Level};
+use crate::finding::{Also, Finding};
 use crate::fingerprint;
+use crate::rules::Level;
 use crate::sources::Sources;
 
 /// The verdict of a command.
@@ -46,6 +47,17 @@ pub enum Why {
     Suppressed(String),
     /// It was there before, according to the baseline.
     Known,
+}
+
+/// Why the verdict about a program without persistent memory is unknown: nothing was judged. Every engine puts this into
+/// [`Report::incomplete`]. `what_counts` says what the engine takes for persistent memory, `mapped` which files the
+/// program maps that are none, as far as the engine knows.
+pub fn no_persistent_memory(what_counts: &str, mapped: &[String]) -> String {
+    let about = match mapped {
+        [] => "the program stores to none".to_owned(),
+        files => format!("the program maps {}, outside the persistent-memory paths", files.join(", ")),
+    };
+    format!("no persistent memory found: {about}; persistent memory is {what_counts}")
 }
 
 /// What came of one command.
@@ -119,15 +131,15 @@ impl Report {
         }));
     }
 
-    /// The same rule broken at the same place has one cause, whatever it leads to. The one that comes first
-    /// is told, the others are listed in it.
+    /// The same rule broken at the same place has one cause, whatever it leads to. The first one
+    /// is reported, the others are listed in it.
     fn merge_duplicates(&mut self) {
         let mut known: HashMap<(&str, String, u32, u32), usize> = HashMap::new();
         let mut merged: Vec<Finding> = Vec::new();
         for finding in std::mem::take(&mut self.findings) {
             let place = &finding.place;
             let key = (finding.rule.id, place.file.clone(), place.line, place.column);
-            // What has no place has nothing by which to tell that it is the same.
+            // Without a place nothing shows that two are the same.
             let Some(&at) = known.get(&key).filter(|_| place.is_known()) else {
                 known.insert(key, merged.len());
                 merged.push(finding);
@@ -147,7 +159,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::Place;
+    use crate::place::Place;
     use crate::rules::check::{FLUSH_CLEAN_LINE, RECOVERY_FAILS};
 
     #[test]
@@ -161,6 +173,16 @@ mod tests {
         let shown: Vec<_> =
             report.findings.iter().map(|it| (it.place.line, it.count, it.also.len())).collect();
         assert_eq!(shown, [(3, 3, 1), (4, 1, 0), (3, 1, 0)]);
+    }
+
+    #[test]
+    fn a_verdict_about_nothing_is_unknown() {
+        let mut report = Report::new("check", "program");
+        report.incomplete.push(no_persistent_memory("what libpmem maps", &["`pool`".into()]));
+        assert_eq!(report.verdict(), Verdict::Unknown);
+        let reason = "no persistent memory found: the program maps `pool`, outside the persistent-memory paths; \
+                      persistent memory is what libpmem maps";
+        assert_eq!(report.incomplete, [reason]);
     }
 
     #[test]

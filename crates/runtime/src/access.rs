@@ -5,7 +5,7 @@
 
 use crashproof_protocol::abi::Site;
 use crashproof_protocol::{POOL_BASE, Record, mode};
-use px86::{Kind, LINE_BYTES};
+use px86::{Kind, LINE_BYTES, line};
 
 use crate::session::{MODE, SHADOW, append, count_read};
 use crate::threads::{CONCURRENT, CURRENT, memory};
@@ -31,7 +31,7 @@ unsafe fn notes_reads() -> bool {
 /// Does an access of at most eight bytes stay within its line?
 #[inline(always)]
 fn within_line(address: u64, width: u64) -> bool {
-    address % LINE_BYTES + width <= LINE_BYTES
+    !line::crosses(address, width)
 }
 
 #[inline(always)]
@@ -127,7 +127,7 @@ pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
     if within_line(address, width) {
         before_read(address, width, site);
     } else {
-        let first = LINE_BYTES - address % LINE_BYTES;
+        let first = line::on_first_line(address, width);
         before_read(address, first, site);
         before_read(address + first, width - first, site);
     }
@@ -156,7 +156,7 @@ unsafe fn store_otherwise(kind: Kind, address: u64, width: u64, value: u64, site
     if within_line(address, width) {
         store_piece(kind, address, width, value, site);
     } else {
-        let first = LINE_BYTES - address % LINE_BYTES;
+        let first = line::on_first_line(address, width);
         store_piece(kind, address, first, value & (u64::MAX >> (64 - 8 * first)), site);
         store_piece(kind, address + first, width - first, value >> (8 * first), site);
     }
@@ -167,17 +167,15 @@ unsafe fn store_piece(kind: Kind, address: u64, width: u64, value: u64, site: *c
     poke(address, width, value);
     touch(address, width);
     record(kind, address, width as u8, value, site);
-    match kind {
-        Kind::NonTemporalStore => memory::set_unfenced(true),
-        Kind::Rmw => memory::set_unfenced(false),
-        _ => {}
+    if kind.needs_fence() || kind.fences() {
+        memory::set_unfenced(kind.needs_fence());
     }
 }
 
 /// How far the next piece of a range goes: to the next multiple of eight, or to the end.
 #[inline(always)]
 fn piece(address: u64, left: u64) -> u64 {
-    (8 - address % 8).min(left)
+    line::in_first_word(address, left)
 }
 
 /// Loads a range into volatile memory.
@@ -206,7 +204,7 @@ pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Si
             done += width;
             continue;
         }
-        let width = (LINE_BYTES - at % LINE_BYTES).min(bytes - done);
+        let width = line::on_first_line(at, bytes - done);
         let wanted = if width == LINE_BYTES { u64::MAX } else { bits(at, width) };
         let missing = wanted & !*shadow(at);
         if missing != 0 {
@@ -313,7 +311,7 @@ pub(crate) unsafe fn flush(kind: Kind, address: u64, site: *const Site) {
         }
         let issued = (*crate::session::CONTROL).records;
         record(kind, address, 0, issued, site);
-        if kind == Kind::FlushOpt {
+        if kind.needs_fence() {
             memory::set_unfenced(true);
         }
     }

@@ -1,12 +1,12 @@
 //! Reads a compiler command line as far as a driver must: does it compile, does it link, what is missing.
 //!
-//! Everything is passed on to clang as it is; nothing here needs to know what an option means, except the
-//! few that decide whether there is something to instrument or to link.
+//! Everything is passed on to clang unchanged. Only the few options matter that decide whether there is something to
+//! instrument or to link.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
 
-use crate::Error;
+use crate::{Error, FileKind};
 
 /// What a command line asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub struct Request {
     pub relocatable: bool,
     /// Debug information is asked for.
     pub debug_info: bool,
-    /// The option that asks for link-time optimisation.
-    pub link_time_optimisation: Option<String>,
+    /// The option that asks for link-time optimization.
+    pub link_time_optimization: Option<String>,
     /// The option that asks for a static program.
     pub static_program: Option<String>,
     /// Assembly files, which cannot be instrumented.
@@ -92,9 +92,6 @@ const WITHOUT_LINK: [&str; 11] = [
     "-emit-interface-stubs",
 ];
 
-/// Extensions of headers: given alone, they are precompiled.
-const HEADERS: [&str; 8] = ["h", "hh", "H", "hp", "hxx", "hpp", "h++", "tcc"];
-
 impl Request {
     /// Reads a command line, response files included.
     ///
@@ -136,17 +133,15 @@ impl Request {
 
     fn input(&mut self, file: &str, language: &str, only_headers: &mut bool) {
         self.has_inputs = true;
-        let extension = Path::new(file).extension().and_then(OsStr::to_str).unwrap_or("");
-        let is_header = match language {
-            "" | "none" => HEADERS.contains(&extension),
-            language => language.ends_with("-header"),
+        let kind = match language {
+            "" | "none" => FileKind::of(Path::new(file)),
+            language if language.ends_with("-header") => Some(FileKind::Header),
+            language if language.starts_with("assembler") => Some(FileKind::Assembly),
+            _ => None,
         };
-        *only_headers &= is_header;
-        let is_assembly = match language {
-            "" | "none" => matches!(extension, "s" | "S" | "sx"),
-            language => language.starts_with("assembler"),
-        };
-        if is_assembly {
+        // Headers given alone are precompiled.
+        *only_headers &= kind == Some(FileKind::Header);
+        if kind == Some(FileKind::Assembly) {
             self.assembly.push(file.to_owned());
         }
     }
@@ -160,10 +155,10 @@ impl Request {
         match option {
             "-r" | "--relocatable" | "-Wl,-r" => self.relocatable = true,
             "-static" | "--static" | "-static-pie" => self.static_program = Some(option.to_owned()),
-            "-fno-lto" => self.link_time_optimisation = None,
+            "-fno-lto" => self.link_time_optimization = None,
             "-g0" | "-ggdb0" => self.debug_info = false,
             _ if option == "-flto" || option.starts_with("-flto=") => {
-                self.link_time_optimisation = Some(option.to_owned());
+                self.link_time_optimization = Some(option.to_owned());
             }
             // -gz compresses and -gsplit-dwarf splits what another option asks for.
             _ if option.starts_with("-gz")
@@ -281,9 +276,9 @@ mod tests {
     }
 
     #[test]
-    fn link_time_optimisation_and_static_programs() {
-        assert_eq!(read("-flto=thin a.c").link_time_optimisation.as_deref(), Some("-flto=thin"));
-        assert_eq!(read("-flto -fno-lto a.c").link_time_optimisation, None);
+    fn link_time_optimization_and_static_programs() {
+        assert_eq!(read("-flto=thin a.c").link_time_optimization.as_deref(), Some("-flto=thin"));
+        assert_eq!(read("-flto -fno-lto a.c").link_time_optimization, None);
         assert_eq!(read("-static a.c").static_program.as_deref(), Some("-static"));
         assert!(read("-r a.o b.o").relocatable);
     }

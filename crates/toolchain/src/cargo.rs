@@ -1,21 +1,21 @@
 //! Rust programs: `crashproof cargo build`, `run` and `test`.
 //!
-//! rustc takes no pass plugins, but it can leave optimisation to the linker (`-Clinker-plugin-lto`), and
+//! rustc takes no pass plugins, but it can leave optimization to the linker (`-Clinker-plugin-lto`), and
 //! lld takes them. So crates become bitcode and the plugin runs when a program is linked. Two things make
 //! this work without touching the project:
 //!
 //! * `CARGO_BUILD_TARGET`: with a target given, even that of the host, cargo keeps build scripts and
 //!   procedural macros apart, and these stay uninstrumented.
 //! * `RUSTC_WRAPPER`: sees the options of each crate, so it can choose the pipeline that fits the
-//!   optimisation level. Without optimisation lld runs no pipeline at all unless told to.
+//!   optimization level. Without optimization lld runs no pipeline at all unless told to.
 //!
 //! # Limits
 //!
 //! * The standard library comes precompiled: generic and inlined code of it is instrumented, the rest is
 //!   not. Strict mode of the runtime finds accesses to PM from there.
 //! * Statics in the section `crashproof_pm` are replaced at link time only, after rustc's own
-//!   optimisations. They must be `static mut` or hold an `UnsafeCell`, and be `#[used]`.
-//! * Link-time optimisation asked for in a profile is ignored.
+//!   optimizations. They must be `static mut` or hold an `UnsafeCell`, and be `#[used]`.
+//! * Link-time optimization asked for in a profile is ignored.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -49,8 +49,8 @@ pub fn environment(
         ("CARGO_TARGET_DIR".into(), target_directory.into()),
         ("RUSTC_WRAPPER".into(), wrapper.into()),
         (WRAPPER_VARIABLE.into(), "1".into()),
-        ("CRASHPROOF_CLANG".into(), toolchain.clang.clone().into()),
-        ("CRASHPROOF_CLANGXX".into(), toolchain.clang_cxx.clone().into()),
+        ("CRASHPROOF_CLANG".into(), toolchain.compilers.clang.clone().into()),
+        ("CRASHPROOF_CLANGXX".into(), toolchain.compilers.clang_cxx.clone().into()),
         ("CRASHPROOF_PLUGIN".into(), toolchain.plugin.clone().into()),
         ("CRASHPROOF_RUNTIME".into(), runtime.into()),
     ];
@@ -67,7 +67,7 @@ pub fn environment(
     Ok(all)
 }
 
-/// Options for rustc at an optimisation level.
+/// Options for rustc at an optimization level.
 fn rustc_options(toolchain: &Toolchain, level: &str) -> Result<Vec<OsString>, Error> {
     let runtime = toolchain.runtime()?;
     // What rustc has left for later, then instrumentation.
@@ -79,7 +79,7 @@ fn rustc_options(toolchain: &Toolchain, level: &str) -> Result<Vec<OsString>, Er
     };
     let mut options: Vec<OsString> = vec![
         "-Clinker-plugin-lto".into(),
-        joined("-Clinker=", &toolchain.clang),
+        joined("-Clinker=", &toolchain.compilers.clang),
         "-Clink-arg=-fuse-ld=lld".into(),
     ];
     // As a library of the crate it stands before the C library, whose functions it must come before; as an
@@ -152,6 +152,15 @@ pub fn wrapped(arguments: &[OsString], toolchain: &Toolchain) -> Result<Vec<OsSt
     Ok(result)
 }
 
+/// Whether cargo calls this program as its wrapper around rustc.
+#[must_use]
+pub fn is_wrapper_call(arguments: &[OsString]) -> bool {
+    let is_rustc = |path: &OsString| {
+        Path::new(path).file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with("rustc"))
+    };
+    std::env::var_os(WRAPPER_VARIABLE).is_some() && arguments.first().is_some_and(is_rustc)
+}
+
 /// Runs the wrapper to its end. The first argument is the path of rustc.
 #[must_use]
 pub fn wrap_rustc(arguments: &[OsString]) -> ExitCode {
@@ -172,15 +181,11 @@ pub fn wrap_rustc(arguments: &[OsString]) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Compilers;
 
     fn toolchain() -> Toolchain {
-        Toolchain {
-            clang: "clang-22".into(),
-            clang_cxx: "clang++-22".into(),
-            plugin: "lib/plugin.so".into(),
-            runtime: Ok("lib/runtime.so".into()),
-            include: None,
-        }
+        let compilers = Compilers { clang: "clang-22".into(), clang_cxx: "clang++-22".into(), include: None };
+        Toolchain { compilers, plugin: "lib/plugin.so".into(), runtime: Ok("lib/runtime.so".into()) }
     }
 
     fn words(line: &str) -> Vec<OsString> {

@@ -1,4 +1,4 @@
-//! The command that is run instead of the compiler the build system thinks it calls.
+//! `crashproof cc` and `crashproof c++`: the clang command that instruments what a build system compiles and links.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -7,33 +7,9 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use crate::arguments::Request;
-use crate::{Error, Toolchain};
+use crate::{Error, Language, Toolchain};
 
-/// Which compiler to stand in for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Language {
-    /// `clang`
-    C,
-    /// `clang++`
-    Cxx,
-}
-
-impl Language {
-    /// By the name a driver was called under.
-    #[must_use]
-    pub fn of_program(name: &OsStr) -> Self {
-        let name = Path::new(name).file_name().unwrap_or(name).to_string_lossy();
-        // Versions stand behind: g++-12.
-        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-        if stem.ends_with("++") || stem.ends_with("cxx") || stem.ends_with("cpp") {
-            Language::Cxx
-        } else {
-            Language::C
-        }
-    }
-}
-
-/// A command to run, and what to say before.
+/// A compiler command, and the warnings to print before it runs.
 #[derive(Debug)]
 pub struct Plan {
     /// clang with everything added.
@@ -42,18 +18,14 @@ pub struct Plan {
     pub warnings: Vec<String>,
 }
 
-/// Works out what to run for a compiler command line.
+/// The clang command for a compiler command line, with everything added that instrumentation needs.
 ///
 /// # Errors
 ///
 /// If the runtime is needed and missing, or the command line asks for what cannot work.
 pub fn plan(language: Language, arguments: &[OsString], toolchain: &Toolchain) -> Result<Plan, Error> {
     let request = Request::read(arguments)?;
-    let clang = match language {
-        Language::C => &toolchain.clang,
-        Language::Cxx => &toolchain.clang_cxx,
-    };
-    let mut command = Command::new(clang);
+    let mut command = Command::new(toolchain.compilers.driver(language));
     let mut warnings = Vec::new();
     if !request.has_inputs {
         command.args(arguments);
@@ -66,7 +38,7 @@ pub fn plan(language: Language, arguments: &[OsString], toolchain: &Toolchain) -
     // Not every option added is used in every mode; what the user gives unused is still reported.
     command.arg("--start-no-unused-arguments");
     command.arg(joined("-fpass-plugin=", &toolchain.plugin));
-    if let Some(include) = &toolchain.include {
+    if let Some(include) = &toolchain.compilers.include {
         command.arg("-isystem").arg(include);
     }
     command.arg("--end-no-unused-arguments").args(arguments);
@@ -75,8 +47,8 @@ pub fn plan(language: Language, arguments: &[OsString], toolchain: &Toolchain) -
         // The site table is made from it.
         command.arg("-g");
     }
-    if let Some(option) = &request.link_time_optimisation {
-        warnings.push(format!("link-time optimisation ({option}) is switched off"));
+    if let Some(option) = &request.link_time_optimization {
+        warnings.push(format!("link-time optimization ({option}) is switched off"));
         command.args(["-fno-lto", "-fno-whole-program-vtables"]);
     }
     if request.links && !request.relocatable {
@@ -107,7 +79,7 @@ pub(crate) fn joined(prefix: &str, path: &Path) -> OsString {
     joined
 }
 
-/// Runs a driver to its end; the result is the exit code of the process.
+/// Runs a driver; returns the exit code of the process.
 #[must_use]
 pub fn main(language: Language, arguments: &[OsString]) -> ExitCode {
     if arguments.iter().any(|argument| argument.as_encoded_bytes().starts_with(b"--lint")) {

@@ -1,25 +1,24 @@
-//! Compiler drivers that build C, C++ and Rust programs with the crashproof instrumentation.
+//! Compilers and how they are called: the one place that knows source languages, compiler arguments and where tools are.
 //!
-//! `crashproof cc` and `crashproof c++` stand in for clang: they pass on what they are given and add the
-//! plugin, debug information, the directory of `crashproof.h` and, when linking, the runtime. `crashproof
-//! cargo` sets an environment in which cargo does the same for Rust crates. This crate holds the logic; the
-//! binary beside it lets build systems and tests call it under the names `crashproof-cc` and
-//! `crashproof-c++`.
-//!
+//! * [`language`] tells sources apart by the ends of their names.
 //! * [`toolchain`] finds clang, the plugin, the runtime and the header.
+//! * [`compile`] compiles sources to bitcode for `lint` and `prove`, and to programs for `check`.
 //! * [`arguments`] reads a compiler command line as far as it must.
-//! * [`driver`] makes the command that is run instead.
-//! * [`cargo`] does the same for Rust.
+//! * [`driver`] is `crashproof cc` and `crashproof c++`, which stand in for clang in build systems. The binary of this
+//!   crate is the same under the names `crashproof-cc` and `crashproof-c++`.
+//! * [`cargo`] is `crashproof cargo`, which does the same for Rust crates.
 //! * [`testing`] builds the tool and programs for tests.
 
 pub mod arguments;
 pub mod cargo;
+pub mod compile;
 pub mod driver;
+pub mod language;
 pub mod testing;
 pub mod toolchain;
 
-pub use driver::Language;
-pub use toolchain::Toolchain;
+pub use language::{FileKind, Language};
+pub use toolchain::{Compilers, Toolchain};
 
 use std::path::PathBuf;
 
@@ -68,6 +67,19 @@ pub enum Error {
         /// The option that asked for it.
         option: String,
     },
+    /// A compiler complained.
+    #[error("{source_file} does not compile\n{messages}")]
+    Compile {
+        /// The source.
+        source_file: PathBuf,
+        /// What the compiler printed.
+        messages: String,
+    },
+    /// More than one Rust source for one program.
+    #[error(
+        "a Rust program is built from one source, which names its modules; build crates with `crashproof cargo build`"
+    )]
+    SeveralRust,
     /// A response file could not be read.
     #[error("cannot read the response file {path}: {cause}")]
     ResponseFile {

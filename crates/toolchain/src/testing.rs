@@ -1,10 +1,13 @@
-//! Builds the plugin and the runtime for tests, and programs with them.
+//! Builds the plugin, the runtime and the tool for tests, and programs with them.
 //!
-//! Cargo builds shared libraries only for those who ask; tests ask here.
+//! Cargo builds a package's shared library and programs only if asked for that package; tests ask here.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+
+use crate::{Compilers, Toolchain};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -44,42 +47,24 @@ pub fn include() -> PathBuf {
     repository().join("include")
 }
 
-/// Compiles `source` to `program` with the plugin and the runtime.
+/// The toolchain that tests build programs with.
+pub fn toolchain() -> Toolchain {
+    let found = Compilers::find().expect("clang-22 is installed (scripts/setup installs it)");
+    let compilers = Compilers { include: Some(include()), ..found };
+    Toolchain { compilers, plugin: plugin(), runtime: Ok(runtime()) }
+}
+
+/// Compiles a C, C++ or Rust source to an instrumented program, as `crashproof check` does.
 pub fn compile(source: &Path, program: &Path, options: &[&str]) {
-    let cxx = source.extension().is_some_and(|extension| extension != "c");
-    let status = Command::new(if cxx { "clang++-22" } else { "clang-22" })
-        .args(["-O1", "-g", "-pthread", "-Wno-unused-command-line-argument"])
-        .args(options)
-        .arg(format!("-fpass-plugin={}", plugin().display()))
-        .arg("-I")
-        .arg(include())
-        .arg(source)
-        .arg("-o")
-        .arg(program)
-        .arg(runtime())
-        // The old kind of tag goes before LD_LIBRARY_PATH, which cargo sets for tests.
-        .arg(format!("-Wl,--disable-new-dtags,-rpath,{}", tools().display()))
-        .status()
-        .expect("clang-22 is installed (scripts/setup installs it)");
+    let options: Vec<OsString> = options.iter().map(OsString::from).collect();
+    let plan = toolchain().to_program(&[source.to_owned()], &options, program);
+    let status = plan.expect("a toolchain").command.status().expect("the compiler runs");
     assert!(status.success(), "{} compiles", source.display());
 }
 
-/// Compiles a Rust program of one file with the plugin and the runtime, as `crashproof cargo` would.
+/// [`compile`] by its name for Rust.
 pub fn compile_rust(source: &Path, program: &Path, options: &[&str]) {
-    let status = Command::new("rustc")
-        .args(["--edition=2024", "-g", "-O", "--target=x86_64-unknown-linux-gnu"])
-        .args(["-Clinker-plugin-lto", "-Clinker=clang-22", "-Clink-arg=-fuse-ld=lld-22"])
-        .args(options)
-        .arg(format!("-Clink-arg=-Wl,--load-pass-plugin={}", plugin().display()))
-        .arg(format!("-Clink-arg=-Wl,--disable-new-dtags,-rpath,{}", tools().display()))
-        .arg("-L")
-        .arg(tools())
-        .arg(source)
-        .arg("-o")
-        .arg(program)
-        .status()
-        .expect("rustc runs");
-    assert!(status.success(), "{} compiles", source.display());
+    compile(source, program, options);
 }
 
 /// A directory of the test's own below the target directory.

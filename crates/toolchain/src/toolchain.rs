@@ -7,7 +7,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::Error;
+use crate::{Error, Language};
 
 /// File name of the plugin.
 pub const PLUGIN: &str = "libcrashproof_instrument.so";
@@ -18,19 +18,53 @@ pub const RUNTIME: &str = "libcrashproof_runtime.so";
 /// The header programs include.
 pub const HEADER: &str = "crashproof.h";
 
-/// Where everything is.
+/// The compilers, and the header that programs include.
 #[derive(Clone, Debug)]
-pub struct Toolchain {
+pub struct Compilers {
     /// clang 22.
     pub clang: PathBuf,
     /// clang++ 22.
     pub clang_cxx: PathBuf,
+    /// Directory of [`HEADER`], if found.
+    pub include: Option<PathBuf>,
+}
+
+impl Compilers {
+    /// Looks for clang, clang++ and the header.
+    ///
+    /// # Errors
+    ///
+    /// If there is no clang 22, or a variable names something that does not exist.
+    pub fn find() -> Result<Self, Error> {
+        let clang = find_clang()?;
+        let beside = clang.with_file_name(name_of_cxx(&clang));
+        let clang_cxx = match given("CRASHPROOF_CLANGXX")? {
+            Some(path) => path,
+            None if beside.exists() => beside,
+            None => clang_in_path(&["clang++-22", "clang++"]).ok_or(Error::NoClang)?,
+        };
+        Ok(Compilers { clang, clang_cxx, include: find_include()? })
+    }
+
+    /// The compiler for a language.
+    #[must_use]
+    pub fn driver(&self, language: Language) -> &Path {
+        match language {
+            Language::C => &self.clang,
+            Language::Cxx => &self.clang_cxx,
+        }
+    }
+}
+
+/// Everything that builds an instrumented program.
+#[derive(Clone, Debug)]
+pub struct Toolchain {
+    /// clang and the header.
+    pub compilers: Compilers,
     /// The instrumenting plugin.
     pub plugin: PathBuf,
     /// The runtime, or the directory near which it was missed. Compiling works without.
     pub runtime: Result<PathBuf, PathBuf>,
-    /// Directory of [`HEADER`], if found.
-    pub include: Option<PathBuf>,
 }
 
 impl Toolchain {
@@ -41,23 +75,16 @@ impl Toolchain {
     /// If clang or the plugin is missing, or a variable names something that does not exist.
     pub fn find() -> Result<Self, Error> {
         let near = directory_of_program();
-        let clang = find_clang()?;
-        let beside = clang.with_file_name(name_of_cxx(&clang));
-        let clang_cxx = match given("CRASHPROOF_CLANGXX")? {
-            Some(path) => path,
-            None if beside.exists() => beside,
-            None => clang_in_path(&["clang++-22", "clang++"]).ok_or(Error::NoClang)?,
-        };
+        let compilers = Compilers::find()?;
         let plugin = match given("CRASHPROOF_PLUGIN")? {
             Some(path) => path,
             None => library(&near, PLUGIN).ok_or(Error::NoPlugin { name: PLUGIN, near: near.clone() })?,
         };
         let runtime = match given("CRASHPROOF_RUNTIME")? {
             Some(path) => Ok(path),
-            None => library(&near, RUNTIME).ok_or(near.clone()),
+            None => library(&near, RUNTIME).ok_or(near),
         };
-        let include = find_include()?;
-        Ok(Toolchain { clang, clang_cxx, plugin, runtime, include })
+        Ok(Toolchain { compilers, plugin, runtime })
     }
 
     /// The runtime.
@@ -79,15 +106,14 @@ impl Toolchain {
 ///
 /// If there is none, or `CRASHPROOF_CLANG` names a file that does not exist.
 pub fn find_clang() -> Result<PathBuf, Error> {
-    clang("CRASHPROOF_CLANG", &["clang-22", "clang"])
+    match given("CRASHPROOF_CLANG")? {
+        Some(path) => Ok(path),
+        None => clang_in_path(&["clang-22", "clang"]).ok_or(Error::NoClang),
+    }
 }
 
 /// The directory of [`HEADER`], if there is one near the running program.
-///
-/// # Errors
-///
-/// If `CRASHPROOF_INCLUDE` names a directory that does not exist.
-pub fn find_include() -> Result<Option<PathBuf>, Error> {
+fn find_include() -> Result<Option<PathBuf>, Error> {
     if let Some(path) = given("CRASHPROOF_INCLUDE")? {
         return Ok(Some(path));
     }
@@ -117,13 +143,6 @@ fn library(near: &Path, name: &str) -> Option<PathBuf> {
         .map(|relative| near.join(relative).join(name))
         .find(|path| path.exists())
         .and_then(|path| path.canonicalize().ok())
-}
-
-fn clang(variable: &'static str, names: &[&str]) -> Result<PathBuf, Error> {
-    match given(variable)? {
-        Some(path) => Ok(path),
-        None => clang_in_path(names).ok_or(Error::NoClang),
-    }
 }
 
 /// A name with the version in it is trusted, a bare one must lie in a directory that names LLVM 22.

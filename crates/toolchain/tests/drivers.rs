@@ -177,7 +177,7 @@ fn link_time_optimisation_is_off() {
     let directory = scratch("lto");
     fs::write(directory.join("a.c"), PROGRAM).unwrap();
     let output = cc(&directory, &["-flto", "-O2", "a.c", "-o", "prog"]);
-    assert!(text(&output.stderr).contains("link-time optimisation (-flto) is switched off"));
+    assert!(text(&output.stderr).contains("link-time optimization (-flto) is switched off"));
     assert!(events(&directory.join("prog")).contains("store8"));
 }
 
@@ -295,13 +295,13 @@ fn autotools() {
 }
 
 fn cargo(directory: &Path, arguments: &[&str]) -> Output {
-    let toolchain = crashproof_toolchain::Toolchain {
+    let compilers = crashproof_toolchain::Compilers {
         clang: "clang-22".into(),
         clang_cxx: "clang++-22".into(),
-        plugin: tools().plugin.clone(),
-        runtime: Ok(tools().runtime.clone()),
         include: None,
     };
+    let (plugin, runtime) = (tools().plugin.clone(), Ok(tools().runtime.clone()));
+    let toolchain = crashproof_toolchain::Toolchain { compilers, plugin, runtime };
     let environment = crashproof_toolchain::cargo::environment(
         &toolchain,
         &tools().cc,

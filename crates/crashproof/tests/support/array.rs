@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crashproof_litmus::lazy::explorer::{Crash, Figures, Observer, Path, Settings, What, explore};
+use crashproof_litmus::lazy::explorer::{Settings, explore};
+use crashproof_litmus::lazy::observer::{Crash, Figures, Observer, Path, What};
 use crashproof_litmus::lazy::subject::{Next, Program, Subject};
 use px86::robust::Violation;
 use px86::storage::Execution;
@@ -35,7 +36,7 @@ impl Array {
 
     /// Explores it with one crash.
     pub(crate) fn explore(&self) -> Explored {
-        let settings = Settings { crashes: 1, platform: Platform::Adr, states: u64::MAX, bytes: usize::MAX };
+        let settings = Settings { crashes: 1, platform: Platform::ADR, states: u64::MAX, bytes: usize::MAX };
         let mut counter = Counter::default();
         let figures = explore(self, &[], settings, &mut counter);
         assert_eq!(counter.failed, 0, "a flag that is set promises a whole array");

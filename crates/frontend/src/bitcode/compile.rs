@@ -3,9 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crashproof_toolchain::toolchain;
+use crashproof_toolchain::{Compilers, FileKind, compile};
 
 use crate::bitcode::error::Error;
 use crate::bitcode::{ir, read};
@@ -17,8 +16,7 @@ pub const MODEL_DIRECTORY: &str = "<crashproof>";
 /// How C is compiled.
 #[derive(Clone, Debug)]
 pub struct Compiler {
-    clang: PathBuf,
-    include: Option<PathBuf>,
+    compilers: Compilers,
     /// What the user adds: `-I`, `-D`, `-std=`.
     arguments: Vec<OsString>,
 }
@@ -26,11 +24,8 @@ pub struct Compiler {
 /// Whether a file is handed over as bitcode or IR text rather than as source.
 #[must_use]
 pub fn is_bitcode(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "bc" || extension == "ll")
+    FileKind::of(path) == Some(FileKind::Bitcode)
 }
-
-/// What clang compiles by the end of its name.
-const SOURCES: &[&str] = &["c", "i", "cc", "cp", "cpp", "cxx", "c++", "C", "ii"];
 
 impl Compiler {
     /// Finds clang 22 and `crashproof.h`.
@@ -39,7 +34,7 @@ impl Compiler {
     ///
     /// If there is no clang.
     pub fn find(arguments: Vec<OsString>) -> Result<Self, Error> {
-        Ok(Compiler { clang: toolchain::find_clang()?, include: toolchain::find_include()?, arguments })
+        Ok(Compiler { compilers: Compilers::find()?, arguments })
     }
 
     /// Compiles and links files (C, C++, bitcode, IR text) into one module. Texts (C, with the name they go by) are
@@ -100,19 +95,10 @@ impl Compiler {
     }
 
     fn compile(&self, source: &Path, output: &Path, model: Option<&OsStr>) -> Result<Vec<u8>, Error> {
-        let known = |extension: &OsStr| SOURCES.iter().any(|known| extension == *known);
-        if !source.extension().is_some_and(known) {
-            return Err(Error::NoSource { path: source.to_owned() });
-        }
-        let mut command = Command::new(&self.clang);
-        // -O1 for the sake of what the front end writes (no `optnone`, no allocas for every temporary); the
-        // optimiser itself must not touch memory accesses. Assertions stay in whatever the user says.
-        command.args(["-c", "-emit-llvm", "-O1", "-g", "-Xclang", "-disable-llvm-passes"]);
-        command.args(["-fno-vectorize", "-fno-slp-vectorize", "-fno-stack-protector", "-U_FORTIFY_SOURCE"]);
-        command.args(["-mclwb", "-mclflushopt", "-D__CRASHPROOF_PROVE__=1"]);
-        if let Some(include) = &self.include {
-            command.arg("-I").arg(include);
-        }
+        let language = FileKind::of(source).and_then(FileKind::language);
+        let language = language.ok_or_else(|| Error::NoSource { path: source.to_owned() })?;
+        let mut command = self.compilers.to_bitcode(language);
+        command.arg("-D__CRASHPROOF_PROVE__=1");
         match model {
             None => {
                 command.args(&self.arguments);
@@ -123,14 +109,7 @@ impl Compiler {
                 command.arg(option);
             }
         }
-        command.arg("-o").arg(output).arg(source);
-        let answer = command
-            .output()
-            .map_err(|cause| crashproof_toolchain::Error::Run { program: self.clang.clone(), cause })?;
-        if !answer.status.success() {
-            let messages = String::from_utf8_lossy(&answer.stderr).trim_end().to_owned();
-            return Err(Error::Compile { source_file: source.to_owned(), messages });
-        }
+        compile::run(command.arg("-o").arg(output).arg(source), source)?;
         fs::read(output).map_err(|cause| Error::Io { path: output.to_owned(), cause })
     }
 }

@@ -5,17 +5,9 @@ use std::path::PathBuf;
 /// Why there is no module.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// clang or the header was not found.
+    /// clang or the header was not found, or a source does not compile.
     #[error(transparent)]
     Toolchain(#[from] crashproof_toolchain::Error),
-    /// clang refused; it has said why.
-    #[error("{source_file} does not compile\n{messages}")]
-    Compile {
-        /// The source.
-        source_file: PathBuf,
-        /// What clang printed.
-        messages: String,
-    },
     /// Neither C nor bitcode, going by its name.
     #[error(
         "{path} is neither C or C++ (.c, .cc, .cpp, .cxx) nor LLVM 22 bitcode (.bc, .ll); of other languages give \

@@ -5,23 +5,49 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Bitcode, Collected, Error};
+use crashproof_toolchain::compile;
+
+/// A file of bitcode to read.
+#[derive(Clone, Debug)]
+pub struct Bitcode {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What the user named.
+    pub given: PathBuf,
+    /// Where the compiler ran.
+    pub directory: PathBuf,
+}
+
+/// All bitcode of a program, and what did not become bitcode.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// What was compiled or given.
+    pub files: Vec<Bitcode>,
+    /// Entries of a compilation database that do not compile, with what the compiler says first.
+    pub failed: Vec<(PathBuf, String)>,
+    /// What was left out and cannot hide anything, or was changed.
+    pub notes: Vec<String>,
+}
 
 /// A compiler to run.
-pub(super) struct Job {
-    pub(super) given: PathBuf,
-    pub(super) directory: PathBuf,
-    pub(super) output: PathBuf,
-    pub(super) command: Command,
+pub(crate) struct Job {
+    pub(crate) given: PathBuf,
+    pub(crate) directory: PathBuf,
+    pub(crate) output: PathBuf,
+    pub(crate) command: Command,
     /// The user named this very file: if it does not compile there is no point in going on.
-    pub(super) required: bool,
+    pub(crate) required: bool,
 }
 
 /// What became of a job: options that had to be left out, or why there is no bitcode.
-type Outcome = Result<Vec<String>, Error>;
+type Outcome = Result<Vec<String>, crashproof_toolchain::Error>;
 
 /// Runs all; what cannot be compiled and is not required is named.
-pub(super) fn run(jobs: Vec<Job>, workers: usize, all: &mut Collected) -> Result<(), Error> {
+pub(crate) fn run(
+    jobs: Vec<Job>,
+    workers: usize,
+    all: &mut Collected,
+) -> Result<(), crashproof_toolchain::Error> {
     let next = AtomicUsize::new(0);
     let count = jobs.len();
     let jobs: Vec<Mutex<(Job, Option<Outcome>)>> =
@@ -45,9 +71,10 @@ pub(super) fn run(jobs: Vec<Job>, workers: usize, all: &mut Collected) -> Result
                 let Job { given, directory, output, .. } = job;
                 all.files.push(Bitcode { path: output, given, directory });
             }
-            Err(Error::Compile { path, messages }) if !job.required => {
+            Err(crashproof_toolchain::Error::Compile { source_file, messages }) if !job.required => {
                 let first = messages.lines().find(|line| line.contains("error:"));
-                all.failed.push((path, first.or(messages.lines().next()).unwrap_or("").trim().to_owned()));
+                all.failed
+                    .push((source_file, first.or(messages.lines().next()).unwrap_or("").trim().to_owned()));
             }
             Err(error) => return Err(error),
         }
@@ -60,21 +87,20 @@ pub(super) fn run(jobs: Vec<Job>, workers: usize, all: &mut Collected) -> Result
     Ok(())
 }
 
-/// Runs one. Options of another compiler that clang does not know are left out, and told.
+/// Runs one. Options of another compiler that clang does not know are left out, and listed.
 fn one(job: &mut Job) -> Outcome {
     let mut left_out: Vec<String> = Vec::new();
     loop {
-        let output = job.command.output().map_err(|cause| {
-            let program = PathBuf::from(job.command.get_program());
-            Error::Toolchain(crashproof_toolchain::Error::Run { program, cause })
-        })?;
-        if output.status.success() {
-            return Ok(left_out);
-        }
-        let messages = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
-        let unknown = unknown_options(&messages);
+        let error = match compile::run(&mut job.command, &job.given) {
+            Ok(()) => return Ok(left_out),
+            Err(error) => error,
+        };
+        let unknown = match &error {
+            crashproof_toolchain::Error::Compile { messages, .. } => unknown_options(messages),
+            _ => Vec::new(),
+        };
         if job.required || unknown.is_empty() || unknown.iter().any(|option| left_out.contains(option)) {
-            return Err(Error::Compile { path: job.given.clone(), messages });
+            return Err(error);
         }
         job.command = without(&job.command, &unknown);
         left_out.extend(unknown);

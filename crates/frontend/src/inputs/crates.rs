@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crashproof_toolchain::cargo::TARGET;
+use crashproof_toolchain::compile;
 
-use super::{Bitcode, Error, Job};
+use super::compile::{Bitcode, Job};
+use super::error::Error;
 
 /// What the analysis wants of rustc. Checks for overflow are branches that nothing takes.
 const OPTIONS: [&str; 8] = [
@@ -29,7 +31,7 @@ fn program(variable: &str, usual: &str) -> OsString {
 }
 
 /// A source of its own.
-pub(super) fn single(
+pub(crate) fn single(
     path: &Path,
     arguments: &[OsString],
     directory: &Path,
@@ -59,7 +61,7 @@ pub(super) fn single(
 
 /// A crate, by its manifest; `arguments` are for `cargo build`. Build scripts and procedural macros run on the way, but
 /// are not part of the program.
-pub(super) fn build(
+pub(crate) fn build(
     manifest: &Path,
     arguments: &[OsString],
     jobs: usize,
@@ -76,13 +78,7 @@ pub(super) fn build(
     command.env("CARGO_INCREMENTAL", "0");
     // Another tool's wrapper would see options that are not meant for it.
     command.env_remove("RUSTC_WRAPPER").env_remove("RUSTC_WORKSPACE_WRAPPER");
-    let output = command.output().map_err(|cause| {
-        Error::Toolchain(crashproof_toolchain::Error::Run { program: command.get_program().into(), cause })
-    })?;
-    if !output.status.success() {
-        let messages = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
-        return Err(Error::Compile { path: manifest.to_owned(), messages });
-    }
+    compile::run(&mut command, manifest)?;
     let manifest = std::path::absolute(manifest).unwrap_or_default();
     let mut files = Vec::new();
     find(&target.join(TARGET), &mut files);

@@ -4,15 +4,15 @@
 //! beside the output (dependencies, coverage) is left out. Everything else stays: include directories,
 //! definitions, the language and its standard.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crashproof_toolchain::{Language, arguments};
+use crashproof_toolchain::{Compilers, FileKind, Language, arguments};
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 
-use super::{Error, Job, clang, common, language};
+use super::compile::Job;
+use super::error::Error;
 
 #[derive(Deserialize)]
 struct Entry {
@@ -26,7 +26,7 @@ struct Entry {
 const WRAPPERS: [&str; 6] = ["ccache", "sccache", "distcc", "icecc", "crashproof", "env"];
 
 /// Adds the compilers of a database to the jobs, each with `more` arguments and its output in `directory`.
-pub(super) fn read(
+pub(crate) fn read(
     path: &Path,
     more: &[OsString],
     directory: &Path,
@@ -44,24 +44,23 @@ pub(super) fn read(
     // Relative directories are meant from where the database is.
     let base = std::path::absolute(path).unwrap_or_default();
     let base = base.parent().unwrap_or(Path::new("/"));
+    let compilers = Compilers::find()?;
     let (mut seen, mut other) = (FxHashSet::default(), Vec::new());
     for entry in entries {
         let words = words(path, &entry)?;
         let place = base.join(&entry.directory);
-        let ending = entry.file.extension().and_then(OsStr::to_str).unwrap_or("");
-        let Some(is_cxx) = language(ending) else {
+        let Some(language) = FileKind::of(&entry.file).and_then(FileKind::language) else {
             other.push(entry.file.display().to_string());
             continue;
         };
-        let (is_cxx, options) = options(&words, &place, is_cxx)?;
+        let (language, options) = options(&words, &place, language)?;
         // A library that is built twice, static and shared, is still one.
         let kept: Vec<String> = options.iter().filter(|o| !is_about_linking(o)).cloned().collect();
         if !seen.insert((place.clone(), entry.file.clone(), kept)) {
             continue;
         }
-        let mut command = Command::new(clang(is_cxx)?);
-        command.current_dir(&place).args(options);
-        common(&mut command)?;
+        let mut command = compilers.to_bitcode_as(language, &options);
+        command.current_dir(&place);
         let output = directory.join(format!("{}.bc", jobs.len()));
         command.args(more).arg("-o").arg(&output);
         let given = place.join(&entry.file);
@@ -85,8 +84,8 @@ fn words(database: &Path, entry: &Entry) -> Result<Vec<String>, Error> {
     }
 }
 
-/// The options worth keeping, and whether the compiler compiles C++.
-fn options(words: &[String], directory: &Path, is_cxx: bool) -> Result<(bool, Vec<String>), Error> {
+/// The options worth keeping, and the language that the compiler takes the source for.
+fn options(words: &[String], directory: &Path, language: Language) -> Result<(Language, Vec<String>), Error> {
     let name = |word: &String| Path::new(word).file_name().unwrap_or_default().to_owned();
     let mut rest = words;
     while let [first, after @ ..] = rest
@@ -94,9 +93,10 @@ fn options(words: &[String], directory: &Path, is_cxx: bool) -> Result<(bool, Ve
     {
         rest = after;
     }
-    let Some((compiler, rest)) = rest.split_first() else { return Ok((is_cxx, Vec::new())) };
+    let Some((compiler, rest)) = rest.split_first() else { return Ok((language, Vec::new())) };
     // g++ takes .c for C++.
-    let is_cxx = is_cxx || Language::of_program(&name(compiler)) == Language::Cxx;
+    let cxx = Language::of_program(&name(compiler)) == Language::Cxx;
+    let language = if cxx { Language::Cxx } else { language };
     let given: Vec<OsString> = rest.iter().map(OsString::from).collect();
     let all = arguments::expanded(&given, directory)?;
     let mut kept = Vec::new();
@@ -111,7 +111,7 @@ fn options(words: &[String], directory: &Path, is_cxx: bool) -> Result<(bool, Ve
             _ => kept.push(word),
         }
     }
-    Ok((is_cxx, kept))
+    Ok((language, kept))
 }
 
 fn is_dropped(word: &str) -> bool {
@@ -144,23 +144,26 @@ fn is_about_linking(option: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn kept(line: &str, is_cxx: bool) -> (bool, String) {
+    fn kept(line: &str, language: Language) -> (Language, String) {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        let (is_cxx, options) = options(&words, Path::new("/"), is_cxx).expect("options");
-        (is_cxx, options.join(" "))
+        let (language, options) = options(&words, Path::new("/"), language).expect("options");
+        (language, options.join(" "))
     }
 
     #[test]
     fn what_would_write_files_or_optimise_is_left_out() {
         let line = "/usr/bin/gcc -Wall -Werror -O2 -g3 -flto=auto -DX='1' -I inc -MD -MF a.d -MTa.o -Wp,-MD,a.d \
                     -Wp,-D_GNU_SOURCE -std=gnu99 -fsanitize=address -o a.o -c a.c";
-        assert_eq!(kept(line, false), (false, "-DX='1' -I inc -Wp,-D_GNU_SOURCE -std=gnu99 a.c".into()));
+        assert_eq!(
+            kept(line, Language::C),
+            (Language::C, "-DX='1' -I inc -Wp,-D_GNU_SOURCE -std=gnu99 a.c".into())
+        );
     }
 
     #[test]
     fn compilers_are_known_by_name_behind_wrappers() {
-        assert_eq!(kept("ccache g++-12 -c a.c", false), (true, "a.c".into()));
-        assert_eq!(kept("crashproof cc --lint -c a.c", false), (false, "a.c".into()));
-        assert_eq!(kept("x86_64-linux-gnu-gcc -c a.cc", true), (true, "a.cc".into()));
+        assert_eq!(kept("ccache g++-12 -c a.c", Language::C), (Language::Cxx, "a.c".into()));
+        assert_eq!(kept("crashproof cc --lint -c a.c", Language::C), (Language::C, "a.c".into()));
+        assert_eq!(kept("x86_64-linux-gnu-gcc -c a.cc", Language::Cxx), (Language::Cxx, "a.cc".into()));
     }
 }

@@ -7,7 +7,7 @@
 use crashproof_protocol::abi::{FLAG_ATOMIC, FLAG_VOLATILE, Site};
 use crashproof_protocol::{Record, mode, record};
 use px86::buffer::Entry;
-use px86::{Class, Event, Kind, LINE_BYTES, Thread};
+use px86::{Class, Event, Kind, Thread, line};
 
 use super::scheduler::{CONCURRENT, CURRENT, begin_atomic, current, end_atomic, point, scheduler};
 use super::strategy::Point;
@@ -41,7 +41,7 @@ unsafe fn before(site: *const Site, reads: Option<u64>) {
 #[inline(never)]
 pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
     before(site, Some(address));
-    let first = (LINE_BYTES - address % LINE_BYTES).min(width);
+    let first = line::on_first_line(address, width);
     let mut value = load_piece(address, first, site);
     if first < width {
         value |= load_piece(address + first, width - first, site) << (8 * first);
@@ -81,7 +81,7 @@ pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Si
     begin_atomic();
     let mut done = 0;
     while done < bytes {
-        let width = (8 - (address + done) % 8).min(bytes - done);
+        let width = line::in_first_word(address + done, bytes - done);
         load_piece(address + done, width, site);
         done += width;
     }
@@ -98,7 +98,7 @@ pub(crate) unsafe fn load_range(to: *mut u8, address: u64, bytes: u64, site: *co
     }
     let mut done = 0;
     while done < bytes {
-        let width = (8 - (address + done) % 8).min(bytes - done);
+        let width = line::in_first_word(address + done, bytes - done);
         let value = load(address + done, width, site);
         poke(to as u64 + done, width, value);
         done += width;
@@ -113,7 +113,7 @@ pub(crate) unsafe fn load_range(to: *mut u8, address: u64, bytes: u64, site: *co
 pub(crate) unsafe fn store(kind: Kind, address: u64, width: u64, value: u64, site: *const Site) {
     before(site, None);
     let site = sites::number(site);
-    let first = (LINE_BYTES - address % LINE_BYTES).min(width);
+    let first = line::on_first_line(address, width);
     let rest = width - first;
     issue(kind, address, first as u8, value & (u64::MAX >> (64 - 8 * first)), site);
     if rest > 0 {
@@ -175,10 +175,8 @@ unsafe fn take_effect(entry: &Entry) {
         touch(event.address, u64::from(event.width));
         scheduler().progress();
     }
-    match event.kind {
-        Kind::FlushOpt | Kind::NonTemporalStore => scheduler().thread(thread).unfenced = true,
-        kind if kind.fences() => scheduler().thread(thread).unfenced = false,
-        _ => {}
+    if event.kind.needs_fence() || event.kind.fences() {
+        scheduler().thread(thread).unfenced = event.kind.needs_fence();
     }
     record_event(event.kind, thread, event.address, event.width, value, event.site.0);
 }
