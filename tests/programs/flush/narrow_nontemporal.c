@@ -11,6 +11,10 @@
 //@ check: clean
 //@ lint: clean
 //@ prove: proved
+//@ variant halves: -DTYPE=__int128
+//@ check: clean
+//@ lint: clean
+//@ prove: skip (no integers of more than 64 bits)
 #include <crashproof.h>
 #include <immintrin.h>
 

@@ -10,6 +10,7 @@
 //@ variant QSORT: -DQSORT
 //@ check: fails
 //@ lint: unflushed-write at lost
+//@ lint: empty-fence at fence
 //@ prove: skip (not the question here)
 //@ variant MEMPCPY: -DMEMPCPY
 //@ check: fails
@@ -40,7 +41,6 @@
 //@ lint: unflushed-write at lost
 //@ prove: skip (not the question here)
 
-#define _GNU_SOURCE
 #include <assert.h>
 #include <crashproof.h>
 #include <immintrin.h>
@@ -50,44 +50,40 @@
 #include <strings.h>
 #include <wchar.h>
 
-PERSISTENT struct {
-  _Alignas(64) union {
-    char text[16];
-    int numbers[4];
-  };
-  _Alignas(64) int committed;
+PERSISTENT _Alignas(64) union {
+  char text[16];
+  int numbers[4];
 } p;
+PERSISTENT _Alignas(64) int committed;
 
 #ifdef QSORT
 static int compare(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 #endif
 
-static void write_it(void) {
 #if defined SPRINTF
-  sprintf(p.text, "%d", 1); /* MARK: lost */
+#define WRITE sprintf(p.text, "%d", 1)
 #elif defined SNPRINTF
-  snprintf(p.text, sizeof p.text, "%d", 1); /* MARK: lost */
+#define WRITE snprintf(p.text, sizeof p.text, "%d", 1)
 #elif defined QSORT
-  qsort(p.numbers, 4, sizeof(int), compare); /* MARK: lost */
+#define WRITE qsort(p.numbers, 4, sizeof(int), compare)
 #elif defined MEMPCPY
-  mempcpy(p.text, "1", 2); /* MARK: lost */
+#define WRITE mempcpy(p.text, "1", 2)
 #elif defined MEMCCPY
-  memccpy(p.text, "1", 0, 16); /* MARK: lost */
+#define WRITE memccpy(p.text, "1", 0, 16)
 #elif defined STPNCPY
-  stpncpy(p.text, "1", 16); /* MARK: lost */
+#define WRITE stpncpy(p.text, "1", 16)
 #elif defined STRNCAT
-  strncat(p.text, "1", 3); /* MARK: lost */
+#define WRITE strncat(p.text, "1", 3)
 #elif defined BCOPY
-  bcopy("1", p.text, 2); /* MARK: lost */
+#define WRITE bcopy("1", p.text, 2)
 #elif defined SSCANF
-  sscanf("49", "%d", &p.numbers[0]); /* MARK: lost */
+#define WRITE sscanf("49", "%d", &p.numbers[0])
 #elif defined WMEMCPY
-  wmemcpy((wchar_t *)p.numbers, L"1", 1); /* MARK: lost */
+#define WRITE wmemcpy((wchar_t *)p.numbers, L"1", 1)
 #endif
-}
 
 int main(void) {
-  if (p.committed) {
+  if (committed) {
     assert(p.text[0] != 0);
     return 0;
   }
@@ -96,10 +92,10 @@ int main(void) {
   _mm_clwb(p.numbers);
   _mm_sfence();
 #endif
-  write_it();
-  _mm_sfence();
-  p.committed = 1;
-  _mm_clwb(&p.committed);
+  WRITE; /* MARK: lost */
+  _mm_sfence(); /* MARK: fence */
+  committed = 1;
+  _mm_clwb(&committed);
   _mm_sfence();
   return 0;
 }

@@ -1,5 +1,6 @@
 // A non-temporal store under a mask leaves bytes as they are: what an earlier plain store put there may still be in the cache.
 //@ check: unknown (maskmov)
+//@ lint: unflushed-write at plain
 //@ lint: unknown (maskmov)
 //@ prove: unknown (maskmov)
 
@@ -17,7 +18,7 @@ int main(void) {
     assert(p.bytes[0] == 1);
     return 0;
   }
-  p.bytes[0] = 1;
+  p.bytes[0] = 1; /* MARK: plain */
   _mm_maskmoveu_si128(_mm_set1_epi8(2), _mm_set_epi8(-1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), p.bytes);
   _mm_sfence();
   p.committed = 1;
