@@ -16,7 +16,7 @@ use crashproof_litmus::arbitrary::{Size, program};
 use crashproof_litmus::{Code, Op, Rmw, Test};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestRunner};
-use px86::Platform;
+use px86::{Domain, Platform};
 
 /// Values that fit the code; programs with others are skipped.
 const VALUES: i64 = 4;
@@ -162,7 +162,7 @@ fn expression(expr: &crashproof_litmus::Expr) -> String {
 
 /// The outcomes that a check found.
 fn found(report: &Report, about: &str) -> BTreeSet<i32> {
-    let code = |finding: &crashproof_check::Finding| match finding.failure {
+    let code = |finding: &crashproof_check::FailedRecovery| match finding.failure {
         Failure::Exit(code) => code,
         ref other => panic!("{other:?}\n{about}"),
     };
@@ -187,9 +187,9 @@ fn what_recovery_finds_is_what_the_exhaustive_machine_says() {
         let litmus = strategy.new_tree(&mut runner).expect("a program").current().source();
         let mut test = crashproof_litmus::parse(&litmus).expect("random programs are well-formed");
         test.recover = None;
-        let truths = [Platform::Adr, Platform::Eadr].map(|platform| {
-            let options = answer::Options { platform, ..answer::Options::default() };
-            (platform, crashproof_litmus::exhaustive::run(&test, &options))
+        let truths = [Domain::Adr, Domain::Eadr].map(|domain| {
+            let options = answer::Options { domain, ..answer::Options::default() };
+            (Platform::all(domain), crashproof_litmus::exhaustive::run(&test, &options))
         });
         let all: Option<BTreeSet<i32>> = truths[0].1.states.iter().map(|state| code(state)).collect();
         let stores = test.threads.iter().flat_map(|code| &code.instructions).any(|i| i.op.may_store());
@@ -239,9 +239,9 @@ fn threads_show_nothing_that_the_exhaustive_machine_does_not() {
         // Every other program has a line in volatile memory.
         let volatile_line = (compared % 2 == 1).then_some(test.lines - 1).filter(|_| test.lines > 1);
         let is_persistent = |at: &crashproof_litmus::LocId| volatile_line != Some(test.location(*at).line);
-        let platform = [Platform::Adr, Platform::Adr, Platform::Eadr][compared % 3];
+        let domain = [Domain::Adr, Domain::Adr, Domain::Eadr][compared % 3];
         let truth =
-            crashproof_litmus::exhaustive::run(&test, &answer::Options { platform, ..Default::default() });
+            crashproof_litmus::exhaustive::run(&test, &answer::Options { domain, ..Default::default() });
         let persistent = |state: &Vec<i64>| -> Vec<i64> {
             let locations = test.location_ids().zip(state);
             locations.filter(|(at, _)| is_persistent(at)).map(|(_, value)| *value).collect()
@@ -257,7 +257,7 @@ fn threads_show_nothing_that_the_exhaustive_machine_does_not() {
         crashproof_toolchain::testing::compile(&source, &binary, &[]);
         let mut options = Options::new(binary.clone(), Vec::new());
         options.schedules = 48;
-        options.platform = platform;
+        options.platform = Platform::all(domain);
         let report = check(&options).unwrap_or_else(|error| panic!("{error}\n{litmus}"));
         let found = found(&report, &format!("{litmus}\n{c}"));
         assert!(report.unknown.is_empty(), "{:?}", report.unknown);
@@ -301,18 +301,19 @@ fn recoveries_that_crash_fail_where_the_exhaustive_machine_says() {
         }
         std::fs::write(&source, to_c(&test, None)).expect("written");
         crashproof_toolchain::testing::compile(&source, &binary, &[]);
-        for platform in [Platform::Adr, Platform::Eadr] {
+        for domain in [Domain::Adr, Domain::Eadr] {
             let fails = [1, 2, 3].map(|crashes| {
-                let options = answer::Options { crashes, platform, ..answer::Options::default() };
+                let options = answer::Options { crashes, domain, ..answer::Options::default() };
                 let truth = match crashproof_litmus::exhaustive::run(&test, &options).assertions {
                     answer::Assertions::Fail(_) => true,
                     answer::Assertions::Hold => false,
                     other => panic!("{other:?}\n{litmus}"),
                 };
-                let mut options = Options { platform, ..Options::new(binary.clone(), Vec::new()) };
+                let mut options =
+                    Options { platform: Platform::all(domain), ..Options::new(binary.clone(), Vec::new()) };
                 options.crashes = crashes as usize;
                 let report = check(&options).unwrap_or_else(|error| panic!("{error}\n{litmus}"));
-                assert_eq!(!report.findings.is_empty(), truth, "{crashes} crashes, {platform:?}\n{litmus}");
+                assert_eq!(!report.findings.is_empty(), truth, "{crashes} crashes, {domain:?}\n{litmus}");
                 truth
             });
             failing += usize::from(fails[0]);

@@ -87,7 +87,7 @@ fn differs(program: &Program, case: &Case) -> Option<String> {
     options.pm_heap = program.options.iter().any(|option| option == "pm-heap");
     options.strict = case.flags.iter().any(|flag| flag == "-DSTRICT");
     if case.flags.iter().any(|flag| flag == "-DEADR") {
-        options.platform = px86::Platform::Eadr;
+        options.platform = px86::Platform::EADR;
     }
     options.max_cpu_seconds = 2;
     let report = match check(&options) {

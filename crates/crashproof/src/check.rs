@@ -259,6 +259,6 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         }
     };
     let built = programs.program.path.metadata().and_then(|about| about.modified()).ok();
-    let report = report.common(&arguments.program.to_string_lossy());
+    let report = report.in_common_form(&arguments.program.to_string_lossy());
     output.finish(report, &Sources::built_at(built))
 }

@@ -1,6 +1,5 @@
 //! The command line.
 
-mod again;
 mod build;
 mod cc_lint;
 mod check;
@@ -16,6 +15,7 @@ mod output;
 mod progress;
 mod prove;
 mod replay;
+mod replay_counterexample;
 mod settings;
 mod shell;
 mod signals;

@@ -6,21 +6,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crashproof_findings::Sources;
 use crashproof_findings::config::Config;
+use crashproof_findings::{Finding, Sources};
 use crashproof_ordersat::{Limits, SolverKind};
 use crashproof_prove::encode::{CrashEncoding, Settings};
-use crashproof_prove::findings::Question;
-use crashproof_prove::program::{Program, Site};
-use crashproof_prove::prove::{self, Options, Reason, Report, Verdict};
-use crashproof_report::litmus_error;
+use crashproof_prove::program::Program;
+use crashproof_prove::prove::{self, Options, Report, Verdict};
+use crashproof_prove::question::Question;
+use crashproof_prove::story::Counterexample;
+use crashproof_symbolic::deepen::{self, Progress, Request};
 use crashproof_symbolic::{Flushes, LoopBound, Pool};
 
-use crate::again::{self, Again};
 use crate::exit::Exit;
+use crate::litmus::error_text;
 use crate::output::Output;
 use crate::progress::Doing;
-use crate::settings::{Compiler, Machine, platform};
+use crate::replay_counterexample::{Replay, Replayed};
+use crate::settings::{Compiler, Machine, domain, platform};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -139,6 +141,58 @@ enum SolverName {
 }
 
 impl Arguments {
+    /// How the prover goes about it. The clock runs from here: unrolling is part of the work.
+    fn prover(&self, config: &Config) -> Options {
+        let mut limits =
+            Limits { memory: self.memory.map(|mib| mib.saturating_mul(1 << 20)), ..Limits::default() };
+        if let Some(seconds) = self.timeout {
+            limits = limits.with_timeout(Duration::from_secs(seconds));
+        }
+        let settings = Settings {
+            crash: match self.crash_encoding {
+                Encoding::Partial => CrashEncoding::Partial,
+                Encoding::Full => CrashEncoding::Full,
+            },
+            domain: domain(config),
+            solver: match self.solver {
+                SolverName::Batsat => SolverKind::Batsat,
+                SolverName::Cadical => SolverKind::Cadical,
+            },
+            ..Settings::default()
+        };
+        let jobs = self
+            .jobs
+            .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+        Options { settings, limits, helpers: jobs - 1, ..Options::default() }
+    }
+
+    /// How a program is unrolled, and what it is given.
+    fn unrolling(&self) -> Result<crashproof_symbolic::Options, Failure> {
+        let read = |path: &PathBuf| {
+            std::fs::read(path).map_err(|error| {
+                Failure::Input(format!("crashproof: cannot read {}: {error}", path.display()))
+            })
+        };
+        Ok(crashproof_symbolic::Options {
+            loops: self.unwindset.clone(),
+            recursion: self.recursion,
+            events: self.max_events,
+            arguments: self.run_arguments.clone(),
+            stdin: self.stdin.as_ref().map(read).transpose()?,
+            pool: match self.pool {
+                PoolContent::New => Pool::New,
+                PoolContent::Created => Pool::Created,
+                PoolContent::Any => Pool::Any,
+            },
+            flushes: match (self.flush_every_access, self.no_flushes) {
+                (true, _) => Flushes::EveryAccess,
+                (false, true) => Flushes::None,
+                (false, false) => Flushes::AsWritten,
+            },
+            ..crashproof_symbolic::Options::default()
+        })
+    }
+
     fn compiler_arguments(&self) -> Vec<OsString> {
         [self.compiler.arguments(), self.clang_arguments.clone()].concat()
     }
@@ -152,36 +206,14 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
-    // The clock runs from here: unrolling is part of the work.
-    let mut limits =
-        Limits { memory: arguments.memory.map(|mib| mib.saturating_mul(1 << 20)), ..Limits::default() };
-    if let Some(seconds) = arguments.timeout {
-        limits = limits.with_timeout(Duration::from_secs(seconds));
-    }
     let name = arguments.files[0].to_string_lossy();
-    let settings = Settings {
-        crash: match arguments.crash_encoding {
-            Encoding::Partial => CrashEncoding::Partial,
-            Encoding::Full => CrashEncoding::Full,
-        },
-        platform: platform(config),
-        solver: match arguments.solver {
-            SolverName::Batsat => SolverKind::Batsat,
-            SolverName::Cadical => SolverKind::Cadical,
-        },
-        ..Settings::default()
-    };
-    let jobs = arguments
-        .jobs
-        .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    let options = Options { settings, limits, helpers: jobs - 1, ..Options::default() };
+    let prover = arguments.prover(config);
     let question = if arguments.robust { Question::Robustness } else { Question::Invariants };
     let doing = Doing::start("compiling");
-    let report = deepen(arguments, question, &options, &doing);
+    let answer = answer(arguments, question, prover, &doing);
     drop(doing);
-    let report = match report {
-        Ok(report) => report,
-        Err(Failure::TooMuch(reason)) => prove::Report::unknown(reason),
+    let answer = match answer {
+        Ok(answer) => answer,
         Err(Failure::Input(message)) => {
             anstream::eprintln!("{message}");
             return Ok(Exit::Usage);
@@ -197,28 +229,13 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
             return Ok(Exit::Internal);
         }
     };
-    let answer = report;
     let mut report = crashproof_prove::findings::report(&name, question, &answer);
     if let (Some(program), Verdict::Violated(counterexample)) = (&arguments.replay, &answer.verdict)
         && let Some(finding) = report.findings.first_mut()
     {
-        let again = if question == Question::Robustness {
-            let sentence = "not replayed: only claims are, not robustness".to_owned();
-            Again { sentence, token: String::new() }
-        } else {
-            let doing = Doing::start("replaying");
-            let again = again::meet(
-                &arguments.files,
-                &arguments.compiler_arguments(),
-                &arguments.run_arguments,
-                program,
-                counterexample,
-            );
-            drop(doing);
-            again
-        };
-        finding.evidence.push(again.sentence);
-        finding.replay = again.token;
+        let doing = Doing::start("replaying");
+        replay(arguments, config, program, counterexample, finding);
+        drop(doing);
     }
     if let Some(file) = &arguments.dot
         && let Some(graph) = report.findings.iter().find_map(|finding| finding.graph.as_ref())
@@ -231,123 +248,84 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     output.finish(report, &Sources::default())
 }
 
+/// Looks for the failure of a counterexample in runs of the program, and says what came of it.
+fn replay(
+    arguments: &Arguments,
+    config: &Config,
+    program: &Path,
+    counterexample: &Counterexample,
+    finding: &mut Finding,
+) {
+    // What a run cannot be made to do.
+    let not_carried_over = match arguments {
+        Arguments { robust: true, .. } => Some("only claims are, not robustness"),
+        Arguments { no_flushes: true, .. } => {
+            Some("a run cannot leave out the program's flushes (--no-flushes)")
+        }
+        Arguments { flush_every_access: true, .. } => {
+            Some("a run cannot flush after every access (--flush-every-access)")
+        }
+        Arguments { pool: PoolContent::Created | PoolContent::Any, .. } => {
+            Some("a run cannot be given a pool that exists before the program starts (--pool)")
+        }
+        _ => None,
+    };
+    let replayed = match not_carried_over {
+        Some(why) => Replayed::not(why),
+        None => Replay {
+            sources: &arguments.files,
+            compiler: &arguments.compiler_arguments(),
+            arguments: &arguments.run_arguments,
+            stdin: arguments.stdin.as_deref(),
+            platform: platform(config),
+            program,
+        }
+        .run(counterexample),
+    };
+    finding.evidence.push(replayed.sentence);
+    finding.replay = replayed.token;
+}
+
 enum Failure {
     Input(String),
-    /// Nothing wrong with the input, but it cannot be reasoned about.
-    TooMuch(Reason),
     Prover(prove::Error),
 }
 
-/// Proves with loops unrolled a little, and more only if that leaves the answer open.
-///
-/// A counterexample is one however little was unrolled; and if nothing that was cut off can be reached, a proof with few
-/// rounds is a proof with many. So small bounds come first: they are usually enough, and much cheaper.
-fn deepen(
+/// The answer about the program that the arguments name.
+fn answer(
     arguments: &Arguments,
     question: Question,
-    options: &Options,
+    prover: Options,
     doing: &Doing,
 ) -> Result<Report, Failure> {
     let file = &arguments.files[0];
-    let ask = |program: &Program, tentative: bool| {
-        doing.now(format!("proving {} events", program.events()));
-        let options = Options { tentative, ..*options };
-        match question {
-            Question::Robustness => crashproof_prove::robust::prove(program, &options),
-            Question::Invariants => prove::prove(program, &options),
-        }
-        .map_err(Failure::Prover)
-    };
     if file.extension().is_some_and(|extension| extension == "litmus") {
         if arguments.files.len() > 1 {
             let message = "crashproof: a litmus file is a program of its own: give one at a time";
             return Err(Failure::Input(message.to_owned()));
         }
-        return ask(&litmus_program(file).map_err(Failure::Input)?, false);
+        let program = litmus_program(file).map_err(Failure::Input)?;
+        doing.now(format!("proving {} events", program.events()));
+        return question.ask(&program, &prover).map_err(Failure::Prover);
     }
-    let wrong = |error: crashproof_symbolic::Error| match error {
-        crashproof_symbolic::Error::Global { file, line, what } => {
-            let site = Site { file, line, ..Site::default() };
-            Failure::TooMuch(Reason { text: what, site: Some(site) })
-        }
-        crashproof_symbolic::Error::Bitcode(
-            error @ crashproof_symbolic::BitcodeError::Unsupported { .. },
-        ) => {
-            let site = Site { file: file.to_string_lossy().into_owned(), ..Site::default() };
-            Failure::TooMuch(Reason { text: error.to_string(), site: Some(site) })
-        }
-        error => Failure::Input(format!("crashproof: {}: {error}", file.display())),
+    // Nothing is wrong with some inputs, but they cannot be reasoned about.
+    let no_program = |error: crashproof_symbolic::Error| match error.reason(file) {
+        Some(reason) => Ok(Report::unknown(reason)),
+        None => Err(Failure::Input(format!("crashproof: {}: {error}", file.display()))),
     };
-    let module =
-        crashproof_symbolic::compile(&arguments.files, arguments.compiler_arguments()).map_err(wrong)?;
-    let stdin = match &arguments.stdin {
-        Some(path) => Some(std::fs::read(path).map_err(|error| {
-            Failure::Input(format!("crashproof: cannot read {}: {error}", path.display()))
-        })?),
-        None => None,
+    let module = match crashproof_symbolic::compile(&arguments.files, arguments.compiler_arguments()) {
+        Ok(module) => module,
+        Err(error) => return no_program(error),
     };
-    let bounds = |unwind: u32, approximate: bool| crashproof_symbolic::Options {
-        unwind,
-        loops: arguments.unwindset.clone(),
-        recursion: arguments.recursion,
-        events: arguments.max_events,
-        arguments: arguments.run_arguments.clone(),
-        stdin: stdin.clone(),
-        pool: match arguments.pool {
-            PoolContent::New => Pool::New,
-            PoolContent::Created => Pool::Created,
-            PoolContent::Any => Pool::Any,
-        },
-        flushes: match (arguments.flush_every_access, arguments.no_flushes) {
-            (true, _) => Flushes::EveryAccess,
-            (false, true) => Flushes::None,
-            (false, false) => Flushes::AsWritten,
-        },
-        no_recovery: question == Question::Robustness,
-        approximate,
-        limits: options.limits,
+    let request = Request { question, prover, unwind: arguments.unwind };
+    let progress = &mut |progress| match progress {
+        Progress::Unrolling(rounds) => doing.now(format!("unrolling loops {rounds} times")),
+        Progress::Proving(events) => doing.now(format!("proving {events} events")),
     };
-    let unroll = |unwind: u32, approximate: bool| {
-        doing.now(format!("unrolling loops {unwind} times"));
-        crashproof_symbolic::unroll(&module, &bounds(unwind, approximate)).map_err(wrong)
-    };
-    let is_open =
-        |report: &Report| matches!(report.verdict, Verdict::Unknown(_)) && options.limits.hit().is_none();
-    let mut unwind = FIRST_UNWIND.min(arguments.unwind.unwrap_or(FIRST_UNWIND));
-    let report = loop {
-        let program = unroll(unwind, false)?;
-        let more = match arguments.unwind {
-            Some(most) => (unwind < most).then_some(unwind + 1),
-            None => more_rounds(unwind, program.events()),
-        };
-        // If no bound cut anything off, more rounds change nothing.
-        let more = more.filter(|_| program.cut);
-        let report = ask(&program, more.is_some())?;
-        match more {
-            Some(more) if is_open(&report) => unwind = more,
-            _ => break report,
-        }
-    };
-    if !is_open(&report) {
-        return Ok(report);
-    }
-    // What holds whatever a value that is not modelled may be does hold.
-    let program = unroll(unwind, true)?;
-    let second = ask(&program, false)?;
-    Ok(if matches!(second.verdict, Verdict::Holds) { second } else { report })
-}
-
-/// With so many rounds of each loop the prover begins.
-const FIRST_UNWIND: u32 = 2;
-
-/// How many rounds to try next, if nobody said how many there may be: some in any case, and more where they cost little.
-fn more_rounds(unwind: u32, events: u64) -> Option<u32> {
-    const SMALL: u64 = 300;
-    let most = crashproof_symbolic::Options::default().unwind;
-    match unwind {
-        _ if unwind < most => Some(unwind + 1),
-        ..64 if events <= SMALL => Some((unwind + unwind / 2).min(64)),
-        _ => None,
+    match deepen::prove(&module, &arguments.unrolling()?, &request, progress) {
+        Ok(report) => Ok(report),
+        Err(deepen::Failure::Program(error)) => no_program(error),
+        Err(deepen::Failure::Prover(error)) => Err(Failure::Prover(error)),
     }
 }
 
@@ -355,6 +333,6 @@ fn litmus_program(file: &Path) -> Result<Program, String> {
     let shown = file.to_string_lossy();
     let source =
         std::fs::read_to_string(file).map_err(|error| format!("crashproof: cannot read {shown}: {error}"))?;
-    let test = crashproof_litmus::parse(&source).map_err(|error| litmus_error(&shown, &source, &error))?;
+    let test = crashproof_litmus::parse(&source).map_err(|error| error_text(&shown, &source, &error))?;
     Ok(crashproof_prove::litmus::program(&test))
 }

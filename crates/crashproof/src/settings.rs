@@ -9,7 +9,7 @@ use std::str::FromStr;
 use clap::Args;
 use crashproof_findings::config::Config;
 use crashproof_protocol::PM_PATH;
-use px86::Platform;
+use px86::{Domain, Platform};
 
 /// Options of a command that are settings as well.
 pub(crate) trait Overrides {
@@ -26,7 +26,12 @@ pub(crate) fn environment(settings: &mut Config) {
 
 /// The machine that programs are judged for.
 pub(crate) fn platform(settings: &Config) -> Platform {
-    if settings.model.eadr.unwrap_or(false) { Platform::Eadr } else { Platform::Adr }
+    Platform::all(domain(settings))
+}
+
+/// The persistence domain of every line that has none of its own.
+pub(crate) fn domain(settings: &Config) -> Domain {
+    if settings.model.eadr.unwrap_or(false) { Domain::Eadr } else { Domain::Adr }
 }
 
 /// The machine, for every command that judges a program.

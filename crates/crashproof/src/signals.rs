@@ -87,6 +87,12 @@ impl Scratch {
     }
 }
 
+impl AsRef<Path> for Scratch {
+    fn as_ref(&self) -> &Path {
+        self.path()
+    }
+}
+
 impl Drop for Scratch {
     fn drop(&mut self) {
         scratch().retain(|known| known != self.0.path());

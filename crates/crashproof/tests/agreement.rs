@@ -3,10 +3,10 @@
 //! `CRASHPROOF_CASES` sets how many programs; `make soak` uses tens of thousands.
 
 use crashproof_litmus::answer::{Answer, Assertions, Options};
-use crashproof_litmus::arbitrary::{Program, Size, program};
+use crashproof_litmus::arbitrary::{Program, Size, program, program_with_domains};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use px86::Platform;
+use px86::Domain;
 
 fn cases(default: u32) -> u32 {
     std::env::var("CRASHPROOF_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default)
@@ -49,9 +49,13 @@ fn agree(program: &Program, options: &Options) -> Result<(), TestCaseError> {
 }
 
 fn check(options: Options, default_cases: u32) {
+    check_programs(program(Size::default()), options, default_cases);
+}
+
+fn check_programs(programs: impl Strategy<Value = Program>, options: Options, default_cases: u32) {
     let cases = cases(default_cases);
     let config = Config { cases, max_shrink_iters: 20_000, failure_persistence: None, ..Config::default() };
-    let result = TestRunner::new(config).run(&program(Size::default()), |program| agree(&program, &options));
+    let result = TestRunner::new(config).run(&programs, |program| agree(&program, &options));
     if let Err(failure) = result {
         panic!("{failure}");
     }
@@ -76,5 +80,15 @@ fn engines_agree_when_recovery_crashes() {
 
 #[test]
 fn engines_agree_with_persistent_caches() {
-    check(Options { platform: Platform::Eadr, ..options() }, 100);
+    check(Options { domain: Domain::Eadr, ..options() }, 100);
+}
+
+#[test]
+fn engines_agree_with_both_kinds_of_lines() {
+    check_programs(program_with_domains(Size::default()), options(), 200);
+}
+
+#[test]
+fn engines_agree_with_both_kinds_of_lines_when_recovery_crashes() {
+    check_programs(program_with_domains(Size::default()), Options { crashes: 2, ..options() }, 80);
 }

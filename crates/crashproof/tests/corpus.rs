@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crashproof_litmus::Test;
 use crashproof_litmus::answer::{Answer, Assertions, Options, Verdict};
-use px86::Platform;
+use px86::Domain;
 
 type Engine = fn(&Test, &Options) -> Answer;
 const ENGINES: [Engine; 3] = [
@@ -55,7 +55,7 @@ impl Expected {
                 "robust" => expected.robust = Some(rest.to_owned()),
                 "assertions" => expected.assertions = Some(rest.to_owned()),
                 "crashes" => expected.options.crashes = rest.parse().expect("a number of crashes"),
-                "eadr" => expected.options.platform = Platform::Eadr,
+                "eadr" => expected.options.domain = Domain::Eadr,
                 other => panic!("`//! {other}` is not an expectation"),
             }
         }

@@ -3,9 +3,10 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `finding` | a [`Finding`]: what is wrong, where, why, and what to do |
+//! | `place` | places in the source |
 //! | `report` | a [`Report`]: the findings of one command, its verdict, bounds and figures |
 //! | [`rules`] | every rule that a finding can break, explained, with an example of each kind |
-//! | `fingerprint` | tells findings apart in a way that outlives unrelated edits |
+//! | `fingerprint` | identifies findings across unrelated edits |
 //! | `sources` | the text of source files, as far as it can be read |
 //! | [`story`] | the events around a crash, for drawing |
 //! | [`graph`] | the events of a counterexample and how they are ordered, for drawing |
@@ -24,6 +25,7 @@ mod finding;
 mod fingerprint;
 pub mod frameworks;
 pub mod graph;
+mod place;
 mod report;
 pub mod rules;
 mod sources;
@@ -31,9 +33,8 @@ pub mod story;
 pub mod suppress;
 mod toml_file;
 
-pub use finding::{
-    Also, Edit, Finding, Fix, Frame, Inserted, Insertion, Level, Place, Related, Role, Window,
-};
+pub use finding::{Also, Edit, Finding, Fix, Inserted, Insertion, Related, Role, Window};
+pub use place::{Frame, Place};
 pub use report::{Report, SetAside, Verdict, Why, no_persistent_memory};
-pub use rules::{Engine, Example, Rule};
+pub use rules::{Engine, Example, Level, Rule};
 pub use sources::{Source, Sources, is_of_others, is_of_rust};

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::finding::{Also, Finding, Level};
+use crate::finding::{Also, Finding};
 use crate::fingerprint;
+use crate::rules::Level;
 use crate::sources::Sources;
 
 /// The verdict of a command.
@@ -130,15 +131,15 @@ impl Report {
         }));
     }
 
-    /// The same rule broken at the same place has one cause, whatever it leads to. The one that comes first
-    /// is told, the others are listed in it.
+    /// The same rule broken at the same place has one cause, whatever it leads to. The first one
+    /// is reported, the others are listed in it.
     fn merge_duplicates(&mut self) {
         let mut known: HashMap<(&str, String, u32, u32), usize> = HashMap::new();
         let mut merged: Vec<Finding> = Vec::new();
         for finding in std::mem::take(&mut self.findings) {
             let place = &finding.place;
             let key = (finding.rule.id, place.file.clone(), place.line, place.column);
-            // What has no place has nothing by which to tell that it is the same.
+            // Without a place nothing shows that two are the same.
             let Some(&at) = known.get(&key).filter(|_| place.is_known()) else {
                 known.insert(key, merged.len());
                 merged.push(finding);
@@ -158,7 +159,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::Place;
+    use crate::place::Place;
     use crate::rules::check::{FLUSH_CLEAN_LINE, RECOVERY_FAILS};
 
     #[test]

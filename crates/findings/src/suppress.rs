@@ -178,7 +178,7 @@ impl Suppression {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::Place;
+    use crate::place::Place;
     use crate::rules::check::{FLUSH_CLEAN_LINE, RECOVERY_FAILS};
 
     fn read(text: &str) -> Result<Suppressions, String> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crashproof_check::{Flushed, Source, Violation};
+use crashproof_check::{Flushed, Place, Violation};
 use crashproof_toolchain::FileKind;
 
 use crate::edit::{Insertion, apply};
@@ -21,7 +21,7 @@ pub(crate) struct Edit {
     fence: bool,
     /// The block of the statement, and the survivor: edits that share both can share a fence.
     block: usize,
-    before: Source,
+    before: Place,
     /// The violation's number.
     pub(crate) violation: usize,
 }
@@ -106,7 +106,7 @@ pub(crate) fn edit(number: usize, violation: &Violation, source: &str, file: &st
 }
 
 /// The file in which the edit for a violation would be made.
-pub(crate) fn file_of(violation: &Violation) -> Option<&Source> {
+pub(crate) fn file_of(violation: &Violation) -> Option<&Place> {
     let window = violation.windows.first()?;
     match &violation.flushed {
         Flushed::Unfenced(flush) if window.primary => Some(flush),

@@ -52,7 +52,6 @@ use serde_json::json;
 use crate::dsa::Analysis;
 use crate::explore::Explorer;
 use crashproof_frontend::frameworks::Apis;
-use crashproof_frontend::program::ir::Program;
 
 pub use crashproof_frontend::inputs::Error;
 pub use explore::Bounds;
@@ -109,11 +108,7 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
         return Err(crashproof_toolchain::Error::Compile { source_file, messages }.into());
     }
     let compiled = begin.elapsed();
-    let mut program = Program::new();
-    for file in files {
-        read::read(&mut program, &file.path, &file.directory, &apis)
-            .map_err(|reason| Error::Bitcode { path: file.given.clone(), reason })?;
-    }
+    let mut program = read::read(files, &apis)?;
     returned::declare(&mut program, &apis);
     let read = begin.elapsed();
     let analysis = Analysis::run(&program, &apis);

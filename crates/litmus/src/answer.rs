@@ -1,7 +1,7 @@
 //! What an engine says about a test. Every engine answers in this form, so that answers can be compared
 //! and shown without knowing who gave them.
 
-use px86::Platform;
+use px86::Domain;
 
 use crate::code::{LocId, Test};
 
@@ -10,8 +10,8 @@ use crate::code::{LocId, Test};
 pub struct Options {
     /// How many crashes: 1 means recovery itself does not crash.
     pub crashes: u32,
-    /// Whether caches survive.
-    pub platform: Platform,
+    /// The persistence domain of the lines for which the test gives none.
+    pub domain: Domain,
     /// How far to go before giving up.
     pub limits: Limits,
 }
@@ -35,7 +35,7 @@ impl Default for Limits {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { crashes: 1, platform: Platform::Adr, limits: Limits::default() }
+        Options { crashes: 1, domain: Domain::Adr, limits: Limits::default() }
     }
 }
 

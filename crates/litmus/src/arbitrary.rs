@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use px86::Domain;
 
 /// How large the programs may be.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,8 @@ impl Default for Size {
 pub struct Program {
     /// Locations of each line.
     lines: Vec<usize>,
+    /// The persistence domain of each line; what is missing is the default.
+    domains: Vec<Domain>,
     init: Vec<i64>,
     threads: Vec<Vec<String>>,
     recover: Option<Vec<String>>,
@@ -40,10 +43,12 @@ impl Program {
     pub fn source(&self) -> String {
         let mut text = String::from("litmus random\n");
         let mut names = NAMES.iter();
+        let mut domains = self.domains.iter().map(|domain| format!("{} ", domain.name()));
         for &count in &self.lines {
             let line: Vec<&str> = names.by_ref().take(count).copied().collect();
             if !line.is_empty() {
-                let _ = writeln!(text, "line {{ {} }}", line.join(", "));
+                let domain = domains.next().unwrap_or_default();
+                let _ = writeln!(text, "line {domain}{{ {} }}", line.join(", "));
             }
         }
         // Every name is declared, whatever the lines shrank to.
@@ -76,8 +81,18 @@ pub fn program(size: Size) -> impl Strategy<Value = Program> {
     let lines = select(vec![vec![1, 1], vec![2], vec![1, 2], vec![2, 1], vec![1, 1, 1], vec![2, 2], vec![3]]);
     let threads = vec(vec(statement(), 0..=size.statements), 1..=size.threads);
     let recover = proptest::option::weighted(0.3, vec(recovery_statement(), 1..=5));
-    (lines, vec(select(vec![0, 0, 0, 1]), 0..3), threads, recover)
-        .prop_map(|(lines, init, threads, recover)| Program { lines, init, threads, recover })
+    (lines, vec(select(vec![0, 0, 0, 1]), 0..3), threads, recover).prop_map(
+        |(lines, init, threads, recover)| {
+            let domains = Vec::new();
+            Program { lines, domains, init, threads, recover }
+        },
+    )
+}
+
+/// The same, with a persistence domain for each line.
+pub fn program_with_domains(size: Size) -> impl Strategy<Value = Program> {
+    let domains = vec(select(vec![Domain::Adr, Domain::Eadr]), 3);
+    (program(size), domains).prop_map(|(program, domains)| Program { domains, ..program })
 }
 
 /// Programs of at most `size` in which most locked instructions, and some stores, happen only sometimes.
@@ -103,6 +118,7 @@ pub fn branching_program(size: Size) -> impl Strategy<Value = Program> {
     let threads = vec(vec(statement, 1..=size.statements), 2..=size.threads.max(2));
     (select(vec![vec![1, 1], vec![2], vec![1, 2]]), threads).prop_map(|(lines, threads)| Program {
         lines,
+        domains: Vec::new(),
         init: Vec::new(),
         threads,
         recover: None,

@@ -1,6 +1,6 @@
 //! A litmus test as the engines run it: flat code in which every instruction runs at most once.
 
-use px86::{Class, LINE_BYTES, Line};
+use px86::{Class, Domain, LINE_BYTES, Line, Platform};
 
 use crate::error::Span;
 
@@ -23,6 +23,8 @@ pub struct Test {
     pub locations: Vec<Location>,
     /// How many cache lines the locations lie on.
     pub lines: usize,
+    /// The persistence domain of each line, where the file says which.
+    pub domains: Vec<Option<Domain>>,
     /// The threads that run before the crash.
     pub threads: Vec<Code>,
     /// What runs after the crash, if given.
@@ -210,6 +212,15 @@ impl Test {
     /// The location with this id.
     pub fn location(&self, id: LocId) -> &Location {
         &self.locations[usize::from(id.0)]
+    }
+
+    /// The domain of every line, if the test's first line is `first` and lines without a domain of their own are in
+    /// `default`.
+    pub fn platform(&self, default: Domain, first: Line) -> Platform {
+        let own = (first.0..).zip(&self.domains).filter_map(|(line, domain)| domain.map(|own| (line, own)));
+        own.fold(Platform::all(default), |platform, (line, own)| {
+            platform.with(Line(line)..Line(line + 1), own)
+        })
     }
 
     /// All location ids.

@@ -2,7 +2,7 @@
 //! may be left of them after a crash.
 //!
 //! ```
-//! let test = crate::parse(
+//! let test = crashproof_litmus::parse(
 //!     "litmus commit
 //!      line { data }  line { flag }
 //!      thread { data = 1; clwb data; sfence; flag = 1; }
@@ -10,7 +10,7 @@
 //! )?;
 //! assert_eq!(test.name, "commit");
 //! assert_eq!(test.threads[0].instructions.len(), 4);
-//! # Ok::<(), crate::Error>(())
+//! # Ok::<(), crashproof_litmus::Error>(())
 //! ```
 //!
 //! [`parse`] gives a [`Test`]: names resolved, loops unrolled, branches turned into forward jumps, so that

@@ -44,6 +44,7 @@ pub(crate) fn lower(source: &str, file: &File) -> Result<Test, Error> {
         name: file.name.text.clone(),
         source: source.to_owned(),
         lines: file.lines.len(),
+        domains: file.lines.iter().map(|line| line.domain).collect(),
         locations,
         threads,
         recover,
@@ -56,7 +57,7 @@ type Names = HashMap<String, LocId>;
 fn locations(file: &File) -> Result<Vec<Location>, Error> {
     let mut locations: Vec<Location> = Vec::new();
     let mut seen = HashMap::new();
-    for (line, (span, names)) in file.lines.iter().enumerate() {
+    for (line, syntax::Line { span, names, .. }) in file.lines.iter().enumerate() {
         if names.len() > LOCATIONS_PER_LINE {
             let message = format!(
                 "{} locations on one line, but a cache line holds {LOCATIONS_PER_LINE} of 8 bytes",

@@ -2,8 +2,10 @@
 
 use crate::code::{BinaryOp, QueryKind, UnaryOp};
 use crate::error::{Error, Span};
+use px86::Domain;
+
 use crate::lexer::{KEYWORDS, Token, lex};
-use crate::syntax::{Expr, ExprKind, File, Name, Query, RmwOp, Statement, StatementKind};
+use crate::syntax::{Expr, ExprKind, File, Line, Name, Query, RmwOp, Statement, StatementKind};
 
 /// How deep blocks and expressions may nest. Far beyond any test a person writes, and small enough for
 /// every walk over the tree to fit on the stack.
@@ -133,8 +135,9 @@ impl<'a> Parser<'a> {
                 Token::End => return Ok(file),
                 Token::Word("line") => {
                     self.next();
+                    let domain = self.domain()?;
                     let names = self.line()?;
-                    file.lines.push((start, names));
+                    file.lines.push(Line { span: start, domain, names });
                 }
                 Token::Word("init") => {
                     self.next();
@@ -168,6 +171,18 @@ impl<'a> Parser<'a> {
                 }
             }
         }
+    }
+
+    /// The persistence domain between `line` and `{`, if there is one.
+    fn domain(&mut self) -> Result<Option<Domain>, Error> {
+        let Token::Word(word) = self.peek() else { return Ok(None) };
+        let Some(domain) = Domain::named(word) else {
+            let help =
+                "a line may be `line adr { ... }` (its cache is lost) or `line eadr { ... }` (it survives)";
+            return Err(self.unexpected("`{`, `adr` or `eadr` after `line`").help(help));
+        };
+        self.next();
+        Ok(Some(domain))
     }
 
     /// `{ a, b }`

@@ -2,6 +2,7 @@
 
 use crate::code::{BinaryOp, QueryKind, UnaryOp};
 use crate::error::Span;
+use px86::Domain;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Name {
@@ -12,11 +13,18 @@ pub(crate) struct Name {
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) name: Name,
-    pub(crate) lines: Vec<(Span, Vec<Name>)>,
+    pub(crate) lines: Vec<Line>,
     pub(crate) init: Vec<(Name, i64)>,
     pub(crate) threads: Vec<Vec<Statement>>,
     pub(crate) recover: Option<Vec<Statement>>,
     pub(crate) queries: Vec<Query>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) span: Span,
+    pub(crate) domain: Option<Domain>,
+    pub(crate) names: Vec<Name>,
 }
 
 #[derive(Debug)]

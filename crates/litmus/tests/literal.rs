@@ -7,12 +7,12 @@
 use std::collections::{BTreeSet, HashSet};
 
 use crashproof_litmus::answer::Options;
-use crashproof_litmus::arbitrary::{Size, program};
+use crashproof_litmus::arbitrary::{Program, Size, program, program_with_domains};
 use crashproof_litmus::{Code, Op, Test};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use px86::order::preserved;
-use px86::{Class, Line, Platform};
+use px86::{Class, Domain, Line, Platform};
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Thread {
@@ -61,8 +61,9 @@ impl Literal<'_> {
         if matches!(op, Op::NonTemporal(..)) {
             machine.threads[thread].owed.insert(self.line(op).unwrap());
         }
-        if self.platform == Platform::Eadr {
-            self.write_back(machine, self.line(op).unwrap());
+        let line = self.line(op).unwrap();
+        if self.platform.cache_survives(Line(line as u64)) {
+            self.write_back(machine, line);
         }
     }
 
@@ -176,18 +177,17 @@ impl Literal<'_> {
     }
 }
 
-fn compare(platform: Platform, default_cases: u32) {
+fn compare(programs: impl Strategy<Value = Program>, domain: Domain, default_cases: u32) {
     let cases =
         std::env::var("CRASHPROOF_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default_cases);
     let config =
         Config { cases, failure_persistence: None, max_global_rejects: 1 << 20, ..Config::default() };
-    let small = program(Size { threads: 3, statements: 3 });
-    let result = TestRunner::new(config).run(&small, |program| {
+    let result = TestRunner::new(config).run(&programs, |program| {
         let source = program.source();
         let test = crashproof_litmus::parse(&source).unwrap();
-        let literal = Literal { test: &test, platform }.outcomes();
+        let literal = Literal { test: &test, platform: test.platform(domain, Line(0)) }.outcomes();
         prop_assume!(literal.is_some());
-        let answer = crashproof_litmus::exhaustive::run(&test, &Options { platform, ..Options::default() });
+        let answer = crashproof_litmus::exhaustive::run(&test, &Options { domain, ..Options::default() });
         let answered: BTreeSet<Vec<i64>> = answer.states.into_iter().collect();
         prop_assert_eq!(literal.unwrap(), answered, "\n{}", source);
         Ok(())
@@ -198,12 +198,19 @@ fn compare(platform: Platform, default_cases: u32) {
     println!("{cases} random programs, the literal machine agrees");
 }
 
+const SMALL: Size = Size { threads: 3, statements: 3 };
+
 #[test]
 fn outcomes_are_those_of_the_literal_machine() {
-    compare(Platform::Adr, 200);
+    compare(program(SMALL), Domain::Adr, 200);
 }
 
 #[test]
 fn outcomes_are_those_of_the_literal_machine_with_persistent_caches() {
-    compare(Platform::Eadr, 50);
+    compare(program(SMALL), Domain::Eadr, 50);
+}
+
+#[test]
+fn outcomes_are_those_of_the_literal_machine_with_both_kinds_of_lines() {
+    compare(program_with_domains(SMALL), Domain::Adr, 100);
 }

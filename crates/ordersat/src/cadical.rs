@@ -1,4 +1,4 @@
-//! CaDiCaL behind the trait, through its external propagator (IPASIR-UP).
+//! The CaDiCaL backend: [`Solver`] over CaDiCaL, through its external propagator (IPASIR-UP).
 //!
 //! The propagator is told of assignments late and, for units, more than once; so it keeps a trail of its own. What
 //! it adds are theory lemmas, true whatever is assigned, and a found model is checked once more as a whole: a

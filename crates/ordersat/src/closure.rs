@@ -11,6 +11,7 @@
 /// A partial order over nodes `0..n`.
 #[derive(Debug, Default)]
 pub struct Closure {
+    nodes: usize,
     /// Words in a row.
     words: usize,
     /// Bit y of row x: x is before y.
@@ -31,6 +32,7 @@ impl Closure {
     pub fn new(nodes: usize) -> Closure {
         let words = nodes.div_ceil(64);
         Closure {
+            nodes,
             words,
             after: vec![0; nodes * words],
             prior: vec![0; nodes * words],
@@ -39,13 +41,19 @@ impl Closure {
         }
     }
 
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
     /// Wants to be told when `a` comes before `b`.
     pub fn watch(&mut self, a: usize, b: usize) {
         self.watched[a * self.words + b / 64] |= 1 << (b % 64);
     }
 
-    /// Is `a` before `b`?
+    /// Is `a` before `b`? Both must be nodes of this order: the rows of others are their neighbors'.
     pub fn before(&self, a: usize, b: usize) -> bool {
+        debug_assert!(a < self.nodes && b < self.nodes, "{a} or {b} is not one of {} nodes", self.nodes);
         self.after[a * self.words + b / 64] >> (b % 64) & 1 == 1
     }
 

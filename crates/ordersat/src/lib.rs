@@ -12,25 +12,28 @@
 //! | [`closure`] | the order, kept as a transitive closure (Italiano 1986) with undo: tells forced orders |
 //! | [`levels`] | the order, kept as levels (Bender, Fineman, Gilbert, Tarjan 2015): only tells cycles, for large graphs |
 //! | [`theory`] | edges with reasons, compositions, propagation, explanations |
-//! | [`solver`] | one trait; [`bat`] (batsat) and `cadical` behind it |
-//! | [`eliminate`], [`brief`] | variables that a formula can do without, and a solver that is spared them |
-//! | [`crew`] | several solvers at one formula, which tell each other what they learn |
+//! | [`solver`] | the trait of a solver; [`backend`] chooses between [`batsat`] and `cadical` |
+//! | [`eliminate`], [`preprocess`] | variable elimination, and a solver of the smaller formula |
+//! | [`portfolio`] | several solvers in parallel, sharing learned clauses |
+//! | [`limited`] | limits while a formula is being built |
 //! | [`smt`] | the formula written down for other solvers, to compare with |
 
-pub mod bat;
-pub mod brief;
+pub mod backend;
+pub mod batsat;
 #[cfg(feature = "cadical")]
 pub mod cadical;
 pub mod closure;
-pub mod crew;
 pub mod eliminate;
-pub mod frugal;
 pub mod levels;
+pub mod limited;
 pub mod literal;
+pub mod portfolio;
+pub mod preprocess;
 pub mod smt;
 pub mod solver;
 pub mod theory;
 
+pub use backend::SolverKind;
 pub use literal::{Lit, Var};
-pub use solver::{Limits, Outcome, Question, Solver, SolverKind, Statistics, Survey};
+pub use solver::{Limits, Outcome, Question, Solver, Statistics, Survey};
 pub use theory::{Graph, NodeId, SourceId};

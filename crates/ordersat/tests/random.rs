@@ -1,8 +1,8 @@
 //! Random formulas over random edges: every solver and every way of keeping the order agrees with trying all
 //! assignments.
 
-use crashproof_ordersat::brief::Brief;
-use crashproof_ordersat::crew::Crew;
+use crashproof_ordersat::portfolio::Portfolio;
+use crashproof_ordersat::preprocess::Preprocessed;
 use crashproof_ordersat::theory::{Graph, Keeping};
 use crashproof_ordersat::{Limits, Lit, Outcome, Question, Solver, SolverKind, Survey, Var};
 use proptest::prelude::*;
@@ -116,10 +116,10 @@ fn tell(formula: &Formula, solver: &mut dyn Solver, keeping: Keeping) {
     solver.set_graph(&graph, keeping);
 }
 
-fn solve(formula: &Formula, kind: SolverKind, keeping: Keeping, brief: bool) -> bool {
+fn solve(formula: &Formula, kind: SolverKind, keeping: Keeping, preprocess: bool) -> bool {
     let mut solver = kind.make().expect("built in");
-    if brief {
-        solver = Box::new(Brief::new(solver));
+    if preprocess {
+        solver = Box::new(Preprocessed::new(solver));
     }
     tell(formula, &mut *solver, keeping);
     let limits = Limits::default();
@@ -147,26 +147,26 @@ fn survey(
     expected: &[usize],
     kind: SolverKind,
     helpers: usize,
-    brief: bool,
+    preprocess: bool,
 ) {
-    let mut crew: Box<dyn Solver> = Box::new(Crew::new(kind, helpers).expect("built in"));
-    if brief {
-        crew = Box::new(Brief::new(crew));
+    let mut portfolio: Box<dyn Solver> = Box::new(Portfolio::new(kind, helpers).expect("built in"));
+    if preprocess {
+        portfolio = Box::new(Preprocessed::new(portfolio));
     }
-    tell(formula, &mut *crew, Keeping::Closure);
+    tell(formula, &mut *portfolio, Keeping::Closure);
     let questions: Vec<Question> =
         lits.iter().map(|&lit| Question { lit, ends: false, group: lit.index() / 4 }).collect();
-    let Survey::Through(mut possible) = crew.survey(&questions, &Limits::default()) else {
+    let Survey::Through(mut possible) = portfolio.survey(&questions, &Limits::default()) else {
         panic!("nothing ends this")
     };
     possible.sort_unstable();
     assert_eq!(possible, expected, "{helpers} helpers");
     let questions: Vec<Question> =
         lits.iter().map(|&lit| Question { lit, ends: true, group: lit.index() / 4 }).collect();
-    match crew.survey(&questions, &Limits::default()) {
+    match portfolio.survey(&questions, &Limits::default()) {
         Survey::Found(at) => {
             let model = Formula { assumptions: vec![lits[at]], ..formula.clone() };
-            assert!(model.holds(|lit| crew.value(lit)), "{helpers} helpers gave a model that is none");
+            assert!(model.holds(|lit| portfolio.value(lit)), "{helpers} helpers gave a model that is none");
         }
         other => assert!(expected.is_empty() && other == Survey::Through(Vec::new()), "{other:?}"),
     }
@@ -190,13 +190,13 @@ proptest! {
             if kind.make().is_none() {
                 continue;
             }
-            for brief in [false, true] {
+            for preprocess in [false, true] {
                 for keeping in [Keeping::Closure, Keeping::Levels] {
-                    let found = solve(&formula, kind, keeping, brief);
-                    prop_assert_eq!(found, expected, "{:?} {:?}, brief: {}", kind, keeping, brief);
+                    let found = solve(&formula, kind, keeping, preprocess);
+                    prop_assert_eq!(found, expected, "{:?} {:?}, preprocess: {}", kind, keeping, preprocess);
                 }
                 for helpers in 0..3 {
-                    survey(&formula, &lits, &possible, kind, helpers, brief);
+                    survey(&formula, &lits, &possible, kind, helpers, preprocess);
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! # Robustness
 //!
 //! - `state` and `event`: the outcomes are compared with the memories of x86-TSO, which are the outcomes of the same
-//!   formula with persistent caches: one moment P for all lines. By value, or by which store each value is from.
+//!   formula where every cache survives: one moment P for all lines. By value, or by which store each value is from.
 //! - `strict` (PSan, Definitions 1 to 3): is there an execution in which a lost store happened before a survivor?
 //!   Happened-before is program order and reads-from; the question is a formula over the same execution.
 
@@ -13,7 +13,7 @@ use crashproof_litmus::answer::{
 };
 use crashproof_litmus::{Op, QueryKind, Test};
 use crashproof_ordersat::{Limits, Lit, Outcome, SolverKind};
-use px86::{Line, Platform};
+use px86::{Domain, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::encode::strict::Loss;
@@ -67,7 +67,7 @@ struct Run<'a> {
 impl Run<'_> {
     fn answer(mut self) -> Answer {
         let program = litmus::program(self.test);
-        let outcomes = self.outcomes(&program, self.options.platform, false, "outcomes");
+        let outcomes = self.outcomes(&program, self.options.domain, false, "outcomes");
         let queries = self.queries(&program, &outcomes);
         let assertions = self.assertions(&program, &outcomes);
         let robust = self.robust(&program, &outcomes);
@@ -84,10 +84,10 @@ impl Run<'_> {
         }
     }
 
-    fn settings(&self, platform: Platform) -> Settings {
+    fn settings(&self, domain: Domain) -> Settings {
         Settings {
             crash: self.choices.crash,
-            platform,
+            domain,
             solver: self.choices.solver,
             observe_all: true,
             keep_all_reads: false,
@@ -104,11 +104,11 @@ impl Run<'_> {
     }
 
     /// All outcomes, each once: what was found is forbidden, and the formula asked again.
-    fn outcomes(&mut self, program: &Program, platform: Platform, by_writer: bool, what: &str) -> Outcomes {
+    fn outcomes(&mut self, program: &Program, domain: Domain, by_writer: bool, what: &str) -> Outcomes {
         // Recovery plays no part, and neither do its loads.
         let program = Program { recovery: None, ..program.clone() };
         let analysis = Analysis::new(&program);
-        let mut encoder = Encoder::new(&program, &analysis, self.settings(platform))
+        let mut encoder = Encoder::new(&program, &analysis, self.settings(domain))
             .expect("the engine is asked only with solvers that are built in");
         encoder.finish();
         let observed = Observed::new(self.test, &encoder);
@@ -151,7 +151,7 @@ impl Run<'_> {
     fn story(&self, program: &Program, outcome: &[i64]) -> Option<Story> {
         let program = Program { recovery: None, ..program.clone() };
         let analysis = Analysis::new(&program);
-        let mut encoder = Encoder::new(&program, &analysis, self.settings(self.options.platform))?;
+        let mut encoder = Encoder::new(&program, &analysis, self.settings(self.options.domain))?;
         encoder.finish();
         let observed = Observed::new(self.test, &encoder);
         let wanted = observed.values_are(&encoder, outcome);
@@ -186,8 +186,7 @@ impl Run<'_> {
         let mut written_back = vec![told.steps.len(); self.test.lines];
         for (index, location) in self.test.locations.iter().enumerate() {
             let line = Line::containing(litmus::address(self.test, index));
-            let key = if self.options.platform == Platform::Eadr { Line(0) } else { line };
-            if let Some(&(_, steps)) = told.written_back.iter().find(|(moment, _)| *moment == key) {
+            if let Some(&(_, steps)) = told.written_back.iter().find(|(moment, _)| *moment == line) {
                 written_back[location.line] = steps;
             }
         }
@@ -266,7 +265,7 @@ impl Run<'_> {
         alone.threads.clear();
         let program = litmus::program(&alone);
         let analysis = Analysis::new(&program);
-        let settings = Settings { observe_all: false, ..self.settings(self.options.platform) };
+        let settings = Settings { observe_all: false, ..self.settings(self.options.domain) };
         let mut encoder = Encoder::new(&program, &analysis, settings).expect("solvers are built in");
         let wrong: Vec<Lit> = encoder.violations.iter().map(|violation| violation.lit).collect();
         encoder.gates.clause(&wrong);
@@ -292,13 +291,14 @@ impl Run<'_> {
         let code = test.recover.take().expect("there is a recovery");
         test.threads = vec![code];
         let program = litmus::program(&test);
-        let left = self.outcomes(&program, self.options.platform, false, "crashes in recovery");
+        let left = self.outcomes(&program, self.options.domain, false, "crashes in recovery");
         *complete &= left.complete;
         (None, left.states)
     }
 
     fn robust(&mut self, program: &Program, outcomes: &Outcomes) -> Robust {
-        let memories = self.outcomes(program, Platform::Eadr, false, "robust by state");
+        let memories =
+            self.outcomes(&program.with_surviving_caches(), Domain::Eadr, false, "robust by state");
         let known: FxHashSet<&Vec<i64>> = memories.states.iter().collect();
         let witness = |outcome: &Vec<i64>| {
             let story = self.story(program, outcome);
@@ -318,8 +318,8 @@ impl Run<'_> {
     }
 
     fn robust_by_writer(&mut self, program: &Program) -> Verdict {
-        let memories = self.outcomes(program, Platform::Eadr, true, "robust by event");
-        let outcomes = self.outcomes(program, self.options.platform, true, "robust by event");
+        let memories = self.outcomes(&program.with_surviving_caches(), Domain::Eadr, true, "robust by event");
+        let outcomes = self.outcomes(program, self.options.domain, true, "robust by event");
         if !memories.complete || !outcomes.complete {
             return Verdict::Unknown;
         }
@@ -339,7 +339,7 @@ impl Run<'_> {
         let settings = Settings {
             crash: CrashEncoding::Full,
             keep_all_reads: true,
-            ..self.settings(self.options.platform)
+            ..self.settings(self.options.domain)
         };
         let mut encoder = Encoder::new(program, &analysis, settings).expect("solvers are built in");
         let losses = encoder.losses();

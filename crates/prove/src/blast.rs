@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crashproof_ordersat::Lit;
 
-use crate::gates::Gates;
+use crate::gates::{Choice, Gates};
 use crate::term::{Binary, Node, Term, Terms};
 use crate::values::Analysis;
-use crate::words::{Choice, MOST_VALUES};
+use crate::words::MOST_VALUES;
 
 /// Bits of terms, made when asked for.
 pub struct Blaster {

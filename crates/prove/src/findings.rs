@@ -2,27 +2,37 @@
 
 use crashproof_findings::graph::{self, EventGraph, Fate, GraphEdge, GraphEvent};
 use crashproof_findings::rules::prove::{ACCESS_OUTSIDE, CLAIM_VIOLATED, NOT_ROBUST};
-use crashproof_findings::{Finding, Place, Related, Role};
+use crashproof_findings::{Finding, Place, Related, Role, no_persistent_memory};
 use serde_json::{Map, Value, json};
 
 use crate::program::Site;
-use crate::prove::{Report, Statistics, Verdict};
+use crate::prove::{Report, Statistics, Vacuous, Verdict};
+use crate::question::Question;
 use crate::story::{Counterexample, EdgeKind, Step};
 
-/// What was asked of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// Do its assertions hold?
-    Invariants,
-    /// Is it robust (PMVerify)?
-    Robustness,
-}
+/// What the prover takes for persistent memory.
+const WHAT_COUNTS: &str = "PERSISTENT globals, crashproof_root and crashproof_alloc of crashproof.h, what libpmem, \
+                           libpmem2 or mmap maps of a file, and pools of libpmemobj";
+
+/// What the prover takes for a claim.
+const A_CLAIM: &str = "an assertion, a call of abort, or an exit code of recovery other than 0";
 
 /// The report on a program called `name`.
 pub fn report(name: &str, question: Question, answer: &Report) -> crashproof_findings::Report {
     let mut report = crashproof_findings::Report::new("prove", name);
     match &answer.verdict {
-        Verdict::Holds => {}
+        Verdict::Holds => match answer.vacuous {
+            Some(Vacuous::NoPersistentMemory) => report.incomplete.push(no_persistent_memory(WHAT_COUNTS, &[])),
+            Some(Vacuous::NoClaim) if question == Question::Invariants => {
+                report
+                    .incomplete
+                    .push(format!("vacuous: the program claims nothing; what counts is {A_CLAIM}"));
+            }
+            Some(Vacuous::ClaimsNotReached) if question == Question::Invariants => {
+                report.incomplete.push("vacuous: no claim is ever reached".to_owned());
+            }
+            _ => {}
+        },
         Verdict::Unknown(reasons) => {
             report.incomplete = reasons
                 .iter()
@@ -49,10 +59,7 @@ pub fn report(name: &str, question: Question, answer: &Report) -> crashproof_fin
 
 /// What the verdict is about, with its bounds and what it takes for granted.
 fn summary(question: Question, answer: &Report) -> String {
-    let mut about = bounded(question, answer);
-    if answer.without_persistent_memory {
-        about.push_str("; there is no persistent memory");
-    }
+    let about = bounded(question, answer);
     match (&answer.verdict, answer.assumptions.as_slice()) {
         (Verdict::Holds, [_, ..]) => format!("{about}; assuming {}", answer.assumptions.join(", and ")),
         _ => about,

@@ -5,7 +5,8 @@
 use crashproof_ordersat::{Lit, Solver};
 use rustc_hash::FxHashMap;
 
-use crate::words::Choice;
+/// A value, and the literal that it is this one.
+pub type Choice = (u64, Lit);
 
 /// Makes gates in a solver.
 pub struct Gates {

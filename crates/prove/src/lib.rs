@@ -5,6 +5,7 @@
 
 pub mod axiomatic;
 pub mod blast;
+pub mod confirm;
 pub mod encode;
 pub mod findings;
 pub mod gates;
@@ -12,6 +13,7 @@ pub mod litmus;
 pub mod memory;
 pub mod program;
 pub mod prove;
+pub mod question;
 pub mod robust;
 pub mod story;
 pub mod term;

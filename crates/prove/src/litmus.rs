@@ -1,9 +1,10 @@
 //! Litmus tests as programs for the prover.
 
 use crashproof_litmus::{BinaryOp, Code, Expr, Op, Rmw, Test, UnaryOp};
+use px86::Line;
 use px86::line::WORD_BYTES;
 
-use crate::program::{Action, Event, Object, Program, Site, SiteId, Thread};
+use crate::program::{Action, Claims, Event, Object, Program, Site, SiteId, Thread};
 use crate::term::{Binary, Term, Terms};
 
 /// Locations begin here: address 0 is the null pointer.
@@ -30,13 +31,19 @@ pub fn program(test: &Test) -> Program {
             fields: Vec::new(),
         });
     }
+    let lines = (Line::containing(BASE).0..).map(Line).zip(&test.domains);
+    program.domains = lines.filter_map(|(line, domain)| domain.map(|domain| (line, domain))).collect();
     for (index, code) in test.threads.iter().enumerate() {
-        let thread = thread(&mut program, test, code, format!("thread {}", index + 1), &format!("t{index}"));
+        let thread = thread(&mut program, test, code, format!("thread {index}"), &format!("t{index}"));
         program.threads.push(thread);
     }
     if let Some(code) = &test.recover {
         let recovery = thread(&mut program, test, code, "recovery".to_owned(), "recovery");
         program.recovery = Some(recovery);
+    }
+    let mut events = program.threads.iter().chain(&program.recovery).flat_map(|thread| &thread.events);
+    if events.any(|event| matches!(event.action, Action::Assert { .. })) {
+        program.claims = Claims::Reached;
     }
     program
 }

@@ -20,6 +20,8 @@
 //! following which values can flow where; a front end needs no alias analysis. An access outside of every
 //! object is a finding (or, where the front end says so by a guard, cannot happen).
 
+use px86::{Domain, Line, Platform};
+
 use crate::term::{Term, Terms};
 
 /// A place in the source, by its place in [`Program::sites`].
@@ -164,11 +166,15 @@ pub struct Program {
     pub terms: Terms,
     /// Memory.
     pub objects: Vec<Object>,
+    /// Lines with a persistence domain of their own; all others are in that of the settings.
+    pub domains: Vec<(Line, Domain)>,
     /// What runs before the crash. A `created` thread that nothing creates never runs.
     pub threads: Vec<Thread>,
     /// What runs after the crash: alone, once, in program order, on what survived. It may load, store, branch and
     /// assert; flushes and fences in it do nothing that it could see itself.
     pub recovery: Option<Thread>,
+    /// What it claims, also what the front end found to be true already.
+    pub claims: Claims,
     /// Places.
     pub sites: Vec<Site>,
     /// The bounds within which the program was unrolled, to be named in the verdict: `loop at list.c:12`, 3.
@@ -179,6 +185,18 @@ pub struct Program {
     pub given_up: Option<(String, SiteId)>,
     /// What was taken for granted about this program and could be otherwise, each as `that ...`, to be named too.
     pub assumptions: Vec<String>,
+}
+
+/// What a program claims, whether or not that can be false.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Claims {
+    /// Nothing.
+    #[default]
+    None,
+    /// Something, but no run gets there.
+    NotReached,
+    /// Something that some run gets to.
+    Reached,
 }
 
 /// A bound within which a verdict holds.
@@ -194,6 +212,18 @@ impl Program {
     /// How many events there are, recovery's included.
     pub fn events(&self) -> u64 {
         self.threads.iter().chain(&self.recovery).map(|thread| thread.events.len() as u64).sum()
+    }
+
+    /// The domain of every line, if `default` is that of lines without one of their own.
+    pub fn platform(&self, default: Domain) -> Platform {
+        self.domains.iter().fold(Platform::all(default), |platform, &(line, domain)| {
+            platform.with(line..Line(line.0 + 1), domain)
+        })
+    }
+
+    /// The same program for settings in which every cache survives.
+    pub fn with_surviving_caches(&self) -> Program {
+        Program { domains: Vec::new(), ..self.clone() }
     }
 
     /// Is there memory of the program's own that survives a crash?

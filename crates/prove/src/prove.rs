@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use crashproof_ordersat::brief::Brief;
-use crashproof_ordersat::crew::Crew;
-use crashproof_ordersat::frugal::Frugal;
+use crashproof_ordersat::limited::Limited;
+use crashproof_ordersat::portfolio::Portfolio;
+use crashproof_ordersat::preprocess::Preprocessed;
 use crashproof_ordersat::solver::Stop;
 use crashproof_ordersat::{Limits, Lit, Outcome, Question, Survey};
 
+use crate::confirm::{Disagreement, confirm};
 use crate::encode::{Encoder, EventRef, Settings, Violation};
-use crate::program::{Action, Bound, Program, Site};
+use crate::program::{Action, Bound, Claims, Program, Site};
 use crate::story::{Counterexample, NoExecution};
 use crate::values::Analysis;
 
@@ -50,8 +51,8 @@ pub struct Report {
     pub bounds: Vec<Bound>,
     /// Given this.
     pub assumptions: Vec<String>,
-    /// Is there no memory that would survive a crash?
-    pub without_persistent_memory: bool,
+    /// Why the answer says nothing, if it does not.
+    pub vacuous: Option<Vacuous>,
     /// Figures.
     pub statistics: Statistics,
 }
@@ -63,7 +64,7 @@ impl Report {
             verdict: Verdict::Unknown(vec![reason]),
             bounds: Vec::new(),
             assumptions: Vec::new(),
-            without_persistent_memory: false,
+            vacuous: None,
             statistics: Statistics::default(),
         }
     }
@@ -78,6 +79,29 @@ pub enum Verdict {
     Violated(Box<Counterexample>),
     /// It cannot be told, and why.
     Unknown(Vec<Reason>),
+}
+
+/// Why a verdict is about nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vacuous {
+    /// The program has no memory of its own that would survive a crash.
+    NoPersistentMemory,
+    /// The program claims nothing.
+    NoClaim,
+    /// The program claims something, in code that never runs.
+    ClaimsNotReached,
+}
+
+/// Why a proof about a program says nothing, if it does not.
+pub(crate) fn vacuous(program: &Program) -> Option<Vacuous> {
+    if !program.is_persistent() {
+        return Some(Vacuous::NoPersistentMemory);
+    }
+    match program.claims {
+        Claims::Reached => None,
+        Claims::NotReached => Some(Vacuous::ClaimsNotReached),
+        Claims::None => Some(Vacuous::NoClaim),
+    }
 }
 
 /// Why something cannot be told.
@@ -109,7 +133,7 @@ pub struct Statistics {
 }
 
 /// Something went wrong that is not the program's fault.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The solver asked for is not there.
     #[error("this crashproof was built without the solver {0}")]
@@ -117,6 +141,9 @@ pub enum Error {
     /// A bug.
     #[error(transparent)]
     NoExecution(#[from] NoExecution),
+    /// A bug: the prover and px86 disagree about a counterexample.
+    #[error(transparent)]
+    Disagreement(#[from] Box<Disagreement>),
 }
 
 /// How many places at which a verdict is unknown are named.
@@ -133,9 +160,9 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     }
     let start = Instant::now();
     let analysis = Analysis::new(program);
-    let crew = Crew::new(options.settings.solver, options.helpers)
+    let portfolio = Portfolio::new(options.settings.solver, options.helpers)
         .ok_or(Error::NoSolver(options.settings.solver.name()))?;
-    let solver = Frugal::new(Box::new(Brief::new(Box::new(crew))), options.limits);
+    let solver = Limited::new(Box::new(Preprocessed::new(Box::new(portfolio))), options.limits);
     let mut encoder = Encoder::for_solver(program, &analysis, options.settings, Box::new(solver));
     let wrong: Vec<Lit> = encoder.violations.iter().map(|violation| violation.lit).collect();
     let mut asked = wrong.clone();
@@ -153,8 +180,8 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let statistics =
         Statistics { encoding: encoded - start, solving: encoded.elapsed(), ..statistics(&encoder) };
     let (bounds, assumptions) = (program.bounds.clone(), program.assumptions.clone());
-    let without_persistent_memory = !program.is_persistent();
-    Ok(Report { verdict, bounds, assumptions, without_persistent_memory, statistics })
+    let vacuous = vacuous(program);
+    Ok(Report { verdict, bounds, assumptions, vacuous, statistics })
 }
 
 /// The answer for a program that was too large to unroll.
@@ -238,7 +265,9 @@ fn one_by_one(encoder: &Encoder, limits: bool) -> Vec<Question> {
 fn violated(encoder: &mut Encoder) -> Result<Verdict, Error> {
     let fails = |violation: &&Violation| encoder.gates.solver.value(violation.lit);
     let failed = encoder.violations.iter().find(fails).cloned().ok_or(NoExecution)?;
-    Ok(Verdict::Violated(Box::new(encoder.counterexample(&failed)?)))
+    let counterexample = encoder.counterexample(&failed)?;
+    confirm(encoder.program, encoder.program.platform(encoder.settings.domain), &counterexample)?;
+    Ok(Verdict::Violated(Box::new(counterexample)))
 }
 
 /// What cannot be told because the program was cut off, or is not understood, at places that can be reached.

@@ -17,16 +17,17 @@
 
 use std::time::Instant;
 
-use crashproof_ordersat::frugal::Frugal;
+use crashproof_ordersat::limited::Limited;
 use crashproof_ordersat::{Limits, Lit, Outcome};
-use px86::Platform;
+use px86::Domain;
 use rustc_hash::FxHashMap;
 
+use crate::confirm::confirm;
 use crate::encode::{CROSSES_LINE, Encoder, Settings, Wrong};
 use crate::program::Program;
 use crate::prove::{
-    Error, MOST_REASONS, Options, Reason, Report, Statistics, TENTATIVE_CONFLICTS, Verdict, given_up,
-    reached_limits, statistics, stopped,
+    Error, MOST_REASONS, Options, Reason, Report, Statistics, TENTATIVE_CONFLICTS, Vacuous, Verdict,
+    given_up, reached_limits, statistics, stopped, vacuous,
 };
 use crate::values::Analysis;
 
@@ -48,13 +49,15 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     }
     let analysis = Analysis::new(&program);
     let settings = Settings { observe_all: true, ..options.settings };
-    let no_solver = Error::NoSolver(settings.solver.name());
-    let encoder = |settings: Settings| {
-        let solver = Frugal::new(settings.solver.make().ok_or(no_solver)?, options.limits);
-        Ok::<_, Error>(Encoder::for_solver(&program, &analysis, settings, Box::new(solver)))
+    let no_solver = || Error::NoSolver(settings.solver.name());
+    // Where every cache survives, what a crash leaves is a memory of x86-TSO.
+    let cached = program.with_surviving_caches();
+    let encoder = |program, settings: Settings| {
+        let solver = Limited::new(settings.solver.make().ok_or_else(no_solver)?, options.limits);
+        Ok::<_, Error>(Encoder::for_solver(program, &analysis, settings, Box::new(solver)))
     };
-    let mut crashing = encoder(settings)?;
-    let mut tso = encoder(Settings { platform: Platform::Eadr, ..settings })?;
+    let mut crashing = encoder(&program, settings)?;
+    let mut tso = encoder(&cached, Settings { domain: Domain::Eadr, ..settings })?;
     let suspects = crashing.lost_before_survivors();
     let suspicious = crashing.gates.any(&suspects);
     // A run without a crash may go through more than is encoded if an access takes two steps.
@@ -107,8 +110,8 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     figures.encoding = encoded - start;
     figures.solving = encoded.elapsed();
     let (bounds, assumptions) = (program.bounds.clone(), program.assumptions.clone());
-    let without_persistent_memory = !program.is_persistent();
-    Ok(Report { verdict, bounds, assumptions, without_persistent_memory, statistics: figures })
+    let vacuous = vacuous(&program).filter(|why| *why == Vacuous::NoPersistentMemory);
+    Ok(Report { verdict, bounds, assumptions, vacuous, statistics: figures })
 }
 
 fn search(
@@ -159,6 +162,7 @@ fn search(
                 if let Some(lost) = needed.iter().find_map(|&at| story.memory[at].lost.first().copied()) {
                     story.site = story.steps[lost].site.clone();
                 }
+                confirm(crashing.program, crashing.program.platform(crashing.settings.domain), &story)?;
                 return Ok(Verdict::Violated(Box::new(story)));
             }
         }

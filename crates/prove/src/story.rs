@@ -1,11 +1,12 @@
 //! A counterexample: one execution, its crash and its recovery, read off a model.
 //!
-//! The model is not taken on trust: the events are put in a row anew, and a model that cannot be is an internal error.
+//! The model is not taken on trust: the events are put in a row anew, and a model that cannot be is an internal error. What
+//! is reported is replayed through px86 first ([`crate::confirm`]).
 
 use crashproof_ordersat::Lit;
-use px86::{Class, Line, Platform};
+use px86::{Kind, Line};
 
-use crate::encode::{Encoder, EventRef, Violation, Wrong};
+use crate::encode::{Encoded, Encoder, EventRef, Violation, Wrong};
 use crate::program::{Action, Site};
 
 /// An execution that goes wrong.
@@ -29,6 +30,21 @@ pub struct Counterexample {
     pub edges: Vec<Edge>,
     /// For lines that are looked at after the crash: after how many of `steps` they were last written back.
     pub written_back: Vec<(Line, usize)>,
+    /// What was issued, thread by thread and in program order, for px86 to replay.
+    pub issued: Vec<Issued>,
+}
+
+/// An instruction that was issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Issued {
+    /// The thread, by number.
+    pub thread: usize,
+    /// What it does, in px86's terms.
+    pub event: px86::Event,
+    /// What it read, if it did.
+    pub read: Option<u64>,
+    /// When it took effect, in the order of all effects; none if it had not when the crash came.
+    pub effect: Option<usize>,
 }
 
 /// Something that took effect.
@@ -108,6 +124,8 @@ pub struct Remains {
     pub place: String,
     /// Its address.
     pub address: u64,
+    /// How many bytes it has.
+    pub bytes: u8,
     /// What it holds.
     pub value: u64,
     /// The same for people.
@@ -195,6 +213,9 @@ impl Encoder<'_> {
             story.recovery = self.recovery_story(violation.event.index);
         } else {
             story.recovery.clear();
+            // In the full encoding what happened before the claim need not have taken effect before the crash.
+            let row = self.graph.row(|lit| self.holds(lit)).ok_or(NoExecution)?;
+            story.issued = self.issued(&row, |event| self.holds(event.live), usize::MAX);
         }
         Ok(story)
     }
@@ -208,10 +229,7 @@ impl Encoder<'_> {
         }
         let mut place_in_row = vec![0; row.len()];
         row.iter().enumerate().for_each(|(place, &node)| place_in_row[node as usize] = place);
-        let moment = |line: Line| {
-            let key = if self.settings.platform == Platform::Eadr { Line(0) } else { line };
-            self.moments.get(&key).map(|&node| place_in_row[node as usize])
-        };
+        let moment = |line: Line| self.moments.get(&line).map(|&node| place_in_row[node as usize]);
         let mut steps = Vec::new();
         let mut step_of = vec![None; self.events.len()];
         let mut written_back = Vec::new();
@@ -228,7 +246,7 @@ impl Encoder<'_> {
             let thread = event.event.thread.unwrap_or(0);
             let action = &self.program.threads[thread].events[event.event.index].action;
             // The write-back of a non-temporal store is told with the store.
-            if matches!(action, Action::Store { .. }) && event.class == Class::FlushOpt {
+            if matches!(action, Action::Store { .. }) && event.class.writes_back() {
                 continue;
             }
             let address = event
@@ -287,6 +305,8 @@ impl Encoder<'_> {
                 persisted,
             });
         }
+        let crash = self.crash.map_or(usize::MAX, |node| place_in_row[node as usize]);
+        let issued = self.issued(&row, |event| self.holds(event.executed), crash);
         let memory = self.remains(&step_of);
         let edges = self.edges(&step_of, &memory);
         let recovery = self.recovery_story(usize::MAX);
@@ -300,7 +320,57 @@ impl Encoder<'_> {
             recovery,
             edges,
             written_back,
+            issued,
         })
+    }
+
+    /// What was issued, in program order; what counts and comes before the crash in this row has taken effect.
+    fn issued(&self, row: &[u32], counts: impl Fn(&Encoded) -> bool, crash: usize) -> Vec<Issued> {
+        let mut place_in_row = vec![0; row.len()];
+        row.iter().enumerate().for_each(|(place, &node)| place_in_row[node as usize] = place);
+        let issued = |event: &Encoded| {
+            let thread = event.event.thread?;
+            let action = &self.program.threads[thread].events[event.event.index].action;
+            let wrote = event.write.as_ref().filter(|(_, stores)| self.holds(*stores));
+            let kind = match action {
+                // px86 begins the write-back of a non-temporal store itself.
+                Action::Store { .. } if event.class.writes_back() => return None,
+                Action::Load { .. } => Kind::Load,
+                Action::Store { non_temporal: true, .. } => Kind::NonTemporalStore,
+                Action::Store { .. } => Kind::Store,
+                Action::Rmw { .. } if wrote.is_some() => Kind::Rmw,
+                Action::Rmw { .. } => Kind::FailedRmw,
+                Action::Flush { .. } => Kind::Flush,
+                Action::FlushOpt { .. } => Kind::FlushOpt,
+                Action::StoreFence => Kind::StoreFence,
+                _ => Kind::Fence,
+            };
+            if !self.holds(event.guard) {
+                return None;
+            }
+            let read = event.read.as_ref().map(|bits| self.number(bits));
+            let value = wrote.map(|(bits, _)| self.number(bits)).or(read).unwrap_or(0);
+            let bits = event.read.as_ref().or(event.write.as_ref().map(|(bits, _)| bits));
+            let places = event.access.iter().flat_map(|access| &access.places);
+            let lines = event.lines.iter().map(|(line, lit)| (line.start(), *lit));
+            let address = places.copied().chain(lines).find(|&(_, lit)| self.holds(lit));
+            let place = place_in_row[event.node as usize];
+            let event = px86::Event {
+                address: address.map_or(0, |(address, _)| address),
+                value,
+                site: px86::Site(0),
+                thread: px86::Thread(thread as u16),
+                kind,
+                width: bits.map_or(0, |bits| (bits.len() / 8) as u8),
+            };
+            Some((place, Issued { thread, event, read, effect: None }))
+        };
+        let counted = |event: &Encoded, place: usize| (counts(event) && place < crash).then_some(place);
+        let all = self.events.iter().filter_map(|event| {
+            let (place, issued) = issued(event)?;
+            Some(Issued { effect: counted(event, place), ..issued })
+        });
+        all.collect()
     }
 
     /// What lies on a line: the first object's name.
@@ -340,6 +410,7 @@ impl Encoder<'_> {
                 Remains {
                     place: self.program.name_of(cell.address),
                     address: cell.address,
+                    bytes: cell.bytes,
                     value,
                     shown: self.program.show(value),
                     from: from.and_then(|(event, _)| step_of[event]),

@@ -7,13 +7,10 @@
 
 use crashproof_ordersat::Lit;
 
-use crate::gates::Gates;
+use crate::gates::{Choice, Gates};
 
 /// Words of more values than this are bits only.
 pub const MOST_VALUES: usize = 16;
-
-/// A value, and the literal that it is this one.
-pub type Choice = (u64, Lit);
 
 impl Gates {
     /// A word that is one of these values, sorted and different; which is open.

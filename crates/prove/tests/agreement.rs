@@ -10,7 +10,7 @@ use crashproof_prove::prove::{self, Verdict};
 use crashproof_prove::robust;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use px86::Platform;
+use px86::Domain;
 
 type Essence = (Vec<Vec<i64>>, [Option<bool>; 3], Option<bool>);
 
@@ -128,7 +128,7 @@ fn crashes_in_recovery_agree() {
 
 #[test]
 fn persistent_caches_agree() {
-    let options = Options { platform: Platform::Eadr, ..options() };
+    let options = Options { domain: Domain::Eadr, ..options() };
     check(options, FULL, Size::default(), 100);
     check(options, PARTIAL, Size::default(), 100);
 }

@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
-use crate::order::preserved;
-use crate::storage::Seq;
+use crate::event::Seq;
+use crate::order::{blocked, preserved};
 use crate::{Class, Event, Line};
 
 /// An instruction waiting to take effect.
@@ -18,12 +18,6 @@ pub struct Entry {
     pub issued: Seq,
     /// Chosen by the engine, carried along unseen; engines use it to tell stores apart.
     pub tag: u32,
-}
-
-impl Entry {
-    fn order_key(&self) -> (Class, Option<Line>) {
-        (self.event.kind.class(), self.event.line())
-    }
 }
 
 /// Bytes of a load that the own buffer supplies.
@@ -73,8 +67,8 @@ impl StoreBuffer {
     /// precede.
     pub fn ready(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.entries.len()).filter(|&index| {
-            let later = self.entries[index].order_key();
-            self.entries.range(..index).all(|earlier| !preserved(earlier.order_key(), later))
+            let earlier = self.entries.range(..index).map(|earlier| earlier.event.order_key());
+            !blocked(earlier, self.entries[index].event.order_key())
         })
     }
 
@@ -82,9 +76,9 @@ impl StoreBuffer {
     /// holds it back. Cheaper than [`Self::ready`] for whoever needs one entry only.
     pub fn ready_before(&self, mut index: usize) -> usize {
         loop {
-            let later = self.entries[index].order_key();
+            let later = self.entries[index].event.order_key();
             let mut earlier = self.entries.range(..index);
-            match earlier.position(|earlier| preserved(earlier.order_key(), later)) {
+            match earlier.position(|earlier| preserved(earlier.event.order_key(), later)) {
                 Some(blocker) => index = blocker,
                 None => return index,
             }
@@ -94,7 +88,7 @@ impl StoreBuffer {
     /// An entry that may take effect now and is on the way of something that is not in the buffer, of this class
     /// and on this line; none if nothing is.
     pub fn ready_before_other(&self, later: (Class, Option<Line>)) -> Option<usize> {
-        let index = self.entries.iter().position(|earlier| preserved(earlier.order_key(), later))?;
+        let index = self.entries.iter().position(|earlier| preserved(earlier.event.order_key(), later))?;
         Some(self.ready_before(index))
     }
 
@@ -111,21 +105,13 @@ impl StoreBuffer {
     pub fn forward(&self, address: u64, width: u8) -> Forwarded {
         let mut forwarded = Forwarded::default();
         for entry in self.entries.iter().filter(|entry| entry.event.kind.stores()) {
-            overlay(&entry.event, address, width, |byte, value| {
+            entry.event.overlay(address, width, |byte, value| {
                 forwarded.value = forwarded.value & !(0xff << (8 * byte)) | u64::from(value) << (8 * byte);
                 forwarded.mask |= 0xff << (8 * byte);
                 forwarded.tags[byte] = Some(entry.tag);
             });
         }
         forwarded
-    }
-}
-
-/// Calls `put` with each byte of `store` that falls into the `width` bytes at `address`, as index and value.
-pub(crate) fn overlay(store: &Event, address: u64, width: u8, mut put: impl FnMut(usize, u8)) {
-    let (start, end) = (store.address, store.address + u64::from(store.width));
-    for at in start.max(address)..end.min(address + u64::from(width)) {
-        put((at - address) as usize, (store.value >> (8 * (at - start))) as u8);
     }
 }
 

@@ -7,6 +7,9 @@ use crate::{Line, line};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Thread(pub u16);
 
+/// A moment: the position in the single order in which stores, flushes and fences take effect.
+pub type Seq = u64;
+
 /// A place in the source, by number; the front end that made it knows file, line and column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site(pub u32);
@@ -54,6 +57,20 @@ impl Kind {
         matches!(self, Kind::Store | Kind::NonTemporalStore | Kind::Rmw)
     }
 
+    /// The write-back of its own line that the instruction begins as it takes effect, and that the thread's next
+    /// fence completes: a non-temporal store acts as a store followed by a `clflushopt` (deviation 3).
+    pub const fn write_back(self) -> Option<Kind> {
+        match self {
+            Kind::NonTemporalStore => Some(Kind::FlushOpt),
+            _ => None,
+        }
+    }
+
+    /// Does the thread's next fence have something to complete after this?
+    pub const fn needs_fence(self) -> bool {
+        matches!(self, Kind::FlushOpt) || self.write_back().is_some()
+    }
+
     /// Does the thread's earlier work, write-backs included, have to be done before its later stores?
     pub const fn fences(self) -> bool {
         matches!(self.class(), Class::Fence | Class::StoreFence)
@@ -90,6 +107,24 @@ impl Event {
         match self.kind {
             Kind::Fence | Kind::StoreFence => None,
             _ => Some(Line::containing(self.address)),
+        }
+    }
+
+    /// What the ordering table needs to know of it.
+    pub fn order_key(&self) -> (Class, Option<Line>) {
+        (self.kind.class(), self.line())
+    }
+
+    /// Does it access the byte at `address`?
+    pub fn covers(&self, address: u64) -> bool {
+        (self.address..self.address + u64::from(self.width)).contains(&address)
+    }
+
+    /// Calls `put` with each byte of this store that falls into the `width` bytes at `address`, as index and value.
+    pub(crate) fn overlay(&self, address: u64, width: u8, mut put: impl FnMut(usize, u8)) {
+        let (start, end) = (self.address, self.address + u64::from(self.width));
+        for at in start.max(address)..end.min(address + u64::from(width)) {
+            put((at - address) as usize, (self.value >> (8 * (at - start))) as u8);
         }
     }
 

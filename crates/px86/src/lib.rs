@@ -22,7 +22,12 @@
 //! | fences complete pending write-backs | [`storage::Execution::fence`] | `litmus/flush/`, `litmus/rmw/` |
 //! | a line survives as a prefix of its stores | [`survive::CrashStack`] | `litmus/papers/jaaru-*` |
 //! | repeated crashes | [`survive::CrashStack::crash`] | `litmus/nested/` |
-//! | eADR: what is cached survives | [`Platform::Eadr`] | `litmus/eadr/` |
+//! | what a store buffer cannot hold back | [`order::blocked`] | `litmus/order/` |
+//! | what a run in program order hides | [`overtake`] | `litmus/movnt/`, `litmus/eadr/eadr-movnt*` |
+//! | a non-temporal store begins its write-back | [`Kind::write_back`] | `litmus/movnt/` |
+//! | when an instruction makes something certain | [`storage::Execution::would_persist`] | `litmus/flush/`, `litmus/eadr/` |
+//! | accesses split into lines and words | [`line::pieces`] | `crates/check/tests/bytes.rs` |
+//! | what a power failure leaves of a line's cache | [`Domain`] | `litmus/eadr/`, `litmus/domains/` |
 //!
 //! # Deviations, numbered
 //!
@@ -37,24 +42,17 @@
 //!    first. They may persist apart (true of hardware), and another thread may see them apart.
 
 pub mod buffer;
+pub mod domain;
 pub mod event;
 pub mod line;
 pub mod order;
+pub mod overtake;
 pub mod robust;
 pub mod storage;
 pub mod survive;
 pub mod work;
 
+pub use domain::{Domain, Platform};
 pub use event::{Event, Kind, Site, Thread};
 pub use line::{LINE_BYTES, Line};
 pub use order::{Class, Order};
-
-/// What the machine does with its caches when power fails.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Platform {
-    /// Caches are lost; memory controllers drain (ADR). The usual case.
-    #[default]
-    Adr,
-    /// Caches are saved too (eADR): a store persists once it left its store buffer.
-    Eadr,
-}

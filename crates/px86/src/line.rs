@@ -22,6 +22,31 @@ impl Line {
     }
 }
 
+/// The lines that any of `bytes` bytes at `address` lie on, lowest first.
+pub fn covered(address: u64, bytes: u64) -> impl Iterator<Item = Line> {
+    let first = Line::containing(address).0;
+    let end = if bytes == 0 { first } else { Line::containing(address + (bytes - 1)).0 + 1 };
+    (first..end).map(Line)
+}
+
+/// How many of `bytes` bytes at `address` lie on the first line.
+pub const fn on_first_line(address: u64, bytes: u64) -> u64 {
+    let room = LINE_BYTES - address % LINE_BYTES;
+    if bytes < room { bytes } else { room }
+}
+
+/// Do `bytes` bytes at `address` lie on more than one line?
+pub const fn crosses(address: u64, bytes: u64) -> bool {
+    on_first_line(address, bytes) < bytes
+}
+
+/// How many of `bytes` bytes at `address`, part of an access wider than a word, are stored in one step.
+pub const fn in_first_word(address: u64, bytes: u64) -> u64 {
+    let word = WORD_BYTES as u64;
+    let room = word - address % word;
+    if bytes < room { bytes } else { room }
+}
+
 /// A part of an access that lies within one line and is at most eight bytes wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -45,9 +70,8 @@ pub fn pieces(address: u64, bytes: u64) -> impl Iterator<Item = Piece> {
         }
         let at = address.wrapping_add(offset);
         let left = bytes - offset;
-        let in_line = LINE_BYTES - at % LINE_BYTES;
-        let word = u64::from(WORD_BYTES);
-        let width = if bytes <= word { left.min(in_line) } else { left.min(word - at % word) };
+        let small = bytes <= u64::from(WORD_BYTES);
+        let width = if small { on_first_line(at, left) } else { in_first_word(at, left) };
         let piece = Piece { address: at, width: width as u8, offset };
         offset += width;
         Some(piece)
@@ -68,6 +92,15 @@ mod tests {
         assert_eq!(split(3, 8), [(3, 8)]);
         assert_eq!(split(63, 1), [(63, 1)]);
         assert_eq!(split(5, 0), []);
+    }
+
+    #[test]
+    fn a_range_covers_every_line_it_touches() {
+        let lines = |address, bytes| covered(address, bytes).map(|line| line.0).collect::<Vec<_>>();
+        assert_eq!(lines(60, 4), [0]);
+        assert_eq!(lines(60, 69), [0, 1, 2]);
+        assert_eq!(lines(64, 0), [0; 0]);
+        assert!(crosses(60, 5) && !crosses(60, 4) && !crosses(60, 0));
     }
 
     #[test]

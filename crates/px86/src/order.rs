@@ -26,6 +26,13 @@ pub enum Class {
     Flush,
 }
 
+impl Class {
+    /// Does the instruction write its line back? A `clflushopt` does so by its thread's next fence.
+    pub const fn writes_back(self) -> bool {
+        matches!(self, Class::Flush | Class::FlushOpt)
+    }
+}
+
 /// All classes in the order of the table's rows and columns.
 pub const CLASSES: [Class; 7] = [
     Class::Read,
@@ -71,6 +78,14 @@ pub fn preserved(earlier: (Class, Option<Line>), later: (Class, Option<Line>)) -
         Order::SameLine => earlier.1 == later.1,
         Order::Never => false,
     }
+}
+
+/// Must `later` wait for any of the instructions before it in its thread that have not taken effect?
+pub fn blocked(
+    mut waiting: impl Iterator<Item = (Class, Option<Line>)>,
+    later: (Class, Option<Line>),
+) -> bool {
+    waiting.any(|earlier| preserved(earlier, later))
 }
 
 #[cfg(test)]

@@ -9,11 +9,9 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::buffer::{Entry, overlay};
+use crate::buffer::{Entry, Forwarded};
+pub use crate::event::Seq;
 use crate::{Event, Kind, Line, Platform, Thread};
-
-/// A moment: the position in the single order in which stores, flushes and fences take effect.
-pub type Seq = u64;
 
 /// A store that reached the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,12 +121,12 @@ impl Execution {
     }
 
     /// The bytes of a load that stores of this execution supply; the tags say which.
-    pub fn read(&self, address: u64, width: u8) -> crate::buffer::Forwarded {
-        let mut seen = crate::buffer::Forwarded::default();
+    pub fn read(&self, address: u64, width: u8) -> Forwarded {
+        let mut seen = Forwarded::default();
         let Some(history) = self.lines.get(&Line::containing(address)) else { return seen };
         let wanted = u64::MAX >> (64 - 8 * u32::from(width));
         for store in history.stores.iter().rev() {
-            overlay(&store.event, address, width, |byte, value| {
+            store.event.overlay(address, width, |byte, value| {
                 if seen.tags[byte].is_none() {
                     seen.value |= u64::from(value) << (8 * byte);
                     seen.mask |= 0xff << (8 * byte);
@@ -142,27 +140,22 @@ impl Execution {
         seen
     }
 
-    /// Would letting `entry` take effect make anything certain that may still be lost now?
+    /// Would letting `event` take effect make anything certain that may still be lost now?
     ///
-    /// Crashing just before such an entry, and at the end, shows every state that any crash can leave:
-    /// until then the possible states only grow (Jaaru, "Injecting failures"). With persistent caches every
-    /// store makes the one before it impossible to go back to.
-    pub fn would_persist(&self, entry: &Entry) -> bool {
-        let event = &entry.event;
+    /// Crashing just before such an event, and at the end, shows every state that any crash can leave:
+    /// until then the possible states only grow (Jaaru, "Injecting failures"). Where caches survive, a store
+    /// makes the content before it impossible to go back to.
+    pub fn would_persist(&self, event: &Event) -> bool {
         match event.kind {
             Kind::Flush => self
                 .lines
                 .get(&Line::containing(event.address))
                 .is_some_and(|history| history.certain() < history.stores.len()),
-            Kind::StoreFence => self.fence_would_persist(event.thread),
-            kind if kind.stores() => self.platform == Platform::Eadr,
-            _ => false,
+            kind => {
+                kind.fences() && self.fence_would_persist(event.thread)
+                    || kind.stores() && self.platform.cache_survives(Line::containing(event.address))
+            }
         }
-    }
-
-    /// Would a locked instruction of `thread` make anything certain that may still be lost now?
-    pub fn exchange_would_persist(&self, thread: Thread) -> bool {
-        self.platform == Platform::Eadr || self.fence_would_persist(thread)
     }
 
     /// Would a fence of `thread` make anything certain that may still be lost now?
@@ -192,12 +185,12 @@ impl Execution {
         let at = self.tick();
         let history = self.lines.entry(line).or_default();
         history.stores.push(CachedStore { at, tag, event: *event });
-        if self.platform == Platform::Eadr {
+        if self.platform.cache_survives(line) {
             history.write_back(at);
         }
         let thread = self.threads.entry(event.thread).or_default();
         thread.touched.insert(line, at);
-        if event.kind == Kind::NonTemporalStore {
+        if event.kind.write_back().is_some() {
             thread.pending.push((line, at));
         }
     }
@@ -303,7 +296,7 @@ mod tests {
 
     #[test]
     fn with_eadr_the_cache_is_safe() {
-        let mut execution = Execution::new(Platform::Eadr);
+        let mut execution = Execution::new(Platform::EADR);
         execution.commit_store(&event(Kind::Store, 0, X, 1), 0);
         assert_eq!(certain(&execution, X), 1);
         assert_eq!(execution.line(Line::containing(X)).unwrap().eager_contents(), 1);

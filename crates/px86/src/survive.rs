@@ -1,22 +1,20 @@
 //! After a crash: what each line may hold, and how reading it narrows that down.
 //!
 //! Jaaru keeps for each line the interval in which it was last written back and refines it by the store
-//! each load reads from (Figures 9 and 10). We keep the same knowledge as a list of *fates*: for each
-//! execution so far, how many of its stores to the line persisted before it crashed. Reading a value keeps
-//! the fates that agree with it. A list instead of an interval, because fates are told apart by the
+//! each load reads from (Figures 9 and 10). We keep the same knowledge as the list of the line's possible
+//! crash states: for each execution so far, how many of its stores to the line survive. Reading a value
+//! keeps the states that agree with it. A list instead of an interval, because states are told apart by the
 //! *values* they show, and the same value may come from several places; [`CrashStack::interval`] gives
 //! the interval that Jaaru would have.
 
 use num_bigint::BigUint;
 use rustc_hash::FxHashMap;
 
-use crate::buffer::overlay;
 use crate::storage::{CachedStore, Execution, LineHistory, Seq};
 use crate::{LINE_BYTES, Line};
 
-/// One way a line may have come through the crashes: for each execution that stored to it, how many of
-/// these stores persisted, oldest first.
-pub type Fate = Vec<u32>;
+/// One crash state of a line: for each execution, how many of its stores to the line survive, oldest first.
+pub type LineState = Vec<u32>;
 
 /// Which store a byte was read from after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,11 +25,11 @@ pub struct Source {
     pub store: usize,
 }
 
-/// The fates still possible for a line, as of some number of executions.
+/// The crash states still possible for a line, as of some number of executions.
 #[derive(Clone, Debug)]
 struct Known {
     executions: usize,
-    fates: Vec<Fate>,
+    states: Vec<LineState>,
 }
 
 /// When a line was last written back in the latest execution that stored to it (Jaaru's interval).
@@ -71,21 +69,21 @@ impl CrashStack {
         &self.executions
     }
 
-    /// Everything that may have become of `line`, given what was read so far.
+    /// The possible crash states of `line`, given what was read so far.
     ///
     /// Never empty: what was read, was read from somewhere.
-    pub fn fates(&mut self, line: Line) -> &[Fate] {
+    pub fn states(&mut self, line: Line) -> &[LineState] {
         let known =
-            self.known.entry(line).or_insert_with(|| Known { executions: 0, fates: vec![Fate::new()] });
+            self.known.entry(line).or_insert_with(|| Known { executions: 0, states: vec![LineState::new()] });
         for execution in &self.executions[known.executions..] {
             let (certain, all) =
                 execution.line(line).map_or((0, 0), |history| (history.certain(), history.stores().len()));
-            known.fates = known
-                .fates
+            known.states = known
+                .states
                 .iter()
-                .flat_map(|fate| {
+                .flat_map(|state| {
                     (certain..=all).map(|cut| {
-                        let mut longer = fate.clone();
+                        let mut longer = state.clone();
                         longer.push(cut as u32);
                         longer
                     })
@@ -93,19 +91,19 @@ impl CrashStack {
                 .collect();
         }
         known.executions = self.executions.len();
-        &known.fates
+        &known.states
     }
 
-    /// Keeps only the fates of `line` that satisfy `keep`.
-    pub fn retain(&mut self, line: Line, mut keep: impl FnMut(&CrashStack, &Fate) -> bool) {
-        let mut fates = self.fates(line).to_vec();
-        fates.retain(|fate| keep(self, fate));
-        debug_assert!(!fates.is_empty(), "a load reads one of the possible values");
-        self.known.insert(line, Known { executions: self.executions.len(), fates });
+    /// Keeps only the crash states of `line` that satisfy `keep`.
+    pub fn retain(&mut self, line: Line, mut keep: impl FnMut(&CrashStack, &LineState) -> bool) {
+        let mut states = self.states(line).to_vec();
+        states.retain(|state| keep(self, state));
+        debug_assert!(!states.is_empty(), "a load reads one of the possible values");
+        self.known.insert(line, Known { executions: self.executions.len(), states });
     }
 
-    /// What `width` bytes at `address` hold if their line had `fate`.
-    pub fn value(&self, address: u64, width: u8, fate: &Fate) -> u64 {
+    /// What `width` bytes at `address` hold in a crash state of their line.
+    pub fn value(&self, address: u64, width: u8, state: &LineState) -> u64 {
         let line = Line::containing(address);
         let mut bytes = [0; 8];
         if let Some(initial) = self.initial.get(&line) {
@@ -113,23 +111,20 @@ impl CrashStack {
             let width = usize::from(width);
             bytes[..width].copy_from_slice(&initial[start..start + width]);
         }
-        for (execution, &cut) in self.executions.iter().zip(fate) {
+        for (execution, &cut) in self.executions.iter().zip(state) {
             for store in surviving(execution, line, cut) {
-                overlay(&store.event, address, width, |byte, value| bytes[byte] = value);
+                store.event.overlay(address, width, |byte, value| bytes[byte] = value);
             }
         }
         u64::from_le_bytes(bytes)
     }
 
-    /// Which store the byte at `address` was left by if its line had `fate`; none if by no execution.
-    pub fn source(&self, address: u64, fate: &Fate) -> Option<Source> {
+    /// Which store the byte at `address` was left by in a crash state of its line; none if by no execution.
+    pub fn source(&self, address: u64, state: &LineState) -> Option<Source> {
         let line = Line::containing(address);
-        (0..self.executions.len().min(fate.len())).rev().find_map(|execution| {
-            let stores = surviving(&self.executions[execution], line, fate[execution]);
-            let covers = |store: &CachedStore| {
-                (store.event.address..store.event.address + u64::from(store.event.width)).contains(&address)
-            };
-            let store = stores.iter().rposition(covers)?;
+        (0..self.executions.len().min(state.len())).rev().find_map(|execution| {
+            let stores = surviving(&self.executions[execution], line, state[execution]);
+            let store = stores.iter().rposition(|store| store.event.covers(address))?;
             Some(Source { execution, store })
         })
     }
@@ -143,24 +138,25 @@ impl CrashStack {
     /// The different values that `width` bytes at `address` may have, where only the bytes of `mask`
     /// (0xff each) matter. Sorted.
     pub fn options(&mut self, address: u64, width: u8, mask: u64) -> Vec<u64> {
-        let fates = self.fates(Line::containing(address)).to_vec();
-        let mut values: Vec<u64> = fates.iter().map(|fate| self.value(address, width, fate) & mask).collect();
+        let states = self.states(Line::containing(address)).to_vec();
+        let mut values: Vec<u64> =
+            states.iter().map(|state| self.value(address, width, state) & mask).collect();
         values.sort_unstable();
         values.dedup();
         values
     }
 
-    /// A load saw `value` in the bytes of `mask`: keep the fates that agree.
+    /// A load saw `value` in the bytes of `mask`: keep the crash states that agree.
     pub fn refine(&mut self, address: u64, width: u8, mask: u64, value: u64) {
-        self.retain(Line::containing(address), |stack, fate| {
-            stack.value(address, width, fate) & mask == value & mask
+        self.retain(Line::containing(address), |stack, state| {
+            stack.value(address, width, state) & mask == value & mask
         });
     }
 
     /// When `line` was last written back in the latest execution, given what was read so far.
     pub fn interval(&mut self, line: Line) -> Option<Interval> {
         let latest = self.executions.len().checked_sub(1)?;
-        let cuts: Vec<usize> = self.fates(line).iter().map(|fate| fate[latest] as usize).collect();
+        let cuts: Vec<usize> = self.states(line).iter().map(|state| state[latest] as usize).collect();
         let history = self.executions[latest].line(line)?;
         let (first, last) = (*cuts.iter().min()?, *cuts.iter().max()?);
         let begin = match first.checked_sub(1) {
@@ -232,7 +228,7 @@ mod tests {
         assert_eq!(stack.interval(Line(0)), Some(Interval { begin: 5, end: Some(7) }));
         assert_eq!(stack.options(Y, 8, u64::MAX), [3, 5]);
         stack.refine(Y, 8, u64::MAX, 3);
-        assert_eq!(stack.fates(Line(0)).len(), 1);
+        assert_eq!(stack.states(Line(0)).len(), 1);
     }
 
     #[test]
@@ -247,9 +243,9 @@ mod tests {
             stack.options(X, 8, u64::MAX),
             [0x0101_0101_0101_0101, 0x0101_01ff_ff01_0101, 0x0909_0909_0909_0909]
         );
-        let fate = vec![2];
-        assert_eq!(stack.source(X + 4, &fate), Some(Source { execution: 0, store: 1 }));
-        assert_eq!(stack.source(X + 5, &fate), Some(Source { execution: 0, store: 0 }));
+        let state = vec![2];
+        assert_eq!(stack.source(X + 4, &state), Some(Source { execution: 0, store: 1 }));
+        assert_eq!(stack.source(X + 5, &state), Some(Source { execution: 0, store: 0 }));
     }
 
     #[test]
@@ -263,7 +259,7 @@ mod tests {
         stack.crash(second);
         assert_eq!(stack.options(X, 8, u64::MAX), [0, 1, 2]);
         stack.refine(X, 8, u64::MAX, 1);
-        assert_eq!(stack.fates(Line(0)), [vec![1, 0]]);
+        assert_eq!(stack.states(Line(0)), [vec![1, 0]]);
     }
 
     #[test]

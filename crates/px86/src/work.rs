@@ -47,13 +47,11 @@ impl Observer {
         let line = Line::containing(event.address);
         match event.kind {
             Kind::Load => None,
-            Kind::Store => {
+            Kind::Store | Kind::NonTemporalStore => {
                 self.execution.commit_store(event, entry.tag);
-                None
-            }
-            Kind::NonTemporalStore => {
-                self.execution.commit_store(event, entry.tag);
-                self.note_begun(event.thread);
+                if event.kind.write_back().is_some() {
+                    self.note_begun(event.thread);
+                }
                 None
             }
             Kind::Flush => {
@@ -112,7 +110,7 @@ mod tests {
     use crate::{Event, Site};
 
     fn run(steps: &[(Kind, u16, u64)]) -> Vec<Option<Work>> {
-        let mut observer = Observer::new(Platform::Adr);
+        let mut observer = Observer::new(Platform::ADR);
         steps
             .iter()
             .map(|&(kind, thread, address)| {

@@ -106,8 +106,9 @@ fn on_pm_path(path: &[u8]) -> bool {
         [] => false,
         [start @ .., b'*'] => path.starts_with(start),
         directory => {
-            let real = std::fs::canonicalize(OsStr::from_bytes(directory)).unwrap_or_default();
-            PathBuf::from(OsStr::from_bytes(path)).starts_with(real)
+            // A directory that does not exist has nothing below it.
+            let real = std::fs::canonicalize(OsStr::from_bytes(directory));
+            real.is_ok_and(|real| PathBuf::from(OsStr::from_bytes(path)).starts_with(real))
         }
     })
 }

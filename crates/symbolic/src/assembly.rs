@@ -1,11 +1,10 @@
-//! Inline assembly, as `crashproof_asm` reads it.
+//! Inline assembly, as the front end reads it.
 
 use crashproof_frontend::asm::{self as asm, Address, Effect, Flush, Operand};
 use crashproof_frontend::bitcode::ir::{Assembly, Type};
-use crashproof_prove::program::Action;
 use crashproof_prove::term::{Binary, Term};
 
-use crate::access::At;
+use crate::frame::At;
 use crate::machine::{Flow, Machine};
 use crate::state::State;
 use crate::value::Value;
@@ -66,14 +65,6 @@ impl Machine<'_> {
             }
         }
         self.unmodelled(state, ty, &format!("the result of inline assembly `{text}`"), at)
-    }
-
-    /// `sfence`.
-    pub(crate) fn store_fence(&mut self, state: &mut State, at: At<'_>) -> Flow<()> {
-        self.emit(state, Action::StoreFence, at.place, at.function)?;
-        let no = self.terms.truth(false);
-        self.mark_fenced(state, no);
-        Ok(())
     }
 
     fn asm_address(

@@ -2,9 +2,9 @@
 
 use crashproof_prove::term::Term;
 
-use crate::access::At;
+use crate::frame::At;
 use crate::machine::{Flow, Machine, Stop};
-use crate::state::{self, State};
+use crate::state::State;
 
 /// Longer ranges than this are refused.
 const LONGEST: u64 = 1 << 16;
@@ -43,38 +43,6 @@ impl Machine<'_> {
             }
             does(machine, state, bytes)
         })
-    }
-
-    /// Does something for every value that a term has on some path.
-    pub(crate) fn for_each(
-        &mut self,
-        state: &mut State,
-        term: Term,
-        unknown: &str,
-        at: At<'_>,
-        mut does: impl FnMut(&mut Self, &mut State, u64) -> Flow<()>,
-    ) -> Flow<()> {
-        let Some(cases) = self.cases(state, term) else {
-            return Err(self.refuse(state, unknown, at));
-        };
-        if let [(_, number)] = cases.as_slice() {
-            return does(self, state, *number);
-        }
-        let mut arrivals = Vec::new();
-        for (condition, number) in cases {
-            let mut here = state.clone();
-            if !here.assume(&mut self.terms, condition) {
-                continue;
-            }
-            match does(self, &mut here, number) {
-                Ok(()) => arrivals.push((here, Vec::new())),
-                Err(Stop::Dead) => {}
-                Err(Stop::Again) => return Err(Stop::Again),
-            }
-        }
-        let (merged, _) = state::merge(&mut self.terms, arrivals).ok_or(Stop::Dead)?;
-        *state = merged;
-        Ok(())
     }
 
     /// Reads all, then writes all, so that the ranges may overlap.

@@ -1,12 +1,14 @@
-//! Events, and the places in the source that they are told with.
+//! Events, claims and unknowns, with their places in the source.
 
 use crashproof_frontend::bitcode::MODEL_DIRECTORY;
-use crashproof_frontend::bitcode::ir::{FunctionId, Place};
+use crashproof_frontend::bitcode::ir::{FunctionId, Place, Type};
 use crashproof_prove::program::{Action, Event, Site, SiteId};
 use crashproof_prove::term::Term;
 
+use crate::frame::At;
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::state::State;
+use crate::value::{self, Value};
 
 impl Machine<'_> {
     /// Adds an event to who is executing. Ends the path if it depends on what is not modelled.
@@ -67,6 +69,74 @@ impl Machine<'_> {
             let (place, function) = self.reported(place, function);
             self.given_up = Some((reason.to_owned(), self.site(&place, function, false)));
         }
+    }
+
+    /// Says that something is not known here, and ends the path.
+    pub(crate) fn refuse(&mut self, state: &mut State, reason: &str, at: At<'_>) -> Stop {
+        self.unknown(state, reason, at.place, at.function);
+        Stop::Dead
+    }
+
+    /// Adds an event that happens only where the condition holds as well.
+    pub(crate) fn emit_under(
+        &mut self,
+        state: &mut State,
+        condition: Term,
+        action: Action,
+        at: At<'_>,
+    ) -> Flow<()> {
+        let mut here = State { path: state.path.clone(), ..State::default() };
+        if !here.assume(&mut self.terms, condition) {
+            return Ok(());
+        }
+        let result = self.emit(&mut here, action, at.place, at.function);
+        if result.is_err() && here.path != state.path {
+            // The path ends as a whole, so that is what must be said.
+            self.unknown(state, "this goes on only where something is not modelled", at.place, at.function);
+        }
+        result
+    }
+
+    /// Claims a condition, and goes on where it holds.
+    pub(crate) fn assert(
+        &mut self,
+        state: &mut State,
+        condition: Term,
+        message: String,
+        at: At<'_>,
+    ) -> Flow<()> {
+        self.emit(state, Action::Assert { condition, message }, at.place, at.function)?;
+        if state.assume(&mut self.terms, condition) { Ok(()) } else { Err(Stop::Dead) }
+    }
+
+    /// A claim that is false whenever it is reached. Ends the path.
+    pub(crate) fn fails(&mut self, state: &mut State, claim: &str, at: At<'_>) -> Stop {
+        let no = self.terms.truth(false);
+        self.claims_reached = true;
+        match self.assert(state, no, claim.to_owned(), at) {
+            Err(stop) => stop,
+            Ok(()) => Stop::Dead,
+        }
+    }
+
+    /// The result of something that is not modelled but touches no memory.
+    pub(crate) fn unmodelled(
+        &mut self,
+        state: &mut State,
+        ty: &Type,
+        what: &str,
+        at: At<'_>,
+    ) -> Flow<Option<Value>> {
+        let why = self.reason(what, at);
+        match value::build(ty, &mut |bits| self.imprecise(bits, &why)) {
+            Ok(value) => Ok(Some(value)),
+            Err(_) => Err(self.refuse(state, &why, at)),
+        }
+    }
+
+    pub(crate) fn not_modelled(&mut self, bits: u8, what: &str, at: At<'_>) -> Term {
+        let why = self.reason(what, at);
+        self.imprecise(bits, &why)
     }
 
     /// What is done by `crashproof.h`, by a model, or where the compiler names no line, as for intrinsics, is done by who

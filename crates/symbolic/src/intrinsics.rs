@@ -1,254 +1,177 @@
-//! LLVM's intrinsics.
+//! LLVM's intrinsics. What each one is, the front end's table of meaning says; here is what that does to the machine.
 
 use crashproof_frontend::bitcode::ir::{Predicate, Type};
-use crashproof_prove::term::{Binary, Term, Terms};
+use crashproof_frontend::meaning::{self, Meaning, Operation};
+use crashproof_prove::term::{Binary, Term};
 
-use crate::access::At;
-use crate::instructions::compare;
-use crate::library::Reply;
+use crate::invocation::{Invocation, Reply};
 use crate::machine::{Flow, Machine, Stop};
-use crate::state::State;
 use crate::value::{self, Value};
 
-/// These do nothing that a program could see.
-const NOTHING: [&str; 11] = [
-    "llvm.lifetime.",
-    "llvm.dbg.",
-    "llvm.invariant.",
-    "llvm.donothing",
-    "llvm.stackrestore",
-    "llvm.prefetch",
-    "llvm.experimental.noalias",
-    "llvm.x86.sse2.pause",
-    "llvm.x86.sse2.lfence",
-    "llvm.fake.use",
-    "llvm.var.annotation",
-];
-
 impl Machine<'_> {
-    /// Carries out an intrinsic, if it is one.
-    pub(crate) fn intrinsic(
-        &mut self,
-        name: &str,
-        arguments: &[Option<Value>],
-        ty: &Type,
-        state: &mut State,
-        at: At<'_>,
-    ) -> Flow<Option<Reply>> {
-        if !name.starts_with("llvm.") {
-            return Ok(None);
-        }
-        if NOTHING.iter().any(|prefix| name.starts_with(prefix)) {
-            return Ok(Some(Reply::NONE));
-        }
-        let scalars = crate::value::scalars(arguments);
-        let whole = name;
-        let name = whole.strip_prefix("llvm.").unwrap_or(whole);
-        let Some(scalars) = scalars else {
-            return self
-                .unmodelled(state, ty, &format!("intrinsic `{whole}`"), at)
-                .map(|value| Some(Reply { value }));
-        };
-        let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
-        let term = match scalars.as_slice() {
-            [to, from, length, ..] if starts(&["memcpy.", "memmove.", "memcpy.inline."]) => {
-                self.for_lengths(state, *length, "a copy", at, |machine, state, bytes| {
-                    machine.copy_bytes(state, *to, *from, bytes, at)
-                })?;
-                return Ok(Some(Reply::NONE));
+    /// Carries out an intrinsic. The result of a computation that is not modeled is unknown, which matters only where it is
+    /// used; what may touch memory in a way that is not modeled ends the path.
+    pub(crate) fn intrinsic(&mut self, call: &mut Invocation<'_>) -> Flow<Reply> {
+        match meaning::intrinsic(call.name) {
+            Meaning::Nothing | Meaning::Pause | Meaning::ListEnd => {
+                Ok(Reply::Returns(self.anything(call.ty)))
             }
-            [to, byte, length, ..] if starts(&["memset.", "memset.inline."]) => {
-                self.for_lengths(state, *length, "a fill", at, |machine, state, bytes| {
-                    machine.fill_bytes(state, *to, *byte, bytes, at)
-                })?;
-                return Ok(Some(Reply::NONE));
-            }
-            [] if name == "x86.sse2.mfence" => {
-                self.fence(state, at)?;
-                return Ok(Some(Reply::NONE));
-            }
-            [] if name == "x86.sse.sfence" => {
-                self.store_fence(state, at)?;
-                return Ok(Some(Reply::NONE));
-            }
-            [address] if name == "x86.sse2.clflush" => {
-                self.flush(state, *address, false, at)?;
-                return Ok(Some(Reply::NONE));
-            }
-            [address] if name == "x86.clflushopt" || name == "x86.clwb" => {
-                self.flush(state, *address, true, at)?;
-                return Ok(Some(Reply::NONE));
-            }
-            [condition, ..] if starts(&["assume"]) => {
-                return if state.assume(&mut self.terms, *condition) {
-                    Ok(Some(Reply::NONE))
-                } else {
-                    Err(Stop::Dead)
-                };
-            }
-            [] if starts(&["trap", "debugtrap", "ubsantrap"]) => return Err(self.fails(state, "trap", at)),
-            [_] if starts(&["ubsantrap"]) => return Err(self.fails(state, "trap", at)),
-            [value, ..] if starts(&["expect.", "launder.", "strip.", "threadlocal.address", "ssa.copy"]) => {
-                *value
-            }
-            [_, ..] if starts(&["is.constant"]) => self.terms.truth(false),
-            [] if starts(&["stacksave"]) => self.terms.number(0, 64),
-            [_, min, ..] if starts(&["objectsize."]) => {
-                let bits = value::bits(ty).unwrap_or(64);
-                let unknown = if self.terms.constant(*min) == Some(1) { 0 } else { u64::MAX };
-                self.terms.number(unknown, bits)
-            }
-            [a, b] if starts(&["umax."]) => self.extreme(Predicate::UnsignedGreater, *a, *b),
-            [a, b] if starts(&["umin."]) => self.extreme(Predicate::UnsignedLess, *a, *b),
-            [a, b] if starts(&["smax."]) => self.extreme(Predicate::SignedGreater, *a, *b),
-            [a, b] if starts(&["smin."]) => self.extreme(Predicate::SignedLess, *a, *b),
-            [a, _] if starts(&["abs."]) => {
-                let negative = self.terms.negate(*a);
-                self.extreme(Predicate::SignedGreater, *a, negative)
-            }
-            [a] if starts(&["bswap."]) => {
-                let width = self.terms.width(*a);
-                let mut result = self.terms.extract(*a, 0, 8);
-                for index in 1..width / 8 {
-                    let byte = self.terms.extract(*a, index * 8, 8);
-                    result = self.terms.concat(result, byte);
+            Meaning::Value(operation) => match self.computed(operation, call) {
+                Some(value) => Ok(Reply::Returns(Some(value))),
+                None => self.result_not_modelled(call),
+            },
+            Meaning::Effects(effects) => {
+                let mut result = None;
+                for effect in effects {
+                    result = self.effect(effect, call)?.or(result);
                 }
-                result
+                Ok(Reply::Returns(result))
             }
-            [a] if starts(&["ctpop."]) => self.count_ones(*a),
-            [a, _] if starts(&["ctlz."]) => self.count_zeros(*a, true),
-            [a, _] if starts(&["cttz."]) => self.count_zeros(*a, false),
-            [a, b, by] if starts(&["fshl."]) && a == b => self.rotate(*a, *by, true),
-            [a, b, by] if starts(&["fshr."]) && a == b => self.rotate(*a, *by, false),
-            [a, b] if starts(&["uadd.with.overflow."]) => {
-                let sum = self.terms.binary(Binary::Add, *a, *b);
-                let overflow = self.terms.binary(Binary::LessUnsigned, sum, *a);
-                return Ok(Some(pair(sum, overflow)));
+            Meaning::Assume => match call.scalar(0) {
+                Some(condition) if !call.state.assume(&mut self.terms, condition) => Err(Stop::Dead),
+                _ => Ok(Reply::NONE),
+            },
+            Meaning::Trap => Err(self.fails(call.state, "trap", call.at)),
+            Meaning::ListStart => self.with_words(call, 1, |machine, call| {
+                machine.start_arguments(call.frame, call.state, call.word(0), call.at)
+            }),
+            Meaning::ListCopy => self.with_words(call, 2, |machine, call| {
+                machine.copy_arguments(call.state, call.word(0), call.word(1), call.at)
+            }),
+            Meaning::Clock { .. } | Meaning::Random => self.result_not_modelled(call),
+            Meaning::NotUnderstood if self.takes_pointers(call.name) => Err(self.not_supported(call)),
+            Meaning::NotUnderstood if *call.ty == Type::Void => Err(self.not_supported(call)),
+            Meaning::NotUnderstood => self.result_not_modelled(call),
+        }
+    }
+
+    /// Could a function reach memory through what it is given?
+    fn takes_pointers(&self, name: &str) -> bool {
+        fn holds_pointers(ty: &Type) -> bool {
+            match ty {
+                Type::Pointer | Type::Unsupported(_) => true,
+                Type::Aggregate(aggregate) => aggregate.members.iter().any(|(_, ty)| holds_pointers(ty)),
+                Type::Void | Type::Int(_) | Type::Float(_) => false,
             }
-            [a, b] if starts(&["usub.with.overflow."]) => {
-                let difference = self.terms.binary(Binary::Sub, *a, *b);
-                let overflow = self.terms.binary(Binary::LessUnsigned, *a, *b);
-                return Ok(Some(pair(difference, overflow)));
+        }
+        let function = self.module.function_named(name).map(|id| self.module.function(id));
+        function.is_none_or(|function| function.parameters.iter().any(|(_, ty)| holds_pointers(ty)))
+    }
+
+    /// Does something to so many words; with fewer it is not supported.
+    fn with_words(
+        &mut self,
+        call: &mut Invocation<'_>,
+        words: usize,
+        does: impl FnOnce(&mut Self, &mut Invocation<'_>) -> Flow<()>,
+    ) -> Flow<Reply> {
+        if (0..words).any(|index| call.scalar(index).is_none()) {
+            return Err(self.not_supported(call));
+        }
+        does(self, call)?;
+        Ok(Reply::NONE)
+    }
+
+    /// The value that an operation computes; none where it is not modeled.
+    fn computed(&mut self, operation: Operation, call: &Invocation<'_>) -> Option<Value> {
+        let a = call.scalar(0)?;
+        let b = || call.scalar(1);
+        let term = match operation {
+            Operation::Same => a,
+            Operation::False => self.terms.truth(false),
+            Operation::ObjectSize => {
+                // The compiler's answer where it does not know better.
+                let unknown = if self.terms.constant(b()?) == Some(1) { 0 } else { u64::MAX };
+                self.terms.number(unknown, value::bits(call.ty).unwrap_or(64))
             }
-            [a, b] if starts(&["sadd.with.overflow."]) => {
-                let sum = self.terms.binary(Binary::Add, *a, *b);
-                // Both have the other sign than the sum.
-                let (left, right) =
-                    (self.terms.binary(Binary::Xor, *a, sum), self.terms.binary(Binary::Xor, *b, sum));
-                let overflow = self.both_negative(left, right);
-                return Ok(Some(pair(sum, overflow)));
+            Operation::MaskPointer => self.terms.and(a, b()?),
+            Operation::UnsignedMax => self.extreme(Predicate::UnsignedGreater, a, b()?),
+            Operation::UnsignedMin => self.extreme(Predicate::UnsignedLess, a, b()?),
+            Operation::SignedMax => self.extreme(Predicate::SignedGreater, a, b()?),
+            Operation::SignedMin => self.extreme(Predicate::SignedLess, a, b()?),
+            Operation::Absolute => {
+                let negative = self.terms.negate(a);
+                self.extreme(Predicate::SignedGreater, a, negative)
             }
-            [a, b] if starts(&["ssub.with.overflow."]) => {
-                let difference = self.terms.binary(Binary::Sub, *a, *b);
-                let (left, right) =
-                    (self.terms.binary(Binary::Xor, *a, *b), self.terms.binary(Binary::Xor, *a, difference));
-                let overflow = self.both_negative(left, right);
-                return Ok(Some(pair(difference, overflow)));
-            }
-            [a, b] if starts(&["umul.with.overflow.", "smul.with.overflow."]) => {
-                let (product, overflow) = self.product(*a, *b, name.starts_with('s'));
-                return Ok(Some(pair(product, overflow)));
-            }
-            [a, b] if starts(&["uadd.sat."]) => {
-                let sum = self.terms.binary(Binary::Add, *a, *b);
-                let overflow = self.terms.binary(Binary::LessUnsigned, sum, *a);
-                let most = self.terms.number(u64::MAX, self.terms.width(*a));
-                self.terms.choose(overflow, most, sum)
-            }
-            [a, b] if starts(&["usub.sat."]) => {
-                let difference = self.terms.binary(Binary::Sub, *a, *b);
-                let overflow = self.terms.binary(Binary::LessUnsigned, *a, *b);
-                let least = self.terms.number(0, self.terms.width(*a));
-                self.terms.choose(overflow, least, difference)
-            }
-            _ => {
-                let value = self.unmodelled(state, ty, &format!("intrinsic `{whole}`"), at)?;
-                return Ok(Some(Reply { value }));
-            }
+            Operation::ByteSwap => self.byte_swap(a),
+            Operation::CountOnes => self.count_ones(a),
+            Operation::LeadingZeros => self.count_zeros(a, true),
+            Operation::TrailingZeros => self.count_zeros(a, false),
+            // Shifts of two words that are the same; others are not modeled.
+            Operation::FunnelShiftLeft if b() == Some(a) => self.rotate(a, call.scalar(2)?, true),
+            Operation::FunnelShiftRight if b() == Some(a) => self.rotate(a, call.scalar(2)?, false),
+            Operation::UnsignedAddSaturating => self.saturating(unsigned_sum, a, b()?, u64::MAX),
+            Operation::UnsignedSubSaturating => self.saturating(unsigned_difference, a, b()?, 0),
+            Operation::UnsignedAddOverflow => return Some(self.overflowing(unsigned_sum, a, b()?)),
+            Operation::UnsignedSubOverflow => return Some(self.overflowing(unsigned_difference, a, b()?)),
+            Operation::SignedAddOverflow => return Some(self.overflowing(signed_sum, a, b()?)),
+            Operation::SignedSubOverflow => return Some(self.overflowing(signed_difference, a, b()?)),
+            Operation::UnsignedMulOverflow => return Some(self.overflowing(unsigned_product, a, b()?)),
+            Operation::SignedMulOverflow => return Some(self.overflowing(signed_product, a, b()?)),
+            Operation::FunnelShiftLeft
+            | Operation::FunnelShiftRight
+            | Operation::SignedAddSaturating
+            | Operation::SignedSubSaturating
+            | Operation::Anything => return None,
         };
-        Ok(Some(Reply { value: Some(Value::Scalar(term)) }))
+        Some(Value::Scalar(term))
     }
 
-    fn both_negative(&mut self, a: Term, b: Term) -> Term {
-        let both = self.terms.and(a, b);
-        self.terms.extract(both, self.terms.width(a) - 1, 1)
-    }
-
-    /// A product, and whether it does not fit: if it does, dividing by one factor gives the other.
-    fn product(&mut self, a: Term, b: Term, signed: bool) -> (Term, Term) {
-        let width = self.terms.width(a);
-        let product = self.terms.binary(Binary::Mul, a, b);
-        if width <= 32 {
-            // There is room to see.
-            let wide = |terms: &mut Terms, term: Term| {
-                if signed { terms.sign_extend(term, 2 * width) } else { terms.zero_extend(term, 2 * width) }
-            };
-            let (left, right) = (wide(&mut self.terms, a), wide(&mut self.terms, b));
-            let exact = self.terms.binary(Binary::Mul, left, right);
-            let same = wide(&mut self.terms, product);
-            let fits = self.terms.equal(exact, same);
-            return (product, self.terms.not(fits));
-        }
-        let op = if signed { Binary::DivSigned } else { Binary::DivUnsigned };
-        let zero = self.terms.number(0, width);
-        let back = self.terms.binary(op, product, b);
-        let other = self.terms.equal(back, a);
-        let mut fits = self.terms.equal(b, zero);
-        fits = self.terms.or(fits, other);
-        if signed {
-            // The one quotient that does not fit either.
-            let (least, minus) =
-                (self.terms.number(1 << (width - 1), width), self.terms.number(u64::MAX, width));
-            let (lowest, negated) = (self.terms.equal(a, least), self.terms.equal(b, minus));
-            let both = self.terms.and(lowest, negated);
-            let not = self.terms.not(both);
-            fits = self.terms.and(fits, not);
-        }
-        (product, self.terms.not(fits))
-    }
-
-    fn extreme(&mut self, predicate: Predicate, a: Term, b: Term) -> Term {
-        let first = compare(&mut self.terms, predicate, a, b);
-        self.terms.choose(first, a, b)
-    }
-
-    fn count_ones(&mut self, a: Term) -> Term {
-        let width = self.terms.width(a);
-        let mut sum = self.terms.number(0, width);
-        for bit in 0..width {
-            let one = self.terms.extract(a, bit, 1);
-            let one = self.terms.zero_extend(one, width);
-            sum = self.terms.binary(Binary::Add, sum, one);
-        }
-        sum
-    }
-
-    fn count_zeros(&mut self, a: Term, from_top: bool) -> Term {
-        let width = self.terms.width(a);
-        let mut result = self.terms.number(width.into(), width);
-        for step in 0..width {
-            // The bit looked at last decides, so the first one of the count comes last.
-            let bit = if from_top { step } else { width - 1 - step };
-            let zeros = if from_top { width - 1 - bit } else { bit };
-            let here = self.terms.extract(a, bit, 1);
-            let count = self.terms.number(zeros.into(), width);
-            result = self.terms.choose(here, count, result);
+    fn byte_swap(&mut self, word: Term) -> Term {
+        let mut result = self.terms.extract(word, 0, 8);
+        for index in 1..self.terms.width(word) / 8 {
+            let byte = self.terms.extract(word, index * 8, 8);
+            result = self.terms.concat(result, byte);
         }
         result
     }
 
-    fn rotate(&mut self, a: Term, by: Term, left: bool) -> Term {
-        let width = self.terms.width(a);
-        let bits = self.terms.number(width.into(), width);
-        let by = self.terms.binary(Binary::RemUnsigned, by, bits);
-        let rest = self.terms.binary(Binary::Sub, bits, by);
-        let (up, down) = if left { (by, rest) } else { (rest, by) };
-        let high = self.terms.binary(Binary::ShiftLeft, a, up);
-        let low = self.terms.binary(Binary::ShiftRight, a, down);
-        self.terms.or(high, low)
+    /// The result, and whether it does not fit.
+    fn overflowing(&mut self, operation: Checked, a: Term, b: Term) -> Value {
+        let (value, overflow) = operation(self, a, b);
+        Value::Members(vec![Value::Scalar(value), Value::Scalar(overflow)])
+    }
+
+    /// The result, or the limit where it does not fit.
+    fn saturating(&mut self, operation: Checked, a: Term, b: Term, limit: u64) -> Term {
+        let (value, overflow) = operation(self, a, b);
+        let limit = self.terms.number(limit, self.terms.width(value));
+        self.terms.choose(overflow, limit, value)
     }
 }
 
-fn pair(value: Term, flag: Term) -> Reply {
-    Reply { value: Some(Value::Members(vec![Value::Scalar(value), Value::Scalar(flag)])) }
+/// An operation that gives its result and whether that does not fit.
+type Checked = fn(&mut Machine<'_>, Term, Term) -> (Term, Term);
+
+fn unsigned_sum(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Term) {
+    let sum = machine.terms.binary(Binary::Add, a, b);
+    (sum, machine.terms.binary(Binary::LessUnsigned, sum, a))
+}
+
+fn unsigned_difference(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Term) {
+    let difference = machine.terms.binary(Binary::Sub, a, b);
+    (difference, machine.terms.binary(Binary::LessUnsigned, a, b))
+}
+
+/// Overflows if both have the other sign than the sum.
+fn signed_sum(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Term) {
+    let sum = machine.terms.binary(Binary::Add, a, b);
+    let (left, right) =
+        (machine.terms.binary(Binary::Xor, a, sum), machine.terms.binary(Binary::Xor, b, sum));
+    (sum, machine.both_negative(left, right))
+}
+
+fn signed_difference(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Term) {
+    let difference = machine.terms.binary(Binary::Sub, a, b);
+    let (left, right) =
+        (machine.terms.binary(Binary::Xor, a, b), machine.terms.binary(Binary::Xor, a, difference));
+    (difference, machine.both_negative(left, right))
+}
+
+fn unsigned_product(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Term) {
+    machine.product(a, b, false)
+}
+
+fn signed_product(machine: &mut Machine<'_>, a: Term, b: Term) -> (Term, Term) {
+    machine.product(a, b, true)
 }

@@ -4,12 +4,16 @@
 //! terms, and recovery. Paths are merged where they meet, so the result grows with the length of the
 //! program and not with the number of its paths.
 //!
-//! * [`order`] sorts blocks so that everything that may lead to a block has run before it.
-//! * [`state`], [`memory`], [`value`], [`objects`], [`placement`]: what is known on a path, and where things lie.
-//! * [`machine`] begins and ends, [`paths`] walks functions, [`instructions`] does what they say to [`operands`],
-//!   [`access`] reads and writes memory, [`emit`] makes events.
-//! * [`library`], [`pool`], [`intrinsics`], [`threads`], [`locks`], [`bulk`], [`assembly`], [`transactions`], [`jumps`], [`variadic`], [`ending`]: calls that are
-//!   known.
+//! Modules, from the bottom up; each imports only what stands before it:
+//!
+//! * data: `options`, `value`, `block_order`, `objects`, `memory`, `state`, `frame`, `records`, `machine`;
+//! * what every operation needs: `symbols`, `emit`, `cases`, `globals`, `operands`, `allocation`;
+//! * operations: `flush`, `access`, `arithmetic`, `atomics`, `bulk`, `effects`, `instructions`, `variadic`,
+//!   `intrinsics`, `assembly`;
+//! * functions known by name, a table of handlers per family: `claims`, `heap`, `persistent`, `process`, `jumps`, `threads`,
+//!   `locks`, `transactions`, `pool`, all in `library`;
+//! * `rounds`, `paths`: walk functions and dispatch calls; `driver`: begins and ends;
+//! * [`deepen`]: asks the prover, with more and more rounds of loops.
 //!
 //! # What it takes for granted
 //!
@@ -29,12 +33,25 @@
 //! reason; nothing is skipped silently.
 
 mod access;
+mod allocation;
+mod arithmetic;
 mod assembly;
+mod atomics;
+mod block_order;
 mod bulk;
+mod cases;
+mod claims;
+pub mod deepen;
+mod driver;
+mod effects;
 mod emit;
-mod ending;
+mod flush;
+mod frame;
+mod globals;
+mod heap;
 mod instructions;
 mod intrinsics;
+mod invocation;
 mod jumps;
 mod library;
 mod locks;
@@ -42,11 +59,15 @@ mod machine;
 mod memory;
 mod objects;
 mod operands;
-mod order;
+mod options;
 mod paths;
-mod placement;
+mod persistent;
 mod pool;
+mod process;
+mod records;
+mod rounds;
 mod state;
+mod symbols;
 mod threads;
 mod transactions;
 mod value;
@@ -57,147 +78,9 @@ use std::path::PathBuf;
 
 pub use crashproof_frontend::bitcode::Error as BitcodeError;
 use crashproof_frontend::bitcode::{Compiler, ir};
-use crashproof_ordersat::Limits;
 use crashproof_prove::program::Program;
 
-/// Which flushes a program has. Other than its own are experiments: with the most of them it is robust, and what holds with
-/// none needs none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Flushes {
-    /// Its own.
-    #[default]
-    AsWritten,
-    /// Its own, and a `clflush` behind every access to persistent memory.
-    EveryAccess,
-    /// None, not even those of libraries. Non-temporal stores are stores.
-    None,
-}
-
-/// How far a program is unrolled.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How often a loop goes round, not counting rounds that it must take anyway.
-    pub unwind: u32,
-    /// Other bounds for some loops.
-    pub loops: Vec<LoopBound>,
-    /// How often a function may call itself, directly or not, not counting calls that it must make anyway.
-    pub recursion: u32,
-    /// How many events there may be.
-    pub events: usize,
-    /// What `main` is given after the name of the program.
-    pub arguments: Vec<String>,
-    /// What the program finds on its standard input; without, reading it is not known.
-    pub stdin: Option<Vec<u8>>,
-    /// What becomes of the pool of libpmemobj before the program starts.
-    pub pool: Pool,
-    /// Which flushes there are.
-    pub flushes: Flushes,
-    /// Is what recovery does left out? Robustness does not ask for it.
-    pub no_recovery: bool,
-    /// May a value that is not modelled be taken for any value? A proof then still is one, but a counterexample may not be.
-    pub approximate: bool,
-    /// When to give up.
-    pub limits: Limits,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            unwind: 6,
-            loops: Vec::new(),
-            recursion: 6,
-            events: 20_000,
-            arguments: Vec::new(),
-            stdin: None,
-            pool: Pool::New,
-            flushes: Flushes::AsWritten,
-            no_recovery: false,
-            approximate: false,
-            limits: Limits::default(),
-        }
-    }
-}
-
-/// What there is of a pool of libpmemobj before the program starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Pool {
-    /// Nothing.
-    #[default]
-    New,
-    /// It exists, and its root object is zero.
-    Created,
-    /// It exists, and its root object holds anything.
-    Any,
-}
-
-/// A bound for one loop: `list.c:12=5` or `append.0=5`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoopBound {
-    /// The loop.
-    pub which: LoopName,
-    /// How often it goes round.
-    pub bound: u32,
-}
-
-/// Names a loop.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LoopName {
-    /// By the line its head stands on.
-    Line {
-        /// The file, or the end of its path.
-        file: String,
-        /// The line.
-        line: u32,
-    },
-    /// By its function, and its number in there, from 0.
-    Index {
-        /// The function.
-        function: String,
-        /// The number.
-        index: usize,
-    },
-}
-
-impl std::str::FromStr for LoopBound {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no loop bound: write file.c:LINE=N or function.INDEX=N");
-        let (name, bound) = text.rsplit_once('=').ok_or_else(wrong)?;
-        let bound = bound.parse().map_err(|_| wrong())?;
-        let which = if let Some((file, line)) = name.rsplit_once(':') {
-            LoopName::Line { file: file.to_owned(), line: line.parse().map_err(|_| wrong())? }
-        } else {
-            let (function, index) = name.rsplit_once('.').ok_or_else(wrong)?;
-            LoopName::Index { function: function.to_owned(), index: index.parse().map_err(|_| wrong())? }
-        };
-        Ok(LoopBound { which, bound })
-    }
-}
-
-/// Why there is no program to prove anything about.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// It did not compile or could not be read.
-    #[error(transparent)]
-    Bitcode(#[from] crashproof_frontend::bitcode::Error),
-    /// There is no `main`.
-    #[error("there is no function main")]
-    NoMain,
-    /// A loop bound that names no loop.
-    #[error("no loop is {0}")]
-    NoSuchLoop(String),
-    /// A global that is too large, or whose first content is not understood.
-    #[error("{file}:{line}: {what}")]
-    Global {
-        /// Where it is declared.
-        file: String,
-        /// The line.
-        line: u32,
-        /// What is wrong with it.
-        what: String,
-    },
-}
+pub use options::{Error, Flushes, LoopBound, LoopName, Options, Pool};
 
 /// Compiles source files (or takes bitcode) and unrolls the program.
 ///
@@ -223,5 +106,5 @@ pub fn compile(files: &[PathBuf], compiler: Vec<OsString>) -> Result<ir::Module,
 ///
 /// If it cannot be started.
 pub fn unroll(module: &ir::Module, options: &Options) -> Result<Program, Error> {
-    machine::run(module, options)
+    driver::run(module, options)
 }

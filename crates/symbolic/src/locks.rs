@@ -10,52 +10,13 @@
 //! Who waits where nobody is left to wake it waits for ever. That is claimed not to happen in recovery, and while the
 //! first thread is alone; among threads it is not asked.
 
-use std::rc::Rc;
-
 use crashproof_prove::term::{Binary, Term, Terms};
 
-use crate::access::At;
-use crate::library::Reply;
+use crate::atomics::Update;
+use crate::frame::At;
+use crate::invocation::{Handler, Invocation, Reply};
 use crate::machine::{Flow, Machine, Stop, Who};
-use crate::state::State;
-use crate::value::Value;
-
-/// The locks that a thread holds; none where paths with different ones met.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Held(Option<Rc<Vec<Term>>>);
-
-impl Default for Held {
-    fn default() -> Self {
-        Held(Some(Rc::default()))
-    }
-}
-
-impl Held {
-    pub(crate) fn merge(&self, other: &Held) -> Held {
-        if self == other { self.clone() } else { Held(None) }
-    }
-
-    /// Whether these are known to be the same locks as those.
-    pub(crate) fn same_as(&self, other: &Held) -> bool {
-        self.0.is_some() && self == other
-    }
-
-    fn take(&mut self, lock: Term) {
-        if let Some(locks) = &mut self.0 {
-            Rc::make_mut(locks).push(lock);
-        }
-    }
-
-    fn release(&mut self, lock: Term) {
-        let Some(locks) = &mut self.0 else { return };
-        match locks.iter().rposition(|held| *held == lock) {
-            Some(index) => {
-                Rc::make_mut(locks).remove(index);
-            }
-            None => self.0 = None,
-        }
-    }
-}
+use crate::state::{Held, State};
 
 /// Where glibc keeps the kind of a mutex, and what the kinds are called.
 const KIND: u64 = 16;
@@ -79,118 +40,153 @@ enum Taken {
     Fails(u64),
 }
 
-/// How a lock is taken: the word afterwards, and whether that is possible.
-type Take<'t> = &'t mut dyn FnMut(&mut Terms, Term) -> (Term, Term);
+pub(crate) const HANDLERS: &[Handler] = &[
+    Handler { names: &["pthread_mutex_lock"], arity: 1, handle: |m, call| mutex(m, call, Taken::Waits) },
+    Handler {
+        names: &["pthread_mutex_trylock"],
+        arity: 1,
+        handle: |m, call| mutex(m, call, Taken::Fails(EBUSY)),
+    },
+    Handler {
+        names: &["pthread_mutex_timedlock"],
+        arity: 1,
+        handle: |m, call| mutex(m, call, Taken::Fails(ETIMEDOUT)),
+    },
+    Handler { names: &["pthread_mutex_unlock"], arity: 1, handle: mutex_unlock },
+    Handler { names: &["pthread_mutex_init"], arity: 1, handle: mutex_init },
+    Handler { names: &["pthread_mutexattr_init"], arity: 1, handle: |m, call| mutex_kind(m, call, None) },
+    Handler { names: &["pthread_mutexattr_settype"], arity: 1, handle: set_mutex_kind },
+    Handler { names: &["pthread_spin_init", "pthread_rwlock_init"], arity: 1, handle: init_word },
+    Handler { names: &["pthread_spin_lock"], arity: 1, handle: |m, call| take(m, call, Taken::Waits, 1) },
+    Handler {
+        names: &["pthread_spin_trylock"],
+        arity: 1,
+        handle: |m, call| take(m, call, Taken::Fails(EBUSY), 1),
+    },
+    Handler { names: &["pthread_spin_unlock"], arity: 1, handle: spin_unlock },
+    Handler {
+        names: &["pthread_rwlock_wrlock"],
+        arity: 1,
+        handle: |m, call| take(m, call, Taken::Waits, WRITER),
+    },
+    Handler {
+        names: &["pthread_rwlock_trywrlock"],
+        arity: 1,
+        handle: |m, call| take(m, call, Taken::Fails(EBUSY), WRITER),
+    },
+    Handler {
+        names: &["pthread_rwlock_timedwrlock"],
+        arity: 1,
+        handle: |m, call| take(m, call, Taken::Fails(ETIMEDOUT), WRITER),
+    },
+    Handler { names: &["pthread_rwlock_rdlock"], arity: 1, handle: |m, call| read(m, call, Taken::Waits) },
+    Handler {
+        names: &["pthread_rwlock_tryrdlock"],
+        arity: 1,
+        handle: |m, call| read(m, call, Taken::Fails(EBUSY)),
+    },
+    Handler {
+        names: &["pthread_rwlock_timedrdlock"],
+        arity: 1,
+        handle: |m, call| read(m, call, Taken::Fails(ETIMEDOUT)),
+    },
+    Handler { names: &["pthread_rwlock_unlock"], arity: 1, handle: rwlock_unlock },
+    Handler {
+        names: &["pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait"],
+        arity: 2,
+        handle: wait_for_signal,
+    },
+    Handler { names: &["__crashproof_semaphore_down"], arity: 2, handle: semaphore_down },
+];
+
+fn mutex(machine: &mut Machine<'_>, call: &mut Invocation<'_>, taken: Taken) -> Flow<Reply> {
+    machine.lock_mutex(call.word(0), taken, call.state, call.at).map(Reply::scalar)
+}
+
+fn mutex_unlock(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    machine.unlock_mutex(call.word(0), call.state, call.at).map(Reply::scalar)
+}
+
+fn mutex_init(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    machine.start_mutex(call.word(0), call.scalar(1), call.state, call.at).map(Reply::scalar)
+}
+
+/// Stores the kind of a mutex in its attributes.
+fn mutex_kind(machine: &mut Machine<'_>, call: &mut Invocation<'_>, kind: Option<Term>) -> Flow<Reply> {
+    let kind = kind.unwrap_or_else(|| machine.terms.number(0, 32));
+    machine.store_scalar(call.state, call.word(0), kind, false, call.at)?;
+    Ok(Reply::scalar(machine.terms.number(0, 32)))
+}
+
+fn set_mutex_kind(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    machine.learn_kinds()?;
+    mutex_kind(machine, call, call.scalar(1))
+}
+
+fn init_word(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    mutex_kind(machine, call, None)
+}
+
+fn take(machine: &mut Machine<'_>, call: &mut Invocation<'_>, taken: Taken, to: u64) -> Flow<Reply> {
+    machine.take(call.word(0), taken, &mut from_free_to(to), call.state, call.at).map(Reply::scalar)
+}
+
+fn read(machine: &mut Machine<'_>, call: &mut Invocation<'_>, taken: Taken) -> Flow<Reply> {
+    machine.take(call.word(0), taken, &mut one_reader_more, call.state, call.at).map(Reply::scalar)
+}
+
+/// A plain store, as glibc does it.
+fn spin_unlock(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let (lock, at) = (call.word(0), call.at);
+    let zero = machine.terms.number(0, 32);
+    machine.without_trace(call.state, |machine, state| machine.store_scalar(state, lock, zero, false, at))?;
+    machine.note_held(call.state, |held| held.release(lock));
+    Ok(Reply::scalar(zero))
+}
+
+fn rwlock_unlock(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let leave = &mut |terms: &mut Terms, old: Term| {
+        let (zero, one) = (terms.number(0, 32), terms.number(1, 32));
+        let writer = terms.number(WRITER, 32);
+        let written = terms.equal(old, writer);
+        let fewer = terms.binary(Binary::Sub, old, one);
+        (terms.choose(written, zero, fewer), terms.truth(true))
+    };
+    machine.release(call.word(0), leave, call.state, call.at)?;
+    Ok(Reply::scalar(machine.terms.number(0, 32)))
+}
+
+/// Waking up without a signal is allowed, so there is nothing to wait for but the lock.
+fn wait_for_signal(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    machine.wait_for_signal(call.word(1), call.state, call.at)?;
+    let woken = machine.terms.number(0, 32);
+    if call.name == "pthread_cond_wait" {
+        return Ok(Reply::scalar(woken));
+    }
+    let timed_out = machine.terms.symbol("input", 1);
+    let error = machine.terms.number(ETIMEDOUT, 32);
+    Ok(Reply::scalar(machine.terms.choose(timed_out, error, woken)))
+}
+
+fn semaphore_down(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let Some(waits) = call.known(&machine.terms, 1) else { return Ok(Reply::Unknown) };
+    let taken = if waits == 0 { Taken::Fails(1) } else { Taken::Waits };
+    let down = &mut |terms: &mut Terms, old: Term| {
+        let one = terms.number(1, 32);
+        (terms.binary(Binary::Sub, old, one), terms.nonzero(old))
+    };
+    let old = machine.rmw(call.state, call.word(0), 32, down, call.at)?;
+    let free = machine.terms.nonzero(old);
+    machine.outcome(free, taken, call.state, call.at).map(Reply::scalar)
+}
 
 impl Machine<'_> {
-    /// Carries out a call that has to do with locks, if it is one.
-    pub(crate) fn lock_call(
-        &mut self,
-        name: &str,
-        arguments: &[Option<Value>],
-        state: &mut State,
-        at: At<'_>,
-    ) -> Flow<Option<Reply>> {
-        let scalar = |index: usize| match arguments.get(index) {
-            Some(Some(Value::Scalar(term))) => Some(*term),
-            _ => None,
-        };
-        let Some(lock) = scalar(0) else { return Ok(None) };
-        let result = match name {
-            "pthread_mutex_lock" => self.lock_mutex(lock, Taken::Waits, state, at)?,
-            "pthread_mutex_trylock" => self.lock_mutex(lock, Taken::Fails(EBUSY), state, at)?,
-            "pthread_mutex_timedlock" => self.lock_mutex(lock, Taken::Fails(ETIMEDOUT), state, at)?,
-            "pthread_mutex_unlock" => self.unlock_mutex(lock, state, at)?,
-            "pthread_mutex_init" => self.start_mutex(lock, scalar(1), state, at)?,
-            "pthread_mutexattr_init" | "pthread_mutexattr_settype" => {
-                if name == "pthread_mutexattr_settype" {
-                    self.learn_kinds()?;
-                }
-                let kind = if name == "pthread_mutexattr_init" { None } else { scalar(1) };
-                let kind = kind.unwrap_or_else(|| self.terms.number(0, 32));
-                self.store_scalar(state, lock, kind, false, at)?;
-                self.terms.number(0, 32)
-            }
-            "pthread_spin_lock" => self.take(lock, Taken::Waits, &mut from_free_to(1), state, at)?,
-            "pthread_spin_trylock" => {
-                self.take(lock, Taken::Fails(EBUSY), &mut from_free_to(1), state, at)?
-            }
-            "pthread_spin_init" | "pthread_rwlock_init" => {
-                let zero = self.terms.number(0, 32);
-                self.store_scalar(state, lock, zero, false, at)?;
-                zero
-            }
-            // A plain store, as glibc does it.
-            "pthread_spin_unlock" => {
-                let zero = self.terms.number(0, 32);
-                self.without_trace(state, |machine, state| {
-                    machine.store_scalar(state, lock, zero, false, at)
-                })?;
-                self.note_held(state, |held| held.release(lock));
-                zero
-            }
-            "pthread_rwlock_wrlock" => self.take(lock, Taken::Waits, &mut from_free_to(WRITER), state, at)?,
-            "pthread_rwlock_trywrlock" => {
-                self.take(lock, Taken::Fails(EBUSY), &mut from_free_to(WRITER), state, at)?
-            }
-            "pthread_rwlock_timedwrlock" => {
-                self.take(lock, Taken::Fails(ETIMEDOUT), &mut from_free_to(WRITER), state, at)?
-            }
-            "pthread_rwlock_rdlock" => self.take(lock, Taken::Waits, &mut one_reader_more, state, at)?,
-            "pthread_rwlock_tryrdlock" => {
-                self.take(lock, Taken::Fails(EBUSY), &mut one_reader_more, state, at)?
-            }
-            "pthread_rwlock_timedrdlock" => {
-                self.take(lock, Taken::Fails(ETIMEDOUT), &mut one_reader_more, state, at)?
-            }
-            "pthread_rwlock_unlock" => {
-                let leave = &mut |terms: &mut Terms, old: Term| {
-                    let (zero, one) = (terms.number(0, 32), terms.number(1, 32));
-                    let writer = terms.number(WRITER, 32);
-                    let written = terms.equal(old, writer);
-                    let fewer = terms.binary(Binary::Sub, old, one);
-                    (terms.choose(written, zero, fewer), terms.truth(true))
-                };
-                self.release(lock, leave, state, at)?;
-                self.terms.number(0, 32)
-            }
-            // Waking up without a signal is allowed, so there is nothing to wait for but the lock.
-            "pthread_cond_wait" | "pthread_cond_timedwait" | "pthread_cond_clockwait" => {
-                let Some(lock) = scalar(1) else { return Ok(None) };
-                self.wait_for_signal(lock, state, at)?;
-                let woken = self.terms.number(0, 32);
-                if name == "pthread_cond_wait" {
-                    woken
-                } else {
-                    let timed_out = self.terms.symbol("input", 1);
-                    let error = self.terms.number(ETIMEDOUT, 32);
-                    self.terms.choose(timed_out, error, woken)
-                }
-            }
-            "__crashproof_semaphore_down" => {
-                let Some(waits) = scalar(1).and_then(|waits| self.terms.constant(waits)) else {
-                    return Ok(None);
-                };
-                let taken = if waits == 0 { Taken::Fails(1) } else { Taken::Waits };
-                let down = &mut |terms: &mut Terms, old: Term| {
-                    let one = terms.number(1, 32);
-                    (terms.binary(Binary::Sub, old, one), terms.nonzero(old))
-                };
-                let old = self.rmw(state, lock, 32, down, at)?;
-                let free = self.terms.nonzero(old);
-                self.outcome(free, taken, state, at)?
-            }
-            _ => return Ok(None),
-        };
-        Ok(Some(Reply::scalar(result)))
-    }
-
     /// Takes a lock of which only the word counts; gives the number of the error, or 0.
     fn take(
         &mut self,
         lock: Term,
         taken: Taken,
-        compute: Take<'_>,
+        compute: Update<'_>,
         state: &mut State,
         at: At<'_>,
     ) -> Flow<Term> {
@@ -220,7 +216,7 @@ impl Machine<'_> {
         }
     }
 
-    fn release(&mut self, lock: Term, compute: Take<'_>, state: &mut State, at: At<'_>) -> Flow<Term> {
+    fn release(&mut self, lock: Term, compute: Update<'_>, state: &mut State, at: At<'_>) -> Flow<Term> {
         let old = self.without_trace(state, |machine, state| machine.rmw(state, lock, 32, compute, at))?;
         self.note_held(state, |held| held.release(lock));
         Ok(old)
@@ -275,8 +271,8 @@ impl Machine<'_> {
         let (deadlock, busy) = (self.terms.number(EDEADLK, 32), self.terms.number(EBUSY, 32));
         let proceeds = self.terms.or(free, refused);
         let result = self.outcome(proceeds, taken, state, at)?;
-        let told = if matches!(taken, Taken::Fails(EBUSY)) { busy } else { deadlock };
-        Ok(self.terms.choose(refused, told, result))
+        let error = if matches!(taken, Taken::Fails(EBUSY)) { busy } else { deadlock };
+        Ok(self.terms.choose(refused, error, result))
     }
 
     fn unlock_mutex(&mut self, lock: Term, state: &mut State, at: At<'_>) -> Flow<Term> {
@@ -365,13 +361,13 @@ impl Machine<'_> {
     }
 
     fn learn_kinds(&mut self) -> Flow<()> {
-        if std::mem::replace(&mut self.objects.mutex_kinds, true) { Ok(()) } else { Err(Stop::Again) }
+        if std::mem::replace(&mut self.objects.mutex_kinds, true) { Ok(()) } else { Err(Stop::Restart) }
     }
 
     fn learn_tries(&mut self, taken: Taken) -> Flow<()> {
         let tries = matches!(taken, Taken::Fails(_));
         let new = tries && !std::mem::replace(&mut self.objects.tries_locks, true);
-        if new { Err(Stop::Again) } else { Ok(()) }
+        if new { Err(Stop::Restart) } else { Ok(()) }
     }
 }
 

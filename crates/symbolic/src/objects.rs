@@ -8,10 +8,11 @@
 //! it is at an address that is not known.
 //!
 //! Which objects are exposed shows only while executing. So a program is executed again with what was
-//! learnt, until nothing new is: see [`crate::machine`].
+//! learned, until nothing new is.
 
 use std::collections::BTreeMap;
 
+use crashproof_frontend::bitcode::ir::FunctionId;
 use crashproof_prove::program::Field;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -74,6 +75,26 @@ pub(crate) struct Object {
 }
 
 impl Object {
+    /// Volatile, zeroed memory of the program; the rest is set with `..`.
+    pub(crate) fn zeroed(name: impl Into<String>, size: u64) -> Object {
+        Object {
+            name: name.into(),
+            address: 0,
+            size,
+            persistent: false,
+            internal: false,
+            initial: Vec::new(),
+            defined: true,
+            written: Vec::new(),
+            fields: Vec::new(),
+        }
+    }
+
+    /// Persistent, zeroed memory of the program.
+    pub(crate) fn persistent(name: impl Into<String>, size: u64) -> Object {
+        Object { persistent: true, ..Object::zeroed(name, size) }
+    }
+
     /// What it holds at the start, byte by byte; none where nobody knows.
     pub(crate) fn first_content(&self) -> Vec<Option<u8>> {
         (0..self.size as usize)
@@ -83,6 +104,22 @@ impl Object {
             })
             .collect()
     }
+}
+
+/// Functions are told apart by addresses in a region of their own.
+const FUNCTION_BASE: u64 = 1 << 22;
+const FUNCTION_STEP: u64 = 16;
+
+/// The address of a function.
+pub(crate) fn function_address(function: FunctionId) -> u64 {
+    FUNCTION_BASE + u64::from(function.0) * FUNCTION_STEP
+}
+
+/// The function at an address, which may not exist.
+pub(crate) fn function_at(address: u64) -> Option<FunctionId> {
+    let distance = address.checked_sub(FUNCTION_BASE)?;
+    let index = u32::try_from(distance / FUNCTION_STEP).ok()?;
+    distance.is_multiple_of(FUNCTION_STEP).then_some(FunctionId(index))
 }
 
 /// Persistent memory is where the arena of the runtime is: the top bits say so.
@@ -191,17 +228,9 @@ impl Objects {
             return;
         }
         let twin = ObjectId(self.all.len() as u32);
-        self.all.push(Object {
-            name: format!("lock of {}", object.name),
-            address: address + TWIN_DISTANCE,
-            size,
-            persistent: false,
-            internal: true,
-            initial: Vec::new(),
-            defined: true,
-            written: Vec::new(),
-            fields: Vec::new(),
-        });
+        let name = format!("lock of {}", object.name);
+        let address_of_twin = address + TWIN_DISTANCE;
+        self.all.push(Object { address: address_of_twin, internal: true, ..Object::zeroed(name, size) });
         self.by_address.insert(address + TWIN_DISTANCE, twin);
         self.known.insert(Origin::Twin(address), twin);
         self.expose(twin);

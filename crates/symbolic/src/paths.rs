@@ -1,4 +1,4 @@
-//! Walks functions with merged paths.
+//! Walks functions with merged paths, and dispatches what they call.
 //!
 //! Everything is executed once for each round of the loops around it: all paths that arrive there are merged
 //! first. Values are kept by function call and overwritten from round to round, which is sound because no
@@ -9,81 +9,26 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use crashproof_frontend::bitcode::MODEL_DIRECTORY;
-use crashproof_frontend::bitcode::ir::{BlockId, Callee, FunctionId, Op, Operand, Place, Terminator};
-use crashproof_ordersat::solver::Stop as Limit;
-use crashproof_prove::program::Action;
+use crashproof_frontend::bitcode::ir::{
+    BlockId, Callee, FunctionId, Instruction, Op, Operand, Place, Terminator, Type,
+};
 use crashproof_prove::term::Term;
 use rustc_hash::{FxHashMap, FxHasher};
 
-use crate::LoopName;
-use crate::jumps::Landing;
-use crate::library;
-use crate::locks::Held;
+use crate::block_order::{Key, Order};
+use crate::frame::{At, Call, Frame, Here, Step};
+use crate::invocation::{Invocation, Reply};
 use crate::machine::{Flow, Machine, Stop, Who};
-use crate::memory::Memory;
-use crate::order::{Key, Order};
-use crate::state::{self, Arrivals, State};
-use crate::value::{self, Value};
-
-/// Rounds of a loop that must be taken are not bounded by the user, but by this.
-const MOST_ROUNDS: u32 = 10_000;
+use crate::objects::function_address;
+use crate::state::{self, Arrivals, Ending, State};
+use crate::value::Value;
 
 /// Calls inside of each other; it keeps our own stack in bounds.
 const DEEPEST: usize = 200;
 
-/// Loops of models, such as that of `strlen`, end with the object they go through. They are not the user's to bound,
-/// and go round more often.
-const MOST_MODEL_ROUNDS: u32 = 64;
-
-/// A function that has not returned yet.
-pub(crate) struct Call {
-    function: FunctionId,
-    /// The conditions under which it was called. If it calls itself under the same ones, that must be.
-    path: Vec<Term>,
-    /// How often it has called itself and need not have.
-    uncertain: u32,
-}
-
-/// A function call in progress.
-pub(crate) struct Frame {
-    pub(crate) function: FunctionId,
-    pub(crate) values: Vec<Option<Value>>,
-    /// Names this call, among all calls.
-    pub(crate) context: u64,
-    /// Names the instruction being executed, among all executions of instructions.
-    pub(crate) point: u64,
-    /// How many loops there are around the call.
-    pub(crate) depth: usize,
-    /// For each loop being executed: what was there when its round began.
-    pub(crate) rounds: FxHashMap<usize, Round>,
-    /// The instruction being executed: its block, the rounds of the loops around it, and its place in the block.
-    pub(crate) here: Here,
-    /// Arguments beyond the parameters; none where one is not supported.
-    pub(crate) more: Vec<Option<Value>>,
-    /// Where `longjmp` may come back to.
-    pub(crate) landings: Vec<Landing>,
-}
-
-/// An instruction of a function, in a round of each loop around it.
-#[derive(Clone, Debug)]
-pub(crate) struct Here {
-    pub(crate) block: BlockId,
-    pub(crate) rounds: Vec<u32>,
-    pub(crate) index: usize,
-}
-
-/// What was there when a round of a loop began.
-#[derive(Clone)]
-pub(crate) struct Round {
-    memory: Memory,
-    phis: Vec<Value>,
-    held: Held,
-    /// Can the loop be left in this round? Then the next need not be taken.
-    left: bool,
-    /// Rounds that need not have been taken.
-    uncertain: u32,
-}
+/// Contexts of these calls are far from those of all others.
+const BEFORE: u64 = 1 << 62;
+const AFTER: u64 = 1 << 61;
 
 impl Machine<'_> {
     /// Executes a call, on all its paths; gives the merged end of those that return.
@@ -163,13 +108,7 @@ impl Machine<'_> {
     }
 
     /// Executes from an instruction on, until all paths have ended or returned.
-    pub(crate) fn blocks_from(
-        &mut self,
-        frame: &mut Frame,
-        order: &Order,
-        from: Here,
-        state: State,
-    ) -> Flow<Arrivals> {
+    fn blocks_from(&mut self, frame: &mut Frame, order: &Order, from: Here, state: State) -> Flow<Arrivals> {
         let module = self.module;
         let code = module.function(frame.function);
         let mut pending: BTreeMap<Key, (BlockId, Vec<u32>, Arrivals)> = BTreeMap::new();
@@ -199,7 +138,7 @@ impl Machine<'_> {
             match self.block(frame, Here { block, rounds: rounds.clone(), index }, &mut state) {
                 Ok(()) => {}
                 Err(Stop::Dead) => continue,
-                Err(Stop::Again) => return Err(Stop::Again),
+                Err(Stop::Restart) => return Err(Stop::Restart),
             }
             let code = &code.blocks[block.0 as usize];
             if let Terminator::Return(value) = &code.terminator {
@@ -241,153 +180,6 @@ impl Machine<'_> {
         Ok(returns)
     }
 
-    /// The limit that execution has run into, as a sentence.
-    fn limit_hit(&mut self) -> Option<&'static str> {
-        // To ask takes a system call.
-        const SELDOM: u32 = 256;
-        self.blocks_executed = self.blocks_executed.wrapping_add(1);
-        if self.limit.is_none() && self.blocks_executed.is_multiple_of(SELDOM) {
-            self.limit = self.options.limits.hit();
-        }
-        self.limit.map(|limit| match limit {
-            Limit::Memory => "there was not enough memory to unroll the program further (--memory)",
-            Limit::Time | Limit::Conflicts => "there was no time to unroll the program further (--timeout)",
-        })
-    }
-
-    /// Sets what depends on where control came from.
-    fn enter(
-        &mut self,
-        frame: &mut Frame,
-        order: &Order,
-        block: BlockId,
-        rounds: &[u32],
-        state: &mut State,
-        phis: Vec<Value>,
-    ) {
-        let no = self.terms.truth(false);
-        state.dirty.resize(frame.depth + rounds.len(), no);
-        self.loops.truncate(frame.depth);
-        self.loops.extend(rounds);
-        let code = &self.module.function(frame.function).blocks[block.0 as usize];
-        for (phi, value) in code.phis.iter().zip(&phis) {
-            frame.values[phi.result.0 as usize] = Some(value.clone());
-        }
-        let Some(&inner) = order.nest(block).loops.last() else { return };
-        if order.loops[inner].header != block {
-            return;
-        }
-        let before = frame.rounds.remove(&inner);
-        let uncertain = match before {
-            Some(round) if rounds.last() != Some(&0) => round.uncertain + u32::from(round.left),
-            _ => 0,
-        };
-        if let Some(flag) = state.dirty.last_mut() {
-            *flag = no;
-        }
-        let (memory, held) = (state.memory.clone(), state.held.clone());
-        let round = Round { memory, phis, held, left: false, uncertain };
-        frame.rounds.insert(inner, round);
-    }
-
-    /// Notes which loops can be left here.
-    fn leave(&self, frame: &mut Frame, order: &Order, from: BlockId, stays: &[usize]) {
-        for index in order.nest(from).loops.iter().filter(|index| !stays.contains(index)) {
-            if let Some(round) = frame.rounds.get_mut(index) {
-                round.left = true;
-            }
-        }
-    }
-
-    /// Prepares to go round once more; tells whether there is anything to go on with.
-    fn next_round(
-        &mut self,
-        frame: &mut Frame,
-        order: &Order,
-        index: usize,
-        next: u32,
-        state: &mut State,
-        phis: &[Value],
-    ) -> bool {
-        let Some(round) = frame.rounds.get_mut(&index) else { return true };
-        let head = &order.loops[index];
-        // A round that changed nothing and leaves nothing different behind is waiting: the next would be the
-        // same, so it is enough to think of the last one.
-        let level = frame.depth + order.nest(head.header).loops.len() - 1;
-        let mut goes_nowhere = false;
-        if !state.memory.differs(&round.memory) && state.held.same_as(&round.held) {
-            let mut changed = state.dirty[level];
-            goes_nowhere = round.phis == phis;
-            for (old, new) in round.phis.iter().zip(phis) {
-                let same = value::equal(&mut self.terms, old, new);
-                let different = self.terms.not(same);
-                changed = self.terms.or(changed, different);
-            }
-            if self.who == Who::Recovery {
-                // Nobody is there to wait for.
-                let message = "recovery does not go round for ever".to_owned();
-                let action = Action::Assert { condition: changed, message };
-                let place = head.place.clone();
-                if self.emit(state, action, &place, frame.function).is_err() {
-                    return false;
-                }
-            }
-            if !state.assume(&mut self.terms, changed) {
-                return false;
-            }
-        }
-        let code = self.module.function(frame.function);
-        let bound = self
-            .options
-            .loops
-            .iter()
-            .find(|bound| match &bound.which {
-                LoopName::Line { file, line } => {
-                    head.place.line == *line && head.place.file.ends_with(file.as_str())
-                }
-                LoopName::Index { function, index: number } => code.name == *function && index == *number,
-            })
-            .map_or_else(|| self.usual_bound(&head.place), |bound| bound.bound);
-        // A loop that cannot be left and gets nowhere is endless; there is no point in going round as often as it would.
-        round.left |= goes_nowhere;
-        let uncertain = round.uncertain + u32::from(round.left);
-        let what = format!("loop at {}:{}", head.place.file, head.place.line);
-        if uncertain > 0 {
-            self.bounds.insert(what.clone(), bound.into());
-        }
-        if uncertain > bound || next > MOST_ROUNDS {
-            let rounds = if uncertain > bound { bound } else { MOST_ROUNDS };
-            self.cut = true;
-            let reason = format!("the {what} goes round more than {rounds} times (--unwind)");
-            let place = head.place.clone();
-            self.unknown(state, &reason, &place, frame.function);
-            return false;
-        }
-        true
-    }
-
-    /// How often a loop goes round if nothing else is said about it.
-    fn usual_bound(&self, place: &Place) -> u32 {
-        let unwind = self.options.unwind;
-        if place.file.starts_with(MODEL_DIRECTORY) {
-            unwind.max(MOST_MODEL_ROUNDS.min(2 << unwind.min(8)))
-        } else {
-            unwind
-        }
-    }
-
-    /// Whether a block does nothing but fail: going there is not leaving the loops around, because nothing comes after it.
-    fn only_fails(&self, function: FunctionId, block: BlockId) -> bool {
-        let block = &self.module.function(function).blocks[block.0 as usize];
-        matches!(block.terminator, Terminator::Unreachable)
-            && block.instructions.iter().any(|instruction| match &instruction.op {
-                Op::Call { callee: Callee::Function(called), .. } => {
-                    library::FAILING.contains(&self.module.function(*called).name.as_str())
-                }
-                _ => false,
-            })
-    }
-
     fn block(&mut self, frame: &mut Frame, from: Here, state: &mut State) -> Flow<()> {
         let module = self.module;
         let code = &module.function(frame.function).blocks[from.block.0 as usize];
@@ -398,7 +190,15 @@ impl Machine<'_> {
             (frame.context, frame.here.block, &frame.here.rounds[..], index).hash(&mut hasher);
             frame.point = hasher.finish();
             frame.here.index = index;
-            if let Some(value) = self.instruction(frame, instruction, state)? {
+            let at = At { place: &instruction.place, function: frame.function };
+            let mut step = Step { frame, state, at };
+            let result = match &instruction.op {
+                Op::Call { callee, arguments } => {
+                    self.call_instruction(&mut step, callee, arguments, instruction)
+                }
+                _ => self.instruction(&mut step, instruction),
+            };
+            if let Some(value) = result? {
                 frame.values[instruction.result.0 as usize] = Some(value);
             }
         }
@@ -426,6 +226,7 @@ impl Machine<'_> {
         match terminator {
             Terminator::Jump(to) => all.push((*to, state)),
             Terminator::Branch(operand, yes, no) => {
+                self.claims_reached |= [yes, no].into_iter().any(|to| self.only_fails(frame.function, *to));
                 let Some(taken) = condition(self, &mut state, operand) else { return Ok(all) };
                 let not_taken = self.terms.not(taken);
                 let mut other = state.clone();
@@ -494,5 +295,244 @@ impl Machine<'_> {
                 self.operand(frame, operand)
             })
             .collect()
+    }
+
+    fn call_instruction(
+        &mut self,
+        step: &mut Step<'_>,
+        callee: &Callee,
+        arguments: &[Operand],
+        instruction: &Instruction,
+    ) -> Flow<Option<Value>> {
+        // Metadata arguments of intrinsics and the like are no values, and not used as such.
+        let arguments: Vec<Option<Value>> =
+            arguments.iter().map(|argument| self.operand(step.frame, argument).ok()).collect();
+        let ty = &instruction.ty;
+        match callee {
+            Callee::Function(function) => self.call_function(step, *function, arguments, ty),
+            Callee::Assembly(assembly) => self.assembly(assembly, arguments, ty, step.state, step.at),
+            Callee::Pointer(pointer) => {
+                let pointer = self.word_of(step, pointer)?;
+                self.call_pointer(step, pointer, arguments, ty)
+            }
+        }
+    }
+
+    /// Carries out a call of something known by name.
+    fn call_known(
+        &mut self,
+        step: &mut Step<'_>,
+        name: &str,
+        arguments: &[Option<Value>],
+        ty: &Type,
+    ) -> Flow<Reply> {
+        let Step { frame, state, at } = step;
+        let mut call = Invocation { frame, name, arguments, ty, state, at: *at };
+        if name.starts_with("llvm.") { self.intrinsic(&mut call) } else { self.library_call(&mut call) }
+    }
+
+    fn call_function(
+        &mut self,
+        step: &mut Step<'_>,
+        function: FunctionId,
+        arguments: Vec<Option<Value>>,
+        ty: &Type,
+    ) -> Flow<Option<Value>> {
+        let module = self.module;
+        let code = module.function(function);
+        match self.call_known(step, &code.name, &arguments, ty)? {
+            Reply::Returns(value) => return Ok(value),
+            Reply::EndsProcess => {
+                self.end_process(std::mem::take(step.state), step.frame.point, step.at)?;
+                return Err(Stop::Dead);
+            }
+            Reply::Unknown => {}
+        }
+        let Step { frame, state, at } = step;
+        let at = *at;
+        if code.blocks.is_empty() {
+            let reason = format!("calls `{}`, which is not defined here", code.name);
+            return Err(self.refuse(state, &reason, at));
+        }
+        let mut values = Vec::new();
+        let mut arguments = arguments;
+        let more = arguments.split_off(arguments.len().min(code.parameters.len()));
+        for (index, argument) in arguments.into_iter().enumerate() {
+            let Some(value) = argument else {
+                return Err(self.refuse(state, "an argument that is not supported", at));
+            };
+            let copied = code.copied.get(index).copied().flatten();
+            values.push(match (copied, value) {
+                (Some(bytes), Value::Scalar(from)) => {
+                    let point = frame.point.wrapping_add(1 + index as u64);
+                    let copy = self.allocate(state, point, bytes, 16, "argument", at)?;
+                    let to = self.terms.number(copy, 64);
+                    self.copy_bytes(state, to, from, bytes, at)?;
+                    Value::Scalar(to)
+                }
+                (_, value) => value,
+            });
+        }
+        self.calls.push((at.place.clone(), at.function));
+        let called = self.call(function, values, more, std::mem::take(*state), frame.point);
+        self.calls.pop();
+        let (after, result) = called?;
+        **state = after;
+        Ok(result)
+    }
+
+    fn call_pointer(
+        &mut self,
+        step: &mut Step<'_>,
+        pointer: Term,
+        arguments: Vec<Option<Value>>,
+        ty: &Type,
+    ) -> Flow<Option<Value>> {
+        let at = step.at;
+        let targets = self.call_targets(step.state, pointer, arguments.len(), at);
+        let mut arrivals = Vec::new();
+        let mut result_is_value = false;
+        for (condition, target) in targets {
+            let mut here = step.state.clone();
+            if !here.assume(&mut self.terms, condition) {
+                continue;
+            }
+            let Some(target) = target else {
+                let no = self.terms.truth(false);
+                let message = "the pointer that is called points to a function".to_owned();
+                match self.assert(&mut here, no, message, at) {
+                    Err(Stop::Restart) => return Err(Stop::Restart),
+                    _ => continue,
+                }
+            };
+            let mut there = Step { frame: step.frame, state: &mut here, at };
+            match self.call_function(&mut there, target, arguments.clone(), ty) {
+                Ok(value) => {
+                    result_is_value |= value.is_some();
+                    arrivals.push((here, value.into_iter().collect()));
+                }
+                Err(Stop::Dead) => {}
+                Err(Stop::Restart) => return Err(Stop::Restart),
+            }
+        }
+        let (after, mut values) = state::merge(&mut self.terms, arrivals).ok_or(Stop::Dead)?;
+        *step.state = after;
+        Ok(if result_is_value { values.pop() } else { None })
+    }
+
+    /// The functions that a pointer may point to, with the condition for each; none where it points to no function.
+    fn call_targets(
+        &mut self,
+        state: &State,
+        pointer: Term,
+        arguments: usize,
+        at: At<'_>,
+    ) -> Vec<(Term, Option<FunctionId>)> {
+        match self.cases(state, pointer) {
+            Some(cases) => {
+                cases.into_iter().map(|(condition, number)| (condition, self.function_at(number))).collect()
+            }
+            None => {
+                // It came from memory that others can write. One of these, or else it is not known.
+                let mut targets = Vec::new();
+                let mut neither = self.terms.truth(true);
+                for function in self.address_taken(arguments) {
+                    let address = self.terms.number(function_address(function), 64);
+                    let here = self.terms.equal(pointer, address);
+                    let not_here = self.terms.not(here);
+                    neither = self.terms.and(neither, not_here);
+                    targets.push((here, Some(function)));
+                }
+                let mut rest = State { path: state.path.clone(), ..State::default() };
+                if rest.assume(&mut self.terms, neither) {
+                    self.refuse(&mut rest, "calls through a pointer that is not known", at);
+                }
+                targets
+            }
+        }
+    }
+
+    /// Goes on from the landings of a function, after its other paths.
+    fn come_back(&mut self, frame: &mut Frame, order: &Order, others: Flow<Arrivals>) -> Flow<Arrivals> {
+        let mut returns = match others {
+            Err(Stop::Dead) => Vec::new(),
+            others => others?,
+        };
+        let module = self.module;
+        let code = module.function(frame.function);
+        let mut next = 0;
+        while next < frame.landings.len() {
+            let number = frame.landings[next].number;
+            let landed = self.landed.get_mut(&number).map(std::mem::take).unwrap_or_default();
+            let Some((mut state, mut values)) = state::merge(&mut self.terms, landed) else {
+                next += 1;
+                continue;
+            };
+            frame.landings[next].times += 1;
+            let landing = frame.landings[next].clone();
+            let block = &code.blocks[landing.here.block.0 as usize];
+            let instruction = &block.instructions[landing.here.index];
+            if landing.times > self.options.recursion.max(1) {
+                let most = self.options.recursion.max(1);
+                let reason = format!("`setjmp` returns more than {most} times (--recursion)");
+                self.unknown(&mut state, &reason, &instruction.place, frame.function);
+                continue;
+            }
+            let no = self.terms.truth(false);
+            state.dirty.resize(frame.depth + landing.here.rounds.len(), no);
+            frame.values = landing.values;
+            frame.rounds = landing.rounds;
+            frame.values[instruction.result.0 as usize] = values.pop();
+            // What is made from here on is not what was made the first time.
+            let mut hasher = FxHasher::default();
+            (landing.context, landing.number, landing.times).hash(&mut hasher);
+            frame.context = hasher.finish();
+            let from = Here { index: landing.here.index + 1, ..landing.here };
+            match self.blocks_from(frame, order, from, state) {
+                Ok(more) => returns.extend(more),
+                Err(Stop::Dead) => {}
+                Err(Stop::Restart) => return Err(Stop::Restart),
+            }
+            // Landings may have been jumped to again, also earlier ones.
+            next = 0;
+        }
+        for landing in &frame.landings {
+            self.landed.remove(&landing.number);
+        }
+        Ok(returns)
+    }
+
+    /// What runs before `main`.
+    pub(crate) fn constructors(&mut self, mut state: State, context: u64) -> Flow<State> {
+        for (index, function) in self.listed("llvm.global_ctors").into_iter().enumerate() {
+            let context = context | BEFORE | index as u64;
+            (state, _) = self.call(function, Vec::new(), Vec::new(), state, context)?;
+        }
+        Ok(state)
+    }
+
+    /// What runs when `main` has returned, or `exit` is called.
+    pub(crate) fn end_process(&mut self, state: State, context: u64, at: At<'_>) -> Flow<()> {
+        let mut state = state;
+        let destructors = self.listed("llvm.global_dtors");
+        let started = matches!(self.who, Who::Thread(1..));
+        let Ending(Some(calls)) = state.ending.clone() else {
+            return Err(self.refuse(&mut state, "what is to be called at the end is not known", at));
+        };
+        if started && (self.calls_at_exit || !destructors.is_empty()) {
+            return Err(self.refuse(
+                &mut state,
+                "a thread that ends a program with more to do at its end",
+                at,
+            ));
+        }
+        let calls =
+            calls.iter().rev().copied().chain(destructors.into_iter().map(|function| (function, None)));
+        for (index, (function, argument)) in calls.enumerate() {
+            let context = context ^ (AFTER | index as u64);
+            let arguments = argument.into_iter().map(Value::Scalar).collect();
+            (state, _) = self.call(function, arguments, Vec::new(), state, context)?;
+        }
+        Err(Stop::Dead)
     }
 }

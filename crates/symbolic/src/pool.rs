@@ -2,14 +2,13 @@
 
 use crashproof_prove::term::{Term, Terms};
 
-use crate::Pool;
-use crate::access::At;
-use crate::library::Reply;
+use crate::frame::At;
+use crate::invocation::{Handler, Invocation, Reply};
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::objects::{Object, ObjectId, Origin, TWIN_DISTANCE};
-use crate::paths::Frame;
+use crate::options::Pool;
+use crate::records::{Allocated, NewRange};
 use crate::state::State;
-use crate::value::Value;
 
 /// How far behind the beginning of a cache line libpmemobj's objects begin: that is the length of their headers.
 /// The sizes of its allocation classes are multiples of a line, so no two objects share one.
@@ -20,77 +19,102 @@ pub(crate) const PLACEMENT: &str = "that objects of the pool begin 16 bytes behi
                                     libpmemobj's default allocation classes place them";
 const CLASSES: &str = "that objects of allocation classes without headers begin a cache line each";
 
-/// An object of the pool, for those who ask about it.
-pub(crate) struct Allocated {
-    address: u64,
-    bytes: u64,
-    kind: Term,
-}
-
 /// What is not known if it is not known which transaction.
 const TRANSACTION: &str = "a transaction that is not known";
 
-impl Machine<'_> {
-    /// Carries out a call that only models make, if it is one.
-    pub(crate) fn model_call(
-        &mut self,
-        frame: &Frame,
-        name: &str,
-        arguments: &[Option<Value>],
-        state: &mut State,
-        at: At<'_>,
-    ) -> Flow<Option<Reply>> {
-        let Some(what) = name.strip_prefix("__crashproof_") else { return Ok(None) };
-        let scalars = crate::value::scalars(arguments);
-        let Some(scalars) = scalars else { return Ok(None) };
-        let reply = match (what, scalars.as_slice()) {
-            ("pool_exists", []) => self.terms.number((self.options.pool != Pool::New).into(), 32),
-            ("pool_root", [bytes]) => self.pool_root(state, *bytes, at)?,
-            ("pool_alloc", [bytes, kind, zeroed, plain]) => {
-                self.pool_alloc(frame.point, state, *bytes, *kind, [*zeroed, *plain], at)?
-            }
-            ("pool_type", [pointer]) => self.pool_type(state, *pointer),
-            ("pool_size", [pointer]) => self.pool_size(state, *pointer),
-            ("shadow", [pointer]) => self.shadow(state, *pointer)?,
-            ("lane", [kind]) => {
-                let Some(kind) = self.terms.constant(*kind) else { return Ok(None) };
-                self.lane(state, kind)
-            }
-            ("tx_number", []) => self.transaction_number(),
-            ("tx_add", [number, committed, start, length, flags]) => {
-                let bytes = self.length(state, *length, "a range", at)?;
-                let (Some(committed), Some(flags)) =
-                    (self.terms.constant(*committed), self.terms.constant(*flags))
-                else {
-                    return Err(self.refuse(state, "a transaction with flags that are not known", at));
-                };
-                self.for_each(state, *number, TRANSACTION, at, |machine, state, number| {
-                    machine.transaction_add(state, frame.point, number, committed, (*start, bytes), flags, at)
-                })?;
-                return Ok(Some(Reply::NONE));
-            }
-            ("tx_flush", [number]) => {
-                self.for_each(state, *number, TRANSACTION, at, |machine, state, number| {
-                    machine.transaction_flush(state, number, at)
-                })?;
-                return Ok(Some(Reply::NONE));
-            }
-            ("tx_undo", [number]) => {
-                self.for_each(state, *number, TRANSACTION, at, |machine, state, number| {
-                    machine.transaction_undo(state, number, at)
-                })?;
-                return Ok(Some(Reply::NONE));
-            }
-            ("tx_recover", []) => {
-                self.transactions_recover(state, at)?;
-                return Ok(Some(Reply::NONE));
-            }
-            ("stdin", [position]) => self.standard_input(state, *position, at)?,
-            _ => return Ok(None),
-        };
-        Ok(Some(Reply::scalar(reply)))
-    }
+pub(crate) const HANDLERS: &[Handler] = &[
+    Handler { names: &["__crashproof_pool_exists"], arity: 0, handle: pool_exists },
+    Handler {
+        names: &["__crashproof_pool_root"],
+        arity: 1,
+        handle: |m, call| m.pool_root(call.state, call.word(0), call.at).map(Reply::scalar),
+    },
+    Handler { names: &["__crashproof_pool_alloc"], arity: 4, handle: pool_alloc },
+    Handler {
+        names: &["__crashproof_pool_type"],
+        arity: 1,
+        handle: |m, call| Ok(Reply::scalar(m.pool_type(call.state, call.word(0)))),
+    },
+    Handler {
+        names: &["__crashproof_pool_size"],
+        arity: 1,
+        handle: |m, call| Ok(Reply::scalar(m.pool_size(call.state, call.word(0)))),
+    },
+    Handler {
+        names: &["__crashproof_shadow"],
+        arity: 1,
+        handle: |m, call| m.shadow(call.state, call.word(0)).map(Reply::scalar),
+    },
+    Handler { names: &["__crashproof_lane"], arity: 1, handle: lane },
+    Handler {
+        names: &["__crashproof_tx_number"],
+        arity: 0,
+        handle: |m, _| Ok(Reply::scalar(m.transaction_number())),
+    },
+    Handler { names: &["__crashproof_tx_add"], arity: 5, handle: tx_add },
+    Handler { names: &["__crashproof_tx_flush"], arity: 1, handle: tx_flush },
+    Handler { names: &["__crashproof_tx_undo"], arity: 1, handle: tx_undo },
+    Handler { names: &["__crashproof_tx_recover"], arity: 0, handle: tx_recover },
+    Handler {
+        names: &["__crashproof_stdin"],
+        arity: 1,
+        handle: |m, call| m.standard_input(call.state, call.word(0), call.at).map(Reply::scalar),
+    },
+];
 
+fn pool_exists(machine: &mut Machine<'_>, _: &mut Invocation<'_>) -> Flow<Reply> {
+    let exists = machine.options.pool != Pool::New;
+    Ok(Reply::scalar(machine.terms.number(exists.into(), 32)))
+}
+
+fn pool_alloc(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let flags = [call.word(2), call.word(3)];
+    let (point, bytes, kind) = (call.frame.point, call.word(0), call.word(1));
+    machine.pool_alloc(point, call.state, bytes, kind, flags, call.at).map(Reply::scalar)
+}
+
+fn lane(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let Some(kind) = call.known(&machine.terms, 0) else { return Ok(Reply::Unknown) };
+    Ok(Reply::scalar(machine.lane(call.state, kind)))
+}
+
+fn tx_add(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let (number, start, at) = (call.word(0), call.word(2), call.at);
+    let bytes = machine.length(call.state, call.word(3), "a range", at)?;
+    let (Some(committed), Some(flags)) = (call.known(&machine.terms, 1), call.known(&machine.terms, 4))
+    else {
+        return Err(machine.refuse(call.state, "a transaction with flags that are not known", at));
+    };
+    let point = call.frame.point;
+    machine.for_each(call.state, number, TRANSACTION, at, |machine, state, number| {
+        let range = NewRange { point, number, committed, start, bytes, flags };
+        machine.transaction_add(state, &range, at)
+    })?;
+    Ok(Reply::NONE)
+}
+
+fn tx_flush(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let at = call.at;
+    machine.for_each(call.state, call.word(0), TRANSACTION, at, |machine, state, number| {
+        machine.transaction_flush(state, number, at)
+    })?;
+    Ok(Reply::NONE)
+}
+
+fn tx_undo(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let at = call.at;
+    machine.for_each(call.state, call.word(0), TRANSACTION, at, |machine, state, number| {
+        machine.transaction_undo(state, number, at)
+    })?;
+    Ok(Reply::NONE)
+}
+
+fn tx_recover(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    machine.transactions_recover(call.state, call.at)?;
+    Ok(Reply::NONE)
+}
+
+impl Machine<'_> {
     fn pool_root(&mut self, state: &mut State, bytes: Term, at: At<'_>) -> Flow<Term> {
         let Some(bytes) = self.terms.constant(bytes) else {
             return Err(self.refuse(state, "the size of the root object is not known", at));
@@ -167,16 +191,16 @@ impl Machine<'_> {
         let mut answer: Option<Term> = None;
         let all = std::mem::take(&mut self.allocated);
         for object in all.iter().filter(|object| possible(object.address)) {
-            let told = tell(&mut self.terms, object);
+            let answered = tell(&mut self.terms, object);
             let address = self.terms.number(object.address, 64);
             let here = self.terms.equal(pointer, address);
             let others = match answer {
                 // A pointer that can point nowhere else needs no other answer.
-                None if cases.as_ref().is_some_and(|cases| cases.len() == 1) => told,
+                None if cases.as_ref().is_some_and(|cases| cases.len() == 1) => answered,
                 None => self.terms.symbol("input", 64),
                 Some(others) => others,
             };
-            answer = Some(self.terms.choose(here, told, others));
+            answer = Some(self.terms.choose(here, answered, others));
         }
         self.allocated = all;
         answer.unwrap_or_else(|| self.terms.symbol("input", 64))
@@ -212,7 +236,7 @@ impl Machine<'_> {
         let cases = self.cases(state, pointer);
         let Some([(_, address)]) = cases.as_deref() else {
             self.objects.twins = true;
-            return Err(Stop::Again);
+            return Err(Stop::Restart);
         };
         let origin = Origin::Shadow(*address, self.who == Who::Recovery);
         let object = self.objects.place(origin, 64, false, || Object {
@@ -244,15 +268,5 @@ impl Machine<'_> {
 }
 
 fn pool_object(name: String, size: u64, defined: bool) -> Object {
-    Object {
-        name,
-        address: 0,
-        size,
-        persistent: true,
-        internal: false,
-        initial: Vec::new(),
-        defined,
-        written: Vec::new(),
-        fields: Vec::new(),
-    }
+    Object { defined, ..Object::persistent(name, size) }
 }

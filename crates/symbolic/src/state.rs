@@ -1,12 +1,11 @@
-//! One path, or several merged ones: under which conditions it is taken, and what memory holds on it.
+//! One path, or several merged ones: under which conditions it is taken, and what is known on it.
 
 use std::rc::Rc;
 
+use crashproof_frontend::bitcode::ir::FunctionId;
 use crashproof_prove::term::{Node, Term, Terms};
 use rustc_hash::FxHashMap;
 
-use crate::ending::Ending;
-use crate::locks::Held;
 use crate::memory::Memory;
 use crate::value::{self, Value};
 
@@ -73,6 +72,62 @@ impl State {
         for flag in &mut self.dirty {
             *flag = terms.or(*flag, condition);
         }
+    }
+}
+
+/// The locks that a thread holds; none where paths with different ones met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Held(Option<Rc<Vec<Term>>>);
+
+impl Default for Held {
+    fn default() -> Self {
+        Held(Some(Rc::default()))
+    }
+}
+
+impl Held {
+    pub(crate) fn merge(&self, other: &Held) -> Held {
+        if self == other { self.clone() } else { Held(None) }
+    }
+
+    /// Whether these are known to be the same locks as those.
+    pub(crate) fn same_as(&self, other: &Held) -> bool {
+        self.0.is_some() && self == other
+    }
+
+    pub(crate) fn take(&mut self, lock: Term) {
+        if let Some(locks) = &mut self.0 {
+            Rc::make_mut(locks).push(lock);
+        }
+    }
+
+    pub(crate) fn release(&mut self, lock: Term) {
+        let Some(locks) = &mut self.0 else { return };
+        match locks.iter().rposition(|held| *held == lock) {
+            Some(index) => {
+                Rc::make_mut(locks).remove(index);
+            }
+            None => self.0 = None,
+        }
+    }
+}
+
+/// A call at the end, with its argument if it has one.
+pub(crate) type LastCall = (FunctionId, Option<Term>);
+
+/// What is to be called at the end, last first; none where paths with different such lists met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ending(pub(crate) Option<Rc<Vec<LastCall>>>);
+
+impl Default for Ending {
+    fn default() -> Self {
+        Ending(Some(Rc::default()))
+    }
+}
+
+impl Ending {
+    pub(crate) fn merge(&self, other: &Ending) -> Ending {
+        if self == other { self.clone() } else { Ending(None) }
     }
 }
 

@@ -1,71 +1,50 @@
-//! pthreads: starting and joining. For locks see [`crate::locks`].
+//! pthreads: starting and joining. For locks see `locks.rs`.
 
-use crashproof_frontend::bitcode::ir::{FunctionId, Place};
 use crashproof_prove::program::{Action, ThreadId};
 use crashproof_prove::term::Term;
 
-use crate::access::At;
-use crate::library::Reply;
+use crate::frame::At;
+use crate::invocation::{Handler, Invocation, Reply};
 use crate::machine::{Flow, Machine, Stop, Who};
-use crate::memory::Memory;
 use crate::objects::{Handover, Object, ObjectId, Origin};
+use crate::records::{Argument, Spawn};
 use crate::state::State;
-use crate::value::Value;
-
-/// A thread that was started and not executed yet.
-pub(crate) struct Spawn {
-    thread: u32,
-    function: FunctionId,
-    argument: Argument,
-    memory: Memory,
-    place: Place,
-}
-
-enum Argument {
-    Known(u64),
-    /// Depends on what the starting thread read: handed over in memory.
-    Handed(u64),
-}
 
 /// More threads than this are refused.
 const MOST_THREADS: usize = 60;
 
-impl Machine<'_> {
-    pub(crate) fn thread_call(
-        &mut self,
-        name: &str,
-        arguments: &[Option<Value>],
-        state: &mut State,
-        at: At<'_>,
-    ) -> Flow<Option<Reply>> {
-        let scalar = |index: usize| match arguments.get(index) {
-            Some(Some(Value::Scalar(term))) => Some(*term),
-            _ => None,
-        };
-        let first = scalar(0);
-        match (name, first) {
-            ("pthread_create", Some(handle)) => {
-                let (Some(start), Some(argument)) = (scalar(2), scalar(3)) else { return Ok(None) };
-                self.create(handle, start, argument, state, at)?;
-            }
-            ("pthread_join", Some(handle)) => self.join(handle, scalar(1), state, at)?,
-            ("pthread_exit", Some(result)) => {
-                self.hand_over_result(state, result, at)?;
-                self.hand_over_end(state, at)?;
-                return Err(Stop::Dead);
-            }
-            ("pthread_self", _) => {
-                let thread = match self.who {
-                    Who::Thread(thread) => u64::from(thread) + 1,
-                    Who::Recovery => 1,
-                };
-                return Ok(Some(Reply::scalar(self.terms.number(thread, 64))));
-            }
-            _ => return self.lock_call(name, arguments, state, at),
-        }
-        Ok(Some(Reply::scalar(self.terms.number(0, 32))))
-    }
+pub(crate) const HANDLERS: &[Handler] = &[
+    Handler { names: &["pthread_create"], arity: 4, handle: create },
+    Handler { names: &["pthread_join"], arity: 1, handle: join },
+    Handler { names: &["pthread_exit"], arity: 1, handle: exit },
+    Handler { names: &["pthread_self"], arity: 0, handle: own_handle },
+];
 
+fn create(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    machine.create(call.word(0), call.word(2), call.word(3), call.state, call.at)?;
+    Ok(Reply::scalar(machine.terms.number(0, 32)))
+}
+
+fn join(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    machine.join(call.word(0), call.scalar(1), call.state, call.at)?;
+    Ok(Reply::scalar(machine.terms.number(0, 32)))
+}
+
+fn exit(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    machine.hand_over_result(call.state, call.word(0), call.at)?;
+    machine.hand_over_end(call.state, call.at)?;
+    Err(Stop::Dead)
+}
+
+fn own_handle(machine: &mut Machine<'_>, _: &mut Invocation<'_>) -> Flow<Reply> {
+    let thread = match machine.who {
+        Who::Thread(thread) => u64::from(thread) + 1,
+        Who::Recovery => 1,
+    };
+    Ok(Reply::scalar(machine.terms.number(thread, 64)))
+}
+
+impl Machine<'_> {
     fn create(
         &mut self,
         handle: Term,
@@ -121,16 +100,8 @@ impl Machine<'_> {
             Handover::Result => "result",
             Handover::End => "end",
         };
-        let object = self.objects.place(Origin::Handover(thread, what), 8, false, || Object {
-            name: format!("{word} of thread {thread}"),
-            address: 0,
-            size: 8,
-            persistent: false,
-            internal: false,
-            initial: Vec::new(),
-            defined: true,
-            written: Vec::new(),
-            fields: Vec::new(),
+        let object = self.objects.place(Origin::Handover(thread, what), 8, false, || {
+            Object::zeroed(format!("{word} of thread {thread}"), 8)
         });
         self.objects.expose(object);
         object
@@ -149,7 +120,7 @@ impl Machine<'_> {
         if !shared.is_empty() && !state.path.is_empty() {
             // On other paths it may never be alone, or have done something else.
             *self.fold = false;
-            return Err(Stop::Again);
+            return Err(Stop::Restart);
         }
         let mut stores = Vec::new();
         for object in shared {
@@ -212,45 +183,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Executes a thread that was started.
-    pub(crate) fn run_spawned(&mut self, spawn: Spawn) -> Flow<()> {
-        self.who = Who::Thread(spawn.thread);
-        self.several = true;
-        let memory = self.thread_memory(spawn.memory);
-        let mut state = State { memory, ..State::default() };
-        let at = At { place: &spawn.place, function: spawn.function };
-        let argument = match spawn.argument {
-            Argument::Known(number) => self.terms.number(number, 64),
-            Argument::Handed(address) => {
-                let address = self.terms.number(address, 64);
-                self.load_scalar(&mut state, address, 64, at)?
-            }
-        };
-        let arguments = vec![Value::Scalar(argument)];
-        match self.call(spawn.function, arguments, Vec::new(), state, spawn.thread.into()) {
-            Ok((mut state, result)) => {
-                self.note_end(spawn.thread, &state.path)?;
-                if let Some(Value::Scalar(result)) = result {
-                    match self.hand_over_result(&mut state, result, at) {
-                        Ok(()) | Err(Stop::Dead) => {}
-                        Err(Stop::Again) => return Err(Stop::Again),
-                    }
-                }
-                match self.hand_over_end(&mut state, at) {
-                    Ok(()) | Err(Stop::Dead) => Ok(()),
-                    Err(Stop::Again) => Err(Stop::Again),
-                }
-            }
-            Err(Stop::Dead) => {
-                let never = self.terms.truth(false);
-                self.note_end(spawn.thread, &[never])
-            }
-            Err(Stop::Again) => Err(Stop::Again),
-        }
-    }
-
     /// Leaves a thread's result where a join looks for it, if one does.
-    fn hand_over_result(&mut self, state: &mut State, result: Term, at: At<'_>) -> Flow<()> {
+    pub(crate) fn hand_over_result(&mut self, state: &mut State, result: Term, at: At<'_>) -> Flow<()> {
         let Who::Thread(thread) = self.who else { return Ok(()) };
         let Some(object) = self.objects.find(&Origin::Handover(thread, Handover::Result)) else {
             return Ok(());
@@ -259,14 +193,8 @@ impl Machine<'_> {
         self.store_scalar(state, address, result, false, at)
     }
 
-    /// A thread comes to its end under these conditions. If there are any, joins must ask.
-    fn note_end(&mut self, thread: u32, conditions: &[Term]) -> Flow<()> {
-        let asks = !conditions.is_empty() && self.joined.contains(&thread);
-        if asks && self.objects.may_not_end.insert(thread) { Err(Stop::Again) } else { Ok(()) }
-    }
-
     /// Says that a thread has come to its end, if a join asks.
-    fn hand_over_end(&mut self, state: &mut State, at: At<'_>) -> Flow<()> {
+    pub(crate) fn hand_over_end(&mut self, state: &mut State, at: At<'_>) -> Flow<()> {
         let Who::Thread(thread) = self.who else { return Ok(()) };
         if !self.objects.may_not_end.contains(&thread) {
             return Ok(());

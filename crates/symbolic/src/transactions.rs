@@ -13,49 +13,15 @@
 use crashproof_prove::term::{Binary, Term};
 use rustc_hash::FxHashSet;
 
-use crate::access::At;
+use crate::frame::At;
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::objects::Object;
+use crate::records::{Entry, NewRange, Range};
 use crate::state::{self, State};
 
 /// `POBJ_XADD_NO_FLUSH` and `POBJ_XADD_NO_SNAPSHOT`.
 const NO_FLUSH: u64 = 2;
 const NO_SNAPSHOT: u64 = 4;
-
-/// Everything that transactions have done so far.
-#[derive(Default)]
-pub(crate) struct Transactions {
-    numbers: u64,
-    entries: Vec<Entry>,
-    ranges: Vec<Range>,
-}
-
-/// An entry of the log that may have been made.
-#[derive(Clone)]
-struct Entry {
-    who: Who,
-    number: u64,
-    /// On this path.
-    path: Vec<Term>,
-    /// Where the number of its transaction is, once the entry is durable.
-    flag: u64,
-    /// The word that tells which numbers were committed.
-    committed: u64,
-    start: Term,
-    /// Pieces of the range: offset, what was there, and where that was written down if it is not known.
-    pieces: Vec<(u64, Term, Option<u64>)>,
-}
-
-/// A range that a transaction has added, or allocated.
-#[derive(Clone)]
-struct Range {
-    who: Who,
-    number: u64,
-    path: Vec<Term>,
-    start: Term,
-    bytes: u64,
-    flush: bool,
-}
 
 /// Where the address of a range that is not known is in the log, after the flag.
 const ADDRESS: u64 = 8;
@@ -68,17 +34,8 @@ impl Machine<'_> {
     }
 
     /// Adds a range to a transaction: what it holds is written down, durably, and it will be flushed.
-    #[allow(clippy::too_many_arguments, reason = "as the function of the model has them")]
-    pub(crate) fn transaction_add(
-        &mut self,
-        state: &mut State,
-        point: u64,
-        number: u64,
-        committed: u64,
-        (start, bytes): (Term, u64),
-        flags: u64,
-        at: At<'_>,
-    ) -> Flow<()> {
+    pub(crate) fn transaction_add(&mut self, state: &mut State, new: &NewRange, at: At<'_>) -> Flow<()> {
+        let NewRange { number, start, bytes, flags, .. } = *new;
         if self.is_added(state, number, start, bytes) {
             return Ok(());
         }
@@ -86,11 +43,7 @@ impl Machine<'_> {
         let range =
             Range { who, number, path: state.path.clone(), start, bytes, flush: flags & NO_FLUSH == 0 };
         self.transactions.ranges.push(range);
-        if flags & NO_SNAPSHOT == 0 {
-            self.snapshot(state, point, number, committed, (start, bytes), at)
-        } else {
-            Ok(())
-        }
+        if flags & NO_SNAPSHOT == 0 { self.snapshot(state, new, at) } else { Ok(()) }
     }
 
     /// Whether all of a range was added before on every path that leads here.
@@ -106,29 +59,14 @@ impl Machine<'_> {
         })
     }
 
-    fn snapshot(
-        &mut self,
-        state: &mut State,
-        point: u64,
-        number: u64,
-        committed: u64,
-        (start, bytes): (Term, u64),
-        at: At<'_>,
-    ) -> Flow<()> {
+    fn snapshot(&mut self, state: &mut State, new: &NewRange, at: At<'_>) -> Flow<()> {
+        let NewRange { point, number, committed, start, bytes, .. } = *new;
         let chunks = self.chunks(start, bytes);
         self.must_be_aligned(state, start, &chunks, "a transaction that adds a range", at)?;
         let line = px86::LINE_BYTES;
-        let log = Object {
-            name: format!("undo log of {}:{}", at.place.file, at.place.line),
-            address: 0,
-            size: line + bytes.next_multiple_of(8),
-            persistent: true,
-            internal: true,
-            initial: Vec::new(),
-            defined: true,
-            written: Vec::new(),
-            fields: Vec::new(),
-        };
+        let name = format!("undo log of {}:{}", at.place.file, at.place.line);
+        let size = line + bytes.next_multiple_of(8);
+        let log = Object { internal: true, ..Object::persistent(name, size) };
         let flag = self.make_object(state, point, line, log);
         let durable = self.who != Who::Recovery;
         let mut pieces = Vec::new();
@@ -283,7 +221,7 @@ impl Machine<'_> {
         match does(self, &mut there) {
             Ok(()) => arrivals.push((there, Vec::new())),
             Err(Stop::Dead) => {}
-            Err(Stop::Again) => return Err(Stop::Again),
+            Err(Stop::Restart) => return Err(Stop::Restart),
         }
         let mut kept = std::mem::take(state);
         if kept.assume(&mut self.terms, not) {

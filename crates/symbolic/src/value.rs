@@ -74,12 +74,3 @@ pub(crate) fn equal(terms: &mut Terms, a: &Value, b: &Value) -> Term {
         _ => unreachable!("both values have one type"),
     }
 }
-
-/// Arguments that are all words; none if one of them is not, or not known.
-pub(crate) fn scalars(arguments: &[Option<Value>]) -> Option<Vec<Term>> {
-    let scalar = |argument: &Option<Value>| match argument {
-        Some(Value::Scalar(term)) => Some(*term),
-        _ => None,
-    };
-    arguments.iter().map(scalar).collect()
-}

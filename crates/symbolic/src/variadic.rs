@@ -6,9 +6,8 @@
 
 use crashproof_prove::term::Term;
 
-use crate::access::At;
+use crate::frame::{At, Frame};
 use crate::machine::{Flow, Machine};
-use crate::paths::Frame;
 use crate::state::State;
 use crate::value::Value;
 

@@ -30,20 +30,20 @@ pub struct Collected {
 }
 
 /// A compiler to run.
-pub(super) struct Job {
-    pub(super) given: PathBuf,
-    pub(super) directory: PathBuf,
-    pub(super) output: PathBuf,
-    pub(super) command: Command,
+pub(crate) struct Job {
+    pub(crate) given: PathBuf,
+    pub(crate) directory: PathBuf,
+    pub(crate) output: PathBuf,
+    pub(crate) command: Command,
     /// The user named this very file: if it does not compile there is no point in going on.
-    pub(super) required: bool,
+    pub(crate) required: bool,
 }
 
 /// What became of a job: options that had to be left out, or why there is no bitcode.
 type Outcome = Result<Vec<String>, crashproof_toolchain::Error>;
 
 /// Runs all; what cannot be compiled and is not required is named.
-pub(super) fn run(
+pub(crate) fn run(
     jobs: Vec<Job>,
     workers: usize,
     all: &mut Collected,

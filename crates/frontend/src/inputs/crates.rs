@@ -31,7 +31,7 @@ fn program(variable: &str, usual: &str) -> OsString {
 }
 
 /// A source of its own.
-pub(super) fn single(
+pub(crate) fn single(
     path: &Path,
     arguments: &[OsString],
     directory: &Path,
@@ -61,7 +61,7 @@ pub(super) fn single(
 
 /// A crate, by its manifest; `arguments` are for `cargo build`. Build scripts and procedural macros run on the way, but
 /// are not part of the program.
-pub(super) fn build(
+pub(crate) fn build(
     manifest: &Path,
     arguments: &[OsString],
     jobs: usize,

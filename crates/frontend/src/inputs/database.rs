@@ -26,7 +26,7 @@ struct Entry {
 const WRAPPERS: [&str; 6] = ["ccache", "sccache", "distcc", "icecc", "crashproof", "env"];
 
 /// Adds the compilers of a database to the jobs, each with `more` arguments and its output in `directory`.
-pub(super) fn read(
+pub(crate) fn read(
     path: &Path,
     more: &[OsString],
     directory: &Path,

@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use rustc_hash::FxHashMap;
 
-use super::Effect::{Append, Copy, Fill, Read, Write, WriteAnywhere, WriteThrough};
-use super::{Argument, Effect, Extent, Length, Manner};
+use super::effect::Effect::{Append, Copy, Fill, Read, Write, WriteAnywhere, WriteThrough};
+use super::effect::{Argument, Effect, Extent, Length, Manner};
 
 /// What a library function does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

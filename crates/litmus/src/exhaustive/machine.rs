@@ -18,7 +18,8 @@
 //! store reaches the cache, the search may decide that the line has been written back for the last time.
 //! The line is then *closed*: its content in persistent memory is settled, and a flush of it can never take
 //! effect, as that would write it back again; the thread waits at that flush for the crash. A line that is
-//! not closed is taken to be written back at the moment of the crash.
+//! not closed is taken to be written back at the moment of the crash. A line whose cache survives (px86's
+//! [`px86::Domain`]) is never closed.
 //!
 //! Hence the outcome of crashing in a state is what its closed lines keep and what the cache holds of the
 //! others, and every state is a moment at which a crash may come.
@@ -38,8 +39,8 @@
 
 use crate::Op;
 use crate::answer::{Effect, InstructionRef, Step};
-use px86::order::preserved;
-use px86::{Class, Platform};
+use px86::order::blocked;
+use px86::{Class, Kind, Line, Platform};
 
 use crate::exhaustive::arena::Action;
 use crate::exhaustive::program::Program;
@@ -49,7 +50,8 @@ use crate::exhaustive::state::{Cell, State, Tracking, Waiting};
 pub(crate) struct Machine<'a> {
     pub(crate) program: &'a Program<'a>,
     pub(crate) tracking: Tracking,
-    pub(crate) platform: Platform,
+    /// For each line: is its cache lost, so that its content is that of its last write-back?
+    closable: Vec<bool>,
     pub(crate) sets: Sets,
     /// Keep the numbers of lost stores instead of their locations: to name them, in a replay.
     pub(crate) exact: bool,
@@ -57,14 +59,21 @@ pub(crate) struct Machine<'a> {
     pub(crate) record: Option<Vec<Step>>,
 }
 
+/// What is left of a non-temporal store in the buffer once it is cached: the write-back it has begun.
+const CACHED_NON_TEMPORAL: Class = match Kind::NonTemporalStore.write_back() {
+    Some(write_back) => write_back.class(),
+    None => panic!("a non-temporal store writes its line back"),
+};
+
 /// The token of a location that lost a store. Tokens of stores are instruction numbers.
 pub(crate) fn lost_location(program: &Program, location: usize) -> u32 {
     program.instructions + location as u32
 }
 
 impl<'a> Machine<'a> {
-    pub(crate) fn new(program: &'a Program<'a>, tracking: Tracking, platform: Platform) -> Machine<'a> {
-        Machine { program, tracking, platform, sets: Sets::new(), exact: false, record: None }
+    pub(crate) fn new(program: &'a Program<'a>, tracking: Tracking, platform: &Platform) -> Machine<'a> {
+        let closable = (0..program.lines as u64).map(|line| !platform.cache_survives(Line(line))).collect();
+        Machine { program, tracking, closable, sets: Sets::new(), exact: false, record: None }
     }
 
     fn tracks_losses(&self) -> bool {
@@ -92,8 +101,8 @@ impl<'a> Machine<'a> {
             let mut push = |entry: Option<u16>, location: Option<usize>| {
                 let action = Action { thread: thread as u8, entry, closes: false };
                 out.push(action);
-                let closable = location.is_some_and(|location| !state.closed[self.program.line_of[location]]);
-                if closable && self.platform == Platform::Adr {
+                let line = location.map(|location| self.program.line_of[location]);
+                if line.is_some_and(|line| self.closable[line] && !state.closed[line]) {
                     out.push(Action { closes: true, ..action });
                 }
             };
@@ -140,11 +149,10 @@ impl<'a> Machine<'a> {
     fn may_leave(&self, state: &State, thread: usize, entry: usize) -> bool {
         let buffer = &state.threads[thread].buffer;
         let key = |waiting: &Waiting| match self.program.order_key(thread, usize::from(waiting.index)) {
-            (_, line) if waiting.cached => (Class::FlushOpt, line),
+            (_, line) if waiting.cached => (CACHED_NON_TEMPORAL, line),
             key => key,
         };
-        let later = key(&buffer[entry]);
-        buffer[..entry].iter().all(|earlier| !preserved(key(earlier), later))
+        !blocked(buffer[..entry].iter().map(key), key(&buffer[entry]))
     }
 
     fn load(&mut self, state: &mut State, thread: usize) {

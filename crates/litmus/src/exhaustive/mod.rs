@@ -30,7 +30,7 @@ use crate::answer::{
     Statistics, Story, Verdict, Witness, sort_states,
 };
 use crate::{Code, Op, QueryKind, Test};
-use px86::Platform;
+use px86::{Line, Platform};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::exhaustive::arena::{Arena, StateId};
@@ -52,6 +52,7 @@ struct Run<'a> {
     options: &'a Options,
     program: Program<'a>,
     memory: Vec<i64>,
+    platform: Platform,
 }
 
 /// What the searches of a run add up to.
@@ -79,6 +80,7 @@ impl<'a> Run<'a> {
             options,
             program: Program::new(test, test.threads.iter().collect()),
             memory: test.locations.iter().map(|location| location.init).collect(),
+            platform: test.platform(options.domain, Line(0)),
         }
     }
 
@@ -106,7 +108,7 @@ impl<'a> Run<'a> {
         let mut order = Vec::new();
         let mut memories: FxHashSet<Vec<i64>> = FxHashSet::default();
         let mut outcome = Vec::new();
-        let mut machine = Machine::new(program, Tracking::Values, self.options.platform);
+        let mut machine = Machine::new(program, Tracking::Values, &self.platform);
         let limit = self.options.limits.outcomes;
         let held = Cell::new(0);
         let search = search(&mut machine, memory, self.options.limits, &held, |_, state, id| {
@@ -136,7 +138,7 @@ impl<'a> Run<'a> {
 
     /// How `outcome` came about.
     fn chapter(&self, outcomes: &Outcomes, outcome: &[i64]) -> crate::answer::Chapter {
-        let mut machine = Machine::new(&self.program, Tracking::Values, self.options.platform);
+        let mut machine = Machine::new(&self.program, Tracking::Values, &self.platform);
         replay(&mut machine, &self.memory, &outcomes.arena, outcomes.found[outcome]).0
     }
 
@@ -215,7 +217,7 @@ impl<'a> Run<'a> {
         for pair in lineage.windows(2) {
             let memory = &crashes.nodes[pair[0]].outcome;
             let wanted = &crashes.nodes[pair[1]].outcome;
-            let mut machine = Machine::new(&program, Tracking::Values, self.options.platform);
+            let mut machine = Machine::new(&program, Tracking::Values, &self.platform);
             let mut last = 0;
             let found = search(&mut machine, memory, self.options.limits, &Cell::new(0), |_, state, id| {
                 last = id;
@@ -264,8 +266,8 @@ impl<'a> Run<'a> {
                 .collect()
         };
         let mut memories = FxHashSet::default();
-        // With persistent caches no line is ever closed: the machine is plain x86-TSO.
-        let mut tso = Machine::new(program, Tracking::Writers, Platform::Eadr);
+        // Where every cache survives no line is ever closed: the machine is plain x86-TSO.
+        let mut tso = Machine::new(program, Tracking::Writers, &Platform::EADR);
         let held = Cell::new(0);
         let reached = search(&mut tso, &self.memory, limits, &held, |_, state, _| {
             let memory = writes(state);
@@ -276,8 +278,9 @@ impl<'a> Run<'a> {
         let mut explored = reached.arena.len() as u64;
         let mut verdict = Verdict::Yes;
         let mut limit = reached.limit;
-        if limit.is_none() && self.options.platform == Platform::Adr {
-            let mut machine = Machine::new(program, Tracking::Writers, Platform::Adr);
+        let cached = (0..program.lines as u64).all(|line| self.platform.cache_survives(Line(line)));
+        if limit.is_none() && !cached {
+            let mut machine = Machine::new(program, Tracking::Writers, &self.platform);
             let mut last = 0;
             let found = search(&mut machine, &self.memory, limits, &held, |_, state, id| {
                 last = id;
@@ -303,7 +306,7 @@ impl<'a> Run<'a> {
     fn robust_strictly(&self, tally: &mut Tally) -> Verdict {
         let program = &self.program;
         let recover = self.test.recover.as_ref();
-        let mut machine = Machine::new(program, Tracking::Losses, self.options.platform);
+        let mut machine = Machine::new(program, Tracking::Losses, &self.platform);
         let mut last = 0;
         let held = Cell::new(0);
         let found = search(&mut machine, &self.memory, self.options.limits, &held, |machine, state, id| {
@@ -322,7 +325,7 @@ impl<'a> Run<'a> {
         });
         tally.explored += found.arena.len() as u64;
         if found.stopped {
-            let mut machine = Machine::new(program, Tracking::Losses, self.options.platform);
+            let mut machine = Machine::new(program, Tracking::Losses, &self.platform);
             machine.exact = true;
             let (chapter, state) = replay(&mut machine, &self.memory, &found.arena, last);
             let outcome = survivors(program, &state);

@@ -32,7 +32,7 @@ pub fn run(test: &Test, options: &Options) -> Answer {
         test.locations.iter().map(|at| (at.address, at.init.to_le_bytes().to_vec())).collect();
     let settings = Settings {
         crashes: options.crashes as usize,
-        platform: options.platform,
+        platform: test.platform(options.domain, Line(0)),
         states: options.limits.states as u64,
         bytes: options.limits.bytes,
     };
@@ -121,12 +121,12 @@ impl<'a> Watch<'a> {
     fn list_outcomes(&mut self, stack: &mut CrashStack, path: &Path) {
         let mut outcomes: Vec<Vec<Write>> = vec![vec![(0, 0); self.test.locations.len()]];
         for line in (0..self.test.lines as u64).map(Line) {
-            let fates = stack.fates(line).to_vec();
+            let states = stack.states(line).to_vec();
             let mut contents: Vec<Vec<(usize, Write)>> = Vec::new();
-            for fate in &fates {
+            for state in &states {
                 let write = |at: &Location| {
-                    let value = stack.value(at.address, WORD_BYTES, fate) as i64;
-                    let source = stack.source(at.address, fate);
+                    let value = stack.value(at.address, WORD_BYTES, state) as i64;
+                    let source = stack.source(at.address, state);
                     (value, source.map_or(0, |source| stack.store(at.address, source).tag + 1))
                 };
                 let content = self.on_line(line).map(|(index, at)| (index, write(at))).collect();
@@ -169,8 +169,8 @@ impl<'a> Watch<'a> {
         }
         let mut reads: Vec<(Line, u64, Option<Source>)> = Vec::new();
         for location in &self.test.locations {
-            for fate in stack.fates(location.cache_line()).to_vec() {
-                let read = (location.cache_line(), location.address, stack.source(location.address, &fate));
+            for state in stack.states(location.cache_line()).to_vec() {
+                let read = (location.cache_line(), location.address, stack.source(location.address, &state));
                 if !reads.contains(&read) {
                     reads.push(read);
                 }
@@ -184,14 +184,14 @@ impl<'a> Watch<'a> {
             }
             for &(other_line, other, other_source) in reads.iter().filter(|read| read.1 != address) {
                 let together = other_line != line
-                    || stack.fates(line).to_vec().iter().any(|fate| {
-                        stack.source(address, fate) == source && stack.source(other, fate) == other_source
+                    || stack.states(line).to_vec().iter().any(|state| {
+                        stack.source(address, state) == source && stack.source(other, state) == other_source
                     });
                 let second = observation(stack, past, other, other_source);
                 if let (true, Err(violation)) = (together, intervals.clone().observe(&second)) {
                     let mut stack = stack.clone();
-                    stack.retain(line, |stack, fate| stack.source(address, fate) == source);
-                    stack.retain(other_line, |stack, fate| stack.source(other, fate) == other_source);
+                    stack.retain(line, |stack, state| stack.source(address, state) == source);
+                    stack.retain(other_line, |stack, state| stack.source(other, state) == other_source);
                     let outcome = self.some_outcome(&mut stack);
                     self.violation = Some(Offence { violation, outcome, path: path.clone() });
                     return;
@@ -203,8 +203,8 @@ impl<'a> Watch<'a> {
     /// An outcome that is still possible, as little lost as may be.
     fn some_outcome(&self, stack: &mut CrashStack) -> Vec<i64> {
         let value = |location: &Location| {
-            let fate = stack.fates(location.cache_line()).last().expect("a line has some fate").clone();
-            stack.value(location.address, WORD_BYTES, &fate) as i64
+            let state = stack.states(location.cache_line()).last().expect("a line has some state").clone();
+            stack.value(location.address, WORD_BYTES, &state) as i64
         };
         self.test.locations.iter().map(value).collect()
     }
@@ -422,10 +422,10 @@ fn crash_key(stack: &mut CrashStack, past: &[Past], test: &Test) -> Vec<u8> {
         key.push(0xfe);
     }
     for line in (0..test.lines as u64).map(Line) {
-        for fate in stack.fates(line).to_vec() {
+        for state in stack.states(line).to_vec() {
             for location in test.locations.iter().filter(|location| location.cache_line() == line) {
-                key.extend(stack.value(location.address, WORD_BYTES, &fate).to_le_bytes());
-                match stack.source(location.address, &fate) {
+                key.extend(stack.value(location.address, WORD_BYTES, &state).to_le_bytes());
+                match stack.source(location.address, &state) {
                     Some(source) => {
                         stamp(&mut key, source.execution, stack.store(location.address, source).tag)
                     }

@@ -23,18 +23,18 @@ use num_bigint::BigUint;
 use px86::buffer::{Entry, StoreBuffer};
 use px86::robust::{Clocks, Intervals, Observation, StoreRef, Violation};
 use px86::storage::{Execution, LineHistory};
-use px86::survive::{CrashStack, Fate, Source};
+use px86::survive::{CrashStack, LineState, Source};
 use px86::{Event, Kind, Line, Platform, Site, Thread};
 use rustc_hash::FxHashSet;
 
 use crate::lazy::subject::{Next, Program, Subject};
 
 /// How to explore.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// How many crashes in a row.
     pub crashes: usize,
-    /// Whether caches survive.
+    /// The persistence domain of each line.
     pub platform: Platform,
     /// How many states to visit before giving up.
     pub states: u64,
@@ -203,7 +203,8 @@ pub fn explore<P: Program>(
             observer.memory(&world.execution);
         }
         figures.states += 1;
-        let mut explorer = Explorer { program, settings, observer, figures: &mut figures, work: &mut work };
+        let mut explorer =
+            Explorer { program, settings: &settings, observer, figures: &mut figures, work: &mut work };
         explorer.step(world);
     }
     figures
@@ -239,7 +240,7 @@ impl<S: Subject> World<S> {
         World {
             buffers: vec![StoreBuffer::default(); subject.threads()],
             subject,
-            execution: Execution::new(settings.platform),
+            execution: Execution::new(settings.platform.clone()),
             clocks: Clocks::default(),
             stack,
             past: Vec::new(),
@@ -309,7 +310,7 @@ impl<S: Subject> World<S> {
             let entry = self.buffers[thread].get(index).expect("a ready entry");
             match entry.event.kind {
                 Kind::FlushOpt => true,
-                Kind::StoreFence | Kind::Flush => !self.execution.would_persist(entry),
+                Kind::StoreFence | Kind::Flush => !self.execution.would_persist(&entry.event),
                 _ => false,
             }
         });
@@ -351,20 +352,20 @@ impl<S: Subject> World<S> {
 
     /// The different ways in which the bytes of `missing` may have come through the crashes.
     fn branches(&mut self, address: u64, width: u8, missing: u64) -> Vec<Branch> {
-        let fates = self.stack.fates(Line::containing(address)).to_vec();
+        let states = self.stack.states(Line::containing(address)).to_vec();
         let mut branches: Vec<Branch> = Vec::new();
-        for fate in fates {
+        for state in states {
             let mut sources = [None; 8];
             for (byte, source) in sources.iter_mut().enumerate().take(usize::from(width)) {
                 if missing >> (8 * byte) & 0xff != 0 {
-                    *source = self.stack.source(address + byte as u64, &fate);
+                    *source = self.stack.source(address + byte as u64, &state);
                 }
             }
             match branches.iter_mut().find(|branch| branch.sources == sources) {
-                Some(branch) => branch.fates.push(fate),
+                Some(branch) => branch.states.push(state),
                 None => {
-                    let value = self.stack.value(address, width, &fate) & missing;
-                    branches.push(Branch { value, sources, fates: vec![fate] });
+                    let value = self.stack.value(address, width, &state) & missing;
+                    branches.push(Branch { value, sources, states: vec![state] });
                 }
             }
         }
@@ -397,7 +398,7 @@ impl<S: Subject> World<S> {
             }
         }
         if let Some(branch) = branch {
-            self.stack.retain(Line::containing(address), |_, fate| branch.fates.contains(fate));
+            self.stack.retain(Line::containing(address), |_, state| branch.states.contains(state));
         }
     }
 
@@ -437,12 +438,15 @@ impl<S: Subject> World<S> {
     /// Would the choice make anything certain?
     fn persists(&self, choice: Choice) -> bool {
         match choice {
-            Choice::Leave(thread, index) => {
-                self.buffers[thread].get(index).is_some_and(|entry| self.execution.would_persist(entry))
-            }
+            Choice::Leave(thread, index) => self.buffers[thread]
+                .get(index)
+                .is_some_and(|entry| self.execution.would_persist(&entry.event)),
             Choice::Run(thread) => match self.subject.next(thread) {
-                Next::Exchange { .. } => self.execution.exchange_would_persist(Thread(thread as u16)),
-                Next::Act { .. } => self.execution.fence_would_persist(Thread(thread as u16)),
+                Next::Exchange { address, width, site, .. } => {
+                    let (kind, thread) = (Kind::Rmw, Thread(thread as u16));
+                    self.execution.would_persist(&Event { address, value: 0, site, thread, kind, width })
+                }
+                Next::Act { event, .. } => self.execution.would_persist(&event),
                 _ => false,
             },
         }
@@ -553,7 +557,7 @@ fn mattering(history: &LineHistory) -> impl Iterator<Item = &px86::storage::Cach
 struct Branch {
     value: u64,
     sources: [Option<Source>; 8],
-    fates: Vec<Fate>,
+    states: Vec<LineState>,
 }
 
 /// What reading the byte at `address` from `source` reveals.
@@ -580,8 +584,7 @@ pub fn observation<'a>(
         let cached = stores[after..].iter().map(|store| (&store.event, store.tag));
         let waiting = past.waiting.iter().map(|entry| (&entry.event, entry.tag));
         for (event, tag) in cached.chain(waiting) {
-            let covers = (event.address..event.address + u64::from(event.width)).contains(&address);
-            let (store, stamp) = if covers { stamped(execution, tag) } else { continue };
+            let (store, stamp) = if event.covers(address) { stamped(execution, tag) } else { continue };
             // The first in each thread is enough: an interval that ends before it ends before the others.
             let earlier = newer.iter_mut().find(|(known, known_stamp)| {
                 known.execution == execution && known_stamp.thread == stamp.thread
@@ -598,7 +601,7 @@ pub fn observation<'a>(
 
 struct Explorer<'a, P: Program, O> {
     program: &'a P,
-    settings: Settings,
+    settings: &'a Settings,
     observer: &'a mut O,
     figures: &'a mut Figures,
     work: &'a mut Vec<World<P::Subject>>,
@@ -683,7 +686,7 @@ impl<P: Program, O: Observer> Explorer<'_, P, O> {
                 && let Err(violation) = next.observe(address, width, &branch)
             {
                 let mut stack = next.stack.clone();
-                stack.retain(Line::containing(address), |_, fate| branch.fates.contains(fate));
+                stack.retain(Line::containing(address), |_, state| branch.states.contains(state));
                 self.observer.violation(violation, &mut stack, &next.path);
             }
             complete(&mut next, own | branch.value, Some(&branch));
@@ -717,7 +720,7 @@ impl<P: Program, O: Observer> Explorer<'_, P, O> {
             return;
         }
         let Some(subject) = self.program.start(crashes) else { return };
-        let fresh = World::new(subject, stack, &self.settings);
+        let fresh = World::new(subject, stack, self.settings);
         self.work.push(World {
             past,
             crashes,

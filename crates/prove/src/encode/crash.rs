@@ -1,7 +1,7 @@
 //! The crash: what each cell that somebody looks at afterwards holds, and why it can.
 
 use crashproof_ordersat::{Lit, NodeId};
-use px86::{Class, Line, Platform};
+use px86::Line;
 use rustc_hash::FxHashMap;
 
 use super::threads::accessed;
@@ -38,14 +38,21 @@ impl Encoder<'_> {
         (0..cells.len()).filter(|&cell| observed[cell] && cells[cell].persistent).collect()
     }
 
-    /// The moment of a line's last write-back; with persistent caches that of the crash.
+    /// The moment of a line's last write-back; if its cache survives, that of the crash.
     fn moment(&mut self, line: Line) -> NodeId {
-        let key = match self.settings.platform {
-            Platform::Adr => line,
-            Platform::Eadr => Line(0),
-        };
-        let graph = &mut self.graph;
-        *self.moments.entry(key).or_insert_with(|| graph.node())
+        let (graph, crash) = (&mut self.graph, &mut self.crash);
+        let survives = self.platform.cache_survives(line);
+        let node = || if survives { *crash.get_or_insert_with(|| graph.node()) } else { graph.node() };
+        *self.moments.entry(line).or_insert_with(node)
+    }
+
+    /// Every line is written back for the last time before the crash. Says something only if a line's content is that
+    /// at the crash.
+    fn moments_before_crash(&mut self) {
+        let Some(crash) = self.crash else { return };
+        let mut moments: Vec<NodeId> = self.moments.values().copied().filter(|&node| node != crash).collect();
+        moments.sort_unstable();
+        moments.into_iter().for_each(|moment| self.graph.always(moment, crash));
     }
 
     pub(super) fn survivors(&mut self) {
@@ -59,15 +66,14 @@ impl Encoder<'_> {
             let writers = by_cell.remove(&cell).unwrap_or_default();
             self.survivor(cell, &writers);
         }
-        if self.settings.platform == Platform::Eadr {
-            return;
-        }
+        self.moments_before_crash();
         for event in 0..self.events.len() {
-            if !matches!(self.events[event].class, Class::Flush | Class::FlushOpt) {
+            if !self.events[event].class.writes_back() {
                 continue;
             }
             for (line, here) in self.events[event].lines.clone() {
-                let Some(&moment) = self.moments.get(&line) else { continue };
+                let moment = self.moments.get(&line).copied();
+                let Some(moment) = moment.filter(|&moment| Some(moment) != self.crash) else { continue };
                 let executed = self.events[event].executed;
                 let lit = self.gates.and(executed, here);
                 self.graph.edge(lit, self.events[event].node, moment);

@@ -14,7 +14,7 @@
 //!   (from-read again); a flush of the line that took effect comes before P: the paper's flush-before, `crash.rs`.
 //! - A non-temporal store is a store and a `clflushopt` of its line, which the next fence completes: that is what
 //!   deviation 3 of px86 comes to.
-//! - With persistent caches (eADR) all lines have one P, the crash.
+//! - Every P comes before the crash. A line whose cache survives ([`px86::Domain`]) has the crash itself as its P.
 //!
 //! # Two ways to crash
 //!
@@ -39,7 +39,7 @@ mod threads;
 
 use crashproof_ordersat::closure::Closure;
 use crashproof_ordersat::{Graph, Lit, NodeId, Solver, SolverKind, SourceId};
-use px86::{Class, Line, Platform};
+use px86::{Class, Domain, Line, Platform};
 use rustc_hash::FxHashMap;
 
 use crate::blast::Blaster;
@@ -74,8 +74,8 @@ impl CrashEncoding {
 pub struct Settings {
     /// How a crash is encoded.
     pub crash: CrashEncoding,
-    /// Whether caches survive.
-    pub platform: Platform,
+    /// The persistence domain of the lines for which the program gives none.
+    pub domain: Domain,
     /// Who solves.
     pub solver: SolverKind,
     /// Are all persistent cells observed after the crash, not only what recovery loads?
@@ -88,7 +88,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             crash: CrashEncoding::default(),
-            platform: Platform::Adr,
+            domain: Domain::Adr,
             solver: SolverKind::default(),
             observe_all: false,
             keep_all_reads: false,
@@ -267,6 +267,9 @@ pub struct Encoder<'a> {
     pub survivors: Vec<Survivor>,
     /// The moment P of each line that is looked at.
     pub moments: FxHashMap<Line, NodeId>,
+    /// The crash, if it is the moment P of any line.
+    pub(crate) crash: Option<NodeId>,
+    platform: Platform,
     /// Flush-before, for telling: event, line, literal.
     pub flush_before: Vec<(usize, Line, Lit)>,
     /// What each recovery load read.
@@ -308,6 +311,8 @@ impl<'a> Encoder<'a> {
             overwrites: Vec::new(),
             survivors: Vec::new(),
             moments: FxHashMap::default(),
+            crash: None,
+            platform: program.platform(settings.domain),
             flush_before: Vec::new(),
             recovery_reads: Vec::new(),
             order: Closure::default(),
@@ -318,8 +323,8 @@ impl<'a> Encoder<'a> {
             private: Vec::new(),
         };
         encoder.cut_memory();
-        let threads = encoder.threads();
-        encoder.program_order(&threads);
+        let nodes = encoder.threads();
+        encoder.program_order(&nodes);
         encoder.reads();
         encoder.survivors();
         encoder.coherence();
@@ -413,7 +418,13 @@ impl<'a> Encoder<'a> {
 
     /// Is the first before the second whatever happens?
     fn surely_before(&self, a: usize, b: usize) -> bool {
-        self.order.before(self.events[a].node as usize, self.events[b].node as usize)
+        self.node_surely_before(self.events[a].node, self.events[b].node)
+    }
+
+    /// The same for nodes. Crash moments become nodes after program order is known, so nothing is surely before them.
+    fn node_surely_before(&self, a: NodeId, b: NodeId) -> bool {
+        let (a, b) = (a as usize, b as usize);
+        a.max(b) < self.order.nodes() && self.order.before(a, b)
     }
 
     /// Is the first of the same thread as the second, and earlier in it?

@@ -103,7 +103,7 @@ impl Encoder<'_> {
                 }
             };
             let from = self.events[store].node;
-            if !self.order.before(from as usize, node as usize) {
+            if !self.node_surely_before(from, node) {
                 self.graph.edge(step, from, node);
             }
             above = Some((store, step));

@@ -197,8 +197,8 @@ impl Encoder<'_> {
                 let yes = self.gates.yes();
                 let kind = if *non_temporal { Kind::NonTemporalStore } else { Kind::Store };
                 self.push(nodes, at, kind, guard, Some(access), None, Some((value, yes)));
-                if *non_temporal {
-                    self.flush(nodes, at, Kind::FlushOpt, guard, *address);
+                if let Some(write_back) = kind.write_back() {
+                    self.flush(nodes, at, write_back, guard, *address);
                 }
             }
             Action::Rmw { address, old, new, stores } => {
@@ -285,9 +285,7 @@ impl Encoder<'_> {
         let crossing: Vec<Lit> = access
             .places
             .iter()
-            .filter(|(place, _)| {
-                Line::containing(*place) != Line::containing(place + u64::from(bytes.max(1)) - 1)
-            })
+            .filter(|(place, _)| px86::line::crosses(*place, u64::from(bytes)))
             .map(|&(_, lit)| lit)
             .collect();
         (!crossing.is_empty()).then(|| self.gates.any(&crossing))

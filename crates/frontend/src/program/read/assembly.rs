@@ -1,6 +1,6 @@
 //! Inline assembly, as the assembly reader understands it.
 
-use super::{Context, Reader};
+use super::reader::{Context, Reader};
 use crate::asm::{self, Access, Address, Effect};
 use crate::llvm::Value;
 use crate::program::ir::*;
@@ -8,10 +8,10 @@ use crashproof_protocol::abi::asm::{LOCKED, NONTEMPORAL, WRITE};
 use px86::order::Class;
 
 /// A statement whose instructions are being made.
-struct Statement<'r, 'p> {
-    reader: &'r mut Reader<'p>,
-    call: Value,
-    context: &'r Context,
+struct Statement<'r, 'm> {
+    reader: &'r mut Reader<'m>,
+    call: Value<'m>,
+    context: &'r Context<'m>,
     operands: Vec<asm::Operand>,
     /// Bytes of each operand, where known.
     sizes: Vec<Option<u32>>,
@@ -20,9 +20,9 @@ struct Statement<'r, 'p> {
     ops: Vec<Op>,
 }
 
-impl Reader<'_> {
+impl<'m> Reader<'m> {
     /// What a statement becomes, numbered from `first` on. The first one is its result, if it has one.
-    pub(super) fn asm_call(&mut self, call: Value, context: &Context, first: u32) -> Vec<Op> {
+    pub(crate) fn asm_call(&mut self, call: Value<'m>, context: &Context<'m>, first: u32) -> Vec<Op> {
         let text = call.asm_text();
         let operands = asm::operands(&text.constraints);
         let sizes: Vec<Option<u32>> =
@@ -46,7 +46,7 @@ impl Reader<'_> {
         ops
     }
 
-    fn operand_bytes(&self, call: Value, operand: &asm::Operand) -> Option<u32> {
+    fn operand_bytes(&self, call: Value<'m>, operand: &asm::Operand) -> Option<u32> {
         let argument = operand.argument? as u32;
         let ty = if operand.memory {
             call.argument_type_attribute(argument, "elementtype")?

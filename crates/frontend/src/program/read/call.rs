@@ -1,14 +1,14 @@
 //! Calls: of functions and of intrinsics, by what the table of meaning says of them.
 
 use super::effects::lower;
-use super::{Context, Reader};
+use super::reader::{Context, Reader};
 use crate::llvm::{CallClass, Value};
 use crate::meaning::{self, Meaning, Operation, Returns};
 use crate::program::ir::*;
 
-impl Reader<'_> {
+impl<'m> Reader<'m> {
     /// What a call becomes, numbered from `first` on.
-    pub(super) fn call(&mut self, call: Value, context: &Context, first: u32) -> Vec<Op> {
+    pub(crate) fn call(&mut self, call: Value<'m>, context: &Context<'m>, first: u32) -> Vec<Op> {
         match call.call_class() {
             CallClass::Asm => self.asm_call(call, context, first),
             CallClass::Intrinsic => self.intrinsic(call, context, first),
@@ -16,7 +16,7 @@ impl Reader<'_> {
         }
     }
 
-    fn function_call(&mut self, call: Value, context: &Context, first: u32) -> Vec<Op> {
+    fn function_call(&mut self, call: Value<'m>, context: &Context<'m>, first: u32) -> Vec<Op> {
         let arguments: Vec<Operand> =
             (0..call.argument_count()).map(|number| self.escaping(call.operand(number), context)).collect();
         let callee = match self.operand(call.callee(), context) {
@@ -35,7 +35,7 @@ impl Reader<'_> {
         }
     }
 
-    fn intrinsic(&mut self, call: Value, context: &Context, first: u32) -> Vec<Op> {
+    fn intrinsic(&mut self, call: Value<'m>, context: &Context<'m>, first: u32) -> Vec<Op> {
         let name = call.callee().name();
         let arguments: Vec<Operand> =
             (0..call.argument_count()).map(|number| self.operand(call.operand(number), context)).collect();

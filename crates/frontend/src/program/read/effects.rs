@@ -8,9 +8,9 @@ use crate::meaning::{Effect, Extent, Lanes, LanesAt, Length, Manner, Returns};
 use crate::program::ir::{Arithmetic, Op, Operand};
 
 /// Instructions that a call becomes.
-pub(super) struct Lowering<'a> {
-    module: &'a Module,
-    call: Value,
+struct Lowering<'a, 'm> {
+    module: &'a Module<'m>,
+    call: Value<'m>,
     name: &'a str,
     arguments: &'a [Operand],
     /// The number of the first instruction.
@@ -19,9 +19,9 @@ pub(super) struct Lowering<'a> {
 }
 
 /// Carries out `effects` of a call. `first` is the number that the first instruction gets.
-pub(super) fn lower(
-    module: &Module,
-    call: Value,
+pub(crate) fn lower<'m>(
+    module: &Module<'m>,
+    call: Value<'m>,
     name: &str,
     arguments: &[Operand],
     first: u32,
@@ -53,7 +53,7 @@ fn needs_product(extent: Extent) -> bool {
     matches!(extent, Extent::Exactly(Length::Product(..) | Length::Argument(_, 2..)))
 }
 
-impl Lowering<'_> {
+impl Lowering<'_, '_> {
     fn argument(&self, number: u8) -> Operand {
         self.arguments.get(usize::from(number)).copied().unwrap_or(Operand::Undefined)
     }

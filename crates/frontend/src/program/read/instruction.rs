@@ -3,14 +3,14 @@
 use crate::llvm::{Opcode, Predicate, TypeKind, Value};
 use crate::meaning::{self, Manner};
 
-use super::{Context, Reader};
+use super::reader::{Context, Reader};
 use crate::program::ir::*;
 
-impl Reader<'_> {
-    pub(super) fn instruction(
+impl<'m> Reader<'m> {
+    pub(crate) fn instruction(
         &mut self,
-        value: Value,
-        context: &Context,
+        value: Value<'m>,
+        context: &Context<'m>,
         place: PlaceId,
         out: &mut Vec<Instruction>,
     ) {
@@ -165,7 +165,7 @@ impl Reader<'_> {
         out.push(Instruction { op, place });
     }
 
-    pub(super) fn address(&mut self, value: Value, context: &Context) -> Op {
+    pub(crate) fn address(&mut self, value: Value<'m>, context: &Context<'m>) -> Op {
         let base = self.escaping(value.operand(0), context);
         let mut ty = value.gep_source_type();
         let (mut offset, mut index) = (0_i64, Vec::new());

@@ -1,0 +1,54 @@
+//! Claims and assumptions: assertions, and functions whose call is a claim that is false.
+
+use crate::invocation::{Handler, Invocation, Reply};
+use crate::machine::{Flow, Machine, Stop};
+
+/// Functions whose call is a claim that is false.
+pub(crate) const FAILING: &[&str] =
+    &["__assert_fail", "__crashproof_assert_failed", "abort", "reach_error", "__VERIFIER_error"];
+
+/// Is a call of this function a claim?
+pub(crate) fn is_claim(name: &str) -> bool {
+    FAILING.contains(&name) || name == "__VERIFIER_assert"
+}
+
+pub(crate) const HANDLERS: &[Handler] = &[
+    Handler {
+        names: &["__crashproof_assume", "__VERIFIER_assume", "__CPROVER_assume"],
+        arity: 1,
+        handle: assume,
+    },
+    Handler { names: &["__VERIFIER_assert"], arity: 1, handle: assert },
+    Handler { names: &["__assert_fail", "__crashproof_assert_failed"], arity: 0, handle: assertion_failed },
+    Handler { names: &["abort", "reach_error", "__VERIFIER_error"], arity: 0, handle: not_to_be_called },
+    Handler { names: &["__crashproof_not_modelled"], arity: 0, handle: not_modelled },
+];
+
+fn assume(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let condition = machine.terms.nonzero(call.word(0));
+    if let Some(why) = machine.why_imprecise(condition) {
+        return Err(machine.refuse(call.state, &why, call.at));
+    }
+    if call.state.assume(&mut machine.terms, condition) { Ok(Reply::NONE) } else { Err(Stop::Dead) }
+}
+
+fn assert(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let condition = machine.terms.nonzero(call.word(0));
+    machine.claims_reached = true;
+    machine.assert(call.state, condition, "the assertion holds".into(), call.at)?;
+    Ok(Reply::NONE)
+}
+
+fn assertion_failed(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let claim = call.scalar(0).and_then(|text| machine.text_at(text)).unwrap_or_else(|| "assertion".into());
+    Err(machine.fails(call.state, &claim, call.at))
+}
+
+fn not_to_be_called(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    Err(machine.fails(call.state, &format!("{} is not called", call.name), call.at))
+}
+
+fn not_modelled(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let what = call.scalar(0).and_then(|text| machine.text_at(text)).unwrap_or_default();
+    Err(machine.refuse(call.state, &format!("{what} is not modelled"), call.at))
+}

@@ -1,0 +1,131 @@
+//! What functions and intrinsics do to memory and ordering, as the front end's table of meaning describes it.
+//!
+//! What the table names and is not modeled here ends the path: the verdict is then unknown.
+
+use crashproof_frontend::bitcode::ir::Type;
+use crashproof_frontend::meaning::{
+    Argument, Effect, Extent, Fence, Flush, Function, Length, Manner, Returns,
+};
+use crashproof_prove::term::{Binary, Term};
+
+use crate::invocation::{Invocation, Reply};
+use crate::machine::{Flow, Machine, Stop};
+use crate::value::Value;
+
+/// A function for people.
+pub(crate) fn described(name: &str) -> String {
+    let kind = if name.starts_with("llvm.") { "intrinsic " } else { "" };
+    format!("{kind}`{name}`")
+}
+
+impl Machine<'_> {
+    /// Carries out a library function by its description.
+    pub(crate) fn described_function(
+        &mut self,
+        function: &Function,
+        call: &mut Invocation<'_>,
+    ) -> Flow<Reply> {
+        for effect in function.effects {
+            self.effect(effect, call)?;
+        }
+        let result = match function.returns {
+            Returns::Argument(argument) => call.scalar(argument.into()),
+            Returns::End(start, length) => match (call.scalar(start.into()), self.bytes_of(length, call)) {
+                (Some(start), Some(bytes)) => Some(self.terms.binary(Binary::Add, start, bytes)),
+                _ => None,
+            },
+            Returns::Anything | Returns::Within(_) | Returns::Heap => None,
+        };
+        match result {
+            Some(term) => Ok(Reply::scalar(term)),
+            None => self.result_not_modelled(call),
+        }
+    }
+
+    /// The result of something that does nothing else, or did it already.
+    pub(crate) fn result_not_modelled(&mut self, call: &mut Invocation<'_>) -> Flow<Reply> {
+        if *call.ty == Type::Void {
+            return Ok(Reply::NONE);
+        }
+        self.unmodelled(call.state, call.ty, &described(call.name), call.at).map(Reply::Returns)
+    }
+
+    /// Ends the path, because the function may do something to memory that is not modeled.
+    pub(crate) fn not_supported(&mut self, call: &mut Invocation<'_>) -> Stop {
+        let reason = self.reason(&described(call.name), call.at);
+        self.refuse(call.state, &reason, call.at)
+    }
+
+    /// What a function does to memory or ordering; gives what it loads.
+    pub(crate) fn effect(&mut self, effect: &Effect, call: &mut Invocation<'_>) -> Flow<Option<Value>> {
+        let at = call.at;
+        let word = |call: &Invocation<'_>, argument: Argument| call.scalar(argument.into());
+        match *effect {
+            Effect::Flush { at: line, flush } => {
+                let Some(line) = word(call, line) else { return Err(self.not_supported(call)) };
+                self.flush(call.state, line, flush != Flush::Clflush, at)?;
+            }
+            Effect::Fence(Fence::Store) => self.store_fence(call.state, at)?,
+            Effect::Fence(Fence::Full) => self.fence(call.state, at)?,
+            Effect::Copy { to, from, extent, manner: Manner::Plain } => {
+                let length = self.extent_of(extent, call);
+                let (Some(to), Some(from), Some(length)) = (word(call, to), word(call, from), length) else {
+                    return Err(self.not_supported(call));
+                };
+                self.for_lengths(call.state, length, "a copy", at, |machine, state, bytes| {
+                    machine.copy_bytes(state, to, from, bytes, at)
+                })?;
+            }
+            Effect::Fill { to, value, extent } => {
+                let length = self.extent_of(extent, call);
+                let byte = match value {
+                    Some(value) => word(call, value),
+                    None => Some(self.terms.number(0, 8)),
+                };
+                let (Some(to), Some(byte), Some(length)) = (word(call, to), byte, length) else {
+                    return Err(self.not_supported(call));
+                };
+                self.for_lengths(call.state, length, "a fill", at, |machine, state, bytes| {
+                    machine.fill_bytes(state, to, byte, bytes, at)
+                })?;
+            }
+            Effect::Store { to, value, manner: manner @ (Manner::Plain | Manner::NonTemporal) } => {
+                let (Some(to), Some(value)) = (word(call, to), word(call, value)) else {
+                    return Err(self.not_supported(call));
+                };
+                self.store_scalar(call.state, to, value, manner == Manner::NonTemporal, at)?;
+            }
+            Effect::Load { from } => {
+                let Some(from) = word(call, from) else { return Err(self.not_supported(call)) };
+                return self.load(call.state, from, call.ty, at).map(Some);
+            }
+            // Nothing changes; what is read is not known.
+            Effect::Read { .. } => {}
+            Effect::Lanes(lanes) if lanes.value.is_none() => {
+                return self.unmodelled(call.state, call.ty, &described(call.name), at);
+            }
+            _ => return Err(self.not_supported(call)),
+        }
+        Ok(None)
+    }
+
+    /// How many bytes an effect concerns, where that is one term.
+    fn extent_of(&mut self, extent: Extent, call: &Invocation<'_>) -> Option<Term> {
+        match extent {
+            Extent::Exactly(length) => self.bytes_of(length, call),
+            _ => None,
+        }
+    }
+
+    fn bytes_of(&mut self, length: Length, call: &Invocation<'_>) -> Option<Term> {
+        match length {
+            Length::Argument(argument, 1) => call.scalar(argument.into()),
+            Length::Argument(argument, unit) => {
+                let (count, unit) = (call.scalar(argument.into())?, self.terms.number(unit, 64));
+                Some(self.terms.binary(Binary::Mul, count, unit))
+            }
+            Length::Constant(bytes) => Some(self.terms.number(bytes, 64)),
+            Length::Product(..) | Length::Text(..) => None,
+        }
+    }
+}

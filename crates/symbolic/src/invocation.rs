@@ -1,0 +1,77 @@
+//! A call of a function known by name, and what carries it out: a row of a table of handlers.
+
+use crashproof_frontend::bitcode::ir::Type;
+use crashproof_prove::term::{Term, Terms};
+
+use crate::frame::{At, Frame};
+use crate::machine::{Flow, Machine};
+use crate::state::State;
+use crate::value::Value;
+
+/// A call of a known function.
+pub(crate) struct Invocation<'c> {
+    pub(crate) frame: &'c mut Frame,
+    pub(crate) name: &'c str,
+    /// None where an argument is not supported.
+    pub(crate) arguments: &'c [Option<Value>],
+    /// What it returns.
+    pub(crate) ty: &'c Type,
+    pub(crate) state: &'c mut State,
+    pub(crate) at: At<'c>,
+}
+
+impl Invocation<'_> {
+    /// An argument that is a number or an address.
+    pub(crate) fn scalar(&self, index: usize) -> Option<Term> {
+        match self.arguments.get(index) {
+            Some(Some(Value::Scalar(term))) => Some(*term),
+            _ => None,
+        }
+    }
+
+    /// An argument that the handler's arity promises.
+    pub(crate) fn word(&self, index: usize) -> Term {
+        self.scalar(index).expect("handlers are called with as many words as their arity says")
+    }
+
+    /// An argument whose value is known.
+    pub(crate) fn known(&self, terms: &Terms, index: usize) -> Option<u64> {
+        terms.constant(self.scalar(index)?)
+    }
+}
+
+/// What a known function does in the end.
+pub(crate) enum Reply {
+    /// Returns, with a value if it has one.
+    Returns(Option<Value>),
+    /// With these arguments it is not one of the known functions.
+    Unknown,
+    /// Ends the process, after what is to be called then.
+    EndsProcess,
+}
+
+impl Reply {
+    pub(crate) const NONE: Reply = Reply::Returns(None);
+
+    pub(crate) fn scalar(term: Term) -> Reply {
+        Reply::Returns(Some(Value::Scalar(term)))
+    }
+}
+
+/// What carries out a call.
+pub(crate) type Handle = for<'m, 'c> fn(&mut Machine<'m>, &mut Invocation<'c>) -> Flow<Reply>;
+
+/// A row of a table: functions, the arguments they must have, and what they do.
+pub(crate) struct Handler {
+    pub(crate) names: &'static [&'static str],
+    /// So many arguments at the front must be numbers or addresses; with fewer the function is not known.
+    pub(crate) arity: usize,
+    pub(crate) handle: Handle,
+}
+
+/// The handler of a table for a call.
+pub(crate) fn find<'t>(table: &'t [Handler], call: &Invocation<'_>) -> Option<&'t Handler> {
+    table.iter().find(|handler| {
+        handler.names.contains(&call.name) && (0..handler.arity).all(|index| call.scalar(index).is_some())
+    })
+}

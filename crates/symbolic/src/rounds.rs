@@ -1,0 +1,170 @@
+//! Rounds of loops: what a round begins with, when another one may follow, and bounds.
+
+use crashproof_frontend::bitcode::MODEL_DIRECTORY;
+use crashproof_frontend::bitcode::ir::{BlockId, Callee, FunctionId, Op, Place, Terminator};
+use crashproof_ordersat::solver::Stop as Limit;
+use crashproof_prove::program::Action;
+
+use crate::block_order::Order;
+use crate::claims;
+use crate::frame::{Frame, Round};
+use crate::machine::{Machine, Who};
+use crate::options::LoopName;
+use crate::state::State;
+use crate::value::{self, Value};
+
+/// Rounds of a loop that must be taken are not bounded by the user, but by this.
+const MOST_ROUNDS: u32 = 10_000;
+
+/// Loops of models, such as that of `strlen`, end with the object they go through. They are not the user's to bound,
+/// and go round more often.
+const MOST_MODEL_ROUNDS: u32 = 64;
+
+impl Machine<'_> {
+    /// The limit that execution has run into, as a sentence.
+    pub(crate) fn limit_hit(&mut self) -> Option<&'static str> {
+        // To ask takes a system call.
+        const SELDOM: u32 = 256;
+        self.blocks_executed = self.blocks_executed.wrapping_add(1);
+        if self.limit.is_none() && self.blocks_executed.is_multiple_of(SELDOM) {
+            self.limit = self.options.limits.hit();
+        }
+        self.limit.map(|limit| match limit {
+            Limit::Memory => "there was not enough memory to unroll the program further (--memory)",
+            Limit::Time | Limit::Conflicts => "there was no time to unroll the program further (--timeout)",
+        })
+    }
+
+    /// Sets what depends on where control came from.
+    pub(crate) fn enter(
+        &mut self,
+        frame: &mut Frame,
+        order: &Order,
+        block: BlockId,
+        rounds: &[u32],
+        state: &mut State,
+        phis: Vec<Value>,
+    ) {
+        let no = self.terms.truth(false);
+        state.dirty.resize(frame.depth + rounds.len(), no);
+        self.loops.truncate(frame.depth);
+        self.loops.extend(rounds);
+        let code = &self.module.function(frame.function).blocks[block.0 as usize];
+        for (phi, value) in code.phis.iter().zip(&phis) {
+            frame.values[phi.result.0 as usize] = Some(value.clone());
+        }
+        let Some(&inner) = order.nest(block).loops.last() else { return };
+        if order.loops[inner].header != block {
+            return;
+        }
+        let before = frame.rounds.remove(&inner);
+        let uncertain = match before {
+            Some(round) if rounds.last() != Some(&0) => round.uncertain + u32::from(round.left),
+            _ => 0,
+        };
+        if let Some(flag) = state.dirty.last_mut() {
+            *flag = no;
+        }
+        let (memory, held) = (state.memory.clone(), state.held.clone());
+        let round = Round { memory, phis, held, left: false, uncertain };
+        frame.rounds.insert(inner, round);
+    }
+
+    /// Notes which loops can be left here.
+    pub(crate) fn leave(&self, frame: &mut Frame, order: &Order, from: BlockId, stays: &[usize]) {
+        for index in order.nest(from).loops.iter().filter(|index| !stays.contains(index)) {
+            if let Some(round) = frame.rounds.get_mut(index) {
+                round.left = true;
+            }
+        }
+    }
+
+    /// Prepares to go round once more; tells whether there is anything to go on with.
+    pub(crate) fn next_round(
+        &mut self,
+        frame: &mut Frame,
+        order: &Order,
+        index: usize,
+        next: u32,
+        state: &mut State,
+        phis: &[Value],
+    ) -> bool {
+        let Some(round) = frame.rounds.get_mut(&index) else { return true };
+        let head = &order.loops[index];
+        // A round that changed nothing and leaves nothing different behind is waiting: the next would be the
+        // same, so it is enough to think of the last one.
+        let level = frame.depth + order.nest(head.header).loops.len() - 1;
+        let mut goes_nowhere = false;
+        if !state.memory.differs(&round.memory) && state.held.same_as(&round.held) {
+            let mut changed = state.dirty[level];
+            goes_nowhere = round.phis == phis;
+            for (old, new) in round.phis.iter().zip(phis) {
+                let same = value::equal(&mut self.terms, old, new);
+                let different = self.terms.not(same);
+                changed = self.terms.or(changed, different);
+            }
+            if self.who == Who::Recovery {
+                // Nobody is there to wait for.
+                let message = "recovery does not go round for ever".to_owned();
+                let action = Action::Assert { condition: changed, message };
+                let place = head.place.clone();
+                if self.emit(state, action, &place, frame.function).is_err() {
+                    return false;
+                }
+            }
+            if !state.assume(&mut self.terms, changed) {
+                return false;
+            }
+        }
+        let code = self.module.function(frame.function);
+        let bound = self
+            .options
+            .loops
+            .iter()
+            .find(|bound| match &bound.which {
+                LoopName::Line { file, line } => {
+                    head.place.line == *line && head.place.file.ends_with(file.as_str())
+                }
+                LoopName::Index { function, index: number } => code.name == *function && index == *number,
+            })
+            .map_or_else(|| self.usual_bound(&head.place), |bound| bound.bound);
+        // A loop that cannot be left and gets nowhere is endless; there is no point in going round as often as it would.
+        round.left |= goes_nowhere;
+        let uncertain = round.uncertain + u32::from(round.left);
+        let what = format!("loop at {}:{}", head.place.file, head.place.line);
+        if uncertain > 0 {
+            self.bounds.insert(what.clone(), bound.into());
+        }
+        if uncertain > bound || next > MOST_ROUNDS {
+            let rounds = if uncertain > bound { bound } else { MOST_ROUNDS };
+            self.cut = true;
+            let reason = format!("the {what} goes round more than {rounds} times (--unwind)");
+            let place = head.place.clone();
+            self.unknown(state, &reason, &place, frame.function);
+            return false;
+        }
+        true
+    }
+
+    /// How often a loop goes round if nothing else is said about it.
+    pub(crate) fn usual_bound(&self, place: &Place) -> u32 {
+        let unwind = self.options.unwind;
+        if place.file.starts_with(MODEL_DIRECTORY) {
+            unwind.max(MOST_MODEL_ROUNDS.min(2 << unwind.min(8)))
+        } else {
+            unwind
+        }
+    }
+
+    /// Whether a block does nothing but fail: going there is not leaving the loops around, because nothing comes after it.
+    pub(crate) fn only_fails(&self, function: FunctionId, block: BlockId) -> bool {
+        let block = &self.module.function(function).blocks[block.0 as usize];
+        matches!(block.terminator, Terminator::Unreachable)
+            && block.instructions.iter().any(|instruction| match &instruction.op {
+                Op::Call { callee: Callee::Function(called), .. } => {
+                    claims::FAILING.contains(&self.module.function(*called).name.as_str())
+                }
+                _ => false,
+            })
+    }
+}
