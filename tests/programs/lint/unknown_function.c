@@ -11,6 +11,10 @@
 //@ check: skip (the function is in no library)
 //@ lint: clean
 //@ prove: unknown
+//@ variant no-return: -DNO_RETURN
+//@ check: skip (the function is in no library)
+//@ lint: clean
+//@ prove: unknown
 #include <crashproof.h>
 
 struct request {
@@ -20,6 +24,7 @@ struct request {
 void write_back(void *line);
 void submit(struct request *request);
 void report(const char *text);
+__attribute__((noreturn)) void give_up(const long *value);
 
 PERSISTENT long value __attribute__((aligned(64)));
 
@@ -30,6 +35,9 @@ int main(void) {
 #elif defined THROUGH
   struct request request = {8, &value};
   submit(&request);
+#elif defined NO_RETURN
+  if (value != 1)
+    give_up(&value);
 #else
   report("stored");
 #endif

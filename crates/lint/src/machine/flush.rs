@@ -167,6 +167,8 @@ impl Machine {
             context.violates(Rule::RedundantFlush, site, message, related).advise(advice);
         } else if !before.touched && self.sweeps(context, place, span) {
             context.verdicts.swept.insert(place);
+        } else if context.has_threads && !before.touched && !context.is_new(span.at.object) {
+            // Another thread may have stored it, and this one have read it.
         } else if (context.is_root || before.touched)
             && (before.touched && context.is_root || !context.is_parameter(span.at.object))
         {
