@@ -9,6 +9,7 @@ pub mod asm;
 pub mod bitcode;
 pub mod frameworks;
 pub mod inputs;
+mod isolation;
 pub mod llvm;
 pub mod meaning;
 pub mod program;

@@ -17,16 +17,16 @@ fn kind_of(manner: Manner) -> u8 {
     }
 }
 
-impl Instrumenter<'_> {
-    pub(crate) fn load(&mut self, load: Value) {
+impl<'m> Instrumenter<'m> {
+    pub(crate) fn load(&mut self, load: Value<'m>) {
         self.load_from(load, load.operand(0), Self::access_flags(load));
     }
 
     /// Plain accesses to one object, next to each other: one check for all.
-    pub(crate) fn group(&mut self, members: &[Value]) {
+    pub(crate) fn group(&mut self, members: &[Value<'m>]) {
         let first = members[0];
-        let sites: Vec<Value> = members.iter().map(|member| self.plain_site(*member)).collect();
-        let is_load = |member: Value| member.opcode() == Opcode::LLVMLoad;
+        let sites: Vec<Value<'m>> = members.iter().map(|member| self.plain_site(*member)).collect();
+        let is_load = |member: Value<'m>| member.opcode() == Opcode::LLVMLoad;
         let pointer = first.operand(if is_load(first) { 0 } else { 1 });
         let pm = self.is_pm(pointer, first);
         let (rare, usual) = first.split(pm);
@@ -49,7 +49,7 @@ impl Instrumenter<'_> {
         members.iter().for_each(|member| member.move_before(usual));
     }
 
-    fn plain_site(&mut self, access: Value) -> Value {
+    fn plain_site(&mut self, access: Value<'m>) -> Value<'m> {
         let (kind, ty) = if access.opcode() == Opcode::LLVMLoad {
             (kind::LOAD, access.ty())
         } else {
@@ -60,7 +60,7 @@ impl Instrumenter<'_> {
     }
 
     /// A load, or an intrinsic that is one.
-    pub(crate) fn load_from(&mut self, load: Value, pointer: Value, flags: u32) {
+    pub(crate) fn load_from(&mut self, load: Value<'m>, pointer: Value<'m>, flags: u32) {
         let ty = load.ty();
         if self.is_volatile_memory(pointer) {
             self.synchronise_after(load, pointer, flags);
@@ -76,7 +76,13 @@ impl Instrumenter<'_> {
         }
     }
 
-    fn load_from_runtime(&mut self, at: Value, ty: Type, pointer: Value, site: Value) -> Value {
+    fn load_from_runtime(
+        &mut self,
+        at: Value<'m>,
+        ty: Type<'m>,
+        pointer: Value<'m>,
+        site: Value<'m>,
+    ) -> Value<'m> {
         if let Some(bytes) = self.register_size(ty) {
             let bits = self.runtime.call(&self.builder, &format!("load{bytes}"), &[pointer, site]);
             return self.value_of_bits(bits, ty);
@@ -88,14 +94,14 @@ impl Instrumenter<'_> {
         self.builder.load(ty, scratch, 16)
     }
 
-    pub(crate) fn store(&mut self, store: Value) {
+    pub(crate) fn store(&mut self, store: Value<'m>) {
         let (value, pointer) = (store.operand(0), store.operand(1));
         let flags = Self::access_flags(store);
         self.store_to(store, value, pointer, flags, self.module.store_manner(store));
     }
 
     /// `movdir64b`: reads a line from anywhere and stores it non-temporally.
-    pub(crate) fn direct_copy(&mut self, call: Value, to: Value, from: Value, bytes: u64) {
+    pub(crate) fn direct_copy(&mut self, call: Value<'m>, to: Value<'m>, from: Value<'m>, bytes: u64) {
         self.unknown_if_pm(call, &[from], "movdir64b from PM", true);
         if self.is_volatile_memory(to) {
             return;
@@ -111,9 +117,9 @@ impl Instrumenter<'_> {
 
     pub(crate) fn store_to(
         &mut self,
-        store: Value,
-        value: Value,
-        pointer: Value,
+        store: Value<'m>,
+        value: Value<'m>,
+        pointer: Value<'m>,
         flags: u32,
         manner: Manner,
     ) {
@@ -139,7 +145,14 @@ impl Instrumenter<'_> {
         }
     }
 
-    fn store_by_runtime(&mut self, at: Value, value: Value, pointer: Value, site: Value, manner: Manner) {
+    fn store_by_runtime(
+        &mut self,
+        at: Value<'m>,
+        value: Value<'m>,
+        pointer: Value<'m>,
+        site: Value<'m>,
+        manner: Manner,
+    ) {
         let ty = value.ty();
         let (i32, i64) = (self.module.i32, self.module.i64);
         if let Some(bytes) = self.register_size(ty) {
@@ -173,7 +186,7 @@ impl Instrumenter<'_> {
 
     /// Puts a value into scratch memory. Bytes that are no part of it are zero, not what was there before:
     /// runs must be repeatable.
-    pub(crate) fn spill(&mut self, purpose: Purpose, value: Value, at: Value) -> Value {
+    pub(crate) fn spill(&mut self, purpose: Purpose, value: Value<'m>, at: Value<'m>) -> Value<'m> {
         let ty = value.ty();
         let bytes = self.module.alloc_size(ty);
         let scratch = self.scratch(purpose, bytes, at);
@@ -185,7 +198,7 @@ impl Instrumenter<'_> {
         scratch
     }
 
-    pub(crate) fn read_modify_write(&mut self, instruction: Value) {
+    pub(crate) fn read_modify_write(&mut self, instruction: Value<'m>) {
         let (pointer, operand) = (instruction.operand(0), instruction.operand(1));
         let flags = FLAG_ATOMIC | Self::access_flags(instruction);
         if self.is_volatile_memory(pointer) {
@@ -222,7 +235,7 @@ impl Instrumenter<'_> {
         self.locked(instruction, pointer, site);
     }
 
-    pub(crate) fn compare_exchange(&mut self, instruction: Value) {
+    pub(crate) fn compare_exchange(&mut self, instruction: Value<'m>) {
         let pointer = instruction.operand(0);
         let (expected, desired) = (instruction.operand(1), instruction.operand(2));
         let volatile = if instruction.is_volatile() { FLAG_VOLATILE } else { 0 };
@@ -259,7 +272,7 @@ impl Instrumenter<'_> {
     }
 
     /// Atomic and volatile accesses of volatile memory are where programs wait for other threads.
-    fn synchronise_after(&mut self, instruction: Value, pointer: Value, flags: u32) {
+    fn synchronise_after(&mut self, instruction: Value<'m>, pointer: Value<'m>, flags: u32) {
         if flags == 0 || provenance::is_local_variable(pointer) {
             return;
         }
@@ -270,14 +283,14 @@ impl Instrumenter<'_> {
         });
     }
 
-    fn locked_after(&mut self, instruction: Value, pointer: Value, kind: u8, flags: u32) {
+    fn locked_after(&mut self, instruction: Value<'m>, pointer: Value<'m>, kind: u8, flags: u32) {
         self.after(instruction, What { kind, flags, ..What::default() }, |this, site| {
             this.locked(instruction, pointer, site);
         });
     }
 
     /// Tells the runtime of a locked instruction on volatile memory, where the builder stands.
-    fn locked(&mut self, instruction: Value, pointer: Value, site: Value) {
+    fn locked(&mut self, instruction: Value<'m>, pointer: Value<'m>, site: Value<'m>) {
         let i32 = self.module.i32;
         // A compare-and-swap says whether it stored.
         let stored = if instruction.ty().is_struct() {
@@ -290,7 +303,12 @@ impl Instrumenter<'_> {
     }
 
     /// Puts something behind an instruction.
-    pub(crate) fn after(&mut self, instruction: Value, what: What<'_>, put: impl FnOnce(&mut Self, Value)) {
+    pub(crate) fn after(
+        &mut self,
+        instruction: Value<'m>,
+        what: What<'_>,
+        put: impl FnOnce(&mut Self, Value<'m>),
+    ) {
         let Some(next) = instruction.next() else { return };
         let site = self.sites.of(instruction, what);
         self.builder.before(next);

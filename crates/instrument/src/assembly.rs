@@ -9,8 +9,8 @@ use crate::order::flush_call;
 use crate::sites::What;
 use crashproof_frontend::llvm::{Opcode, Value};
 
-impl Instrumenter<'_> {
-    pub(crate) fn assembly(&mut self, call: Value) {
+impl<'m> Instrumenter<'m> {
+    pub(crate) fn assembly(&mut self, call: Value<'m>) {
         let text = call.asm_text();
         let operands = asm::operands(&text.constraints);
         match asm::nondeterminism(&text.template, text.intel, &operands) {
@@ -40,7 +40,7 @@ impl Instrumenter<'_> {
         }
     }
 
-    fn not_understood(&mut self, call: Value, why: &str, template: &str) {
+    fn not_understood(&mut self, call: Value<'m>, why: &str, template: &str) {
         let note = format!("{why}: {}", one_line(template));
         let site = self.sites.of(call, What { kind: kind::UNKNOWN, text: Some(&note), ..What::default() });
         self.warn(
@@ -58,7 +58,7 @@ impl Instrumenter<'_> {
 
     /// Flushes and fences alone. On PM the assembly does not run at all: the machine need not have the
     /// instruction.
-    fn effects_only(&mut self, call: Value, operands: &[Operand], summary: &Summary, template: &str) {
+    fn effects_only(&mut self, call: Value<'m>, operands: &[Operand], summary: &Summary, template: &str) {
         let mut pm = None;
         for effect in &summary.before {
             let Effect::Flush(_, address) = effect else { continue };
@@ -98,7 +98,7 @@ impl Instrumenter<'_> {
     }
 
     /// Assembly that accesses memory stays, between calls that tell the runtime before and after.
-    fn surround(&mut self, call: Value, operands: &[Operand], summary: &Summary, template: &str) {
+    fn surround(&mut self, call: Value<'m>, operands: &[Operand], summary: &Summary, template: &str) {
         let mut ranges = Vec::new();
         for access in &summary.accesses {
             let Some(pointer) = self.address(call, operands, &access.address) else {
@@ -158,7 +158,7 @@ impl Instrumenter<'_> {
     }
 
     /// Calls the runtime for a flush or fence, where the builder stands.
-    fn effect(&mut self, call: Value, operands: &[Operand], effect: &Effect) {
+    fn effect(&mut self, call: Value<'m>, operands: &[Operand], effect: &Effect) {
         let (name, kind) = match effect {
             Effect::Flush(flush, _) => flush_call(*flush),
             Effect::Sfence => ("sfence", kind::SFENCE),
@@ -178,13 +178,18 @@ impl Instrumenter<'_> {
     }
 
     /// The pointer an address stands for, computed before the assembly.
-    fn address(&mut self, call: Value, operands: &[Operand], address: &Address) -> Option<Value> {
+    fn address(&mut self, call: Value<'m>, operands: &[Operand], address: &Address) -> Option<Value<'m>> {
         self.builder.before(call);
         self.builder.locate(call.debug_location());
         self.address_here(call, operands, address)
     }
 
-    fn address_here(&mut self, call: Value, operands: &[Operand], address: &Address) -> Option<Value> {
+    fn address_here(
+        &mut self,
+        call: Value<'m>,
+        operands: &[Operand],
+        address: &Address,
+    ) -> Option<Value<'m>> {
         let (i8, i64, ptr) = (self.module.i8, self.module.i64, self.module.ptr);
         let value = |operand| Some(call.operand(asm::input_argument(operands, operand)? as u32));
         match *address {
@@ -218,7 +223,7 @@ impl Instrumenter<'_> {
     }
 
     /// Bytes of the value of an operand that is not memory.
-    fn operand_bytes(&self, call: Value, operands: &[Operand], number: usize) -> Option<u32> {
+    fn operand_bytes(&self, call: Value<'m>, operands: &[Operand], number: usize) -> Option<u32> {
         let operand = &operands[number];
         if operand.memory {
             return None;
@@ -232,7 +237,7 @@ impl Instrumenter<'_> {
     }
 
     /// Bytes of a memory operand.
-    fn memory_bytes(&self, call: Value, operands: &[Operand], access: &Access) -> Option<u32> {
+    fn memory_bytes(&self, call: Value<'m>, operands: &[Operand], access: &Access) -> Option<u32> {
         let Address::Memory { operand, displacement: 0 } = access.address else { return None };
         let argument = operands[operand].argument? as u32;
         let ty = call.argument_type_attribute(argument, "elementtype")?;

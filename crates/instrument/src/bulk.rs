@@ -6,9 +6,9 @@ use crate::instrument::Instrumenter;
 use crate::sites::What;
 use crashproof_frontend::llvm::Value;
 
-impl Instrumenter<'_> {
+impl<'m> Instrumenter<'m> {
     /// `llvm.memcpy`, `llvm.memmove` and their variants.
-    pub(crate) fn block_copy(&mut self, call: Value, kind: u8) {
+    pub(crate) fn block_copy(&mut self, call: Value<'m>, kind: u8) {
         let (to, from, length) = (call.operand(0), call.operand(1), call.operand(2));
         let size = length.as_number().unwrap_or(0);
         let Some((pm, site)) = self.any_in_pm(call, &[to, from], What { kind, size, ..What::default() })
@@ -24,7 +24,7 @@ impl Instrumenter<'_> {
     }
 
     /// `llvm.memset` and its variants.
-    pub(crate) fn block_fill(&mut self, call: Value) {
+    pub(crate) fn block_fill(&mut self, call: Value<'m>) {
         let (to, byte, length) = (call.operand(0), call.operand(1), call.operand(2));
         let size = length.as_number().unwrap_or(0);
         let what = What { kind: kind::MEMSET, size, ..What::default() };
@@ -38,7 +38,12 @@ impl Instrumenter<'_> {
     }
 
     /// The check that one of several pointers is in PM, and a site; `None` if none can be.
-    fn any_in_pm(&mut self, call: Value, pointers: &[Value], what: What<'_>) -> Option<(Value, Value)> {
+    fn any_in_pm(
+        &mut self,
+        call: Value<'m>,
+        pointers: &[Value<'m>],
+        what: What<'_>,
+    ) -> Option<(Value<'m>, Value<'m>)> {
         let mut pm = None;
         for pointer in pointers {
             if self.is_volatile_memory(*pointer) {
@@ -52,7 +57,7 @@ impl Instrumenter<'_> {
 
     /// The code generator has its own idea of some functions: it turns a `memcmp` of a few bytes into loads, long
     /// after instrumentation. The runtime stands before these functions, so they must be called.
-    pub(crate) fn stays_a_call(&mut self, call: Value) {
+    pub(crate) fn stays_a_call(&mut self, call: Value<'m>) {
         let name = call.callee().name();
         let expanded = matches!(
             name.as_str(),
@@ -67,8 +72,8 @@ impl Instrumenter<'_> {
     }
 
     /// A call that must be a tail call passes on memory of its caller, where there is no room for a copy.
-    fn by_value_in_tail_call(&mut self, call: Value) {
-        let pointers: Vec<Value> = (0..call.argument_count())
+    fn by_value_in_tail_call(&mut self, call: Value<'m>) {
+        let pointers: Vec<Value<'m>> = (0..call.argument_count())
             .filter(|&index| call.argument_type_attribute(index, "byval").is_some())
             .map(|index| call.operand(index))
             .filter(|&pointer| !self.is_volatile_memory(pointer))
@@ -80,7 +85,7 @@ impl Instrumenter<'_> {
 
     /// A structure passed by value is copied by the caller: the code generator reads it from wherever the
     /// pointer points. From PM the runtime copies it first.
-    pub(crate) fn by_value_arguments(&mut self, call: Value) {
+    pub(crate) fn by_value_arguments(&mut self, call: Value<'m>) {
         if call.is_must_tail() {
             return self.by_value_in_tail_call(call);
         }

@@ -36,27 +36,27 @@ const PREPARED: &str = "crashproof.prepared";
 const PRIORITY: i32 = 1;
 
 /// A persistent global and what replaces it.
-struct Replaced {
-    global: Value,
-    descriptor: Value,
+struct Replaced<'m> {
+    global: Value<'m>,
+    descriptor: Value<'m>,
 }
 
 /// Places that hold the address of a persistent global.
-struct Fixup {
+struct Fixup<'m> {
     offset: u64,
-    target: Value,
+    target: Value<'m>,
     addend: i64,
 }
 
 struct Rewriter<'m> {
-    module: &'m Module,
-    descriptor_type: Type,
-    fixup_type: Type,
-    replaced: Vec<Replaced>,
+    module: &'m Module<'m>,
+    descriptor_type: Type<'m>,
+    fixup_type: Type<'m>,
+    replaced: Vec<Replaced<'m>>,
 }
 
 /// Replaces the persistent globals of a module. Does nothing the second time.
-pub(crate) fn replace(module: &Module) {
+pub(crate) fn replace(module: &Module<'_>) {
     if module.has_mark(PREPARED) {
         return;
     }
@@ -74,7 +74,7 @@ pub(crate) fn replace(module: &Module) {
     }
 }
 
-impl Rewriter<'_> {
+impl<'m> Rewriter<'m> {
     fn find(&mut self) {
         for global in self.module.globals() {
             if global.section() != PM_SECTION {
@@ -90,7 +90,7 @@ impl Rewriter<'_> {
             }
             let name = format!("__crashproof_pm.{}", global.name());
             let descriptor = self.module.add_global(&name, self.descriptor_type);
-            descriptor.take_linkage_of(global, self.module);
+            descriptor.take_linkage_of(global);
             descriptor.set_externally_initialized();
             descriptor.set_alignment(8);
             self.replaced.push(Replaced { global, descriptor });
@@ -111,13 +111,17 @@ impl Rewriter<'_> {
         for Replaced { global, descriptor } in &self.replaced {
             // What is left are initialisers, which fixups overwrite, and lists such as llvm.used.
             global.replace_uses_with(*descriptor);
-            global.delete_global();
+            // SAFETY: all uses are replaced, and this is the last time the global is named.
+            #[allow(unsafe_code, reason = "see above")]
+            unsafe {
+                global.delete_global();
+            }
         }
         self.register(&defined, &volatile_fixups);
     }
 
     /// Writes the descriptor of a global defined in this module; false if it is defined elsewhere.
-    fn define(&self, Replaced { global, descriptor }: &Replaced) -> bool {
+    fn define(&self, Replaced { global, descriptor }: &Replaced<'m>) -> bool {
         let elsewhere = global.linkage() == Linkage::LLVMAvailableExternallyLinkage;
         let Some(content) = global.initializer().filter(|_| !elsewhere) else {
             if elsewhere {
@@ -128,7 +132,7 @@ impl Rewriter<'_> {
         let Module { i64, ptr, .. } = *self.module;
         let ty = global.global_type();
         let fixups = self.fixups_in(content, *global);
-        let rows: Vec<Value> = fixups.iter().map(|f| self.row(i64.number(f.offset), f)).collect();
+        let rows: Vec<Value<'m>> = fixups.iter().map(|f| self.row(i64.number(f.offset), f)).collect();
         let init = if content.is_null_constant() || content.is_undefined() {
             ptr.null()
         } else {
@@ -155,7 +159,7 @@ impl Rewriter<'_> {
     }
 
     /// Fixups in volatile globals, with absolute places.
-    fn volatile_fixups(&self) -> Vec<Value> {
+    fn volatile_fixups(&self) -> Vec<Value<'m>> {
         let mut rows = Vec::new();
         for holder in self.module.globals() {
             let own = |r: &Replaced| r.global == holder || r.descriptor == holder;
@@ -177,13 +181,13 @@ impl Rewriter<'_> {
         rows
     }
 
-    fn fixups_in(&self, content: Value, holder: Value) -> Vec<Fixup> {
+    fn fixups_in(&self, content: Value<'m>, holder: Value<'m>) -> Vec<Fixup<'m>> {
         let mut found = Vec::new();
         self.walk(content, 0, holder, &mut found);
         found
     }
 
-    fn walk(&self, content: Value, offset: u64, holder: Value, found: &mut Vec<Fixup>) {
+    fn walk(&self, content: Value<'m>, offset: u64, holder: Value<'m>, found: &mut Vec<Fixup<'m>>) {
         let ty = content.ty();
         match ty.kind() {
             _ if content.operand_count() == 0 && !content.is_global() => {}
@@ -203,9 +207,9 @@ impl Rewriter<'_> {
         }
     }
 
-    fn leaf(&self, content: Value, offset: u64, holder: Value, found: &mut Vec<Fixup>) {
+    fn leaf(&self, content: Value<'m>, offset: u64, holder: Value<'m>, found: &mut Vec<Fixup<'m>>) {
         let base = self.module.constant_base(content);
-        let replaced = |global: Value| self.replaced.iter().find(|r| r.global == global);
+        let replaced = |global: Value<'m>| self.replaced.iter().find(|r| r.global == global);
         if let Some((base, addend)) = base
             && let Some(target) = replaced(base)
             && self.module.store_size(content.ty()) == 8
@@ -225,7 +229,7 @@ impl Rewriter<'_> {
         }
     }
 
-    fn mentions(&self, content: Value) -> bool {
+    fn mentions(&self, content: Value<'m>) -> bool {
         if self.replaced.iter().any(|r| r.global == content) {
             return true;
         }
@@ -234,10 +238,10 @@ impl Rewriter<'_> {
             && (0..content.operand_count()).any(|i| self.mentions(content.operand(i)))
     }
 
-    fn rewrite_uses(&self, global: Value, descriptor: Value) {
+    fn rewrite_uses(&self, global: Value<'m>, descriptor: Value<'m>) {
         global.constant_users_to_instructions();
         let builder = self.module.builder();
-        let mut loads: Vec<(Value, Value)> = Vec::new();
+        let mut loads: Vec<(Value<'m>, Value<'m>)> = Vec::new();
         for user in global.users() {
             if !user.is_instruction() {
                 continue;
@@ -259,7 +263,7 @@ impl Rewriter<'_> {
         }
     }
 
-    fn load_address(&self, builder: &Builder, function: Value, descriptor: Value) -> Value {
+    fn load_address(&self, builder: &Builder<'m>, function: Value<'m>, descriptor: Value<'m>) -> Value<'m> {
         builder.before(function.after_allocas());
         builder.locate(None);
         let address = builder.load(self.module.ptr, descriptor, 8);
@@ -268,14 +272,14 @@ impl Rewriter<'_> {
         address
     }
 
-    fn register(&self, defined: &[Value], volatile_fixups: &[Value]) {
+    fn register(&self, defined: &[Value<'m>], volatile_fixups: &[Value<'m>]) {
         if defined.is_empty() && volatile_fixups.is_empty() {
             return;
         }
         let Module { void, ptr, .. } = *self.module;
         let list = self.array("__crashproof_pm_globals", ptr, defined);
         let fixups = self.array("__crashproof_pm_fixups", self.fixup_type, volatile_fixups);
-        let end = |start: Value, ty: Type, length: usize| {
+        let end = |start: Value<'m>, ty: Type<'m>, length: usize| {
             if length == 0 { start } else { self.module.element_address(start, ty, length as u64) }
         };
         let constructor =
@@ -294,12 +298,12 @@ impl Rewriter<'_> {
         self.module.append_constructor(constructor, PRIORITY);
     }
 
-    fn row(&self, place: Value, fixup: &Fixup) -> Value {
+    fn row(&self, place: Value<'m>, fixup: &Fixup<'m>) -> Value<'m> {
         let addend = self.module.i64.number(fixup.addend as u64);
         self.fixup_type.const_struct(&[place, fixup.target, addend])
     }
 
-    fn private(&self, name: &str, ty: Type) -> Value {
+    fn private(&self, name: &str, ty: Type<'m>) -> Value<'m> {
         let global = self.module.add_global(name, ty);
         global.set_linkage(Linkage::LLVMPrivateLinkage);
         global.set_alignment(16);
@@ -307,7 +311,7 @@ impl Rewriter<'_> {
     }
 
     /// A private array, or null if it would be empty.
-    fn array(&self, name: &str, element: Type, rows: &[Value]) -> Value {
+    fn array(&self, name: &str, element: Type<'m>, rows: &[Value<'m>]) -> Value<'m> {
         if rows.is_empty() {
             return self.module.ptr.null();
         }

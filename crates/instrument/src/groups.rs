@@ -12,26 +12,26 @@ use crashproof_frontend::llvm::{Block, CallClass, Module, Opcode, Value};
 use crashproof_frontend::meaning::Ordering;
 
 /// Something to instrument.
-pub(crate) enum Unit {
-    Single(Value),
+pub(crate) enum Unit<'m> {
+    Single(Value<'m>),
     /// At least two accesses, one after the other.
-    Group(Vec<Value>),
+    Group(Vec<Value<'m>>),
 }
 
 /// A group being collected.
-struct Open {
-    base: Value,
-    members: Vec<Value>,
+struct Open<'m> {
+    base: Value<'m>,
+    members: Vec<Value<'m>>,
     /// Everything since the first member.
-    span: Vec<Value>,
+    span: Vec<Value<'m>>,
     /// Loads of the group and what is computed from them.
-    dependent: FxHashSet<Value>,
+    dependent: FxHashSet<Value<'m>>,
 }
 
 /// Splits a block into units, in order.
-pub(crate) fn units(module: &Module, block: Block) -> Vec<Unit> {
+pub(crate) fn units<'m>(module: &Module<'m>, block: Block<'m>) -> Vec<Unit<'m>> {
     let mut units = Vec::new();
-    let mut open: Option<Open> = None;
+    let mut open: Option<Open<'m>> = None;
     for instruction in block.instructions() {
         let base = plain_access(module, instruction).map(Value::strip_constant_offsets);
         if let Some(group) = open.as_mut() {
@@ -55,7 +55,7 @@ pub(crate) fn units(module: &Module, block: Block) -> Vec<Unit> {
 }
 
 /// The pointer of a load or store that nothing but its address makes special.
-fn plain_access(module: &Module, instruction: Value) -> Option<Value> {
+fn plain_access<'m>(module: &Module<'m>, instruction: Value<'m>) -> Option<Value<'m>> {
     let pointer = match instruction.opcode() {
         Opcode::LLVMLoad => instruction.operand(0),
         Opcode::LLVMStore => instruction.operand(1),
@@ -65,14 +65,14 @@ fn plain_access(module: &Module, instruction: Value) -> Option<Value> {
     (plain && !is_volatile_memory(module, pointer)).then_some(pointer)
 }
 
-impl Open {
-    fn new(base: Value, first: Value) -> Self {
+impl<'m> Open<'m> {
+    fn new(base: Value<'m>, first: Value<'m>) -> Self {
         let mut group = Open { base, members: Vec::new(), span: Vec::new(), dependent: FxHashSet::default() };
         group.add(first);
         group
     }
 
-    fn add(&mut self, access: Value) {
+    fn add(&mut self, access: Value<'m>) {
         self.members.push(access);
         self.span.push(access);
         if access.opcode() == Opcode::LLVMLoad {
@@ -80,19 +80,19 @@ impl Open {
         }
     }
 
-    fn compute(&mut self, instruction: Value) {
+    fn compute(&mut self, instruction: Value<'m>) {
         if self.depends(instruction) {
             self.dependent.insert(instruction);
         }
         self.span.push(instruction);
     }
 
-    fn depends(&self, instruction: Value) -> bool {
+    fn depends(&self, instruction: Value<'m>) -> bool {
         (0..instruction.operand_count()).any(|i| self.dependent.contains(&instruction.operand(i)))
     }
 
     /// Moves what does not depend on the group before it and what does behind it.
-    fn close(self) -> Unit {
+    fn close(self) -> Unit<'m> {
         let [first, .., last] = self.members[..] else { return Unit::Single(self.members[0]) };
         let end = self.span.iter().position(|i| *i == last).unwrap_or(0);
         let mut behind = Vec::new();
@@ -114,7 +114,7 @@ impl Open {
 }
 
 /// Instructions that may be moved past an access: no effect, no trap, no memory.
-fn is_computation(instruction: Value) -> bool {
+fn is_computation(instruction: Value<'_>) -> bool {
     match instruction.opcode() {
         Opcode::LLVMGetElementPtr
         | Opcode::LLVMAdd

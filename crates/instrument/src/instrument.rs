@@ -22,15 +22,15 @@ const REGISTERED_PRIORITY: i32 = 2;
 
 /// What instrumentation carries through a module.
 pub(crate) struct Instrumenter<'m> {
-    pub(crate) module: &'m Module,
-    pub(crate) builder: Builder,
+    pub(crate) module: &'m Module<'m>,
+    pub(crate) builder: Builder<'m>,
     pub(crate) runtime: Runtime<'m>,
     pub(crate) sites: Sites<'m>,
     warnings: Warnings,
     /// Per function: pointers and their upper bits, computed where the pointer is made.
-    windows: FxHashMap<Value, Value>,
+    windows: FxHashMap<Value<'m>, Value<'m>>,
     /// Per function: stack memory by purpose and size.
-    scratch: FxHashMap<(Purpose, u64), Value>,
+    scratch: FxHashMap<(Purpose, u64), Value<'m>>,
 }
 
 /// What scratch memory is for. Memory of different purposes may be in use at the same time.
@@ -43,7 +43,7 @@ pub(crate) enum Purpose {
 }
 
 /// Instruments a module. Does nothing the second time.
-pub(crate) fn run(module: &Module) {
+pub(crate) fn run(module: &Module<'_>) {
     if module.has_mark(INSTRUMENTED) {
         return;
     }
@@ -69,8 +69,8 @@ pub(crate) fn run(module: &Module) {
     instrumenter.register();
 }
 
-impl Instrumenter<'_> {
-    fn function(&mut self, function: Value) {
+impl<'m> Instrumenter<'m> {
+    fn function(&mut self, function: Value<'m>) {
         // Bodies that are not emitted need nothing.
         let elsewhere = function.linkage() == Linkage::LLVMAvailableExternallyLinkage;
         let own = function.name().starts_with("__crashproof.");
@@ -97,9 +97,9 @@ impl Instrumenter<'_> {
 
     /// The code generator makes loops of compare-exchange out of most atomicrmw operations; doing so
     /// before shows the runtime what the processor will do.
-    fn expand_read_modify_write(&self, function: Value) {
+    fn expand_read_modify_write(&self, function: Value<'m>) {
         let all = function.blocks().into_iter().flat_map(|block| block.instructions());
-        let exotic: Vec<Value> = all
+        let exotic: Vec<Value<'m>> = all
             .filter(|instruction| {
                 instruction.opcode() == Opcode::LLVMAtomicRMW
                     && !matches!(
@@ -113,10 +113,16 @@ impl Instrumenter<'_> {
                     )
             })
             .collect();
-        exotic.into_iter().for_each(Value::expand_rmw);
+        for instruction in exotic {
+            // SAFETY: nothing is remembered of the function yet.
+            #[allow(unsafe_code, reason = "see above")]
+            unsafe {
+                instruction.expand_rmw();
+            }
+        }
     }
 
-    fn instruction(&mut self, instruction: Value) {
+    fn instruction(&mut self, instruction: Value<'m>) {
         match instruction.opcode() {
             Opcode::LLVMLoad => self.load(instruction),
             Opcode::LLVMStore => self.store(instruction),
@@ -137,7 +143,7 @@ impl Instrumenter<'_> {
     }
 
     /// A function without prologue consists of assembly that cannot be surrounded by anything.
-    fn naked(&mut self, function: Value) {
+    fn naked(&mut self, function: Value<'m>) {
         let first = function.after_allocas();
         let text = "naked function";
         self.sites.of(first, What { kind: kind::UNKNOWN, text: Some(text), ..What::default() });
@@ -160,7 +166,7 @@ impl Instrumenter<'_> {
         let Instrumenter { module, builder, mut runtime, sites, .. } = self;
         let table = sites.finish();
         builder.locate(None);
-        let mut constructor = |name: &str, priority, arguments: &dyn Fn(Value) -> Vec<Value>| {
+        let mut constructor = |name: &str, priority, arguments: &dyn Fn(Value<'m>) -> Vec<Value<'m>>| {
             let ty = module.function_type(module.void, &[]);
             let own = module.add_function(&format!("__crashproof.{name}"), ty);
             own.set_linkage(Linkage::LLVMInternalLinkage);
@@ -175,7 +181,7 @@ impl Instrumenter<'_> {
     }
 
     /// Whether a pointer needs no check.
-    pub(crate) fn is_volatile_memory(&self, pointer: Value) -> bool {
+    pub(crate) fn is_volatile_memory(&self, pointer: Value<'m>) -> bool {
         provenance::is_volatile_memory(self.module, pointer)
     }
 
@@ -184,7 +190,7 @@ impl Instrumenter<'_> {
     /// Constant in-bounds offsets do not matter to it, since no object reaches from volatile memory into
     /// PM. So all accesses to the fields of one object share the shift, done where the pointer is made;
     /// each needs only a compare and a branch.
-    pub(crate) fn is_pm(&mut self, pointer: Value, at: Value) -> Value {
+    pub(crate) fn is_pm(&mut self, pointer: Value<'m>, at: Value<'m>) -> Value<'m> {
         let base = pointer.strip_constant_offsets();
         let window = match self.windows.get(&base) {
             Some(window) => *window,
@@ -195,7 +201,7 @@ impl Instrumenter<'_> {
         self.builder.equal(window, self.module.i64.number(PM_WINDOW))
     }
 
-    fn window(&mut self, base: Value, at: Value) -> Value {
+    fn window(&mut self, base: Value<'m>, at: Value<'m>) -> Value<'m> {
         let made_at = if base.is_instruction() {
             base.after_definition()
         } else {
@@ -217,10 +223,10 @@ impl Instrumenter<'_> {
     /// instruction would have returned.
     pub(crate) fn divert(
         &mut self,
-        instruction: Value,
-        pm: Value,
-        slow: impl FnOnce(&mut Self) -> Option<Value>,
-    ) -> Value {
+        instruction: Value<'m>,
+        pm: Value<'m>,
+        slow: impl FnOnce(&mut Self) -> Option<Value<'m>>,
+    ) -> Value<'m> {
         let (rare, usual) = instruction.split(pm);
         self.builder.before(rare);
         self.builder.locate(instruction.debug_location());
@@ -234,11 +240,11 @@ impl Instrumenter<'_> {
     /// other arm. `place` is where the arms meet.
     pub(crate) fn join(
         &self,
-        place: Value,
-        instruction: Value,
-        other: Option<Value>,
-        rare: Value,
-        usual: Value,
+        place: Value<'m>,
+        instruction: Value<'m>,
+        other: Option<Value<'m>>,
+        rare: Value<'m>,
+        usual: Value<'m>,
     ) {
         if let Some(value) = other.filter(|_| instruction.has_uses()) {
             self.builder.before(place);
@@ -250,14 +256,14 @@ impl Instrumenter<'_> {
     }
 
     /// Flags of a site that come from the source language.
-    pub(crate) fn access_flags(instruction: Value) -> u32 {
+    pub(crate) fn access_flags(instruction: Value<'m>) -> u32 {
         let atomic = instruction.ordering() != Ordering::NotAtomic;
         let volatile = instruction.is_volatile();
         (if atomic { FLAG_ATOMIC } else { 0 }) | (if volatile { FLAG_VOLATILE } else { 0 })
     }
 
     /// Stack memory of the current function, aligned to 16 bytes. The function is that of `at`.
-    pub(crate) fn scratch(&mut self, purpose: Purpose, bytes: u64, at: Value) -> Value {
+    pub(crate) fn scratch(&mut self, purpose: Purpose, bytes: u64, at: Value<'m>) -> Value<'m> {
         let bytes = bytes.next_multiple_of(16);
         if let Some(known) = self.scratch.get(&(purpose, bytes)) {
             return *known;
@@ -271,7 +277,7 @@ impl Instrumenter<'_> {
     }
 
     /// Whether values of a type travel to the runtime in a register: their bytes, if so.
-    pub(crate) fn register_size(&self, ty: Type) -> Option<u64> {
+    pub(crate) fn register_size(&self, ty: Type<'m>) -> Option<u64> {
         let bytes = self.module.store_size(ty);
         let simple = match ty.kind() {
             TypeKind::LLVMIntegerTypeKind | TypeKind::LLVMPointerTypeKind => true,
@@ -286,7 +292,7 @@ impl Instrumenter<'_> {
     }
 
     /// A value of a [`Self::register_size`] type as 64 bits.
-    pub(crate) fn to_bits(&self, value: Value) -> Value {
+    pub(crate) fn to_bits(&self, value: Value<'m>) -> Value<'m> {
         let Module { i64, .. } = *self.module;
         let ty = value.ty();
         if ty.is_pointer() {
@@ -301,7 +307,7 @@ impl Instrumenter<'_> {
     }
 
     /// The inverse of [`Self::to_bits`].
-    pub(crate) fn value_of_bits(&self, bits: Value, ty: Type) -> Value {
+    pub(crate) fn value_of_bits(&self, bits: Value<'m>, ty: Type<'m>) -> Value<'m> {
         if ty.is_pointer() {
             return self.builder.int_to_ptr(bits, ty);
         }
@@ -312,14 +318,19 @@ impl Instrumenter<'_> {
         self.builder.bit_cast(integer, ty)
     }
 
-    /// Forgets what was remembered about an instruction, and erases it.
-    pub(crate) fn erase(&mut self, instruction: Value) {
+    /// Forgets what was remembered about an instruction, and erases it. Its caller is done with it: an instruction is
+    /// visited once, and units that are still to come do not name it.
+    pub(crate) fn erase(&mut self, instruction: Value<'m>) {
         self.windows.remove(&instruction);
-        instruction.erase();
+        // SAFETY: see above.
+        #[allow(unsafe_code, reason = "see above")]
+        unsafe {
+            instruction.erase();
+        }
     }
 
     /// A warning about an instruction.
-    pub(crate) fn warn(&mut self, instruction: Value, message: &str) {
+    pub(crate) fn warn(&mut self, instruction: Value<'m>, message: &str) {
         let place = self.sites.location(instruction);
         self.warnings.add(&place, message);
     }

@@ -11,18 +11,24 @@ use crashproof_frontend::llvm::{Type, Value};
 
 /// Where the lanes of a vector are in memory.
 #[derive(Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum Place<'m> {
     /// One after the other from a pointer.
-    Contiguous(Value),
+    Contiguous(Value<'m>),
     /// Enabled lanes one after the other, with no room for the others.
-    Compressed(Value),
+    Compressed(Value<'m>),
     /// Anywhere: a vector of pointers.
-    Scattered(Value),
+    Scattered(Value<'m>),
 }
 
-impl Instrumenter<'_> {
+impl<'m> Instrumenter<'m> {
     /// A vector load. `mask` is a vector of one-bit integers, `otherwise` gives disabled lanes.
-    pub(crate) fn gather(&mut self, call: Value, place: Place, mask: Value, otherwise: Value) {
+    pub(crate) fn gather(
+        &mut self,
+        call: Value<'m>,
+        place: Place<'m>,
+        mask: Value<'m>,
+        otherwise: Value<'m>,
+    ) {
         let ty = call.ty();
         let Some((pm, site)) = self.lanes_in_pm(call, place, ty, mask, kind::GATHER) else { return };
         self.divert(call, pm, |this| {
@@ -35,7 +41,7 @@ impl Instrumenter<'_> {
     }
 
     /// A vector store.
-    pub(crate) fn scatter(&mut self, call: Value, value: Value, place: Place, mask: Value) {
+    pub(crate) fn scatter(&mut self, call: Value<'m>, value: Value<'m>, place: Place<'m>, mask: Value<'m>) {
         let ty = value.ty();
         let Some((pm, site)) = self.lanes_in_pm(call, place, ty, mask, kind::SCATTER) else { return };
         self.divert(call, pm, |this| {
@@ -48,14 +54,14 @@ impl Instrumenter<'_> {
     }
 
     /// AVX's own masked moves take the sign of each lane of an integer vector as its mask.
-    pub(crate) fn sign_mask(&self, at: Value, mask: Value) -> Value {
+    pub(crate) fn sign_mask(&self, at: Value<'m>, mask: Value<'m>) -> Value<'m> {
         self.builder.before(at);
         self.builder.locate(at.debug_location());
         self.builder.less_signed(mask, mask.ty().null())
     }
 
     /// AVX2's gathers: a base, a vector of indices and a scale; the mask is the sign of each lane.
-    pub(crate) fn gather_indexed(&mut self, call: Value) {
+    pub(crate) fn gather_indexed(&mut self, call: Value<'m>) {
         let (otherwise, base, indices) = (call.operand(0), call.operand(1), call.operand(2));
         let (mask, scale) = (call.operand(3), call.operand(4));
         let (i64, count) = (self.module.i64, call.ty().lanes());
@@ -85,12 +91,12 @@ impl Instrumenter<'_> {
 
     fn lanes_in_pm(
         &mut self,
-        call: Value,
-        place: Place,
-        ty: Type,
-        mask: Value,
+        call: Value<'m>,
+        place: Place<'m>,
+        ty: Type<'m>,
+        mask: Value<'m>,
         kind: u8,
-    ) -> Option<(Value, Value)> {
+    ) -> Option<(Value<'m>, Value<'m>)> {
         // Lanes narrower than a byte would need packing; no instruction has them.
         let whole_bytes = ty.is_fixed_vector() && self.module.bits(ty.element()).is_multiple_of(8);
         if !whole_bytes {
@@ -110,7 +116,7 @@ impl Instrumenter<'_> {
         Some((pm, site))
     }
 
-    fn any_lane_in_pm(&mut self, call: Value, pointers: Value, mask: Value) -> Value {
+    fn any_lane_in_pm(&mut self, call: Value<'m>, pointers: Value<'m>, mask: Value<'m>) -> Value<'m> {
         let count = pointers.ty().lanes();
         let i64 = self.module.i64;
         self.builder.before(call);
@@ -125,7 +131,7 @@ impl Instrumenter<'_> {
         self.builder.equal(none, self.module.i1.number(0))
     }
 
-    fn splat(&self, element: Value, count: u32) -> Value {
+    fn splat(&self, element: Value<'m>, count: u32) -> Value<'m> {
         let mut vector = element.ty().vector_of(count).null();
         for lane in 0..count {
             vector = self.builder.insert_lane(vector, element, self.module.i32.number(lane.into()));
@@ -134,7 +140,13 @@ impl Instrumenter<'_> {
     }
 
     /// Writes the addresses and the mask into scratch memory.
-    fn lane_tables(&mut self, at: Value, place: Place, ty: Type, mask: Value) -> (Value, Value) {
+    fn lane_tables(
+        &mut self,
+        at: Value<'m>,
+        place: Place<'m>,
+        ty: Type<'m>,
+        mask: Value<'m>,
+    ) -> (Value<'m>, Value<'m>) {
         let count = ty.lanes();
         let (i8, i64) = (self.module.i8, self.module.i64);
         let mask_bytes = self.builder.resize(mask, i8.vector_of(count));
@@ -164,11 +176,11 @@ impl Instrumenter<'_> {
         (self.spill(Purpose::Addresses, addresses, at), mask_table)
     }
 
-    fn lane_bytes(&self, ty: Type) -> Value {
+    fn lane_bytes(&self, ty: Type<'m>) -> Value<'m> {
         self.module.i32.number(self.module.store_size(ty.element()))
     }
 
-    fn lane_count(&self, ty: Type) -> Value {
+    fn lane_count(&self, ty: Type<'m>) -> Value<'m> {
         self.module.i32.number(ty.lanes().into())
     }
 }

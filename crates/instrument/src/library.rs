@@ -14,11 +14,11 @@ use crashproof_frontend::llvm::{CallClass, Linkage, Module, Opcode, Value};
 const SMALL: usize = 48;
 
 /// Marks library functions. To be called before inlining, for unoptimised code.
-pub(crate) fn inline_small_functions(module: &Module) {
-    let candidates: Vec<Value> =
+pub(crate) fn inline_small_functions(module: &Module<'_>) {
+    let candidates: Vec<Value<'_>> =
         module.functions().into_iter().filter(|function| is_small_library_function(*function)).collect();
     let apart = of_other_processors(module);
-    let mut chosen: FxHashSet<Value> = FxHashSet::default();
+    let mut chosen: FxHashSet<Value<'_>> = FxHashSet::default();
     loop {
         let before = chosen.len();
         for function in &candidates {
@@ -46,8 +46,8 @@ const BASELINE: [&str; 7] = ["+cmov", "+cx8", "+fxsr", "+mmx", "+sse", "+sse2", 
 
 /// Functions that are called by some that may run on processors which cannot do what they do: the code generator has no
 /// instructions for them there.
-fn of_other_processors(module: &Module) -> FxHashSet<Value> {
-    let features: FxHashMap<Value, String> = module
+fn of_other_processors<'m>(module: &Module<'m>) -> FxHashSet<Value<'m>> {
+    let features: FxHashMap<Value<'m>, String> = module
         .functions()
         .into_iter()
         .filter_map(|function| Some((function, function.text_attribute("target-features")?)))
@@ -75,7 +75,7 @@ fn lacking<'a>(needed: Option<&'a String>, there: Option<&String>) -> Vec<&'a st
     needed.filter(|name| name.starts_with('+') && !BASELINE.contains(name) && !there.contains(name)).collect()
 }
 
-fn is_small_library_function(function: Value) -> bool {
+fn is_small_library_function(function: Value<'_>) -> bool {
     // What may be called from elsewhere is kept by the linker under its own name anyway, so only code
     // that each module has its own copy of is considered.
     let own_copy = function.has_hidden_visibility()
@@ -95,7 +95,7 @@ fn is_small_library_function(function: Value) -> bool {
     in_library && function.blocks().iter().map(|block| block.instructions().len()).sum::<usize>() <= SMALL
 }
 
-fn leads_to_access(module: &Module, function: Value, chosen: &FxHashSet<Value>) -> bool {
+fn leads_to_access(module: &Module<'_>, function: Value<'_>, chosen: &FxHashSet<Value<'_>>) -> bool {
     let instructions = function.blocks().into_iter().flat_map(|block| block.instructions());
     instructions.into_iter().any(|instruction| match instruction.opcode() {
         Opcode::LLVMLoad => !is_volatile_memory(module, instruction.operand(0)),

@@ -5,15 +5,15 @@ use crashproof_frontend::llvm::{Type, Value};
 
 use crate::instrument::Instrumenter;
 
-impl Instrumenter<'_> {
+impl<'m> Instrumenter<'m> {
     /// An intrinsic that returns this.
-    pub(crate) fn make_repeatable(&mut self, call: Value, given: &[Given]) {
+    pub(crate) fn make_repeatable(&mut self, call: Value<'m>, given: &[Given]) {
         self.use_repeatable(call, given);
         self.erase(call);
     }
 
     /// A call that returns this is told something repeatable; it stays, but nobody uses what it returns.
-    pub(crate) fn use_repeatable(&mut self, call: Value, given: &[Given]) {
+    pub(crate) fn use_repeatable(&mut self, call: Value<'m>, given: &[Given]) {
         if !call.has_uses() {
             return;
         }
@@ -33,7 +33,7 @@ impl Instrumenter<'_> {
         call.replace_uses_with(value);
     }
 
-    fn given(&self, given: Given, word: Value, ty: Type) -> Value {
+    fn given(&self, given: Given, word: Value<'m>, ty: Type<'m>) -> Value<'m> {
         let i64 = self.module.i64;
         let bits = match given {
             Given::Clock | Given::Random => word,

@@ -21,15 +21,15 @@ pub(crate) fn flush_call(flush: Flush) -> (&'static str, u8) {
     }
 }
 
-impl Instrumenter<'_> {
+impl<'m> Instrumenter<'m> {
     /// A fence of the language.
-    pub(crate) fn fence(&mut self, fence: Value) {
+    pub(crate) fn fence(&mut self, fence: Value<'m>) {
         if meaning::fence(fence.ordering(), fence.scope()).is_some() {
             self.replace_by_call(fence, "mfence", kind::MFENCE);
         }
     }
 
-    fn replace_by_call(&mut self, instruction: Value, name: &str, kind: u8) {
+    fn replace_by_call(&mut self, instruction: Value<'m>, name: &str, kind: u8) {
         let site = self.sites.of(instruction, What { kind, ..What::default() });
         self.builder.before(instruction);
         self.builder.locate(instruction.debug_location());
@@ -37,7 +37,7 @@ impl Instrumenter<'_> {
         self.erase(instruction);
     }
 
-    fn flush(&mut self, call: Value, pointer: Value, flush: Flush) {
+    fn flush(&mut self, call: Value<'m>, pointer: Value<'m>, flush: Flush) {
         if self.is_volatile_memory(pointer) {
             return;
         }
@@ -51,7 +51,7 @@ impl Instrumenter<'_> {
     }
 
     /// Carries out what the table of meaning says of an intrinsic.
-    pub(crate) fn intrinsic(&mut self, call: Value) {
+    pub(crate) fn intrinsic(&mut self, call: Value<'m>) {
         let name = self.module.intrinsic_name(call);
         match meaning::intrinsic(&name) {
             Meaning::Nothing | Meaning::Value(_) | Meaning::Assume | Meaning::Trap => {}
@@ -79,7 +79,7 @@ impl Instrumenter<'_> {
         }
     }
 
-    fn intrinsic_effect(&mut self, call: Value, name: &str, effect: Effect) {
+    fn intrinsic_effect(&mut self, call: Value<'m>, name: &str, effect: Effect) {
         let argument = |number: u8| call.operand(number.into());
         match effect {
             Effect::Flush { at, flush } => self.flush(call, argument(at), flush),
@@ -105,13 +105,14 @@ impl Instrumenter<'_> {
             Effect::Read { .. }
             | Effect::Write { .. }
             | Effect::WriteThrough { .. }
+            | Effect::WriteAnywhere
             | Effect::Append { .. } => {
                 self.other_intrinsic(call, name, false);
             }
         }
     }
 
-    fn vector_access(&mut self, call: Value, name: &str, access: Lanes) {
+    fn vector_access(&mut self, call: Value<'m>, name: &str, access: Lanes) {
         let argument = |number: u8| call.operand(number.into());
         let address = argument(access.address);
         let place = match (access.at, access.value, access.mask) {
@@ -138,11 +139,11 @@ impl Instrumenter<'_> {
     }
 
     /// An intrinsic nothing is known about: harmless if it touches no memory or is given none in PM.
-    fn other_intrinsic(&mut self, call: Value, name: &str, quiet: bool) {
+    fn other_intrinsic(&mut self, call: Value<'m>, name: &str, quiet: bool) {
         if !call.touches_memory() {
             return;
         }
-        let pointers: Vec<Value> =
+        let pointers: Vec<Value<'m>> =
             (0..call.argument_count()).map(|i| call.operand(i)).filter(|v| v.ty().is_pointer()).collect();
         if !pointers.is_empty() {
             self.unknown_if_pm(call, &pointers, name, quiet);
@@ -151,8 +152,14 @@ impl Instrumenter<'_> {
 
     /// Tells the runtime if an instruction that is not understood is given PM. Without pointers it is
     /// told in any case.
-    pub(crate) fn unknown_if_pm(&mut self, instruction: Value, pointers: &[Value], name: &str, quiet: bool) {
-        let suspects: Vec<Value> =
+    pub(crate) fn unknown_if_pm(
+        &mut self,
+        instruction: Value<'m>,
+        pointers: &[Value<'m>],
+        name: &str,
+        quiet: bool,
+    ) {
+        let suspects: Vec<Value<'m>> =
             pointers.iter().copied().filter(|p| !self.is_volatile_memory(*p)).collect();
         if suspects.is_empty() && !pointers.is_empty() {
             return;

@@ -56,7 +56,7 @@ extern "C" fn crashproof_prepare_module(raw: LLVMModuleRef, unoptimised: bool) {
 const BITCODE_VARIABLE: &str = "CRASHPROOF_LINT_BITCODE";
 const KEPT: &str = "crashproof.kept";
 
-fn keep_for_lint(module: &Module) {
+fn keep_for_lint(module: &Module<'_>) {
     let Some(directory) = std::env::var_os(BITCODE_VARIABLE) else { return };
     if module.has_mark(KEPT) {
         return;

@@ -10,7 +10,7 @@ use crashproof_frontend::llvm::{Module, Opcode, Value};
 const DEPTH: u32 = 6;
 
 /// Whether a pointer surely does not point to PM.
-pub(crate) fn is_volatile_memory(module: &Module, pointer: Value) -> bool {
+pub(crate) fn is_volatile_memory(module: &Module<'_>, pointer: Value<'_>) -> bool {
     let ty = pointer.ty();
     if ty.is_pointer() && ty.address_space() != 0 {
         // Relative to fs or gs.
@@ -20,7 +20,7 @@ pub(crate) fn is_volatile_memory(module: &Module, pointer: Value) -> bool {
 }
 
 /// Whether a pointer is to a local variable, which no other thread spins on.
-pub(crate) fn is_local_variable(pointer: Value) -> bool {
+pub(crate) fn is_local_variable(pointer: Value<'_>) -> bool {
     let mut pointer = pointer;
     while pointer.is_instruction() {
         match pointer.opcode() {
@@ -32,7 +32,7 @@ pub(crate) fn is_local_variable(pointer: Value) -> bool {
     false
 }
 
-fn surely_volatile(module: &Module, pointer: Value, depth: u32) -> bool {
+fn surely_volatile(module: &Module<'_>, pointer: Value<'_>, depth: u32) -> bool {
     if depth == 0 {
         return false;
     }
@@ -66,7 +66,7 @@ fn surely_volatile(module: &Module, pointer: Value, depth: u32) -> bool {
 }
 
 /// Takes off any pointer arithmetic. A loop, not a recursion: chains are long in unoptimised code.
-fn base_of(pointer: Value) -> Value {
+fn base_of<'m>(pointer: Value<'m>) -> Value<'m> {
     let mut base = pointer;
     while base.is_instruction() && base.opcode() == Opcode::LLVMGetElementPtr {
         base = base.operand(0);
@@ -74,7 +74,7 @@ fn base_of(pointer: Value) -> Value {
     base
 }
 
-fn constant(module: &Module, pointer: Value) -> bool {
+fn constant(module: &Module<'_>, pointer: Value<'_>) -> bool {
     if pointer.is_null_constant() || pointer.is_undefined() {
         return true;
     }
@@ -91,7 +91,7 @@ fn constant(module: &Module, pointer: Value) -> bool {
 }
 
 /// `byval` arguments are copies on the stack.
-fn is_copy_of_argument(argument: Value) -> bool {
+fn is_copy_of_argument(argument: Value<'_>) -> bool {
     let function = argument.argument_function();
     let position = function.parameters().iter().position(|p| *p == argument);
     position.is_some_and(|index| function.has_parameter_attribute(index as u32, "byval"))

@@ -7,8 +7,8 @@ use crashproof_frontend::llvm::{Builder, Module, Type, Value};
 
 /// Declarations of runtime functions in one module.
 pub(crate) struct Runtime<'m> {
-    module: &'m Module,
-    declared: FxHashMap<&'static str, (Type, Value)>,
+    module: &'m Module<'m>,
+    declared: FxHashMap<&'static str, (Type<'m>, Value<'m>)>,
 }
 
 /// Functions called on the way of volatile code; all others are reached only with PM in hand.
@@ -16,17 +16,17 @@ const USUAL: [&str; 4] =
     ["__crashproof_sfence", "__crashproof_mfence", "__crashproof_locked", "__crashproof_sync"];
 
 impl<'m> Runtime<'m> {
-    pub(crate) fn new(module: &'m Module) -> Self {
+    pub(crate) fn new(module: &'m Module<'m>) -> Self {
         Runtime { module, declared: FxHashMap::default() }
     }
 
     /// Calls `__crashproof_<name>`.
-    pub(crate) fn call(&mut self, builder: &Builder, name: &str, arguments: &[Value]) -> Value {
+    pub(crate) fn call(&mut self, builder: &Builder<'m>, name: &str, arguments: &[Value<'m>]) -> Value<'m> {
         let (ty, function) = self.function(name);
         builder.call(ty, function, arguments)
     }
 
-    fn function(&mut self, short: &str) -> (Type, Value) {
+    fn function(&mut self, short: &str) -> (Type<'m>, Value<'m>) {
         let described = FUNCTIONS
             .iter()
             .find(|f| f.name.strip_prefix("__crashproof_") == Some(short))
@@ -40,7 +40,7 @@ impl<'m> Runtime<'m> {
             AbiType::U64 => self.module.i64,
             AbiType::Pointer => self.module.ptr,
         };
-        let params: Vec<Type> = described.params.iter().map(|(_, ty)| lower(*ty)).collect();
+        let params: Vec<Type<'m>> = described.params.iter().map(|(_, ty)| lower(*ty)).collect();
         let ty = self.module.function_type(lower(described.result), &params);
         let function = self
             .module

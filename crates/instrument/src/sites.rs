@@ -14,11 +14,11 @@ const NEIGHBOURS: usize = 32;
 
 /// What distinguishes one site from another.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct Key<'m> {
     tag: u32,
     size: u32,
     location: Location,
-    inlined_at: Option<Value>,
+    inlined_at: Option<Value<'m>>,
     text: Option<String>,
 }
 
@@ -35,25 +35,25 @@ pub(crate) struct What<'a> {
 
 /// Collects sites.
 pub(crate) struct Sites<'m> {
-    module: &'m Module,
-    site_type: Type,
-    frame_type: Type,
-    placeholder: Value,
-    rows: Vec<Value>,
-    known: FxHashMap<Key, u64>,
-    strings: FxHashMap<String, Value>,
-    frames: FxHashMap<Meta, Value>,
-    read: FxHashMap<Meta, (Location, Option<Value>)>,
+    module: &'m Module<'m>,
+    site_type: Type<'m>,
+    frame_type: Type<'m>,
+    placeholder: Value<'m>,
+    rows: Vec<Value<'m>>,
+    known: FxHashMap<Key<'m>, u64>,
+    strings: FxHashMap<String, Value<'m>>,
+    frames: FxHashMap<Meta<'m>, Value<'m>>,
+    read: FxHashMap<Meta<'m>, (Location, Option<Value<'m>>)>,
 }
 
 /// The finished table: an array of `length` sites.
-pub(crate) struct Table {
-    pub(crate) begin: Value,
-    pub(crate) end: Value,
+pub(crate) struct Table<'m> {
+    pub(crate) begin: Value<'m>,
+    pub(crate) end: Value<'m>,
 }
 
 impl<'m> Sites<'m> {
-    pub(crate) fn new(module: &'m Module) -> Self {
+    pub(crate) fn new(module: &'m Module<'m>) -> Self {
         let Module { i32, ptr, .. } = *module;
         let site_type = module.structure(&[i32, i32, i32, i32, ptr, ptr, ptr, ptr]);
         let frame_type = module.structure(&[i32, i32, ptr, ptr, ptr]);
@@ -72,23 +72,23 @@ impl<'m> Sites<'m> {
     }
 
     /// The site of an instruction, as a constant pointer.
-    pub(crate) fn of(&mut self, instruction: Value, what: What<'_>) -> Value {
+    pub(crate) fn of(&mut self, instruction: Value<'m>, what: What<'_>) -> Value<'m> {
         let (location, inlined_at) = self.locate(instruction);
         self.at(location, inlined_at, what)
     }
 
     /// A site in a file as a whole.
-    pub(crate) fn of_file(&mut self, what: What<'_>) -> Value {
+    pub(crate) fn of_file(&mut self, what: What<'_>) -> Value<'m> {
         let location = Location { file: self.module.source_file(), ..Location::default() };
         self.at(location, None, what)
     }
 
     /// Where an instruction comes from; for messages.
-    pub(crate) fn location(&mut self, instruction: Value) -> Location {
+    pub(crate) fn location(&mut self, instruction: Value<'m>) -> Location {
         self.locate(instruction).0
     }
 
-    fn at(&mut self, location: Location, inlined_at: Option<Value>, what: What<'_>) -> Value {
+    fn at(&mut self, location: Location, inlined_at: Option<Value<'m>>, what: What<'_>) -> Value<'m> {
         let key = Key {
             tag: SITE_MAGIC | what.flags | u32::from(what.kind),
             size: u32::try_from(what.size).unwrap_or(0),
@@ -109,7 +109,7 @@ impl<'m> Sites<'m> {
         self.module.element_address(self.placeholder, self.site_type, index)
     }
 
-    fn row(&mut self, key: &Key) -> Value {
+    fn row(&mut self, key: &Key<'m>) -> Value<'m> {
         let Module { i32, ptr, .. } = *self.module;
         let text = key.text.as_ref().map_or(ptr.null(), |text| self.string(text));
         let fields = [
@@ -125,7 +125,7 @@ impl<'m> Sites<'m> {
         self.site_type.const_struct(&fields)
     }
 
-    pub(crate) fn string(&mut self, content: &str) -> Value {
+    pub(crate) fn string(&mut self, content: &str) -> Value<'m> {
         if let Some(known) = self.strings.get(content) {
             return *known;
         }
@@ -134,7 +134,7 @@ impl<'m> Sites<'m> {
         global
     }
 
-    fn locate(&mut self, instruction: Value) -> (Location, Option<Value>) {
+    fn locate(&mut self, instruction: Value<'m>) -> (Location, Option<Value<'m>>) {
         let function = instruction.function();
         // Merged code has line 0; a neighbour says more than nothing.
         let own = instruction.debug_location().map(|meta| self.resolve(meta));
@@ -166,7 +166,7 @@ impl<'m> Sites<'m> {
         (location, None)
     }
 
-    fn resolve(&mut self, meta: Meta) -> (Location, Option<Value>) {
+    fn resolve(&mut self, meta: Meta<'m>) -> (Location, Option<Value<'m>>) {
         if let Some(known) = self.read.get(&meta) {
             return known.clone();
         }
@@ -176,7 +176,7 @@ impl<'m> Sites<'m> {
         result
     }
 
-    fn frame(&mut self, meta: Meta) -> Value {
+    fn frame(&mut self, meta: Meta<'m>) -> Value<'m> {
         if let Some(known) = self.frames.get(&meta) {
             return *known;
         }
@@ -199,7 +199,7 @@ impl<'m> Sites<'m> {
     }
 
     /// Writes the table. No site may be asked for afterwards.
-    pub(crate) fn finish(self) -> Table {
+    pub(crate) fn finish(self) -> Table<'m> {
         let array = self.site_type.const_array(&self.rows);
         let table = self.module.add_global("__crashproof.sites", array.ty());
         table.set_initializer(array);
@@ -207,7 +207,11 @@ impl<'m> Sites<'m> {
         table.set_section(SITE_SECTION);
         table.set_alignment(8);
         self.placeholder.replace_uses_with(table);
-        self.placeholder.delete_global();
+        // SAFETY: its uses are replaced, and `self` ends here.
+        #[allow(unsafe_code, reason = "see above")]
+        unsafe {
+            self.placeholder.delete_global();
+        }
         let end = self.module.element_address(table, self.site_type, self.rows.len() as u64);
         Table { begin: table, end }
     }

@@ -102,11 +102,7 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
         return Err(crashproof_toolchain::Error::Compile { source_file, messages }.into());
     }
     let compiled = begin.elapsed();
-    let mut program = Program::new();
-    for file in files {
-        read::read(&mut program, &file.path, &file.directory, &apis)
-            .map_err(|reason| Error::Bitcode { path: file.given.clone(), reason })?;
-    }
+    let program = read::read(files, &apis)?;
     let read = begin.elapsed();
     let analysis = Analysis::run(&program, &apis);
     let analysed = begin.elapsed();
@@ -188,7 +184,7 @@ fn incomplete(report: &mut Report, program: &Program, explorer: &Explorer) {
         let name = &program.function(*id).readable;
         report.incomplete.push(format!("`{name}`: it calls more code than its graph of pointers can hold"));
     }
-    for (place, what) in &program.not_understood {
+    for (place, what) in program.not_understood.iter().chain(&explorer.not_understood) {
         report.incomplete.push(format!("{}: {what}", shown(program, *place)));
     }
     let mut unresolved: Vec<&str> = explorer.unresolved.iter().map(String::as_str).collect();

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crashproof_toolchain::{Compilers, FileKind, compile};
 
-use crate::bitcode::{Error, ir, llvm};
+use crate::bitcode::error::Error;
+use crate::bitcode::{ir, read};
+use crate::isolation::bounded;
 
 /// The directory in which texts are said to be, in places.
 pub const MODEL_DIRECTORY: &str = "<crashproof>";
@@ -48,7 +50,7 @@ impl Compiler {
         let mut inputs = Vec::new();
         for (index, file) in files.iter().enumerate() {
             let bytes = if is_bitcode(file) {
-                fs::read(file).map_err(|cause| io(file, cause))?
+                bounded(file).map_err(|cause| io(file, cause))?
             } else {
                 self.compile(file, &directory.path().join(format!("{index}.bc")), None)?
             };
@@ -62,7 +64,7 @@ impl Compiler {
         let mut rest: Vec<_> = texts.iter().filter(|(name, _)| !name.ends_with(".h")).collect();
         // What is linked may call for more.
         loop {
-            let module = llvm::read(&inputs)?;
+            let module = read::read(&inputs)?;
             let missing: Vec<String> = module
                 .functions
                 .iter()

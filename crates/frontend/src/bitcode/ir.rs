@@ -6,6 +6,8 @@
 
 use std::rc::Rc;
 
+pub use crate::llvm::Part;
+
 /// A function of a [`Module`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct FunctionId(pub u32);
@@ -113,17 +115,6 @@ pub struct Global {
     pub place: Place,
 }
 
-/// A scalar in a global.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// Where it begins.
-    pub offset: u64,
-    /// Bytes.
-    pub size: u64,
-    /// What is written behind the global's name: `.slots[2].value`.
-    pub name: String,
-}
-
 /// A piece of a global's first content.
 #[derive(Clone, Debug)]
 pub enum Initial {
@@ -152,6 +143,8 @@ pub struct Function {
     pub values: u32,
     /// Where it begins.
     pub place: Place,
+    /// Declared to touch no memory: what it returns depends on its arguments alone.
+    pub pure: bool,
 }
 
 /// A block.
@@ -300,9 +293,9 @@ pub enum Op {
         to: Operand,
         /// Bytes.
         bytes: u64,
-        /// How strongly ordered.
+        /// How strongly ordered. Sequentially consistent: a locked `xchg`, which is a fence as well.
         order: Order,
-        /// Passes the cache by.
+        /// Passes the cache by, which only some widths can: [`crate::meaning::is_stored_non_temporally`].
         nontemporal: bool,
     },
     /// Reads, computes and writes in one step; the result is the old value.

@@ -3,8 +3,11 @@
 #![allow(unsafe_code, reason = "see the documentation of the crate")]
 
 use std::ffi::{c_char, c_uint, c_void};
+use std::ptr;
 
-use super::*;
+use llvm_sys::prelude::*;
+
+use super::handles::*;
 
 #[repr(C)]
 struct CpType {
@@ -37,12 +40,12 @@ unsafe extern "C" {
 
 /// A source variable and the value that holds it.
 #[derive(Clone, Debug)]
-pub struct Variable {
-    pub value: Value,
+pub struct Variable<'m> {
+    pub value: Value<'m>,
     pub name: String,
     /// The function whose variable it is, as the linker knows it; an inlined one keeps its variables.
     pub function: String,
-    pub ty: Option<Meta>,
+    pub ty: Option<Meta<'m>>,
     /// The value is the address of the variable, not its content.
     pub is_address: bool,
 }
@@ -59,31 +62,31 @@ pub enum DebugKind {
 
 /// A type of the source.
 #[derive(Clone, Debug)]
-pub struct DebugType {
+pub struct DebugType<'m> {
     pub kind: DebugKind,
     pub name: String,
     pub bytes: u64,
     /// What a pointer points to, or the element of an array.
-    pub base: Option<Meta>,
+    pub base: Option<Meta<'m>>,
     /// As declared; 0 if the type's own.
     pub alignment: u64,
 }
 
 /// A member of a structure.
 #[derive(Clone, Debug)]
-pub struct Member {
+pub struct Member<'m> {
     pub name: String,
     pub offset: u64,
-    pub ty: Option<Meta>,
+    pub ty: Option<Meta<'m>>,
 }
 
-fn node(raw: LLVMMetadataRef) -> Option<Meta> {
-    (!raw.is_null()).then_some(Meta(raw))
+fn node<'m>(raw: LLVMMetadataRef) -> Option<Meta<'m>> {
+    (!raw.is_null()).then(|| Meta::new(raw))
 }
 
-impl Value {
+impl<'m> Value<'m> {
     /// The variables that values of this function hold.
-    pub fn variables(self) -> Vec<Variable> {
+    pub fn variables(self) -> Vec<Variable<'m>> {
         unsafe extern "C" fn tell(
             context: *mut c_void,
             value: LLVMValueRef,
@@ -95,24 +98,24 @@ impl Value {
             is_address: bool,
         ) {
             // The context is the vector below, alive while the shim runs.
-            let all = unsafe { &mut *context.cast::<Vec<Variable>>() };
+            let all = unsafe { &mut *context.cast::<Vec<Variable<'_>>>() };
             let (name, function) = (text(name, length), text(function, function_length));
-            all.push(Variable { value: Value(value), name, function, ty: node(ty), is_address });
+            all.push(Variable { value: Value::new(value), name, function, ty: node(ty), is_address });
         }
-        let mut all: Vec<Variable> = Vec::new();
+        let mut all: Vec<Variable<'m>> = Vec::new();
         unsafe { cp_variables(self.0, tell, (&raw mut all).cast()) };
         all
     }
 
     /// The type of a global variable as its source has it.
-    pub fn global_debug_type(self) -> Option<Meta> {
+    pub fn global_debug_type(self) -> Option<Meta<'m>> {
         node(unsafe { cp_global_type(self.0) })
     }
 }
 
-impl Meta {
+impl<'m> Meta<'m> {
     /// Of a node that is a type.
-    pub fn debug_type(self) -> DebugType {
+    pub fn debug_type(self) -> DebugType<'m> {
         let mut out =
             CpType { kind: 0, name: ptr::null(), name_len: 0, bytes: 0, base: ptr::null_mut(), alignment: 0 };
         unsafe { cp_type(self.0, &mut out) };
@@ -133,7 +136,7 @@ impl Meta {
     }
 
     /// Of a node that is a structure, class or union, behind typedefs.
-    pub fn members(self) -> Vec<Member> {
+    pub fn members(self) -> Vec<Member<'m>> {
         unsafe extern "C" fn tell(
             context: *mut c_void,
             name: *const c_char,
@@ -142,10 +145,10 @@ impl Meta {
             ty: LLVMMetadataRef,
         ) {
             // As above.
-            let all = unsafe { &mut *context.cast::<Vec<Member>>() };
+            let all = unsafe { &mut *context.cast::<Vec<Member<'_>>>() };
             all.push(Member { name: text(name, length), offset, ty: node(ty) });
         }
-        let mut all: Vec<Member> = Vec::new();
+        let mut all: Vec<Member<'m>> = Vec::new();
         unsafe { cp_members(self.0, tell, (&raw mut all).cast()) };
         all
     }

@@ -1,68 +1,132 @@
-//! Modules read from files.
+//! Modules read from files, each with a context of its own.
 
-#![allow(unsafe_code, reason = "see the documentation of the crate")]
+#![allow(unsafe_code, reason = "see the documentation of the parent module")]
 
+use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_void};
-use std::path::Path;
 use std::ptr;
 
+use llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
 use llvm_sys::core::*;
 use llvm_sys::error::{LLVMDisposeErrorMessage, LLVMGetErrorMessage};
 use llvm_sys::ir_reader::LLVMParseIRInContext2;
+use llvm_sys::linker::LLVMLinkModules2;
 use llvm_sys::prelude::*;
 use llvm_sys::transforms::pass_builder::{
     LLVMCreatePassBuilderOptions, LLVMDisposePassBuilderOptions, LLVMRunPasses,
 };
 
-use super::{Module, c_string, text};
+use super::handles::{c_string, taken};
+use super::module::Module;
 
-/// A module read from bitcode or its text form, with a context of its own.
+/// A verified module, with a context of its own.
 pub struct File {
-    // Before the context, which owns what the module is made of.
-    module: Module,
-    raw: LLVMModuleRef,
+    module: LLVMModuleRef,
     context: LLVMContextRef,
+    /// What LLVM complained about. Boxed, because the context keeps its address.
+    complaints: Box<RefCell<Vec<String>>>,
 }
 
 impl Drop for File {
     fn drop(&mut self) {
+        // SAFETY: both are this file's own; the module goes first, because the context owns what it is made of.
         unsafe {
-            LLVMDisposeModule(self.raw);
+            if !self.module.is_null() {
+                LLVMDisposeModule(self.module);
+            }
             LLVMContextDispose(self.context);
         }
     }
 }
 
+extern "C" fn complain(info: LLVMDiagnosticInfoRef, complaints: *mut c_void) {
+    // SAFETY: `complaints` is the address given in `File::parse`, and LLVM calls this from the same thread.
+    unsafe {
+        let said = taken(LLVMGetDiagInfoDescription(info));
+        (*complaints.cast::<RefCell<Vec<String>>>()).borrow_mut().push(said);
+    }
+}
+
 impl File {
-    /// Reads a file of bitcode or IR text.
+    /// Parses and verifies bitcode or IR text.
     ///
     /// # Errors
     ///
     /// What LLVM says is wrong with it; bitcode of a later LLVM is one such thing.
-    pub fn read(path: &Path) -> Result<File, String> {
-        let name = c_string(&path.to_string_lossy());
-        extern "C" fn quiet(_: LLVMDiagnosticInfoRef, _: *mut c_void) {}
-        unsafe {
-            let (mut buffer, mut message) = (ptr::null_mut(), ptr::null_mut());
-            if LLVMCreateMemoryBufferWithContentsOfFile(name.as_ptr(), &mut buffer, &mut message) != 0 {
-                return Err(taken(message));
-            }
+    pub fn parse(name: &str, bytes: &[u8]) -> Result<File, String> {
+        // SAFETY: the handler is given the address of `complaints`, which lives as long as the context.
+        let mut file = unsafe {
             let context = LLVMContextCreate();
-            LLVMContextSetDiagnosticHandler(context, Some(quiet), ptr::null_mut());
-            let mut raw = ptr::null_mut();
-            let failed = LLVMParseIRInContext2(context, buffer, &mut raw, &mut message) != 0;
+            let complaints: Box<RefCell<Vec<String>>> = Box::default();
+            let address: *const RefCell<Vec<String>> = &raw const *complaints;
+            // Without a handler LLVM ends the process at the first error.
+            LLVMContextSetDiagnosticHandler(context, Some(complain), address.cast_mut().cast());
+            File { module: ptr::null_mut(), context, complaints }
+        };
+        file.module = file.parsed(name, bytes)?;
+        Ok(file)
+    }
+
+    fn parsed(&mut self, name: &str, bytes: &[u8]) -> Result<LLVMModuleRef, String> {
+        let (mut module, mut message) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the buffer is a copy with a zero behind it; the parser does not keep it.
+        let failed = unsafe {
+            let buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                c_string(name).as_ptr(),
+            );
+            let failed = LLVMParseIRInContext2(self.context, buffer, &raw mut module, &raw mut message) != 0;
             LLVMDisposeMemoryBuffer(buffer);
-            if failed {
-                LLVMContextDispose(context);
-                return Err(taken(message));
-            }
-            Ok(File { module: Module::new(raw), raw, context })
+            failed
+        };
+        let message = taken(message);
+        if failed || module.is_null() {
+            return Err(self.why(message));
         }
+        self.verified(module).inspect_err(|_| {
+            // SAFETY: nobody has a handle of it.
+            unsafe { LLVMDisposeModule(module) }
+        })?;
+        Ok(module)
+    }
+
+    fn verified(&mut self, module: LLVMModuleRef) -> Result<(), String> {
+        let mut message = ptr::null_mut();
+        let action = LLVMVerifierFailureAction::LLVMReturnStatusAction;
+        // SAFETY: a module of this context.
+        let broken = unsafe { LLVMVerifyModule(module, action, &raw mut message) } != 0;
+        let message = taken(message);
+        if broken { Err(self.why(message)) } else { Ok(()) }
+    }
+
+    /// Parses another file and links it to this one.
+    ///
+    /// # Errors
+    ///
+    /// What LLVM says is wrong: with the file, or with both together.
+    pub fn link(&mut self, name: &str, bytes: &[u8]) -> Result<(), LinkError> {
+        let module = self.parsed(name, bytes).map_err(LinkError::Malformed)?;
+        // SAFETY: both are modules of this context, and nobody has a handle of either; `module` is consumed.
+        if unsafe { LLVMLinkModules2(self.module, module) } != 0 {
+            return Err(LinkError::DoesNotFit(self.why(String::new())));
+        }
+        Ok(())
+    }
+
+    /// Verifies the module again, after others were linked to it.
+    ///
+    /// # Errors
+    ///
+    /// What LLVM says is wrong with it.
+    pub fn verify(&mut self) -> Result<(), String> {
+        self.verified(self.module)
     }
 
     /// The module.
-    pub fn module(&self) -> &Module {
-        &self.module
+    pub fn module(&self) -> Module<'_> {
+        // SAFETY: the module lives as long as this file; what changes it needs the file for itself.
+        unsafe { Module::new(self.module) }
     }
 
     /// Runs passes of LLVM, named as `opt -passes=` names them.
@@ -70,30 +134,40 @@ impl File {
     /// # Errors
     ///
     /// If LLVM knows no such passes.
-    pub fn run_passes(&self, passes: &str) -> Result<(), String> {
+    pub fn run_passes(&mut self, passes: &str) -> Result<(), String> {
+        // SAFETY: options and error are disposed of here; nobody has a handle of the module.
         unsafe {
             let options = LLVMCreatePassBuilderOptions();
-            let error = LLVMRunPasses(self.raw, c_string(passes).as_ptr(), ptr::null_mut(), options);
+            let error = LLVMRunPasses(self.module, c_string(passes).as_ptr(), ptr::null_mut(), options);
             LLVMDisposePassBuilderOptions(options);
             if error.is_null() {
                 return Ok(());
             }
-            let message = LLVMGetErrorMessage(error);
+            let message: *mut c_char = LLVMGetErrorMessage(error);
             let readable = CStr::from_ptr(message).to_string_lossy().into_owned();
             LLVMDisposeErrorMessage(message);
             Err(readable)
         }
     }
+
+    fn why(&mut self, message: String) -> String {
+        let said = self.complaints.take();
+        let all: Vec<String> = said.into_iter().chain([message]).filter(|text| !text.is_empty()).collect();
+        if all.is_empty() { "no reason given".into() } else { readable(&all.join("; ")) }
+    }
 }
 
-/// A message that LLVM allocated, freed.
-unsafe fn taken(message: *mut c_char) -> String {
-    if message.is_null() {
-        return "unknown error".into();
-    }
-    unsafe {
-        let readable = text(message, CStr::from_ptr(message).count_bytes());
-        LLVMDisposeMessage(message);
-        readable
-    }
+/// Why two files cannot be linked.
+pub enum LinkError {
+    /// The second one is malformed.
+    Malformed(String),
+    /// They do not fit together.
+    DoesNotFit(String),
+}
+
+/// LLVM quotes what it does not understand, which may be anything: the first line of it, as far as people can read it.
+fn readable(message: &str) -> String {
+    const LONGEST: usize = 200;
+    let line = message.lines().next().unwrap_or_default();
+    line.chars().filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER).take(LONGEST).collect()
 }

@@ -1,4 +1,4 @@
-//! The module being instrumented.
+//! Modules.
 
 #![allow(unsafe_code, reason = "see the documentation of the parent module")]
 
@@ -10,23 +10,26 @@ use llvm_sys::target::{
     LLVMABIAlignmentOfType, LLVMGetModuleDataLayout, LLVMStoreSizeOfType, LLVMTargetDataRef,
 };
 
-use super::*;
+use llvm_sys::prelude::*;
+
+use super::builder::Builder;
+use super::handles::*;
 use crate::meaning::{self, Manner, Ordering, Scope, Stored};
 
-/// The module being instrumented, with the types used all the time.
-pub struct Module {
-    pub(super) raw: LLVMModuleRef,
+/// A module, with the types used all the time.
+pub struct Module<'m> {
+    raw: LLVMModuleRef,
     context: LLVMContextRef,
     layout: LLVMTargetDataRef,
-    pub void: Type,
-    pub i1: Type,
-    pub i8: Type,
-    pub i32: Type,
-    pub i64: Type,
-    pub ptr: Type,
+    pub void: Type<'m>,
+    pub i1: Type<'m>,
+    pub i8: Type<'m>,
+    pub i32: Type<'m>,
+    pub i64: Type<'m>,
+    pub ptr: Type<'m>,
 }
 
-impl Module {
+impl<'m> Module<'m> {
     /// # Safety
     ///
     /// `raw` must be a module that lives as long as the result and everything obtained from it.
@@ -37,52 +40,52 @@ impl Module {
                 raw,
                 context,
                 layout: LLVMGetModuleDataLayout(raw),
-                void: Type(LLVMVoidTypeInContext(context)),
-                i1: Type(LLVMInt1TypeInContext(context)),
-                i8: Type(LLVMInt8TypeInContext(context)),
-                i32: Type(LLVMInt32TypeInContext(context)),
-                i64: Type(LLVMInt64TypeInContext(context)),
-                ptr: Type(LLVMPointerTypeInContext(context, 0)),
+                void: Type::new(LLVMVoidTypeInContext(context)),
+                i1: Type::new(LLVMInt1TypeInContext(context)),
+                i8: Type::new(LLVMInt8TypeInContext(context)),
+                i32: Type::new(LLVMInt32TypeInContext(context)),
+                i64: Type::new(LLVMInt64TypeInContext(context)),
+                ptr: Type::new(LLVMPointerTypeInContext(context, 0)),
             }
         }
     }
 
     /// An integer type.
-    pub fn int(&self, bits: u32) -> Type {
-        Type(unsafe { LLVMIntTypeInContext(self.context, bits) })
+    pub fn int(&self, bits: u32) -> Type<'m> {
+        Type::new(unsafe { LLVMIntTypeInContext(self.context, bits) })
     }
 
-    pub fn structure(&self, fields: &[Type]) -> Type {
+    pub fn structure(&self, fields: &[Type<'m>]) -> Type<'m> {
         let mut raw: Vec<_> = fields.iter().map(|t| t.0).collect();
-        Type(unsafe { LLVMStructTypeInContext(self.context, raw.as_mut_ptr(), raw.len() as u32, 0) })
+        Type::new(unsafe { LLVMStructTypeInContext(self.context, raw.as_mut_ptr(), raw.len() as u32, 0) })
     }
 
     /// Bytes a store of this type writes.
-    pub fn store_size(&self, ty: Type) -> u64 {
+    pub fn store_size(&self, ty: Type<'m>) -> u64 {
         unsafe { LLVMStoreSizeOfType(self.layout, ty.0) }
     }
 
     /// Distance between array elements of this type.
-    pub fn alloc_size(&self, ty: Type) -> u64 {
+    pub fn alloc_size(&self, ty: Type<'m>) -> u64 {
         unsafe { llvm_sys::target::LLVMABISizeOfType(self.layout, ty.0) }
     }
 
     /// Bits of a sized type.
-    pub fn bits(&self, ty: Type) -> u64 {
+    pub fn bits(&self, ty: Type<'m>) -> u64 {
         unsafe { llvm_sys::target::LLVMSizeOfTypeInBits(self.layout, ty.0) }
     }
 
-    pub fn abi_alignment(&self, ty: Type) -> u32 {
+    pub fn abi_alignment(&self, ty: Type<'m>) -> u32 {
         unsafe { LLVMABIAlignmentOfType(self.layout, ty.0) }
     }
 
     /// Offset of a member of a structure type.
-    pub fn member_offset(&self, ty: Type, member: u32) -> u64 {
+    pub fn member_offset(&self, ty: Type<'m>, member: u32) -> u64 {
         unsafe { llvm_sys::target::LLVMOffsetOfElement(self.layout, ty.0, member) }
     }
 
     /// How a store reaches memory. Constants go through general registers unless the function must not be optimized.
-    pub fn store_manner(&self, store: Value) -> Manner {
+    pub fn store_manner(&self, store: Value<'m>) -> Manner {
         let value = store.operand(0);
         let ty = value.ty();
         let stored = match ty.kind() {
@@ -102,13 +105,13 @@ impl Module {
     }
 
     /// A global and the constant offset from it that a constant pointer (or its integer) stands for.
-    pub fn constant_base(&self, pointer: Value) -> Option<(Value, i64)> {
+    pub fn constant_base(&self, pointer: Value<'m>) -> Option<(Value<'m>, i64)> {
         let mut offset = 0;
         let base = optional(unsafe { cp_constant_base(pointer.0, self.raw, &mut offset) })?;
         Some((base, offset))
     }
 
-    pub fn functions(&self) -> Vec<Value> {
+    pub fn functions(&self) -> Vec<Value<'m>> {
         let mut all = Vec::new();
         let mut next = optional(unsafe { LLVMGetFirstFunction(self.raw) });
         while let Some(function) = next {
@@ -118,7 +121,7 @@ impl Module {
         all
     }
 
-    pub fn globals(&self) -> Vec<Value> {
+    pub fn globals(&self) -> Vec<Value<'m>> {
         let mut all = Vec::new();
         let mut next = optional(unsafe { LLVMGetFirstGlobal(self.raw) });
         while let Some(global) = next {
@@ -160,41 +163,42 @@ impl Module {
         unsafe { LLVMGetOrInsertNamedMetadata(self.raw, name.as_ptr().cast(), name.len()) };
     }
 
-    pub fn function_named(&self, name: &str) -> Option<Value> {
+    pub fn function_named(&self, name: &str) -> Option<Value<'m>> {
         optional(unsafe { LLVMGetNamedFunction(self.raw, c_string(name).as_ptr()) })
     }
 
-    pub fn function_type(&self, result: Type, params: &[Type]) -> Type {
+    pub fn function_type(&self, result: Type<'m>, params: &[Type<'m>]) -> Type<'m> {
         let mut raw: Vec<_> = params.iter().map(|t| t.0).collect();
-        Type(unsafe { LLVMFunctionType(result.0, raw.as_mut_ptr(), raw.len() as u32, 0) })
+        Type::new(unsafe { LLVMFunctionType(result.0, raw.as_mut_ptr(), raw.len() as u32, 0) })
     }
 
-    pub fn add_function(&self, name: &str, ty: Type) -> Value {
-        Value(unsafe { LLVMAddFunction(self.raw, c_string(name).as_ptr(), ty.0) })
+    pub fn add_function(&self, name: &str, ty: Type<'m>) -> Value<'m> {
+        Value::new(unsafe { LLVMAddFunction(self.raw, c_string(name).as_ptr(), ty.0) })
     }
 
-    pub fn add_function_attribute(&self, function: Value, name: &str) {
+    pub fn add_function_attribute(&self, function: Value<'m>, name: &str) {
         let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
         let attribute = unsafe { LLVMCreateEnumAttribute(self.context, kind, 0) };
         unsafe { LLVMAddAttributeAtIndex(function.0, llvm_sys::LLVMAttributeFunctionIndex, attribute) };
     }
 
     /// Adds an attribute to what is called, for this call alone.
-    pub fn add_call_attribute(&self, call: Value, name: &str) {
+    pub fn add_call_attribute(&self, call: Value<'m>, name: &str) {
         let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
         let attribute = unsafe { LLVMCreateEnumAttribute(self.context, kind, 0) };
         unsafe { LLVMAddCallSiteAttribute(call.0, llvm_sys::LLVMAttributeFunctionIndex, attribute) };
     }
 
-    pub fn add_global(&self, name: &str, ty: Type) -> Value {
-        Value(unsafe { LLVMAddGlobal(self.raw, ty.0, c_string(name).as_ptr()) })
+    pub fn add_global(&self, name: &str, ty: Type<'m>) -> Value<'m> {
+        Value::new(unsafe { LLVMAddGlobal(self.raw, ty.0, c_string(name).as_ptr()) })
     }
 
     /// A private constant zero-terminated string.
-    pub fn string(&self, content: &str) -> Value {
+    pub fn string(&self, content: &str) -> Value<'m> {
         let bytes = c_string(content).into_bytes();
-        let data =
-            Value(unsafe { LLVMConstStringInContext2(self.context, bytes.as_ptr().cast(), bytes.len(), 0) });
+        let data = Value::new(unsafe {
+            LLVMConstStringInContext2(self.context, bytes.as_ptr().cast(), bytes.len(), 0)
+        });
         let global = self.add_global("__crashproof.text", data.ty());
         global.set_initializer(data);
         global.set_linkage(Linkage::LLVMPrivateLinkage);
@@ -205,21 +209,21 @@ impl Module {
     }
 
     /// The address of an element of a global array, as a constant.
-    pub fn element_address(&self, array: Value, element: Type, index: u64) -> Value {
+    pub fn element_address(&self, array: Value<'m>, element: Type<'m>, index: u64) -> Value<'m> {
         let mut index = self.i64.number(index).0;
-        Value(unsafe { LLVMConstInBoundsGEP2(element.0, array.0, &mut index, 1) })
+        Value::new(unsafe { LLVMConstInBoundsGEP2(element.0, array.0, &mut index, 1) })
     }
 
     /// `pointer` as a constant integer.
-    pub fn constant_address(&self, pointer: Value) -> Value {
-        Value(unsafe { LLVMConstPtrToInt(pointer.0, self.i64.0) })
+    pub fn constant_address(&self, pointer: Value<'m>) -> Value<'m> {
+        Value::new(unsafe { LLVMConstPtrToInt(pointer.0, self.i64.0) })
     }
 
-    pub fn append_block(&self, function: Value) -> Block {
-        Block(unsafe { LLVMAppendBasicBlockInContext(self.context, function.0, c"".as_ptr()) })
+    pub fn append_block(&self, function: Value<'m>) -> Block<'m> {
+        Block::new(unsafe { LLVMAppendBasicBlockInContext(self.context, function.0, c"".as_ptr()) })
     }
 
-    pub fn append_constructor(&self, function: Value, priority: i32) {
+    pub fn append_constructor(&self, function: Value<'m>, priority: i32) {
         unsafe { cp_append_constructor(self.raw, function.0, priority) }
     }
 
@@ -228,7 +232,7 @@ impl Module {
     }
 
     /// Says that a load gives the same pointer, not null, wherever it stands.
-    pub fn mark_invariant(&self, load: Value) {
+    pub fn mark_invariant(&self, load: Value<'m>) {
         for kind in ["invariant.load", "nonnull"] {
             let id =
                 unsafe { LLVMGetMDKindIDInContext(self.context, kind.as_ptr().cast(), kind.len() as u32) };
@@ -237,12 +241,12 @@ impl Module {
         }
     }
 
-    pub fn builder(&self) -> Builder {
-        Builder(unsafe { LLVMCreateBuilderInContext(self.context) })
+    pub fn builder(&self) -> Builder<'m> {
+        Builder::new(unsafe { LLVMCreateBuilderInContext(self.context) })
     }
 
     /// Names longer than LLVM's own prefix: the intrinsic a call calls, such as `llvm.memcpy.p0.p0.i64`.
-    pub fn intrinsic_name(&self, call: Value) -> String {
+    pub fn intrinsic_name(&self, call: Value<'m>) -> String {
         call.callee().name()
     }
 }

@@ -4,9 +4,9 @@
 
 use llvm_sys::core::*;
 
-use super::{Block, Type, TypeKind, Value, optional};
+use super::handles::{Block, Type, TypeKind, Value, optional, taken, text};
 
-impl Type {
+impl<'m> Type<'m> {
     pub fn kind(self) -> TypeKind {
         unsafe { LLVMGetTypeKind(self.0) }
     }
@@ -42,21 +42,21 @@ impl Type {
     }
 
     /// Of a vector or array type.
-    pub fn element(self) -> Type {
-        Type(unsafe { LLVMGetElementType(self.0) })
+    pub fn element(self) -> Type<'m> {
+        Type::new(unsafe { LLVMGetElementType(self.0) })
     }
 
     pub fn is_sized(self) -> bool {
         unsafe { LLVMTypeIsSized(self.0) != 0 }
     }
 
-    pub fn null(self) -> Value {
-        Value(unsafe { LLVMConstNull(self.0) })
+    pub fn null(self) -> Value<'m> {
+        Value::new(unsafe { LLVMConstNull(self.0) })
     }
 
     /// Of an integer type.
-    pub fn number(self, value: u64) -> Value {
-        Value(unsafe { LLVMConstInt(self.0, value, 0) })
+    pub fn number(self, value: u64) -> Value<'m> {
+        Value::new(unsafe { LLVMConstInt(self.0, value, 0) })
     }
 
     /// Of a pointer type, and only for pointers.
@@ -64,24 +64,24 @@ impl Type {
         unsafe { LLVMGetPointerAddressSpace(self.0) }
     }
 
-    pub fn vector_of(self, lanes: u32) -> Type {
-        Type(unsafe { LLVMVectorType(self.0, lanes) })
+    pub fn vector_of(self, lanes: u32) -> Type<'m> {
+        Type::new(unsafe { LLVMVectorType(self.0, lanes) })
     }
 
-    pub fn array_of(self, length: u64) -> Type {
-        Type(unsafe { LLVMArrayType2(self.0, length) })
+    pub fn array_of(self, length: u64) -> Type<'m> {
+        Type::new(unsafe { LLVMArrayType2(self.0, length) })
     }
 
     /// A constant array of this element type.
-    pub fn const_array(self, elements: &[Value]) -> Value {
+    pub fn const_array(self, elements: &[Value<'m>]) -> Value<'m> {
         let mut raw: Vec<_> = elements.iter().map(|v| v.0).collect();
-        Value(unsafe { LLVMConstArray2(self.0, raw.as_mut_ptr(), raw.len() as u64) })
+        Value::new(unsafe { LLVMConstArray2(self.0, raw.as_mut_ptr(), raw.len() as u64) })
     }
 
     /// A constant of this named or literal structure type.
-    pub fn const_struct(self, fields: &[Value]) -> Value {
+    pub fn const_struct(self, fields: &[Value<'m>]) -> Value<'m> {
         let mut raw: Vec<_> = fields.iter().map(|v| v.0).collect();
-        Value(unsafe { LLVMConstNamedStruct(self.0, raw.as_mut_ptr(), raw.len() as u32) })
+        Value::new(unsafe { LLVMConstNamedStruct(self.0, raw.as_mut_ptr(), raw.len() as u32) })
     }
 
     /// Number of elements of an array type.
@@ -90,8 +90,8 @@ impl Type {
     }
 
     /// A member of a structure type.
-    pub fn member(self, index: u32) -> Type {
-        Type(unsafe { LLVMStructGetTypeAtIndex(self.0, index) })
+    pub fn member(self, index: u32) -> Type<'m> {
+        Type::new(unsafe { LLVMStructGetTypeAtIndex(self.0, index) })
     }
 
     /// The name of a structure type; empty if it has none.
@@ -101,7 +101,12 @@ impl Type {
             return String::new();
         }
         // SAFETY: LLVM ends names with a zero.
-        super::text(name, unsafe { std::ffi::CStr::from_ptr(name) }.count_bytes())
+        text(name, unsafe { std::ffi::CStr::from_ptr(name) }.count_bytes())
+    }
+
+    /// The type as IR text.
+    pub fn printed(self) -> String {
+        taken(unsafe { LLVMPrintTypeToString(self.0) })
     }
 
     /// Number of members of a structure type.
@@ -110,14 +115,19 @@ impl Type {
     }
 }
 
-impl Block {
+impl<'m> Block<'m> {
     /// Its first instruction; every block of a complete function has one.
-    pub fn first(self) -> Value {
-        Value(unsafe { LLVMGetFirstInstruction(self.0) })
+    pub fn first(self) -> Value<'m> {
+        Value::new(unsafe { LLVMGetFirstInstruction(self.0) })
+    }
+
+    /// Its last instruction; every block of a complete function has one.
+    pub fn terminator(self) -> Value<'m> {
+        Value::new(unsafe { LLVMGetBasicBlockTerminator(self.0) })
     }
 
     /// Its instructions, as they are now.
-    pub fn instructions(self) -> Vec<Value> {
+    pub fn instructions(self) -> Vec<Value<'m>> {
         let mut all = Vec::new();
         let mut next = optional(unsafe { LLVMGetFirstInstruction(self.0) });
         while let Some(instruction) = next {

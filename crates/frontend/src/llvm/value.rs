@@ -9,12 +9,12 @@ use llvm_sys::LLVMAtomicOrdering;
 use llvm_sys::core::*;
 use llvm_sys::debuginfo::LLVMGetSubprogram;
 
-use super::*;
+use super::handles::*;
 use crate::meaning::{Ordering, Scope};
 
-impl Value {
-    pub fn ty(self) -> Type {
-        Type(unsafe { LLVMTypeOf(self.0) })
+impl<'m> Value<'m> {
+    pub fn ty(self) -> Type<'m> {
+        Type::new(unsafe { LLVMTypeOf(self.0) })
     }
 
     /// Of an instruction.
@@ -68,20 +68,20 @@ impl Value {
         unsafe { LLVMGetNumOperands(self.0) as u32 }
     }
 
-    pub fn operand(self, index: u32) -> Value {
-        Value(unsafe { LLVMGetOperand(self.0, index) })
+    pub fn operand(self, index: u32) -> Value<'m> {
+        Value::new(unsafe { LLVMGetOperand(self.0, index) })
     }
 
-    pub fn set_operand(self, index: u32, value: Value) {
+    pub fn set_operand(self, index: u32, value: Value<'m>) {
         unsafe { LLVMSetOperand(self.0, index, value.0) }
     }
 
     /// All users of a value, and all operand positions where an instruction uses it are left to the caller.
-    pub fn users(self) -> Vec<Value> {
+    pub fn users(self) -> Vec<Value<'m>> {
         let mut all = Vec::new();
         let mut next = unsafe { LLVMGetFirstUse(self.0) };
         while !next.is_null() {
-            all.push(Value(unsafe { LLVMGetUser(next) }));
+            all.push(Value::new(unsafe { LLVMGetUser(next) }));
             next = unsafe { LLVMGetNextUse(next) };
         }
         all
@@ -91,36 +91,40 @@ impl Value {
         !unsafe { LLVMGetFirstUse(self.0) }.is_null()
     }
 
-    pub fn replace_uses_with(self, other: Value) {
+    pub fn replace_uses_with(self, other: Value<'m>) {
         unsafe { LLVMReplaceAllUsesWith(self.0, other.0) }
     }
 
-    /// Erases an instruction that has no uses left. The handle is dead afterwards.
-    pub fn erase(self) {
+    /// Erases an instruction that has no uses left.
+    ///
+    /// # Safety
+    ///
+    /// No copy of the handle may be used afterwards.
+    pub unsafe fn erase(self) {
         unsafe { LLVMInstructionEraseFromParent(self.0) }
     }
 
     /// The block of an instruction.
-    pub fn block(self) -> Block {
-        Block(unsafe { LLVMGetInstructionParent(self.0) })
+    pub fn block(self) -> Block<'m> {
+        Block::new(unsafe { LLVMGetInstructionParent(self.0) })
     }
 
     /// The function of an instruction.
-    pub fn function(self) -> Value {
-        Value(unsafe { LLVMGetBasicBlockParent(self.block().0) })
+    pub fn function(self) -> Value<'m> {
+        Value::new(unsafe { LLVMGetBasicBlockParent(self.block().0) })
     }
 
-    pub fn next(self) -> Option<Value> {
+    pub fn next(self) -> Option<Value<'m>> {
         optional(unsafe { LLVMGetNextInstruction(self.0) })
     }
 
-    pub fn previous(self) -> Option<Value> {
+    pub fn previous(self) -> Option<Value<'m>> {
         optional(unsafe { LLVMGetPreviousInstruction(self.0) })
     }
 
     /// The function of an argument.
-    pub fn argument_function(self) -> Value {
-        Value(unsafe { LLVMGetParamParent(self.0) })
+    pub fn argument_function(self) -> Value<'m> {
+        Value::new(unsafe { LLVMGetParamParent(self.0) })
     }
 
     pub fn name(self) -> String {
@@ -130,19 +134,21 @@ impl Value {
     }
 
     /// Blocks of a function, empty for a declaration.
-    pub fn blocks(self) -> Vec<Block> {
+    pub fn blocks(self) -> Vec<Block<'m>> {
         let mut all = Vec::new();
         let mut next = unsafe { LLVMGetFirstBasicBlock(self.0) };
         while !next.is_null() {
-            all.push(Block(next));
+            all.push(Block::new(next));
             next = unsafe { LLVMGetNextBasicBlock(next) };
         }
         all
     }
 
     /// Parameters of a function.
-    pub fn parameters(self) -> Vec<Value> {
-        (0..unsafe { LLVMCountParams(self.0) }).map(|i| Value(unsafe { LLVMGetParam(self.0, i) })).collect()
+    pub fn parameters(self) -> Vec<Value<'m>> {
+        (0..unsafe { LLVMCountParams(self.0) })
+            .map(|i| Value::new(unsafe { LLVMGetParam(self.0, i) }))
+            .collect()
     }
 
     pub fn is_declaration(self) -> bool {
@@ -175,17 +181,17 @@ impl Value {
     }
 
     /// Of a global variable.
-    pub fn initializer(self) -> Option<Value> {
+    pub fn initializer(self) -> Option<Value<'m>> {
         optional(unsafe { LLVMGetInitializer(self.0) })
     }
 
-    pub fn set_initializer(self, value: Value) {
+    pub fn set_initializer(self, value: Value<'m>) {
         unsafe { LLVMSetInitializer(self.0, value.0) }
     }
 
     /// The type of the content of a global.
-    pub fn global_type(self) -> Type {
-        Type(unsafe { LLVMGlobalGetValueType(self.0) })
+    pub fn global_type(self) -> Type<'m> {
+        Type::new(unsafe { LLVMGlobalGetValueType(self.0) })
     }
 
     pub fn is_thread_local(self) -> bool {
@@ -205,20 +211,27 @@ impl Value {
         unsafe { LLVMSetUnnamedAddress(self.0, llvm_sys::LLVMUnnamedAddr::LLVMGlobalUnnamedAddr) }
     }
 
-    pub fn delete_global(self) {
+    /// Removes a global that has no uses left.
+    ///
+    /// # Safety
+    ///
+    /// No copy of the handle may be used afterwards.
+    pub unsafe fn delete_global(self) {
         unsafe { LLVMDeleteGlobal(self.0) }
     }
 
     /// Takes over linkage, visibility, storage class and, under its own name, the comdat of another global.
-    pub fn take_linkage_of(self, other: Value, module: &Module) {
+    pub fn take_linkage_of(self, other: Value<'m>) {
         unsafe {
             LLVMSetLinkage(self.0, LLVMGetLinkage(other.0));
             LLVMSetVisibility(self.0, LLVMGetVisibility(other.0));
             LLVMSetDLLStorageClass(self.0, LLVMGetDLLStorageClass(other.0));
             let comdat = llvm_sys::comdat::LLVMGetComdat(other.0);
             if !comdat.is_null() {
-                let own =
-                    llvm_sys::comdat::LLVMGetOrInsertComdat(module.raw, c_string(&self.name()).as_ptr());
+                let own = llvm_sys::comdat::LLVMGetOrInsertComdat(
+                    LLVMGetGlobalParent(self.0),
+                    c_string(&self.name()).as_ptr(),
+                );
                 llvm_sys::comdat::LLVMSetComdatSelectionKind(
                     own,
                     llvm_sys::comdat::LLVMGetComdatSelectionKind(comdat),
@@ -272,9 +285,9 @@ impl Value {
     }
 
     /// Debug location of an instruction.
-    pub fn debug_location(self) -> Option<Meta> {
+    pub fn debug_location(self) -> Option<Meta<'m>> {
         let location = unsafe { cp_debug_loc(self.0) };
-        (!location.is_null()).then_some(Meta(location))
+        (!location.is_null()).then_some(Meta::new(location))
     }
 
     /// Debug location of a function.
@@ -344,8 +357,8 @@ impl Value {
     }
 
     /// Callee of a call.
-    pub fn callee(self) -> Value {
-        Value(unsafe { LLVMGetCalledValue(self.0) })
+    pub fn callee(self) -> Value<'m> {
+        Value::new(unsafe { LLVMGetCalledValue(self.0) })
     }
 
     pub fn asm_text(self) -> AsmText {
@@ -362,10 +375,10 @@ impl Value {
     }
 
     /// The type given by `byval` or `elementtype` on an argument of a call.
-    pub fn argument_type_attribute(self, index: u32, name: &str) -> Option<Type> {
+    pub fn argument_type_attribute(self, index: u32, name: &str) -> Option<Type<'m>> {
         let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
         let attribute = unsafe { LLVMGetCallSiteEnumAttribute(self.0, index + 1, kind) };
-        (!attribute.is_null()).then(|| Type(unsafe { LLVMGetTypeAttributeValue(attribute) }))
+        (!attribute.is_null()).then(|| Type::new(unsafe { LLVMGetTypeAttributeValue(attribute) }))
     }
 
     /// The alignment promised for an argument of a call, 1 if none.
@@ -384,51 +397,55 @@ impl Value {
     }
 
     /// Incoming values of a phi.
-    pub fn incoming(self) -> Vec<Value> {
+    pub fn incoming(self) -> Vec<Value<'m>> {
         (0..unsafe { LLVMCountIncoming(self.0) })
-            .map(|i| Value(unsafe { LLVMGetIncomingValue(self.0, i) }))
+            .map(|i| Value::new(unsafe { LLVMGetIncomingValue(self.0, i) }))
             .collect()
     }
 
-    pub fn add_incoming(self, value: Value, from: Block) {
+    pub fn add_incoming(self, value: Value<'m>, from: Block<'m>) {
         let (mut value, mut from) = (value.0, from.0);
         unsafe { LLVMAddIncoming(self.0, &mut value, &mut from, 1) }
     }
 
     /// Splits the block before this instruction. Returns the terminators of a rarely taken and of a usual
     /// arm; both lead back to this instruction.
-    pub fn split(self, rare: Value) -> (Value, Value) {
+    pub fn split(self, rare: Value<'m>) -> (Value<'m>, Value<'m>) {
         let (mut then, mut other) = (ptr::null_mut(), ptr::null_mut());
         unsafe { cp_split(self.0, rare.0, &mut then, &mut other) };
-        (Value(then), Value(other))
+        (Value::new(then), Value::new(other))
     }
 
     /// Splits the block before this instruction, with only a rarely taken arm.
-    pub fn split_then(self, rare: Value) -> Value {
-        Value(unsafe { cp_split_then(self.0, rare.0) })
+    pub fn split_then(self, rare: Value<'m>) -> Value<'m> {
+        Value::new(unsafe { cp_split_then(self.0, rare.0) })
     }
 
-    pub fn move_before(self, place: Value) {
+    pub fn move_before(self, place: Value<'m>) {
         unsafe { cp_move_before(self.0, place.0) }
     }
 
     /// The first instruction that may use the result of this one, if there is such a place.
-    pub fn after_definition(self) -> Option<Value> {
+    pub fn after_definition(self) -> Option<Value<'m>> {
         optional(unsafe { cp_after_definition(self.0) })
     }
 
     /// The first instruction of a function behind its allocas.
-    pub fn after_allocas(self) -> Value {
-        Value(unsafe { cp_after_allocas(self.0) })
+    pub fn after_allocas(self) -> Value<'m> {
+        Value::new(unsafe { cp_after_allocas(self.0) })
     }
 
     /// The pointer this one was made from by constant, in-bounds offsets.
-    pub fn strip_constant_offsets(self) -> Value {
-        Value(unsafe { cp_strip_constant_offsets(self.0) })
+    pub fn strip_constant_offsets(self) -> Value<'m> {
+        Value::new(unsafe { cp_strip_constant_offsets(self.0) })
     }
 
     /// Turns an atomicrmw into the compare-exchange loop the code generator would make of it.
-    pub fn expand_rmw(self) {
+    ///
+    /// # Safety
+    ///
+    /// No copy of the handle may be used afterwards.
+    pub unsafe fn expand_rmw(self) {
         unsafe { cp_expand_rmw(self.0) }
     }
 
@@ -439,16 +456,92 @@ impl Value {
 }
 
 /// What only readers of IR ask.
-impl Value {
+impl<'m> Value<'m> {
     /// The value of a constant integer of at most 64 bits, with its sign.
     pub fn as_signed(self) -> Option<i64> {
         self.as_number()?;
         Some(unsafe { LLVMConstIntGetSExtValue(self.0) })
     }
 
+    /// The value as IR text, without references to metadata, which say nothing to a reader.
+    pub fn printed(self) -> String {
+        let whole = taken(unsafe { LLVMPrintValueToString(self.0) });
+        whole.split(", !").next().unwrap_or(&whole).trim().to_owned()
+    }
+
+    pub fn is_inline_assembly(self) -> bool {
+        !unsafe { LLVMIsAInlineAsm(self.0) }.is_null()
+    }
+
+    pub fn is_null_pointer(self) -> bool {
+        !unsafe { LLVMIsAConstantPointerNull(self.0) }.is_null()
+    }
+
+    /// The target of a global alias.
+    pub fn aliasee(self) -> Option<Value<'m>> {
+        let is_alias = !unsafe { LLVMIsAGlobalAlias(self.0) }.is_null();
+        is_alias.then(|| Value::new(unsafe { LLVMAliasGetAliasee(self.0) }))
+    }
+
+    /// The value of a floating-point constant, and whether a double does not hold all of it.
+    pub fn as_double(self) -> Option<(f64, bool)> {
+        let is_float = !unsafe { LLVMIsAConstantFP(self.0) }.is_null();
+        is_float.then(|| {
+            let mut loses = 0;
+            (unsafe { LLVMConstRealGetDouble(self.0, &raw mut loses) }, loses != 0)
+        })
+    }
+
+    /// The bytes of a constant array of bytes.
+    pub fn as_bytes(self) -> Option<Vec<u8>> {
+        unsafe {
+            if LLVMIsAConstantDataSequential(self.0).is_null() || LLVMIsConstantString(self.0) == 0 {
+                return None;
+            }
+            let mut length = 0;
+            let start = LLVMGetAsString(self.0, &raw mut length);
+            Some(std::slice::from_raw_parts(start.cast::<u8>(), length).to_vec())
+        }
+    }
+
+    pub fn is_global_constant(self) -> bool {
+        unsafe { LLVMIsGlobalConstant(self.0) != 0 }
+    }
+
+    /// How many parameters the called function is declared with.
+    pub fn called_parameter_count(self) -> u32 {
+        unsafe { LLVMCountParamTypes(LLVMGetCalledFunctionType(self.0)) }
+    }
+
+    /// The type given by an attribute of a parameter of a function.
+    pub fn parameter_type_attribute(self, index: u32, name: &str) -> Option<Type<'m>> {
+        let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
+        let attribute = unsafe { LLVMGetEnumAttributeAtIndex(self.0, index + 1, kind) };
+        (!attribute.is_null()).then(|| Type::new(unsafe { LLVMGetTypeAttributeValue(attribute) }))
+    }
+
+    /// File, line and column of an instruction, function or global variable; empty and zero if unknown.
+    pub fn source_place(self) -> (String, u32, u32) {
+        let mut length = 0;
+        unsafe {
+            let start = LLVMGetDebugLocFilename(self.0, &raw mut length);
+            let column = if self.is_instruction() { LLVMGetDebugLocColumn(self.0) } else { 0 };
+            (text(start, length as usize), LLVMGetDebugLocLine(self.0), column)
+        }
+    }
+
+    /// Whether a function is declared to touch no memory.
+    pub fn is_pure(self) -> bool {
+        let name = "memory";
+        let kind = unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) };
+        let attribute =
+            unsafe { LLVMGetEnumAttributeAtIndex(self.0, llvm_sys::LLVMAttributeFunctionIndex, kind) };
+        !attribute.is_null() && unsafe { LLVMGetEnumAttributeValue(attribute) } == 0
+    }
+
     /// The type that the indices of a `getelementptr` walk through.
-    pub fn gep_source_type(self) -> Type {
-        Type(unsafe { LLVMGetGEPSourceElementType(self.0) })
+    pub fn gep_source_type(self) -> Type<'m> {
+        Type::new(unsafe { LLVMGetGEPSourceElementType(self.0) })
     }
 
     /// Of an `icmp`.
@@ -466,33 +559,37 @@ impl Value {
         unsafe { std::slice::from_raw_parts(start, count) }.to_vec()
     }
 
+    pub fn is_terminator(self) -> bool {
+        !unsafe { LLVMIsATerminatorInst(self.0) }.is_null()
+    }
+
     /// Where a terminator may go.
-    pub fn successors(self) -> Vec<Block> {
+    pub fn successors(self) -> Vec<Block<'m>> {
         (0..unsafe { LLVMGetNumSuccessors(self.0) })
-            .map(|i| Block(unsafe { LLVMGetSuccessor(self.0, i) }))
+            .map(|i| Block::new(unsafe { LLVMGetSuccessor(self.0, i) }))
             .collect()
     }
 
     /// The condition of a `br` that has one.
-    pub fn condition(self) -> Option<Value> {
-        (unsafe { LLVMIsConditional(self.0) } != 0).then(|| Value(unsafe { LLVMGetCondition(self.0) }))
+    pub fn condition(self) -> Option<Value<'m>> {
+        (unsafe { LLVMIsConditional(self.0) } != 0).then(|| Value::new(unsafe { LLVMGetCondition(self.0) }))
     }
 
     /// The value of a case of a `switch`; 1 is the first.
-    pub fn case_value(self, successor: u32) -> Value {
-        Value(unsafe { LLVMGetSwitchCaseValue(self.0, successor) })
+    pub fn case_value(self, successor: u32) -> Value<'m> {
+        Value::new(unsafe { LLVMGetSwitchCaseValue(self.0, successor) })
     }
 
     /// Where an `invoke` goes if nothing is thrown.
-    pub fn normal_destination(self) -> Block {
-        Block(unsafe { LLVMGetNormalDest(self.0) })
+    pub fn normal_destination(self) -> Block<'m> {
+        Block::new(unsafe { LLVMGetNormalDest(self.0) })
     }
 
     /// Incoming values of a phi, with the blocks they come from.
-    pub fn incoming_pairs(self) -> Vec<(Value, Block)> {
+    pub fn incoming_pairs(self) -> Vec<(Value<'m>, Block<'m>)> {
         (0..unsafe { LLVMCountIncoming(self.0) })
             .map(|i| unsafe {
-                (Value(LLVMGetIncomingValue(self.0, i)), Block(LLVMGetIncomingBlock(self.0, i)))
+                (Value::new(LLVMGetIncomingValue(self.0, i)), Block::new(LLVMGetIncomingBlock(self.0, i)))
             })
             .collect()
     }
@@ -506,17 +603,17 @@ impl Value {
     }
 
     /// An element of a constant structure or array.
-    pub fn aggregate_element(self, index: u32) -> Option<Value> {
+    pub fn aggregate_element(self, index: u32) -> Option<Value<'m>> {
         optional(unsafe { LLVMGetAggregateElement(self.0, index) })
     }
 
     /// What a function returns.
-    pub fn returned_type(self) -> Type {
-        Type(unsafe { LLVMGetReturnType(LLVMGlobalGetValueType(self.0)) })
+    pub fn returned_type(self) -> Type<'m> {
+        Type::new(unsafe { LLVMGetReturnType(LLVMGlobalGetValueType(self.0)) })
     }
 
     /// The type an alloca makes room for.
-    pub fn allocated_type(self) -> Type {
-        Type(unsafe { LLVMGetAllocatedType(self.0) })
+    pub fn allocated_type(self) -> Type<'m> {
+        Type::new(unsafe { LLVMGetAllocatedType(self.0) })
     }
 }

@@ -1,6 +1,6 @@
 //! Stores and fences of the language, by ordering and shape.
 
-use super::Fence;
+use super::effect::{Fence, Manner};
 
 /// How strongly an access or fence of the language is ordered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,17 +20,6 @@ pub enum Scope {
     System,
     /// Signal handlers of the same thread: the compiler must not reorder, and the processor does not.
     SingleThread,
-}
-
-/// How a store reaches memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Manner {
-    /// Through the cache.
-    Plain,
-    /// Past the cache, and past other stores.
-    NonTemporal,
-    /// By a locked `xchg`, which is a fence, whatever memory it works on.
-    Exchange,
 }
 
 /// What is stored, as far as the choice of the instruction depends on it.

@@ -4,7 +4,7 @@
 //! exception stands beside its family. Sizes that AT&T syntax appends (`movq`) and variants (`addsd`) need no rows of
 //! their own.
 
-use super::{Fence, Flush};
+use super::effect::{Fence, Flush};
 
 /// What an instruction does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 use rustc_hash::FxHashMap;
 
-use super::Effect::{Copy, Fill, Flush as Flushes, Lanes as Vector, Load, Read, Store, Write};
-use super::{Argument, Effect, Extent, Fence, Flush, Length, Manner};
+use super::effect::Effect::{Copy, Fill, Flush as Flushes, Lanes as Vector, Load, Read, Store, Write};
+use super::effect::{Effect, Extent, Fence, Flush, Lanes, LanesAt, Length, Manner, Mask};
 
 /// What an intrinsic means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,50 +75,6 @@ pub enum Operation {
     UnsignedSubSaturating,
     SignedSubSaturating,
     Anything,
-}
-
-/// A vector access of some lanes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Lanes {
-    /// The pointer, or the vector of pointers.
-    pub address: Argument,
-    /// How the lanes lie in memory.
-    pub at: LanesAt,
-    /// What is stored; none for a load.
-    pub value: Option<Argument>,
-    /// What a load gives in lanes that are off; zero if there is no such argument.
-    pub otherwise: Option<Argument>,
-    /// Which lanes are accessed.
-    pub mask: Mask,
-    /// Of a store.
-    pub manner: Manner,
-}
-
-/// How the lanes of a vector lie in memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LanesAt {
-    /// One after the other; lanes that are off leave a gap.
-    Contiguous,
-    /// Lanes that are on, one after the other.
-    Compressed,
-    /// Anywhere: the address is a vector of pointers.
-    Scattered,
-    /// At distances from the address: a vector of indices, times a scale.
-    Indexed {
-        /// The vector.
-        index: Argument,
-        /// The constant.
-        scale: Argument,
-    },
-}
-
-/// The argument that says which lanes are on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mask {
-    /// A vector of bits.
-    Bits(Argument),
-    /// A vector with lanes as wide as those of the value; their signs count.
-    Signs(Argument),
 }
 
 const fn exactly(bytes: u64) -> Extent {

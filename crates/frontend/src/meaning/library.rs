@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use rustc_hash::FxHashMap;
 
-use super::Effect::{Append, Copy, Fill, Read, Write, WriteThrough};
-use super::{Argument, Effect, Extent, Length, Manner};
+use super::effect::Effect::{Append, Copy, Fill, Read, Write, WriteAnywhere, WriteThrough};
+use super::effect::{Argument, Effect, Extent, Length, Manner};
 
 /// What a library function does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -213,7 +213,7 @@ const TABLE: &[Row] = &[
             "__isoc99_vfscanf",
             "__isoc23_vfscanf",
         ],
-        &[read(1, text(1)), WriteThrough { list: 2 }],
+        &[read(1, text(1)), WriteAnywhere],
         Anything,
     ),
     // Input and output.
@@ -228,8 +228,7 @@ const TABLE: &[Row] = &[
         &[write(1, at_most(2, 1)), write(4, ANYWHERE), write(5, POINTER)],
         Anything,
     ),
-    (&["readv", "preadv", "preadv2"], &[WriteThrough { list: 1 }], Anything),
-    (&["recvmsg"], &[WriteThrough { list: 1 }], Anything),
+    (&["readv", "preadv", "preadv2", "recvmsg"], &[WriteAnywhere], Anything),
     (&["write", "pwrite", "pwrite64", "send", "sendto"], &[read(1, exactly(2, 1))], Anything),
     (&["writev", "pwritev", "pwritev2", "sendmsg"], &[read(1, ANYWHERE)], Anything),
     (&["fread", "fread_unlocked"], &[write(0, Extent::AtMost(Length::Product(1, 2)))], Anything),
@@ -342,7 +341,7 @@ impl Function {
     /// Whether it stores to any memory it is given.
     #[must_use]
     pub fn writes(&self) -> bool {
-        self.effects.iter().any(|effect| effect.stores_to().is_some())
+        self.effects.iter().any(|effect| effect.stores_to().is_some() || *effect == WriteAnywhere)
     }
 }
 

@@ -15,7 +15,7 @@ pub struct FunctionId(pub u32);
 pub struct GlobalId(pub u32);
 
 /// Index into [`Program::places`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct PlaceId(pub u32);
 
 /// Index into [`Program::types`].
@@ -311,7 +311,9 @@ pub enum Op {
         bytes: u64,
         nontemporal: bool,
     },
-    /// Locked read-modify-write or compare-exchange: stores, and fences.
+    /// Locked read-modify-write, compare-exchange, `xchg` or sequentially consistent store: stores `value`
+    /// (`Undefined` if that depends on memory, or if it may not store at all), and is a full fence **whatever memory it
+    /// works on**: also on volatile memory it waits for earlier flushes of this thread.
     Locked {
         address: Operand,
         value: Operand,
@@ -365,15 +367,22 @@ pub enum Op {
     Fence {
         class: px86::order::Class,
     },
-    /// memset, memcpy, memmove; `source` is none for memset.
+    /// A block of plain stores, by library functions that copy, fill, format, sort or read files. `source` is what is copied,
+    /// if it is memory; `value` the byte of a fill. `Undefined` as `length`: from `target` on, but not known how far.
     Bulk {
         target: Operand,
         source: Option<Operand>,
         value: Operand,
         length: Operand,
     },
-    /// Computes something of no interest.
+    /// Computes something of no interest. Touches no memory and orders nothing.
     Other,
+    /// Something that the table of meaning does not list, or that this IR cannot say, and that may touch memory. No verdict
+    /// may rest on it if one of `pointers` may be persistent; with none given it may touch any memory.
+    NotUnderstood {
+        what: String,
+        pointers: Vec<Operand>,
+    },
     Jump {
         to: u32,
     },

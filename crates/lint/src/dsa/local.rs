@@ -150,8 +150,17 @@ fn one(program: &Program, apis: &Apis, graph: &mut FunctionGraph, number: u32, o
             graph.graph.unify(pointee, value);
         }
         // No pointer is stored, but it is known what is stored to.
-        Op::Store { address, .. } | Op::Locked { address, .. } if is_value(*address) => {
+        Op::Store { address, .. }
+        | Op::Locked { address, .. }
+        | Op::Bulk { target: address, source: None, .. }
+            if is_value(*address) =>
+        {
             graph.value(*address);
+        }
+        Op::NotUnderstood { pointers, .. } => {
+            for pointer in pointers.iter().filter(|pointer| is_value(**pointer)) {
+                graph.value(*pointer);
+            }
         }
         Op::Offset { base, offset, .. } if is_value(*base) => {
             let base = graph.value(*base);

@@ -27,7 +27,7 @@ mod step;
 mod summary;
 mod value;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -40,7 +40,9 @@ use crate::machine::{Exit, Machine};
 use crate::rules::{Model, Verdicts};
 pub(crate) use budget::{Cut, Cuts};
 use crashproof_frontend::frameworks::{Apis, What};
-use crashproof_frontend::program::ir::{Callee, Function, FunctionId, GlobalId, Op, Operand, Program};
+use crashproof_frontend::program::ir::{
+    Callee, Function, FunctionId, GlobalId, Op, Operand, PlaceId, Program,
+};
 use summary::{Summary, Way};
 
 /// How far to go.
@@ -104,6 +106,8 @@ pub(crate) struct Explorer<'a> {
     pub(crate) cuts: Cuts,
     /// Functions called that nothing is known of.
     pub(crate) unresolved: FxHashSet<String>,
+    /// What may touch persistent memory and is not understood, with where it is.
+    pub(crate) not_understood: BTreeSet<(PlaceId, String)>,
     /// Functions that are handed on and were met where they are called.
     met: FxHashSet<FunctionId>,
     /// The program has transactions that keep other threads out.
@@ -135,6 +139,7 @@ impl Explorer<'_> {
             summaries: FxHashMap::default(),
             cuts: Cuts::default(),
             unresolved: FxHashSet::default(),
+            not_understood: BTreeSet::new(),
             met: FxHashSet::default(),
             isolates: program.functions.iter().any(|function| {
                 apis.meaning(&function.name).is_some_and(|meaning| {

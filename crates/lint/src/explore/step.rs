@@ -141,6 +141,14 @@ impl Walk<'_, '_> {
                 self.bulk(state, target, source, value, length, false, place);
                 target
             }
+            Op::NotUnderstood { what, pointers } => {
+                let values: Vec<Expression> = pointers.iter().map(|it| self.value(state, *it)).collect();
+                let touches = |walk: &mut Self, it: &Expression| walk.persistence(*it) != Persistence::No;
+                if values.is_empty() || values.iter().any(|it| touches(self, it)) {
+                    self.all.not_understood.insert((place, what.clone()));
+                }
+                self.opaque(state, number)
+            }
             _ => self.opaque(state, number),
         };
         state.values[number as usize] = result;

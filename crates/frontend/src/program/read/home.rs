@@ -7,15 +7,15 @@
 use crate::llvm::{Opcode, Type, TypeKind, Value};
 use rustc_hash::FxHashMap;
 
-use super::{Context, Reader};
+use super::reader::{Context, Reader};
 use crate::program::ir::*;
 
-impl Reader<'_> {
+impl<'m> Reader<'m> {
     /// The place that a pointer is loaded from, if it has a name.
     pub(super) fn home_of_loaded(
         &mut self,
-        pointer: Value,
-        types: &FxHashMap<Value, TypeId>,
+        pointer: Value<'m>,
+        types: &FxHashMap<Value<'m>, TypeId>,
     ) -> Option<Home> {
         (pointer.is_instruction() && pointer.opcode() == Opcode::LLVMLoad)
             .then(|| self.home(pointer.operand(0), types))
@@ -23,7 +23,7 @@ impl Reader<'_> {
     }
 
     /// The place at an address.
-    pub(super) fn home(&mut self, address: Value, types: &FxHashMap<Value, TypeId>) -> Option<Home> {
+    pub(super) fn home(&mut self, address: Value<'m>, types: &FxHashMap<Value<'m>, TypeId>) -> Option<Home> {
         if address.is_constant() {
             let (base, offset) = self.module.constant_base(address)?;
             if !base.is_global_variable() {
@@ -39,7 +39,7 @@ impl Reader<'_> {
         self.innermost_of_source(*types.get(&address)?, 0)
     }
 
-    fn home_of_element(&mut self, address: Value) -> Option<Home> {
+    fn home_of_element(&mut self, address: Value<'m>) -> Option<Home> {
         let mut ty = address.gep_source_type();
         if ty.is_pointer() && address.operand_count() == 2 && address.operand(0).opcode() == Opcode::LLVMLoad
         {
@@ -68,7 +68,7 @@ impl Reader<'_> {
     }
 
     /// The smallest structure around an offset, and the offset in it.
-    fn innermost(&self, ty: Type, offset: u64) -> Option<Home> {
+    fn innermost(&self, ty: Type<'m>, offset: u64) -> Option<Home> {
         match ty.kind() {
             TypeKind::LLVMStructTypeKind => {
                 let member = (0..ty.members())
@@ -116,7 +116,7 @@ impl Reader<'_> {
     }
 
     /// A pointer in the initial content of a variable.
-    pub(super) fn moved_in_initially(&mut self, global: Value, offset: u64, function: FunctionId) {
+    pub(super) fn moved_in_initially(&mut self, global: Value<'m>, offset: u64, function: FunctionId) {
         let home = match self.innermost(global.global_type(), offset) {
             // The head of a table of virtual functions is an offset and the type.
             _ if global.name().starts_with("_ZTV") => match offset.checked_sub(16) {
@@ -130,7 +130,7 @@ impl Reader<'_> {
     }
 
     /// What pointers of a function point to, where the source says it.
-    pub(super) fn pointees(&mut self, function: Value) -> FxHashMap<Value, TypeId> {
+    pub(super) fn pointees(&mut self, function: Value<'m>) -> FxHashMap<Value<'m>, TypeId> {
         let mut all = FxHashMap::default();
         for variable in function.variables() {
             let Some(ty) = variable.ty.filter(|_| !variable.is_address) else { continue };
@@ -145,7 +145,7 @@ impl Reader<'_> {
     }
 
     /// Remembers where the pointer of an indirect call comes from, and what stores put where.
-    pub(super) fn note_homes(&mut self, function: Value, context: &Context) -> FxHashMap<u32, Home> {
+    pub(super) fn note_homes(&mut self, function: Value<'m>, context: &Context<'m>) -> FxHashMap<u32, Home> {
         let mut homes = FxHashMap::default();
         let types = self.pointees(function);
         for block in function.blocks() {
@@ -175,7 +175,7 @@ impl Reader<'_> {
 }
 
 /// What a value may be: each of two that are chosen from, or itself.
-fn choices(value: Value) -> Vec<Value> {
+fn choices<'m>(value: Value<'m>) -> Vec<Value<'m>> {
     if !value.is_constant() && value.is_instruction() {
         match value.opcode() {
             Opcode::LLVMSelect => return vec![value.operand(1), value.operand(2)],

@@ -20,7 +20,7 @@ pub(super) const PASSES: &str = "always-inline,\
 const LARGEST: usize = 2000;
 
 /// Whether what a function returns is described, so that its calls must not vanish.
-pub(super) fn is_described(apis: &Apis, function: Value) -> bool {
+pub(super) fn is_described(apis: &Apis, function: Value<'_>) -> bool {
     apis.meaning(&function.name()).is_some_and(|meaning| meaning.returns != Returns::Anything)
 }
 
@@ -28,7 +28,8 @@ pub(super) fn is_described(apis: &Apis, function: Value) -> bool {
 pub(super) fn libraries(file: &File, apis: &Apis) -> bool {
     let module = file.module();
     let defined = module.functions().into_iter().filter(|function| !function.is_declaration());
-    let (inlined, kept): (Vec<Value>, Vec<Value>) = defined.partition(|function| is_part(apis, *function));
+    let (inlined, kept): (Vec<Value<'_>>, Vec<Value<'_>>) =
+        defined.partition(|function| is_part(apis, *function));
     if inlined.is_empty() {
         return false;
     }
@@ -51,7 +52,7 @@ pub(super) fn libraries(file: &File, apis: &Apis) -> bool {
     true
 }
 
-fn is_part(apis: &Apis, function: Value) -> bool {
+fn is_part(apis: &Apis, function: Value<'_>) -> bool {
     let discardable =
         matches!(function.linkage(), Linkage::LLVMLinkOnceODRLinkage | Linkage::LLVMInternalLinkage);
     let name = function.name();
@@ -62,27 +63,27 @@ fn is_part(apis: &Apis, function: Value) -> bool {
     apis.is_of_a_library(&readable) || names_a_lambda(&readable)
 }
 
-fn is_call(instruction: Value) -> bool {
+fn is_call(instruction: Value<'_>) -> bool {
     matches!(instruction.opcode(), Opcode::LLVMCall | Opcode::LLVMInvoke)
 }
 
 /// How many instructions functions have once their parts are inlined.
-struct Sizes {
-    parts: FxHashSet<Value>,
+struct Sizes<'m> {
+    parts: FxHashSet<Value<'m>>,
     /// Blocks that do not count.
-    badly: FxHashMap<Value, FxHashSet<Block>>,
+    badly: FxHashMap<Value<'m>, FxHashSet<Block<'m>>>,
     /// None while they are being counted: a recursion has no end.
-    known: FxHashMap<Value, Option<usize>>,
+    known: FxHashMap<Value<'m>, Option<usize>>,
 }
 
-impl Sizes {
-    fn is_inlined(&mut self, function: Value) -> bool {
+impl<'m> Sizes<'m> {
+    fn is_inlined(&mut self, function: Value<'m>) -> bool {
         self.parts.contains(&function)
             && !function.has_function_attribute("noinline")
             && self.of(function).is_some_and(|size| size <= LARGEST)
     }
 
-    fn of(&mut self, function: Value) -> Option<usize> {
+    fn of(&mut self, function: Value<'m>) -> Option<usize> {
         if let Some(known) = self.known.get(&function) {
             return *known;
         }
@@ -102,7 +103,7 @@ impl Sizes {
 }
 
 /// The blocks from which every way ends with an exception, or with the program.
-fn ending_badly(function: Value) -> FxHashSet<Block> {
+fn ending_badly<'m>(function: Value<'m>) -> FxHashSet<Block<'m>> {
     let blocks = function.blocks();
     let mut badly = FxHashSet::default();
     loop {

@@ -3,14 +3,14 @@
 use crate::llvm::{Opcode, Predicate, TypeKind, Value};
 use crate::meaning::{self, Manner};
 
-use super::{Context, Reader};
+use super::reader::{Context, Reader};
 use crate::program::ir::*;
 
-impl Reader<'_> {
+impl<'m> Reader<'m> {
     pub(super) fn instruction(
         &mut self,
-        value: Value,
-        context: &Context,
+        value: Value<'m>,
+        context: &Context<'m>,
         place: PlaceId,
         out: &mut Vec<Instruction>,
     ) {
@@ -104,13 +104,12 @@ impl Reader<'_> {
                 Some(fence) => Op::Fence { class: fence.class() },
                 None => Op::Other,
             },
-            Opcode::LLVMCall => {
-                self.call(value, context, place, out);
-                return;
-            }
-            Opcode::LLVMInvoke => {
-                self.call(value, context, place, out);
-                out.push(Instruction { op: Op::Jump { to: block(value.normal_destination()) }, place });
+            Opcode::LLVMCall | Opcode::LLVMInvoke => {
+                let ops = self.call(value, context, out.len() as u32);
+                out.extend(ops.into_iter().map(|op| Instruction { op, place }));
+                if value.opcode() == Opcode::LLVMInvoke {
+                    out.push(Instruction { op: Op::Jump { to: block(value.normal_destination()) }, place });
+                }
                 return;
             }
             Opcode::LLVMBr => match value.condition() {
@@ -147,19 +146,26 @@ impl Reader<'_> {
                     None => Op::Unreachable,
                 }
             }
-            other => match arithmetic(other) {
-                Some(what) => Op::Arithmetic {
-                    what,
-                    left: self.operand(value.operand(0), context),
-                    right: self.operand(value.operand(1), context),
-                },
-                None => Op::Other,
+            other if let Some(what) = arithmetic(other) => Op::Arithmetic {
+                what,
+                left: self.operand(value.operand(0), context),
+                right: self.operand(value.operand(1), context),
             },
+            other if is_computation(other) => Op::Other,
+            other => {
+                let what = format!("an instruction that is not understood ({other:?})");
+                if value.is_terminator() {
+                    self.not_understood(place, &what);
+                    Op::Unreachable
+                } else {
+                    Op::NotUnderstood { what, pointers: Vec::new() }
+                }
+            }
         };
         out.push(Instruction { op, place });
     }
 
-    pub(super) fn address(&mut self, value: Value, context: &Context) -> Op {
+    pub(super) fn address(&mut self, value: Value<'m>, context: &Context<'m>) -> Op {
         let base = self.escaping(value.operand(0), context);
         let mut ty = value.gep_source_type();
         let (mut offset, mut index) = (0_i64, Vec::new());
@@ -183,6 +189,32 @@ impl Reader<'_> {
         }
         Op::Offset { base, offset, index }
     }
+}
+
+/// Instructions that compute something of no interest. `va_arg` reads a list on the stack.
+fn is_computation(opcode: Opcode) -> bool {
+    use Opcode::*;
+    matches!(
+        opcode,
+        LLVMFAdd
+            | LLVMFSub
+            | LLVMFMul
+            | LLVMFDiv
+            | LLVMFRem
+            | LLVMFNeg
+            | LLVMFCmp
+            | LLVMFPToSI
+            | LLVMFPToUI
+            | LLVMSIToFP
+            | LLVMUIToFP
+            | LLVMFPTrunc
+            | LLVMFPExt
+            | LLVMExtractElement
+            | LLVMInsertElement
+            | LLVMShuffleVector
+            | LLVMLandingPad
+            | LLVMVAArg
+    )
 }
 
 fn arithmetic(opcode: Opcode) -> Option<Arithmetic> {

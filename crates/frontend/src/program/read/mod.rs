@@ -1,39 +1,60 @@
 //! LLVM bitcode into [`Program`].
 //!
-//! The best input is what clang makes before its optimiser ran, with debug information: types and
+//! The best input is what clang makes before its optimizer ran, with debug information: types and
 //! variables are still what the source says. A few passes then remove what would only be in the way:
 //! variables become values, constants are propagated so that dead flush branches go, and functions that
 //! must be inlined are.
 
+mod assembly;
 mod call;
+mod effects;
 mod home;
 mod inline;
 mod instruction;
+mod reader;
 
-use std::path::Path;
-
-use crate::llvm::{CallClass, DebugKind, File, Linkage, Meta, Module, Opcode, Type, TypeKind, Value};
-use crashproof_findings::is_of_rust;
-use rustc_hash::FxHashMap;
+use std::path::PathBuf;
 
 use crate::frameworks::Apis;
-use crate::program::ir::*;
+use crate::inputs::{Bitcode, Error};
+use crate::isolation::{self, Progress, bounded};
+use crate::llvm::File;
+use crate::program::ir::Program;
+use reader::Reader;
+pub use reader::seen_from_here;
 
 /// What prepares a module. Helpers inside the headers of compilers and libraries vanish, so that places
 /// are those of the code that uses them.
 const PASSES: &str = "always-inline,function(sroa,sccp,simplifycfg,instsimplify)";
 
-/// Reads a file of bitcode or IR text into a program. `directory` is where the compiler ran. Functions whose
-/// result is described stay what they are, even if they are to be inlined everywhere, as in Linux: what is known of it
-/// would be lost. What others do, their instructions say as well.
+/// Reads files of bitcode or IR text into one program. Functions whose result is described stay what they are, even if they are to be
+/// inlined everywhere, as in Linux: what is known of it would be lost. What others do, their instructions say as well.
 ///
 /// # Errors
 ///
-/// What LLVM says about the file.
-pub fn read(program: &mut Program, path: &Path, directory: &Path, apis: &Apis) -> Result<(), String> {
-    let file = File::read(path)?;
+/// What LLVM says about a file, or that it dies of it.
+pub fn read(files: &[Bitcode], apis: &Apis) -> Result<Program, Error> {
+    isolation::rehearse(|progress| drop(read_here(files, apis, progress)))
+        .map_err(|died| Error::Bitcode { path: died.path, reason: died.how })?;
+    let _llvm = isolation::use_llvm();
+    read_here(files, apis, &mut Progress::unwatched())
+}
+
+fn read_here(files: &[Bitcode], apis: &Apis, progress: &mut Progress) -> Result<Program, Error> {
+    let mut program = Program::new();
+    for file in files {
+        progress.reading(&file.given);
+        let bytes = bounded(&file.path).map_err(|cause| Error::Read { path: file.given.clone(), cause })?;
+        let wrong = |reason| Error::Bitcode { path: file.given.clone(), reason };
+        let module = File::parse(&file.path.to_string_lossy(), &bytes).map_err(wrong)?;
+        add(&mut program, module, file, apis).map_err(wrong)?;
+    }
+    Ok(program)
+}
+
+fn add(program: &mut Program, mut file: File, from: &Bitcode, apis: &Apis) -> Result<(), String> {
     for function in file.module().functions() {
-        // Unoptimised code forbids every pass.
+        // Unoptimized code forbids every pass.
         function.remove_function_attribute("optnone");
         if inline::is_described(apis, function) {
             function.remove_function_attribute("alwaysinline");
@@ -44,422 +65,8 @@ pub fn read(program: &mut Program, path: &Path, directory: &Path, apis: &Apis) -
     let module = file.module();
     let has_places = module.functions().iter().any(|f| f.has_debug_info());
     if !has_places && module.functions().iter().any(|f| !f.is_declaration()) {
-        program.without_debug_info.push(path.display().to_string());
+        program.without_debug_info.push(from.path.display().to_string());
     }
-    Reader {
-        program,
-        apis,
-        module,
-        directory: directory.to_owned(),
-        functions: FxHashMap::default(),
-        globals: FxHashMap::default(),
-        types: FxHashMap::default(),
-        places: FxHashMap::default(),
-        place_texts: FxHashMap::default(),
-    }
-    .module();
+    Reader::new(program, apis, &module, PathBuf::from(&from.directory)).module();
     Ok(())
-}
-
-struct Reader<'a> {
-    program: &'a mut Program,
-    apis: &'a Apis,
-    module: &'a Module,
-    directory: std::path::PathBuf,
-    functions: FxHashMap<Value, FunctionId>,
-    globals: FxHashMap<Value, GlobalId>,
-    types: FxHashMap<Meta, TypeId>,
-    places: FxHashMap<Meta, PlaceId>,
-    place_texts: FxHashMap<String, String>,
-}
-
-/// What is known while a function is read.
-struct Context {
-    numbers: FxHashMap<Value, u32>,
-    parameters: FxHashMap<Value, u32>,
-    blocks: FxHashMap<crate::llvm::Block, u32>,
-    own_place: PlaceId,
-}
-
-impl Reader<'_> {
-    fn module(mut self) {
-        let functions = self.module.functions();
-        for function in &functions {
-            self.declare(*function);
-        }
-        let globals = self.module.globals();
-        for global in &globals {
-            self.declare_global(*global);
-        }
-        for global in &globals {
-            self.initial_content(*global);
-        }
-        for function in functions {
-            if !function.is_declaration() {
-                self.define(function);
-            }
-        }
-    }
-
-    fn declare(&mut self, function: Value) {
-        let name = function.name();
-        let local = function.is_local();
-        if !local && let Some(known) = self.program.symbols.get(&name) {
-            let again = is_definition(function) && self.program.function(*known).is_defined();
-            if !again {
-                self.functions.insert(function, *known);
-                return;
-            }
-            // Several programs at once: each has its own.
-            self.program.defined_again.push(name.clone());
-        }
-        let id = FunctionId(self.program.functions.len() as u32);
-        self.program.functions.push(Function {
-            readable: crate::llvm::demangle(&name),
-            name: name.clone(),
-            external: !local,
-            parameters: function.parameters().len() as u32,
-            ..Function::default()
-        });
-        if !local {
-            self.program.symbols.entry(name).or_insert(id);
-        }
-        self.functions.insert(function, id);
-    }
-
-    fn declare_global(&mut self, global: Value) {
-        let name = global.name();
-        let local = global.is_local();
-        let defines = is_definition(global);
-        let known = (!local).then(|| self.program.global_symbols.get(&name).copied()).flatten();
-        let known = known.filter(|id| !(defines && self.program.globals[id.0 as usize].defined));
-        let id = known.unwrap_or_else(|| {
-            let id = GlobalId(self.program.globals.len() as u32);
-            self.program.globals.push(Global { name: name.clone(), ..Global::default() });
-            if !local {
-                self.program.global_symbols.entry(name).or_insert(id);
-            }
-            id
-        });
-        self.globals.insert(global, id);
-        let ty = global.global_debug_type().map(|meta| self.source_type(meta));
-        let content = global.global_type();
-        let bytes = if content.is_sized() { self.module.alloc_size(content) } else { 0 };
-        let entry = &mut self.program.globals[id.0 as usize];
-        entry.defined |= defines;
-        entry.bytes = entry.bytes.max(bytes);
-        entry.alignment = entry.alignment.max(u64::from(global.alignment())).max(1);
-        if entry.section.is_empty() {
-            entry.section = global.section();
-        }
-        entry.ty = entry.ty.or(ty);
-    }
-
-    fn initial_content(&mut self, global: Value) {
-        if let Some(content) = global.initializer() {
-            let mut pointers = Vec::new();
-            self.pointers_in(content, content.ty(), 0, &mut pointers);
-            for (offset, operand) in &pointers {
-                if let Operand::Function(function) = operand {
-                    self.moved_in_initially(global, *offset, *function);
-                }
-            }
-            let id = self.globals[&global];
-            self.program.globals[id.0 as usize].pointers.extend(pointers);
-        }
-    }
-
-    /// Pointers inside a constant, with their offsets.
-    fn pointers_in(&mut self, content: Value, ty: Type, at: u64, out: &mut Vec<(u64, Operand)>) {
-        match ty.kind() {
-            TypeKind::LLVMPointerTypeKind => {
-                let operand = self.constant(content);
-                if let Operand::Function(id) = operand {
-                    self.program.functions[id.0 as usize].address_taken = true;
-                }
-                if matches!(operand, Operand::Function(_) | Operand::Global(..)) {
-                    out.push((at, operand));
-                }
-            }
-            TypeKind::LLVMStructTypeKind => {
-                for member in 0..ty.members() {
-                    if let Some(element) = content.aggregate_element(member) {
-                        let offset = self.module.member_offset(ty, member);
-                        self.pointers_in(element, ty.member(member), at + offset, out);
-                    }
-                }
-            }
-            TypeKind::LLVMArrayTypeKind => {
-                let element_type = ty.element();
-                // Strings and tables of numbers are long and hold no pointers.
-                if element_type.is_integer() || content.is_null_constant() {
-                    return;
-                }
-                let bytes = self.module.alloc_size(element_type);
-                for index in 0..ty.array_length() {
-                    if let Some(element) = content.aggregate_element(index as u32) {
-                        self.pointers_in(element, element_type, at + index * bytes, out);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn define(&mut self, value: Value) {
-        let id = self.functions[&value];
-        if self.program.function(id).is_defined() {
-            // The same inline function from another module.
-            return;
-        }
-        let own_place = value.function_location().map_or(PlaceId(0), |location| {
-            let place = self.place_of(location, None);
-            self.add_place(place)
-        });
-        let mut context = Context {
-            numbers: FxHashMap::default(),
-            parameters: value.parameters().into_iter().zip(0..).collect(),
-            blocks: value.blocks().into_iter().zip(0..).collect(),
-            own_place,
-        };
-        let mut count = 0;
-        for block in value.blocks() {
-            for instruction in block.instructions() {
-                context.numbers.insert(instruction, count);
-                count += self.width(instruction);
-            }
-        }
-        let mut blocks = Vec::new();
-        let mut instructions = Vec::with_capacity(count as usize);
-        for block in value.blocks() {
-            let start = instructions.len() as u32;
-            for instruction in block.instructions() {
-                let place = self.place(instruction, &context);
-                let width = self.width(instruction) as usize;
-                let before = instructions.len();
-                self.instruction(instruction, &context, place, &mut instructions);
-                while instructions.len() < before + width {
-                    instructions.push(Instruction { op: Op::Other, place });
-                }
-                debug_assert_eq!(instructions.len(), before + width);
-            }
-            blocks.push(Block { start, end: instructions.len() as u32 });
-        }
-        let mut variables = FxHashMap::default();
-        let mut own = value.variables();
-        let libraries: Vec<_> = own
-            .extract_if(.., |variable| {
-                let function = crate::llvm::demangle(&variable.function);
-                // A lambda's `this` is what it captured.
-                self.apis.is_of_a_library(&function) || names_a_lambda(&function) && variable.name == "this"
-            })
-            .collect();
-        // The program's names are better than those that a library has for the same.
-        let own = own.into_iter().map(|variable| (variable, false));
-        for (variable, of_a_library) in own.chain(libraries.into_iter().map(|variable| (variable, true))) {
-            let operand = self.operand(variable.value, &context);
-            if matches!(operand, Operand::Instruction(_) | Operand::Parameter(_)) && !variable.name.is_empty()
-            {
-                let ty = variable.ty.map(|meta| self.source_type(meta));
-                variables.entry(operand).or_insert(Variable {
-                    name: variable.name,
-                    ty,
-                    is_address: variable.is_address,
-                    of_a_library,
-                });
-            }
-        }
-        let homes = self.note_homes(value, &context);
-        let function = &mut self.program.functions[id.0 as usize];
-        function.homes = homes;
-        function.blocks = blocks;
-        function.instructions = instructions;
-        function.place = Some(own_place);
-        function.variables = variables;
-        function.external = !value.is_local();
-        function.returns_pointer = value.returned_type().is_pointer();
-        function.parameters = value.parameters().len() as u32;
-    }
-
-    /// How many of our instructions one of LLVM's becomes. An invoke is a call and a branch; assembly may do
-    /// several things.
-    fn width(&self, instruction: Value) -> u32 {
-        match instruction.opcode() {
-            Opcode::LLVMInvoke | Opcode::LLVMCallBr => 2,
-            Opcode::LLVMCall if instruction.call_class() == CallClass::Asm => self
-                .assembly(instruction)
-                .map_or(1, |summary| {
-                    (summary.before.len() + summary.accesses.len() + summary.after.len()) as u32
-                })
-                .max(1),
-            _ => 1,
-        }
-    }
-
-    fn place(&mut self, instruction: Value, context: &Context) -> PlaceId {
-        match instruction.debug_location() {
-            Some(meta) => self.place_of_meta(meta, context.own_place),
-            None => context.own_place,
-        }
-    }
-
-    fn place_of_meta(&mut self, meta: Meta, otherwise: PlaceId) -> PlaceId {
-        if let Some(known) = self.places.get(&meta) {
-            return *known;
-        }
-        let Some((location, outer)) = meta.location() else { return otherwise };
-        let outer = outer.map(|outer| self.place_of_meta(outer, otherwise));
-        // The optimiser writes line 0 where it merged code.
-        let id = if location.line == 0 {
-            outer.unwrap_or(otherwise)
-        } else {
-            let place = self.place_of(location, outer);
-            self.add_place(place)
-        };
-        self.places.insert(meta, id);
-        id
-    }
-
-    fn place_of(&mut self, location: crate::llvm::Location, inlined_at: Option<PlaceId>) -> Place {
-        // Rust's own library is known by its sources: their names are no namespace of C++.
-        let of_a_library = is_of_rust(&location.file) || self.apis.is_of_a_library(&location.function);
-        let in_lambda = names_a_lambda(&location.function);
-        let directory = &self.directory;
-        let file =
-            self.place_texts.entry(location.file).or_insert_with_key(|file| seen_from_here(file, directory));
-        Place {
-            file: file.clone(),
-            line: location.line,
-            column: location.column,
-            function: location.function,
-            inlined_at,
-            of_a_library,
-            in_lambda,
-        }
-    }
-
-    fn add_place(&mut self, place: Place) -> PlaceId {
-        self.program.add_place(place)
-    }
-
-    fn source_type(&mut self, meta: Meta) -> TypeId {
-        if let Some(known) = self.types.get(&meta) {
-            return *known;
-        }
-        let id = TypeId(self.program.types.len() as u32);
-        self.program.types.push(SourceType::default());
-        self.types.insert(meta, id);
-        let ty = meta.debug_type();
-        let base = ty.base.map(|base| self.source_type(base));
-        let mut members = Vec::new();
-        if ty.kind == DebugKind::Structure {
-            for member in meta.members() {
-                let inner = member.ty.map(|inner| self.source_type(inner));
-                members.push((member.offset, member.name, inner));
-            }
-            members.sort_by_key(|member| member.0);
-        }
-        self.program.types[id.0 as usize] = SourceType {
-            name: ty.name,
-            bytes: ty.bytes,
-            base,
-            is_pointer: ty.kind == DebugKind::Pointer,
-            is_array: ty.kind == DebugKind::Array,
-            alignment: ty.alignment,
-            members,
-        };
-        id
-    }
-
-    fn constant(&mut self, value: Value) -> Operand {
-        if let Some(number) = value.as_signed() {
-            // A bit has no sign: what is true is no error.
-            let is_bit = value.ty().int_bits() == 1;
-            return Operand::Int(if is_bit { number & 1 } else { number });
-        }
-        if value.is_undefined() {
-            return Operand::Undefined;
-        }
-        if value.is_null_constant() {
-            return Operand::Int(0);
-        }
-        if value.is_function() {
-            return self.functions.get(&value).map_or(Operand::Undefined, |id| Operand::Function(*id));
-        }
-        if value.is_constant_expression() {
-            match value.constant_opcode() {
-                // The end of a global, as an integer.
-                Opcode::LLVMAdd => {
-                    return match (self.constant(value.operand(0)), self.constant(value.operand(1))) {
-                        (Operand::Global(id, offset), Operand::Int(number)) => {
-                            Operand::Global(id, offset + number)
-                        }
-                        _ => Operand::Undefined,
-                    };
-                }
-                // The number of an error, returned as a pointer.
-                Opcode::LLVMIntToPtr | Opcode::LLVMPtrToInt => return self.constant(value.operand(0)),
-                _ => {}
-            }
-        }
-        match self.module.constant_base(value) {
-            Some((base, offset)) if base.is_global_variable() => {
-                self.globals.get(&base).map_or(Operand::Undefined, |id| Operand::Global(*id, offset))
-            }
-            Some((base, _)) if base.is_function() => {
-                self.functions.get(&base).map_or(Operand::Undefined, |id| Operand::Function(*id))
-            }
-            Some((base, offset)) if base.is_null_constant() => Operand::Int(offset),
-            _ => Operand::Undefined,
-        }
-    }
-
-    fn operand(&mut self, value: Value, context: &Context) -> Operand {
-        if let Some(number) = context.numbers.get(&value) {
-            return Operand::Instruction(*number);
-        }
-        if let Some(number) = context.parameters.get(&value) {
-            return Operand::Parameter(*number);
-        }
-        if value.is_constant() { self.constant(value) } else { Operand::Undefined }
-    }
-
-    /// An operand whose address leaves: a function there can be called from anywhere.
-    fn escaping(&mut self, value: Value, context: &Context) -> Operand {
-        let operand = self.operand(value, context);
-        if let Operand::Function(id) = operand {
-            self.program.functions[id.0 as usize].address_taken = true;
-        }
-        operand
-    }
-
-    fn bytes(&self, ty: Type) -> u64 {
-        if ty.is_sized() { self.module.store_size(ty) } else { 8 }
-    }
-
-    fn not_understood(&mut self, place: PlaceId, what: &str) {
-        self.program.not_understood.push((place, what.to_owned()));
-    }
-}
-
-/// Whether a module defines a symbol for all others. Inline functions and templates are defined wherever they are used.
-fn is_definition(symbol: Value) -> bool {
-    !symbol.is_declaration() && symbol.linkage() == Linkage::LLVMExternalLinkage
-}
-
-/// A file named by a compiler that ran in `directory`, as seen from the current directory.
-pub fn seen_from_here(file: &str, directory: &Path) -> String {
-    let full = directory.join(file);
-    let here = std::env::current_dir().unwrap_or_default();
-    let mut plain = std::path::PathBuf::new();
-    for part in full.components() {
-        match part {
-            std::path::Component::CurDir => {}
-            std::path::Component::ParentDir => {
-                plain.pop();
-            }
-            other => plain.push(other),
-        }
-    }
-    plain.strip_prefix(&here).unwrap_or(&plain).display().to_string()
 }

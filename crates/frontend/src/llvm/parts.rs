@@ -1,11 +1,23 @@
 //! What the parts of a global are called, going by debug information: `slots[2].value`.
 
+#![allow(unsafe_code, reason = "see the documentation of the parent module")]
+
 use llvm_sys::core::*;
 use llvm_sys::debuginfo::*;
 use llvm_sys::prelude::*;
 
-use super::text;
-use crate::bitcode::ir::Part;
+use super::handles::{Value, text};
+
+/// A scalar in a global.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where it begins.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+    /// What is written behind the global's name: `.slots[2].value`.
+    pub name: String,
+}
 
 /// Parts beyond these have no names: nobody reads through arrays this long.
 const MOST: usize = 4096;
@@ -27,13 +39,17 @@ const BASE: usize = 5;
 const ELEMENTS: usize = 6;
 const COUNT: usize = 0;
 
-/// The scalars that a global consists of. Unions are one part, and bit-fields none: they lie on top of each other.
-pub(super) fn parts(context: LLVMContextRef, global: LLVMValueRef) -> Vec<Part> {
-    let mut found = Vec::new();
-    if let Some(ty) = type_of(context, global) {
-        collect(context, ty, 0, String::new(), &mut found);
+impl Value<'_> {
+    /// The scalars that a global variable consists of. Unions are one part, and bit-fields none: they lie on top of each other.
+    pub fn parts(self) -> Vec<Part> {
+        // SAFETY: any value has a type, and that a context.
+        let context = unsafe { LLVMGetTypeContext(LLVMTypeOf(self.0)) };
+        let mut found = Vec::new();
+        if let Some(ty) = type_of(context, self.0) {
+            collect(context, ty, 0, String::new(), &mut found);
+        }
+        found
     }
-    found
 }
 
 fn type_of(context: LLVMContextRef, global: LLVMValueRef) -> Option<LLVMMetadataRef> {

@@ -1,8 +1,6 @@
 //! Loops that can be entered in more than one place, which some of LLVM's passes take only without switches.
 
-use llvm_sys::LLVMOpcode as Opcode;
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use crate::llvm::{Block, Opcode, Value};
 use rustc_hash::FxHashMap;
 
 /// What there is in a function with such loops.
@@ -17,36 +15,24 @@ pub(super) enum Jumps {
 }
 
 /// Looks at a function with a body.
-pub(super) fn jumps(function: LLVMValueRef) -> Jumps {
-    let mut blocks = Vec::new();
+pub(super) fn jumps(function: Value<'_>) -> Jumps {
+    let blocks = function.blocks();
     let mut worst = Jumps::Branches;
-    // SAFETY: the function's own blocks; each has a terminator.
-    unsafe {
-        let mut next = LLVMGetFirstBasicBlock(function);
-        while !next.is_null() {
-            worst = match (LLVMGetInstructionOpcode(LLVMGetBasicBlockTerminator(next)), worst) {
-                (_, Jumps::Others) => Jumps::Others,
-                (Opcode::LLVMIndirectBr | Opcode::LLVMCallBr, _) => Jumps::Others,
-                (Opcode::LLVMSwitch, _) => Jumps::Switches,
-                (_, worst) => worst,
-            };
-            blocks.push(next);
-            next = LLVMGetNextBasicBlock(next);
-        }
+    for block in &blocks {
+        worst = match (block.terminator().opcode(), worst) {
+            (_, Jumps::Others) => Jumps::Others,
+            (Opcode::LLVMIndirectBr | Opcode::LLVMCallBr, _) => Jumps::Others,
+            (Opcode::LLVMSwitch, _) => Jumps::Switches,
+            (_, worst) => worst,
+        };
     }
     if worst == Jumps::Branches || is_reducible(&successors(&blocks)) { Jumps::Branches } else { worst }
 }
 
-fn successors(blocks: &[LLVMBasicBlockRef]) -> Vec<Vec<usize>> {
-    let numbers: FxHashMap<LLVMBasicBlockRef, usize> =
+fn successors(blocks: &[Block<'_>]) -> Vec<Vec<usize>> {
+    let numbers: FxHashMap<Block<'_>, usize> =
         blocks.iter().enumerate().map(|(number, block)| (*block, number)).collect();
-    let of = |block: &LLVMBasicBlockRef| {
-        // SAFETY: a terminator's successors are blocks of the same function.
-        unsafe {
-            let end = LLVMGetBasicBlockTerminator(*block);
-            (0..LLVMGetNumSuccessors(end)).map(|i| numbers[&LLVMGetSuccessor(end, i)]).collect()
-        }
-    };
+    let of = |block: &Block<'_>| block.terminator().successors().iter().map(|to| numbers[to]).collect();
     blocks.iter().map(of).collect()
 }
 

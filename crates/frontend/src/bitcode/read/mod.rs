@@ -1,0 +1,73 @@
+//! Parses, links and tidies modules, and copies them into plain data.
+
+mod constants;
+mod flow;
+mod instructions;
+mod reader;
+mod types;
+
+use std::path::{Path, PathBuf};
+
+use crate::bitcode::error::Error;
+use crate::bitcode::ir::Module;
+use crate::isolation::{self, Progress};
+use crate::llvm::{File, LinkError};
+use flow::Jumps;
+use reader::Reader;
+
+/// None of these moves, merges or drops an access to memory that is not a local variable. `sroa` makes values
+/// of local variables. The others give every loop one header and let no value leave a loop but through a
+/// phi at its exit, which is what symbolic execution of merged paths relies on. `lower-invoke` makes plain calls of those of
+/// C++ that may throw: to throw is a call of a function that nobody knows.
+const PASSES: &str = "function(lower-invoke,sroa,fix-irreducible,loop-simplify,lcssa)";
+
+/// The same where a loop that can be entered in several places has switches, which `fix-irreducible` does not take.
+const PASSES_WITHOUT_SWITCHES: &str =
+    "function(lower-invoke,sroa,lower-switch,fix-irreducible,loop-simplify,lcssa)";
+
+/// Reads one module out of several files of bitcode or IR text, given with their names.
+///
+/// # Errors
+///
+/// If one is malformed, or they do not fit together.
+pub fn read(inputs: &[(PathBuf, Vec<u8>)]) -> Result<Module, Error> {
+    isolation::rehearse(|progress| drop(read_here(inputs, progress)))
+        .map_err(|died| Error::Malformed { path: died.path, why: died.how })?;
+    let _llvm = isolation::use_llvm();
+    read_here(inputs, &mut Progress::unwatched())
+}
+
+fn read_here(inputs: &[(PathBuf, Vec<u8>)], progress: &mut Progress) -> Result<Module, Error> {
+    let Some(((path, bytes), others)) = inputs.split_first() else { return Ok(Module::default()) };
+    let malformed = |path: &Path, why: String| Error::Malformed { path: path.to_owned(), why };
+    progress.reading(path);
+    let mut file = File::parse(&path.to_string_lossy(), bytes).map_err(|why| malformed(path, why))?;
+    for (path, bytes) in others {
+        progress.reading(path);
+        file.link(&path.to_string_lossy(), bytes).map_err(|error| match error {
+            LinkError::Malformed(why) => malformed(path, why),
+            LinkError::DoesNotFit(why) => Error::Link { path: path.clone(), why },
+        })?;
+    }
+    file.verify().map_err(|why| malformed(path, why))?;
+    let passes = if has_switches_in_irreducible_loops(&file)? { PASSES_WITHOUT_SWITCHES } else { PASSES };
+    file.run_passes(passes).map_err(|why| malformed(path, why))?;
+    let module = file.module();
+    Ok(Reader::new(&module).module())
+}
+
+/// Whether there are loops that the usual passes do not take.
+fn has_switches_in_irreducible_loops(file: &File) -> Result<bool, Error> {
+    let mut found = false;
+    for function in file.module().functions().into_iter().filter(|function| !function.is_declaration()) {
+        match flow::jumps(function) {
+            Jumps::Branches => {}
+            Jumps::Switches => found = true,
+            Jumps::Others => {
+                let what = "jumps to computed labels in a loop with several entries";
+                return Err(Error::Unsupported { function: function.name(), what });
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,161 @@
+//! Hostile bitcode cannot take the tool down.
+//!
+//! LLVM trusts its input: damaged bitcode makes it overflow the stack, run out of memory or never come back, and no handler
+//! survives that. So whatever reads bitcode is rehearsed in a child process first. A rehearsal that dies is an error with
+//! the name of the file; only if it ends is the same done in this process, in the state that the child had. That costs
+//! one more reading, a small part of what an analysis takes, and needs no form in which a program could be sent.
+//!
+//! The child is forked, not started anew: libraries have no `main` of their own. No thread uses LLVM while a fork is made
+//! ([`LLVM`]), and the child touches nothing else that another thread may have locked.
+
+#![allow(unsafe_code, reason = "processes and pipes")]
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::FromRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::RwLock;
+
+/// Held for reading by whoever uses LLVM, for writing while a process is forked: a child that is born while another
+/// thread holds one of LLVM's own locks would wait for it forever.
+static LLVM: RwLock<()> = RwLock::new(());
+
+/// To be held while LLVM is used.
+pub(crate) fn use_llvm() -> impl Drop {
+    LLVM.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Seconds after which a rehearsal is taken to hang.
+const PATIENCE: u32 = 300;
+/// Memory that a rehearsal may use on top of what the process has.
+const ROOM: u64 = 16 << 30;
+/// The largest file that is read. Bitcode of whole programs is smaller; `/dev/zero` is not.
+const LARGEST: u64 = 1 << 30;
+
+/// A rehearsal that did not end well.
+#[derive(Debug)]
+pub(crate) struct Died {
+    /// The file that was being read.
+    pub(crate) path: PathBuf,
+    /// What became of the child.
+    pub(crate) how: String,
+}
+
+/// Tells which file is being read.
+pub(crate) struct Progress(Option<File>);
+
+impl Progress {
+    /// Progress that nobody follows.
+    pub(crate) fn unwatched() -> Progress {
+        Progress(None)
+    }
+
+    /// From now on this file is being read.
+    pub(crate) fn reading(&mut self, path: &Path) {
+        if let Some(pipe) = &mut self.0 {
+            let mut line = path.as_os_str().as_encoded_bytes().to_vec();
+            line.push(0);
+            let _ = pipe.write_all(&line);
+        }
+    }
+}
+
+/// Reads a file of bitcode, if it is not too large.
+pub(crate) fn bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        let why = format!("it is larger than {} MiB", LARGEST >> 20);
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, why));
+    }
+    Ok(bytes)
+}
+
+/// Does in a child process what is about to be done here. What it returns is of no interest, nor are errors: they will come up
+/// again.
+pub(crate) fn rehearse(work: impl FnOnce(&mut Progress)) -> Result<(), Died> {
+    let nowhere =
+        |how: &str| Died { path: PathBuf::new(), how: format!("{how}: {}", std::io::Error::last_os_error()) };
+    let mut ends = [0; 2];
+    // SAFETY: the array has room for both ends.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(nowhere("no pipe"));
+    }
+    // SAFETY: both ends are open and belong to nobody else.
+    let (mut from, to) = unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
+    let alone = LLVM.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // SAFETY: the child uses memory, LLVM and its pipe, and leaves without running anything of the parent's.
+    let child = unsafe { libc::fork() };
+    drop(alone);
+    match child {
+        -1 => Err(nowhere("no child process")),
+        0 => {
+            drop(from);
+            child_process(work, to)
+        }
+        _ => {
+            drop(to);
+            let mut said = Vec::new();
+            let _ = from.read_to_end(&mut said);
+            outcome(child, &said)
+        }
+    }
+}
+
+fn child_process(work: impl FnOnce(&mut Progress), to: File) -> ! {
+    // SAFETY: this process has one thread; what LLVM says when it dies is of no use to anybody.
+    unsafe {
+        let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+        for stream in 0..=2 {
+            libc::dup2(nothing, stream);
+        }
+        for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::SIGILL, libc::SIGFPE, libc::SIGALRM]
+        {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        let most = used() + ROOM;
+        let room = libc::rlimit { rlim_cur: most, rlim_max: most };
+        libc::setrlimit(libc::RLIMIT_AS, &raw const room);
+        libc::alarm(PATIENCE);
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+    }
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&mut Progress(Some(to)))));
+    // SAFETY: ends the process without destructors or buffers of the parent's.
+    unsafe { libc::_exit(if done.is_ok() { DONE } else { PANICKED }) }
+}
+
+/// Exit codes that LLVM does not use.
+const DONE: i32 = 77;
+const PANICKED: i32 = 78;
+
+/// Bytes of address space in use.
+fn used() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
+}
+
+fn outcome(child: i32, said: &[u8]) -> Result<(), Died> {
+    let mut status = 0;
+    // SAFETY: a child of ours that nobody else waits for.
+    while unsafe { libc::waitpid(child, &raw mut status, 0) } == -1 {
+        if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            break;
+        }
+    }
+    let how = if libc::WIFSIGNALED(status) {
+        match libc::WTERMSIG(status) {
+            libc::SIGALRM => format!("LLVM needs more than {PATIENCE} seconds to read it"),
+            signal => format!("LLVM crashes when it reads it (signal {signal})"),
+        }
+    } else {
+        match libc::WEXITSTATUS(status) {
+            DONE => return Ok(()),
+            PANICKED => "reading it fails".to_owned(),
+            code => format!("LLVM gives up when it reads it (exit code {code})"),
+        }
+    };
+    let last = said.split(|byte| *byte == 0).filter(|path| !path.is_empty()).next_back().unwrap_or_default();
+    Err(Died { path: PathBuf::from(String::from_utf8_lossy(last).into_owned()), how })
+}
