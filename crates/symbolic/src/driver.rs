@@ -21,7 +21,7 @@ use crate::records::{Argument, Spawn};
 use crate::state::State;
 use crate::value::{self, Value};
 
-/// Executes until nothing new is learnt.
+/// Executes until nothing new is learned.
 pub(crate) fn run(module: &Module, options: &Options) -> Result<Program, Error> {
     let main = module
         .function_named("main")
