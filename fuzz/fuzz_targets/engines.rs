@@ -10,10 +10,16 @@ use std::fmt::Write as _;
 
 use arbitrary::{Result, Unstructured};
 use crashproof_litmus::answer::{Answer, Assertions, Limits, Options};
-use crashproof_report::litmus_json;
-use crashproof_report::litmus_text::{self, Detail};
 use libfuzzer_sys::fuzz_target;
-use px86::Platform;
+use px86::Domain;
+
+// The command line's own formats; it is no library.
+#[allow(dead_code)]
+#[path = "../../crates/crashproof/src/litmus/json.rs"]
+mod json;
+#[allow(dead_code)]
+#[path = "../../crates/crashproof/src/litmus/text.rs"]
+mod text;
 
 const LAYOUTS: [&str; 6] = [
     "line { x, y }\nline { z, w }",
@@ -137,7 +143,7 @@ impl Source<'_, '_> {
 fn options(bytes: &mut Unstructured) -> Result<Options> {
     Ok(Options {
         crashes: *bytes.choose(&[1, 1, 1, 2, 2, 3])?,
-        platform: if bytes.ratio(1, 6)? { Platform::Eadr } else { Platform::Adr },
+        domain: if bytes.ratio(1, 6)? { Domain::Eadr } else { Domain::Adr },
         limits: Limits { states: 20_000, outcomes: 2_000, bytes: 64 << 20 },
     })
 }
@@ -163,8 +169,8 @@ fuzz_target!(|bytes: &[u8]| {
     let answers = [crashproof_litmus::exhaustive::run, crashproof_litmus::lazy::engine::run]
         .map(|run| run(&test, &options));
     for answer in &answers {
-        litmus_text::test("fuzz.litmus", &test, answer, Detail::Verbose);
-        litmus_json::object("fuzz.litmus", &test, answer);
+        text::test("fuzz.litmus", &test, answer, text::Detail::Verbose);
+        json::object("fuzz.litmus", &test, answer);
     }
     let [exhaustive, lazy] = &answers;
     if exhaustive.complete() && lazy.complete() {

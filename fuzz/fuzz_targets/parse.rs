@@ -2,6 +2,7 @@
 
 #![no_main]
 
+use crashproof_report::SourceError;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -18,7 +19,9 @@ fuzz_target!(|bytes: &[u8]| {
         Err(error) => {
             let (line, column) = error.position(source);
             assert!(line > 0 && column > 0);
-            assert!(!crashproof_report::litmus_error("fuzz.litmus", source, &error).is_empty());
+            let crashproof_litmus::Error { message, label, help, span } = &error;
+            let error = SourceError { message, label, help: help.as_deref(), span: span.start..span.end };
+            assert!(!error.render("fuzz.litmus", source).is_empty());
         }
     }
 });

@@ -1,90 +1,34 @@
-//! `crashproof check`: runs a real program once, crashes it everywhere it matters, and recovers it from
-//! every surviving state that recovery can tell apart.
+//! `crashproof check`: runs a real program once, crashes it everywhere it matters, and recovers it from every crash state
+//! that recovery can distinguish (Jaaru), and shows the store that needed a flush even if nothing fails (PSan).
 //!
-//! | module | what it does |
+//! In layers; each uses only those above it:
+//!
+//! | layer | what it holds |
 //! |---|---|
-//! | `session` | the program, parked before `main`; runs children on command |
-//! | `sanitizer` | reports of sanitizers, if the program was built with any |
-//! | `panic` | what Rust programs say when they panic |
-//! | `sites` | where in the source events come from |
-//! | `timeline` | the recorded run, replayed through the model; the places to crash |
-//! | `crash` | what each line may hold after a crash |
-//! | `tree` | everything recovery was ever seen to do, by what it read |
-//! | `schedule` | in which orders the threads of a program run |
-//! | `unseen` | tells of accesses to PM that the runtime did not see |
-//! | `hopeless` | crashes after which recovery fails even if nothing is lost |
-//! | `explore` | a schedule after the other: records it, sets workers on it |
-//! | `worker` | crashes, walks the tree, runs what is not known yet |
-//! | `checksum` | recovery that believes a checksum, without trying every torn content |
-//! | `random` | some crashes instead of all |
-//! | `found`, `told`, `failure` | what went wrong, and its story |
-//! | `drawn` | its events, for drawing |
-//! | `least` | the least that must be lost for it |
-//! | `monitor` | how it is coming along |
-//! | `history` | who stored what, and what happened before it |
-//! | `judge` | robustness: is what recovery read what a machine without caches could have left? |
-//! | `robustness` | violations as the exploration meets them |
-//! | `violation` | what it found: the lost store, the survivor, where the flush belongs |
-//! | `layout` | which layout would make the flush unnecessary |
-//! | `suppress` | violations that somebody knows to be harmless |
-//! | `told`, `failure` | what went wrong, the least that must be lost for it |
-//! | `replay` | shows one failure again |
-//! | `regions` | strands and epochs that depend on each other |
-//! | `wasted` | flushes and fences that did nothing |
-//! | `missing_flush` | missing flushes in the common form |
-//! | `common` | the report in the form that all engines share |
+//! | `subject` | the program under test behind a trait: a process that can be run, recorded and run again |
+//! | `crash` | the recorded run replayed through px86, its crash points, what may survive |
+//! | `search` | the tree of all that recovery may do, and the workers that explore it |
+//! | `judge` | failures, missing flushes, redundant flushes and fences, strands and epochs |
+//! | `narrate` | what was found in words and pictures |
+//! | `driver` | options, the loop over schedules, replay, progress |
 //!
-//! Recovery is a function of what it reads from before the crash. So the tree of first reads (node: an
-//! address; edge: the bytes seen; leaf: how it ended) answers for every crash whose possible contents stay
-//! within what was seen; a process runs only for behaviour that is new.
+//! It runs what you run: no symbolic execution, no model of the program. What the runtime inside the program does not
+//! understand makes the verdict UNKNOWN.
 
-mod checksum;
-mod common;
 mod crash;
-mod drawn;
-mod explore;
-mod failure;
-mod found;
-mod harmless;
-mod history;
-mod hopeless;
+mod driver;
 mod judge;
-mod layout;
-mod least;
-mod missing_flush;
-mod monitor;
-mod options;
-mod panic;
-mod random;
-mod regions;
-mod replay;
-mod robustness;
-mod sanitizer;
-mod schedule;
-mod session;
-mod sites;
-mod suppress;
-mod timeline;
-mod together;
-mod told;
-mod trace;
-mod tree;
-mod unseen;
-mod violation;
-mod wasted;
-mod worker;
+mod narrate;
+mod search;
+mod subject;
 
-pub use crash::MAX_CRASHES;
-pub use explore::{check, record};
-pub use failure::{Failure, Finding, Least, Place, Related, Role, Token, TokenCrash};
-pub use monitor::{Monitor, Progress};
-pub use options::{Options, Random, Recover, Report, Statistics, readable};
-pub use regions::{Conflict, Dependence, Model};
-pub use replay::{Replay, replay};
-pub use schedule::Strategy;
-pub use session::Error;
-pub use sites::{Caller, Source};
-pub use suppress::{Extent, Suppression};
-pub use trace::Trace;
-pub use violation::{Flushed, Saw, Violation, Window};
-pub use wasted::{Waste, WasteKind};
+pub use crash::{ChosenCrash, MAX_CRASHES};
+pub use crashproof_findings::{Place, Related, Role};
+pub use driver::{Monitor, Options, Progress, Recover, Replay, Token, check, record, replay};
+pub use judge::{
+    Conflict, Dependence, Extent, FailedRecovery, Flushed, Minimality, Model, Redundant, RedundantKind,
+    Report, Saw, Suppression, Violation, Window,
+};
+pub use narrate::readable;
+pub use search::{Random, Statistics, Strategy};
+pub use subject::{Error, Failure, Trace};

@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crashproof_check::{Finding, Least, Options, Random, Recover, Report, Role, Token, check, replay};
+use crashproof_check::{
+    FailedRecovery, Failure, Minimality, Model, Options, Random, Recover, Report, Role, Token, check, replay,
+};
 use num_bigint::BigUint;
 
 /// A program of `tests/explore`, compiled with these flags into a directory of its own.
@@ -116,7 +118,7 @@ fn recovered_by(writer: &Built, looker: &Built, path: Option<&Path>) -> Options 
 }
 
 /// Checks, and has the first finding again.
-fn found_again(options: &Options) -> Finding {
+fn found_again(options: &Options) -> FailedRecovery {
     let report = check(options).expect("a report");
     let finding = report.findings.first().expect("a finding").clone();
     let token = Token::decode(&finding.replay).expect("a token");
@@ -208,10 +210,10 @@ fn a_finding_tells_the_least_that_must_be_lost() {
     assert_eq!(check(&built.options()).expect("a report").findings.len(), 2);
     let report = check(&Options { robust: false, ..built.options() }).expect("a report");
     // That the first store may be lost together with the second is no finding of its own.
-    let found: Vec<_> = report.findings.iter().map(|it| (it.place.line, it.lost, it.least)).collect();
+    let found: Vec<_> = report.findings.iter().map(|it| (it.place.line, it.lost, it.minimality)).collect();
     assert_eq!(
         found,
-        [(built.line_of("SECOND"), 1, Least::Proven), (built.line_of("FIRST"), 2, Least::Proven)],
+        [(built.line_of("SECOND"), 1, Minimality::Proven), (built.line_of("FIRST"), 2, Minimality::Proven)],
         "{:?}",
         report.findings
     );
@@ -242,4 +244,32 @@ fn what_the_first_recovery_does_not_read_matters_to_the_second() {
     assert!(check(&options).expect("it can be checked").findings.is_empty());
     options.crashes = 2;
     assert_eq!(check(&options).expect("it can be checked").findings.len(), 1);
+}
+
+#[test]
+fn a_replay_stops_where_the_check_did() {
+    let built = Built::new("much_work.c", &[]);
+    let finding = found_again(&built.options());
+    assert_eq!(finding.failure, Failure::Endless);
+}
+
+#[test]
+fn a_replay_records_what_the_check_did() {
+    let built = Built::new("strand_fails.c", &[]);
+    for (model, strict) in [(Some(Model::Strand), false), (None, true)] {
+        let finding = found_again(&Options { model, strict, ..built.options() });
+        assert_eq!(finding.place.line, built.line_of("LOST"));
+    }
+}
+
+#[test]
+fn a_file_that_a_crashed_recovery_created_is_there_for_the_next() {
+    let built = Built::new("recovery_creates.c", &[]);
+    let path = built.directory.path().join("pool");
+    let mut options = Options { crashes: 2, ..built.options() };
+    options.arguments = vec![path.clone().into()];
+    options.pm_path = vec![built.directory.path().to_owned()];
+    let report = check(&options).expect("a report");
+    assert!(report.findings.is_empty() && report.unknown.is_empty(), "{report:?}");
+    assert!(!path.exists(), "left behind");
 }

@@ -162,7 +162,7 @@ fn expression(expr: &crashproof_litmus::Expr) -> String {
 
 /// The outcomes that a check found.
 fn found(report: &Report, about: &str) -> BTreeSet<i32> {
-    let code = |finding: &crashproof_check::Finding| match finding.failure {
+    let code = |finding: &crashproof_check::FailedRecovery| match finding.failure {
         Failure::Exit(code) => code,
         ref other => panic!("{other:?}\n{about}"),
     };
@@ -258,12 +258,7 @@ fn threads_show_nothing_that_the_exhaustive_machine_does_not() {
         let mut options = Options::new(binary.clone(), Vec::new());
         options.schedules = 48;
         options.platform = Platform::all(domain);
-        let report = match check(&options) {
-            Ok(report) => report,
-            // The default schedule stores nothing.
-            Err(crashproof_check::Error::NoPersistentMemory { .. }) => continue,
-            Err(error) => panic!("{error}\n{litmus}"),
-        };
+        let report = check(&options).unwrap_or_else(|error| panic!("{error}\n{litmus}"));
         let found = found(&report, &format!("{litmus}\n{c}"));
         assert!(report.unknown.is_empty(), "{:?}", report.unknown);
         let invented: Vec<_> = found.difference(&codes).collect();

@@ -15,7 +15,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crashproof_check::{Extent, Flushed, Options, Report, Saw, Source, Suppression, Violation, check};
+use crashproof_check::{Extent, Flushed, Options, Place, Report, Saw, Suppression, Violation, check};
 
 struct Run {
     words: Vec<String>,
@@ -44,7 +44,7 @@ fn line_of(source: &str, mark: &str) -> u32 {
 /// What is said of a violation that the expectation does not agree with.
 fn differs(source: &str, expected: &str, violation: &Violation, fails: bool) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut agree = |word: &str, found: &Source| {
+    let mut agree = |word: &str, found: &Place| {
         let (what, mark) = word.split_once('=').unwrap_or(("window", word));
         if found.line != line_of(source, mark) {
             wrong.push(format!("{what} is line {}, not {mark}", found.line));

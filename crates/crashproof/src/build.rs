@@ -73,6 +73,10 @@ impl Built {
         let paths: Vec<PathBuf> =
             given.iter().map(|given| found(given).unwrap_or_else(|| given.clone())).collect();
         if paths.iter().all(|path| is_source(path)) {
+            for path in &paths {
+                std::fs::File::open(path)
+                    .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            }
             return build(&paths, cflags);
         }
         match &paths[..] {

@@ -1,8 +1,8 @@
-//! `crashproof cc --lint`: what is compiled is held against a persistency model on the way.
+//! `crashproof cc --lint`: compiles, and lints what is compiled.
 //!
-//! The modules that clang compiles are kept as they are before its optimiser, so the front end runs once, and analysed as one
-//! program when it is done. Findings are warnings as compilers print them, for people and for editors. They do not fail the
-//! build, unless `--lint-deny` is given.
+//! The plugin writes each module before clang's optimizer changes it, so the front end runs once; the modules are then
+//! analyzed as one program. Findings are printed the way compilers print warnings, for people and editors. They fail the
+//! build only with `--lint-deny`.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use crashproof_toolchain::{Language, Toolchain, driver};
 
 use crate::exit::Exit;
 
-/// A compilation with an analysis.
+/// A compilation whose result is linted.
 pub(crate) struct CompileAndLint {
     arguments: Vec<OsString>,
     model: Model,
@@ -25,7 +25,7 @@ pub(crate) struct CompileAndLint {
 }
 
 impl CompileAndLint {
-    /// Takes `--lint`, `--lint=MODEL` and `--lint-deny` out of a compiler's arguments, if any is there.
+    /// Takes `--lint`, `--lint=MODEL` and `--lint-deny` out of a compiler's arguments; none if there is no such option.
     pub(crate) fn requested(arguments: &[OsString]) -> Option<CompileAndLint> {
         let mut lint = CompileAndLint { arguments: Vec::new(), model: Model::default(), deny: false };
         let mut asked = false;
@@ -41,7 +41,7 @@ impl CompileAndLint {
         asked.then_some(lint)
     }
 
-    /// Compiles, then analyses.
+    /// Compiles, then analyzes.
     pub(crate) fn run(self, language: Language) -> ExitCode {
         match self.compile(language) {
             Ok(code) => code,
@@ -52,10 +52,11 @@ impl CompileAndLint {
         }
     }
 
-    /// A smaller budget than that of `crashproof lint`: nobody waits for a compiler as they wait for an analysis.
-    fn analyse(&self, inputs: Vec<PathBuf>) -> Result<Report, String> {
+    /// With a smaller budget than `crashproof lint` has: this runs in every build.
+    fn analyze(&self, inputs: Vec<PathBuf>) -> Result<Report, String> {
         let bounds = Bounds { paths: 32, steps: 5_000, ..Bounds::default() };
-        let options = Options { inputs, model: self.model, jobs: 1, bounds, ..Options::default() };
+        let options =
+            Options { inputs, model: self.model, jobs: 1, bounds, is_part: true, ..Options::default() };
         crashproof_lint::lint(&options).map_err(|error| error.to_string())
     }
 
@@ -71,7 +72,7 @@ impl CompileAndLint {
             .env("CRASHPROOF_LINT_BITCODE", directory.path())
             .spawn()
             .map_err(|error| format!("cannot run {}: {error}", command.get_program().to_string_lossy()))?;
-        // Most compilations are of one module. It is there before clang's optimiser begins: both can work at once.
+        // Most compilations have one module. It is complete before clang's optimizer starts, so both can run in parallel.
         let early = loop {
             let kept = modules(directory.path())?;
             if !kept.is_empty() {
@@ -82,7 +83,7 @@ impl CompileAndLint {
             }
             std::thread::sleep(Duration::from_millis(2));
         };
-        let begun = (!early.is_empty()).then(|| self.analyse(early.clone()));
+        let begun = (!early.is_empty()).then(|| self.analyze(early.clone()));
         let status = clang.wait().map_err(|error| error.to_string())?;
         if !status.success() {
             return Ok(ExitCode::from(status.code().unwrap_or(1) as u8));
@@ -92,24 +93,24 @@ impl CompileAndLint {
             Some(report) if all == early => report?,
             // Linking, or nothing to compile.
             _ if all.is_empty() => return Ok(ExitCode::SUCCESS),
-            _ => self.analyse(all)?,
+            _ => self.analyze(all)?,
         };
         report.finish(&Sources::default());
-        // Which suppressions nobody needs only shows when everything is looked at.
+        // One module cannot show that a suppression is unused, so that is not reported.
         config.suppressions.apply(&mut report);
         if config.lint.deny_warnings.unwrap_or(false) {
             report.deny_warnings();
         }
         let mut text = Vec::new();
         write(&mut text, &report, self.deny).map_err(|error| error.to_string())?;
-        // At once: compilers that run at the same time write to the same terminal.
+        // In one write: parallel compilers share the terminal.
         io::stderr().lock().write_all(&text).map_err(|error| error.to_string())?;
         let errors = report.verdict() == Verdict::Findings;
         Ok(if self.deny && errors { Exit::Findings.into() } else { ExitCode::SUCCESS })
     }
 }
 
-/// The modules that clang has left so far.
+/// The modules that the plugin has written so far.
 fn modules(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let mut all: Vec<PathBuf> = std::fs::read_dir(directory)
         .map_err(|error| error.to_string())?
@@ -120,7 +121,7 @@ fn modules(directory: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(all)
 }
 
-/// Findings as compilers print theirs, one line each, and what was not looked at.
+/// Prints findings as compilers print warnings, and what the analysis did not cover.
 fn write(out: &mut dyn Write, report: &Report, deny: bool) -> io::Result<()> {
     for finding in &report.findings {
         let level =

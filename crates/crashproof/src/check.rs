@@ -13,10 +13,10 @@ use crashproof_findings::config::Config;
 
 use crate::build::Programs;
 use crate::exit::Exit;
+use crate::json_lines::JsonLines;
 use crate::output::Output;
 use crate::progress::Watch;
 use crate::settings::{Compiler, Machine, Memory, Overrides, Words, platform};
-use crate::stream::Stream;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -244,7 +244,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         Err(message) => return usage(message),
     };
     let watch = Watch::start(Arc::clone(&options.monitor))?;
-    let stream = output.stream()?.map(|out| Stream::start(&options.monitor, out, options.program.clone()));
+    let stream = output.stream()?.map(|out| JsonLines::start(&options.monitor, out, options.program.clone()));
     let result = crashproof_check::check(&options);
     drop(watch);
     if let Some(stream) = stream {
@@ -259,6 +259,6 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         }
     };
     let built = programs.program.path.metadata().and_then(|about| about.modified()).ok();
-    let report = report.common(&arguments.program.to_string_lossy());
+    let report = report.in_common_form(&arguments.program.to_string_lossy());
     output.finish(report, &Sources::built_at(built))
 }

@@ -1,4 +1,4 @@
-//! `crashproof doctor`: what of the toolchain is there, and what to do about the rest.
+//! `crashproof doctor`: which parts of the toolchain are there, and what to do about those that are not.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use crashproof_toolchain::Toolchain;
 use crate::build::Programs;
 use crate::exit::Exit;
 
-/// What came of one examination.
+/// The result of looking for one part.
 enum Found {
     /// It is there: where, or which version.
     Well(String),

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-/// How a run ended; the worst of several wins.
+/// How a command ended; of several, the worst counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
     /// Nothing found at level error.
     Clean,
-    /// A limit was hit or something could not be followed, and no error was found.
+    /// No error was found, but a limit was hit, something was not understood, or there was nothing to judge.
     Incomplete,
     /// At least one error was found.
     Findings,

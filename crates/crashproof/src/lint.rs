@@ -27,39 +27,39 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     compiler: Compiler,
 
-    /// The persistency model the program is meant for.
+    /// The persistency model the program is written for
     #[arg(long, value_enum, default_value_t = PersistencyModel::Epoch)]
     model: PersistencyModel,
 
-    /// Report by the letter: fields instead of cache lines, also where a protocol explains the order.
+    /// Apply the rules to the letter: fields instead of cache lines, also where a protocol explains the order
     #[arg(long)]
     pedantic: bool,
 
-    /// What functions of a library mean, beside the libraries that are known; may be given more than once.
+    /// Description of a library, beside those that are built in; may be given more than once
     #[arg(long, value_name = "FILE")]
     api: Vec<PathBuf>,
 
-    /// Print what is known of libraries, and nothing else.
+    /// Print what is known of libraries, and nothing else
     #[arg(long)]
     explain_api: bool,
 
-    /// Walk so many rounds of a loop.
+    /// Rounds of a loop that are followed
     #[arg(long, value_name = "N", default_value_t = Bounds::default().loops, value_parser = clap::value_parser!(u32).range(1..))]
     loops: u32,
 
-    /// Walk so many rounds of recursion.
+    /// Rounds of recursion that are followed
     #[arg(long, value_name = "N", default_value_t = Bounds::default().recursion, value_parser = clap::value_parser!(u32).range(1..))]
     recursion: u32,
 
-    /// Walk so many of the paths that are open at one place of a function; with more, the function is UNKNOWN.
+    /// Paths that may be open at one place of a function; with more, the function is UNKNOWN
     #[arg(long, value_name = "N", default_value_t = Bounds::default().paths)]
     paths: usize,
 
-    /// Take so many steps in a function, over all paths; with more, the function is UNKNOWN.
+    /// Steps per function, over all paths; with more, the function is UNKNOWN
     #[arg(long, value_name = "N", default_value_t = Bounds::default().steps)]
     steps: usize,
 
-    /// Run so many compilers at the same time; all cores if not given.
+    /// Number of compilers that run in parallel [default: all cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
 
@@ -69,13 +69,17 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PersistencyModel {
-    /// Every store is made durable before the next.
+    /// Every store is durable before the next
     Strict,
-    /// What is stored between two barriers is durable in any order. What x86 does.
+    /// Stores between two barriers become durable in any order, as on x86
     Epoch,
-    /// Like epochs, in strands that run at the same time.
+    /// Epochs, in strands that run at the same time
     Strand,
 }
+
+/// Its models are of machines without eADR. What is clean there is clean with eADR, too; what is not may be.
+const EADR: &str = "lint assumes that caches are lost in a crash, although model.eadr is set: flushes that it misses may \
+                    not be needed";
 
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     if arguments.explain_api {
@@ -113,12 +117,17 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
-    let doing = Doing::start("compiling and analysing");
+    let doing = Doing::start("compiling and analyzing");
     let report = crashproof_lint::lint(&options);
     drop(doing);
     match report {
         // Sources are read now, as they are.
-        Ok(report) => output.finish(report, &Sources::default()),
+        Ok(mut report) => {
+            if config.model.eadr.unwrap_or(false) {
+                report.notes.push(EADR.into());
+            }
+            output.finish(report, &Sources::default())
+        }
         Err(error) => Ok(usage(&error)),
     }
 }

@@ -7,13 +7,23 @@ use clap::{Args, ValueEnum};
 use crashproof_findings::config::Config;
 use crashproof_litmus::Test;
 use crashproof_litmus::answer::{Answer, Assertions, Limits, Options, Robust};
-use crashproof_report::litmus_text::{self, Detail};
-use crashproof_report::{litmus_error, litmus_json};
+use crashproof_report::SourceError;
 use px86::Domain;
 
 use crate::exit::Exit;
 use crate::progress::Doing;
 use crate::settings::{self, Machine};
+
+mod json;
+mod text;
+
+use text::Detail;
+
+/// An error in a litmus file, shown with its line.
+pub(crate) fn error_text(file: &str, source: &str, error: &crashproof_litmus::Error) -> String {
+    let crashproof_litmus::Error { message, label, help, span } = error;
+    SourceError { message, label, help: help.as_deref(), span: span.start..span.end }.render(file, source)
+}
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -117,7 +127,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     }
     if arguments.format == Format::Text && files.len().max(arguments.files.len()) > 1 {
         let Counts { passed, failed, unknown, invalid } = counts;
-        writeln!(out, "{}", litmus_text::summary(passed, failed, unknown, invalid))?;
+        writeln!(out, "{}", text::summary(passed, failed, unknown, invalid))?;
     }
     out.flush()?;
     Ok(exit)
@@ -182,7 +192,7 @@ fn one(
     let test = match crashproof_litmus::parse(&source) {
         Ok(test) => test,
         Err(error) => {
-            anstream::eprintln!("{}", litmus_error(&shown, &source, &error));
+            anstream::eprintln!("{}", error_text(&shown, &source, &error));
             counts.invalid += 1;
             return Ok(Exit::Usage);
         }
@@ -207,7 +217,7 @@ fn one(
                  This is a bug in crashproof. Please report it with this file."
             );
             for answer in &answers {
-                writeln!(out, "{}", litmus_json::object(&shown, &test, answer))?;
+                writeln!(out, "{}", json::object(&shown, &test, answer))?;
             }
             counts.failed += 1;
             return Ok(Exit::Internal);
@@ -225,7 +235,7 @@ fn one(
         _ => counts.failed += 1,
     }
     match arguments.format {
-        Format::Json => writeln!(out, "{}", litmus_json::object(&shown, &test, &answer))?,
+        Format::Json => writeln!(out, "{}", json::object(&shown, &test, &answer))?,
         Format::Text => {
             let detail = match (arguments.quiet, arguments.verbose) {
                 (true, _) => Detail::Quiet,
@@ -233,7 +243,7 @@ fn one(
                 _ => Detail::Normal,
             };
             if detail > Detail::Quiet || exit != Exit::Clean {
-                writeln!(out, "{}", litmus_text::test(&shown, &test, &answer, detail))?;
+                writeln!(out, "{}", text::test(&shown, &test, &answer, detail))?;
             }
         }
     }

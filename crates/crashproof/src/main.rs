@@ -8,6 +8,7 @@ mod exit;
 mod explain;
 mod fix;
 mod init;
+mod json_lines;
 mod lint;
 mod litmus;
 mod output;
@@ -18,7 +19,6 @@ mod replay_counterexample;
 mod settings;
 mod shell;
 mod signals;
-mod stream;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

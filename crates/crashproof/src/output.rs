@@ -1,5 +1,5 @@
-//! What every checking command does with its report: sets aside what is suppressed or known, writes it in every
-//! format that was asked for, and says how it ended.
+//! What every command that judges programs does with its report: sets aside suppressed and known findings, writes every
+//! requested format, and chooses the exit code.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -94,7 +94,7 @@ impl FromStr for Sink {
     }
 }
 
-/// An output that was looked at before the work began: mistakes should not cost the work.
+/// An output that was validated before the work began, so that a mistake costs no work.
 pub(crate) struct Prepared<'a> {
     output: &'a Output,
     sinks: Vec<Sink>,
@@ -106,7 +106,7 @@ pub(crate) struct Prepared<'a> {
 }
 
 impl Output {
-    /// Reads what has to be read, and sees whether everything can be written.
+    /// Reads suppressions and baseline, and checks that every output can be written.
     pub(crate) fn prepare(&self, config: &Config, deny_warnings: bool) -> Result<Prepared<'_>, String> {
         let mut sinks = self.format.clone();
         sinks.extend(self.html.iter().map(|file| Sink { format: Format::Html, file: Some(file.clone()) }));
@@ -144,7 +144,7 @@ impl Output {
     }
 }
 
-/// Sees whether a file can be written, and leaves everything as it is.
+/// Checks that a file can be written, without changing it.
 fn try_to_write(file: &Path) -> io::Result<()> {
     match file.metadata() {
         Ok(about) if about.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
@@ -163,7 +163,7 @@ fn cannot_write(file: &Path, error: &io::Error) -> String {
 }
 
 impl Prepared<'_> {
-    /// Where to write lines of JSON while the work goes on, if anybody wants them.
+    /// Where to write JSON lines while the work is running, if they are requested.
     pub(crate) fn stream(&self) -> io::Result<Option<Box<dyn Write + Send>>> {
         let Some(sink) = self.sinks.iter().find(|sink| sink.format == Format::JsonLines) else {
             return Ok(None);
@@ -175,7 +175,7 @@ impl Prepared<'_> {
         }))
     }
 
-    /// Deals with the report; what it comes to.
+    /// Writes the report; returns the exit code.
     pub(crate) fn finish(&self, mut report: Report, sources: &Sources) -> io::Result<Exit> {
         report.finish(sources);
         self.suppressions.apply(&mut report);
@@ -193,7 +193,7 @@ impl Prepared<'_> {
         for sink in &self.sinks {
             match self.write(sink, &report, sources) {
                 Ok(()) => {}
-                // Whoever reads our output has seen enough; that is no error.
+                // A reader that stops reading is no error.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
                 Err(error) => {
                     let file = sink.file.as_deref().unwrap_or(Path::new("to standard output"));
@@ -219,7 +219,7 @@ impl Prepared<'_> {
 
     fn write(&self, sink: &Sink, report: &Report, sources: &Sources) -> io::Result<()> {
         match &sink.file {
-            // Standard output takes colours where they are wanted.
+            // Colors only where standard output is a terminal.
             None => {
                 let mut out = anstream::stdout().lock();
                 self.put(sink.format, &mut out, report, sources, width())?;
@@ -238,7 +238,7 @@ impl Prepared<'_> {
                     self.put(sink.format, &mut out, report, sources, 120)?;
                 }
                 out.into_inner().map_err(|error| error.into_error())?.sync_data().or_else(|error| {
-                    // Pipes and devices have nothing to synchronise.
+                    // Pipes and devices cannot be synchronized.
                     if error.kind() == io::ErrorKind::InvalidInput { Ok(()) } else { Err(error) }
                 })
             }
@@ -269,7 +269,7 @@ impl Prepared<'_> {
     }
 }
 
-/// How wide text may be.
+/// The width of text, in columns.
 pub(crate) fn width() -> usize {
     let columns = std::env::var_os("COLUMNS");
     let columns = columns.as_deref().and_then(OsStr::to_str).and_then(|text| text.parse().ok());

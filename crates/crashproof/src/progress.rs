@@ -1,5 +1,4 @@
-//! Tells on standard error how the work is coming along, if it takes longer than a second; and lets Ctrl-C end a
-//! check.
+//! Progress on standard error once a command runs longer than a second, and Ctrl-C for checks.
 
 use std::io::IsTerminal;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -12,37 +11,37 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::signals::Orderly;
 
-/// Nobody wonders about less.
+/// Commands that end sooner show no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Between looks at the check, and at the signals.
+/// Between polls of the check and of signals.
 const TICK: Duration = Duration::from_millis(100);
-/// Between lines where there is no terminal.
+/// Between lines if standard error is not a terminal.
 const LINES: Duration = Duration::from_secs(10);
 
 const BAR: &str = "{spinner} {bar:20} {msg}";
 const SPINNER: &str = "{spinner} {msg}";
 
-/// Does something again and again, in a thread of its own, until it is dropped.
+/// Calls a function periodically, in a thread of its own, until it is dropped.
 struct Ticker {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Ticker {
-    /// Calls `look` at every tick, with the time since the start and, once that is worth a word, the teller.
+    /// Calls `poll` at every tick, with the time since the start and, once there is progress to show, the display.
     fn start(
         template: &'static str,
-        mut look: impl FnMut(Duration, Option<&mut Teller>) + Send + 'static,
+        mut poll: impl FnMut(Duration, Option<&mut Display>) + Send + 'static,
     ) -> Ticker {
         let (end, ended) = channel::<()>();
         let thread = std::thread::spawn(move || {
             let started = Instant::now();
-            let mut teller = Teller::new(template);
+            let mut display = Display::new(template);
             while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 let elapsed = started.elapsed();
-                look(elapsed, Some(&mut teller).filter(|_| elapsed >= PATIENCE));
+                poll(elapsed, Some(&mut display).filter(|_| elapsed >= PATIENCE));
             }
-            teller.end();
+            display.end();
         });
         Ticker { end: Some(end), thread: Some(thread) }
     }
@@ -66,19 +65,19 @@ impl Watch {
     pub(crate) fn start(monitor: Arc<Monitor>) -> std::io::Result<Watch> {
         // The first signal ends the check, with what it has found.
         let orderly = Orderly::new()?;
-        let ticker = Ticker::start(BAR, move |elapsed, teller| {
+        let ticker = Ticker::start(BAR, move |elapsed, display| {
             if orderly.asked() {
                 monitor.cancel();
             }
-            if let Some(teller) = teller {
-                teller.tell(&monitor.progress(), elapsed, monitor.cancelled());
+            if let Some(display) = display {
+                display.show(&monitor.progress(), elapsed, monitor.cancelled());
             }
         });
         Ok(Watch { _ticker: ticker })
     }
 }
 
-/// Tells what is being done, where there is no more to tell, until it is dropped.
+/// Shows what is being done, for commands that cannot say how far they are, until it is dropped.
 pub(crate) struct Doing {
     what: Arc<Mutex<String>>,
     _ticker: Ticker,
@@ -87,44 +86,43 @@ pub(crate) struct Doing {
 impl Doing {
     pub(crate) fn start(what: impl Into<String>) -> Doing {
         let what = Arc::new(Mutex::new(what.into()));
-        let told = Arc::clone(&what);
-        let ticker = Ticker::start(SPINNER, move |elapsed, teller| {
-            if let Some(teller) = teller {
-                let what = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                teller.say(elapsed, || format!("{what}, {} s so far", elapsed.as_secs()));
+        let shown = Arc::clone(&what);
+        let ticker = Ticker::start(SPINNER, move |elapsed, display| {
+            if let Some(display) = display {
+                let what = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                display.say(elapsed, || format!("{what}, {} s so far", elapsed.as_secs()));
             }
         });
         Doing { what, _ticker: ticker }
     }
 
-    /// Something else is being done now.
+    /// Replaces what is shown.
     pub(crate) fn now(&self, what: impl Into<String>) {
         *self.what.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
     }
 }
 
-/// Where it is told.
-enum Teller {
+/// Where progress is shown.
+enum Display {
     /// On a terminal, in place.
     Bar(ProgressBar),
-    /// Elsewhere, in lines, the last one at this time.
+    /// Elsewhere, in lines; the time of the last one.
     Lines(Duration),
 }
 
-impl Teller {
-    /// With a bar where it is known how much there is to do.
-    fn new(template: &str) -> Teller {
+impl Display {
+    fn new(template: &str) -> Display {
         if !std::io::stderr().is_terminal() {
-            return Teller::Lines(Duration::ZERO);
+            return Display::Lines(Duration::ZERO);
         }
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template(template).expect("a template that is tested");
         bar.set_style(style);
-        Teller::Bar(bar)
+        Display::Bar(bar)
     }
 
-    fn tell(&mut self, progress: &Progress, elapsed: Duration, cancelled: bool) {
-        if let Teller::Bar(bar) = self {
+    fn show(&mut self, progress: &Progress, elapsed: Duration, cancelled: bool) {
+        if let Display::Bar(bar) = self {
             bar.set_length(progress.events);
             bar.set_position(progress.at);
         }
@@ -135,20 +133,20 @@ impl Teller {
 
     fn say(&mut self, elapsed: Duration, text: impl FnOnce() -> String) {
         match self {
-            Teller::Bar(bar) => {
+            Display::Bar(bar) => {
                 bar.set_message(text());
                 bar.tick();
             }
-            Teller::Lines(last) if elapsed - *last >= LINES => {
+            Display::Lines(last) if elapsed - *last >= LINES => {
                 *last = elapsed;
                 eprintln!("crashproof: {}", text());
             }
-            Teller::Lines(_) => {}
+            Display::Lines(_) => {}
         }
     }
 
     fn end(&self) {
-        if let Teller::Bar(bar) = self {
+        if let Display::Bar(bar) = self {
             bar.finish_and_clear();
         }
     }
@@ -167,7 +165,7 @@ fn text(progress: &Progress, elapsed: Duration) -> String {
         progress.behaviours,
         progress.findings,
     );
-    // What is to come is like what was.
+    // Assumes that the rest takes as long per event as what is done.
     if progress.at > 0 {
         let left = seconds * (progress.events as f64 / progress.at as f64 - 1.0);
         text += &format!(", about {left:.0} s left");
@@ -184,7 +182,7 @@ mod tests {
         assert!([BAR, SPINNER].iter().all(|template| ProgressStyle::with_template(template).is_ok()));
         let progress =
             Progress { events: 100, at: 25, places: 5, recoveries: 20, behaviours: 7, findings: 1 };
-        let told = text(&progress, Duration::from_secs(2));
-        assert!(told.contains("20 recoveries (10 a second)") && told.ends_with("about 6 s left"), "{told}");
+        let text = text(&progress, Duration::from_secs(2));
+        assert!(text.contains("20 recoveries (10 a second)") && text.ends_with("about 6 s left"), "{text}");
     }
 }

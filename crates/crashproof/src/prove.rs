@@ -14,11 +14,11 @@ use crashproof_prove::program::Program;
 use crashproof_prove::prove::{self, Options, Report, Verdict};
 use crashproof_prove::question::Question;
 use crashproof_prove::story::Counterexample;
-use crashproof_report::litmus_error;
 use crashproof_symbolic::deepen::{self, Progress, Request};
 use crashproof_symbolic::{Flushes, LoopBound, Pool};
 
 use crate::exit::Exit;
+use crate::litmus::error_text;
 use crate::output::Output;
 use crate::progress::Doing;
 use crate::replay_counterexample::{Replay, Replayed};
@@ -333,6 +333,6 @@ fn litmus_program(file: &Path) -> Result<Program, String> {
     let shown = file.to_string_lossy();
     let source =
         std::fs::read_to_string(file).map_err(|error| format!("crashproof: cannot read {shown}: {error}"))?;
-    let test = crashproof_litmus::parse(&source).map_err(|error| litmus_error(&shown, &source, &error))?;
+    let test = crashproof_litmus::parse(&source).map_err(|error| error_text(&shown, &source, &error))?;
     Ok(crashproof_prove::litmus::program(&test))
 }

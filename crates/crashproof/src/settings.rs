@@ -8,10 +8,8 @@ use std::str::FromStr;
 
 use clap::Args;
 use crashproof_findings::config::Config;
+use crashproof_protocol::PM_PATH;
 use px86::{Domain, Platform};
-
-/// Where persistent memory is, as `PATH` is written. The runtime of a program that nobody checks reads it, too.
-const PM_PATH: &str = "CRASHPROOF_PM_PATH";
 
 /// Options of a command that are settings as well.
 pub(crate) trait Overrides {

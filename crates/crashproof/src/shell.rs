@@ -1,4 +1,4 @@
-//! What a shell wants to know: completions and the manual page, made from the command line itself.
+//! `crashproof completions` and `crashproof man`, generated from the definition of the command line.
 
 use std::io::{self, Write};
 

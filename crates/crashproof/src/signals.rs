@@ -1,7 +1,7 @@
-//! Ctrl-C, and what must not be left behind.
+//! SIGINT and SIGTERM, and temporary directories, which must not outlive the process.
 //!
-//! Work that can end in good order does so at the first signal. Other work ends at once, and so does any at the second;
-//! what was made on the way is removed before.
+//! A command that can stop in good order does so at the first signal. Any other command, and every command at the second
+//! signal, exits at once; temporary directories are removed first.
 
 use std::io::Result;
 use std::path::{Path, PathBuf};
@@ -12,43 +12,43 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tempfile::TempDir;
 
-/// What an interrupted shell command ends with.
+/// The exit code of a command that was interrupted, as shells have it.
 const INTERRUPTED: i32 = 130;
 
-/// Signals that came while somebody was there to end in good order.
-static CAME: AtomicU32 = AtomicU32::new(0);
-/// How many are there to do so.
+/// Signals received while an [`Orderly`] existed.
+static RECEIVED: AtomicU32 = AtomicU32::new(0);
+/// How many [`Orderly`] there are.
 static ORDERLY: AtomicU32 = AtomicU32::new(0);
-/// Directories that are in use.
+/// Temporary directories in use.
 static SCRATCH: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn scratch() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
     SCRATCH.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes over what signals do, once.
+/// Installs the handler, once.
 fn listen() -> Result<()> {
     static LISTENING: OnceLock<()> = OnceLock::new();
     if LISTENING.get().is_none() {
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
         if LISTENING.set(()).is_ok() {
-            std::thread::spawn(move || signals.forever().for_each(|_| came()));
+            std::thread::spawn(move || signals.forever().for_each(|_| on_signal()));
         }
     }
     Ok(())
 }
 
-fn came() {
-    if ORDERLY.load(Ordering::SeqCst) == 0 || CAME.fetch_add(1, Ordering::SeqCst) > 0 {
+fn on_signal() {
+    if ORDERLY.load(Ordering::SeqCst) == 0 || RECEIVED.fetch_add(1, Ordering::SeqCst) > 0 {
         for directory in scratch().iter() {
-            // What cannot be removed now cannot be removed at all.
+            // The process ends either way.
             let _ = std::fs::remove_dir_all(directory);
         }
         std::process::exit(INTERRUPTED);
     }
 }
 
-/// While this lives the first signal only asks to end; see [`Orderly::asked`].
+/// While one exists, the first signal only asks the command to stop; see [`Orderly::asked`].
 pub(crate) struct Orderly;
 
 impl Orderly {
@@ -59,7 +59,7 @@ impl Orderly {
     }
 
     pub(crate) fn asked(&self) -> bool {
-        CAME.load(Ordering::SeqCst) > 0
+        RECEIVED.load(Ordering::SeqCst) > 0
     }
 }
 
@@ -69,13 +69,13 @@ impl Drop for Orderly {
     }
 }
 
-/// A directory for what is made on the way; gone when dropped, or when a signal ends everything.
+/// A temporary directory, removed when it is dropped or a signal ends the process.
 pub(crate) struct Scratch(TempDir);
 
 impl Scratch {
     pub(crate) fn new() -> Result<Scratch> {
         listen()?;
-        // Known before a signal can come in between.
+        // The lock keeps a signal from ending the process between creation and registration.
         let mut known = scratch();
         let directory = tempfile::Builder::new().prefix("crashproof-").tempdir()?;
         known.push(directory.path().to_owned());
@@ -84,6 +84,12 @@ impl Scratch {
 
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
+    }
+}
+
+impl AsRef<Path> for Scratch {
+    fn as_ref(&self) -> &Path {
+        self.path()
     }
 }
 

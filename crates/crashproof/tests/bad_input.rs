@@ -92,7 +92,58 @@ fn a_program_that_crashproof_did_not_build() {
 fn a_program_without_persistent_memory() {
     let place = Place::new();
     let program = place.build("int main(void) { return 0; }");
-    place.check(&program, &[], &[], None).is(2, "no persistent memory found");
+    let outcome = place.check(&program, &[], &[], None);
+    outcome.is(
+        3,
+        "no persistent memory found: the program stores to none; persistent memory is files mapped below",
+    );
+    place.check(&program, &["--format", "json"], &[], None).is(3, "\"verdict\":\"unknown\"");
+}
+
+/// A verdict about nothing is unknown, and names the file that was mapped in vain.
+#[test]
+fn a_program_that_maps_a_file_elsewhere() {
+    let place = Place::new();
+    let program = place.build(
+        r#"#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  int file = open(argv[argc - 1], O_CREAT | O_RDWR, 0600);
+  if (ftruncate(file, 4096)) return 1;
+  int *word = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  *word = 1;
+  return 0;
+}"#,
+    );
+    let (directory, pool) = (place.file("pools"), place.file("pools/pool"));
+    fs::create_dir(&directory).expect("a directory");
+    let (directory, shown) = (directory.to_str().expect("UTF-8"), pool.display());
+    let outcome = place.check(&program, &[], &[&pool], None);
+    outcome.is(
+        3,
+        &format!("the program maps {shown} (try --pm-path {directory}), outside the persistent-memory paths"),
+    );
+    let outcome = place.check(&program, &["--pm-path", directory], &[&pool], None);
+    assert!(!outcome.text.contains("no persistent memory"), "{}", outcome.text);
+}
+
+/// Files that are neither programs nor sources of one are not run.
+#[test]
+fn files_that_are_no_programs() {
+    let place = Place::new();
+    let program = place.build("int main(void) { return 0; }");
+    for (name, complaint) in [
+        ("m.bc", "bitcode is not run: check its source"),
+        ("m.S", "assembly is not instrumented"),
+        ("m.hpp", "give the source that includes it"),
+    ] {
+        fs::write(place.file(name), "#!/bin/sh\n").expect("a file");
+        place.check(&place.file(name), &[], &[], None).is(2, complaint);
+    }
+    // Arguments of a program go behind `--`.
+    let options = [program.to_str().expect("UTF-8")];
+    place.check(&program, &options, &[], None).is(2, "a program's arguments go after `--`");
 }
 
 #[test]

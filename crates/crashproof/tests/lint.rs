@@ -206,8 +206,8 @@ void half(struct pair *pair) { pair->first = 1; write_back(&pair->first); pair->
     let text = run(project.path(), &["lint", "flush.c", "caller.c"], 1);
     contains(&text, &["`pair->late` is stored to", "caller.c:4:86", "1 error"]);
     // Alone, nobody knows what the other function does with what it is given.
-    let text = run(project.path(), &["lint", "unknown.c"], 0);
-    contains(&text, &["functions that nothing is known of: write_back"]);
+    let text = run(project.path(), &["lint", "unknown.c"], 3);
+    contains(&text, &["PM passed to the unknown function `write_back`", "(unknown.c:"]);
 }
 
 #[test]
@@ -215,8 +215,10 @@ fn programs_that_define_the_same_are_kept_apart() {
     let program =
         |late: &str| format!("{BAD}int main(void) {{ static struct pair p; set(&p); {late} return 0; }}\n");
     let project = project(&[("one.c", &program("")), ("two.c", &program("p.late = 3;"))]);
-    let text = run(project.path(), &["lint", "one.c", "two.c"], 0);
+    let text = run(project.path(), &["lint", "one.c", "two.c"], 3);
     contains(&text, &["defined by several modules, each of which is taken to use its own: main, set"]);
+    // An ordinary variable is volatile, flushed or not.
+    contains(&text, &["no persistent memory found"]);
 }
 
 #[test]
@@ -391,6 +393,33 @@ fn an_enormous_function_is_unknown_by_name() {
     contains(&text(&output), &["not covered: `enormous`: ", "16 paths", "500 steps"]);
     // What is found on the paths that were walked counts; what is not walked is never a pass.
     assert!(matches!(output.status.code(), Some(1 | 3)), "{}", text(&output));
+}
+
+#[test]
+fn a_verdict_about_nothing_is_unknown() {
+    let pool = "\
+#include <fcntl.h>
+#include <sys/mman.h>
+int main(void) {
+  long *pool = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, open(\"pool\", O_RDWR), 0);
+  pool[0] = 1;
+  return 0;
+}
+";
+    let project =
+        project(&[("none.c", "static int x;\nint main(void) { x = 1; return 0; }\n"), ("pool.c", pool)]);
+    let at = project.path();
+    contains(
+        &run(at, &["lint", "none.c"], 3),
+        &["no persistent memory found: ", "pmem_map_file", "--api FILE"],
+    );
+    contains(
+        &run(at, &["lint", "pool.c"], 3),
+        &["no persistent memory found: ", "a file is mapped", "(pool.c:4)"],
+    );
+    let text = run(at, &["lint", "none.c", "--format", "json"], 3);
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(report["verdict"], "unknown");
 }
 
 #[test]

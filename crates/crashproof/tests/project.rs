@@ -2,25 +2,25 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 const SOURCE: &str = include_str!("../../findings/rules/recovery-fails/bad.c");
 
-fn crashproof(directory: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_crashproof"))
+fn command(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_crashproof"));
+    command
         .args(arguments)
         .current_dir(directory)
         .env("NO_COLOR", "1")
         .env("COLUMNS", "100")
         .env("CRASHPROOF_PLUGIN", crashproof_toolchain::testing::plugin())
         .env("CRASHPROOF_RUNTIME", crashproof_toolchain::testing::runtime())
-        .env("CRASHPROOF_INCLUDE", crashproof_toolchain::testing::include())
-        .output()
-        .expect("crashproof runs")
+        .env("CRASHPROOF_INCLUDE", crashproof_toolchain::testing::include());
+    command
 }
 
 fn run(directory: &Path, arguments: &[&str], code: i32) -> String {
-    let output = crashproof(directory, arguments);
+    let output = command(directory, arguments).output().expect("crashproof runs");
     let text =
         [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     assert_eq!(output.status.code(), Some(code), "{arguments:?}:\n{text}");
@@ -88,6 +88,85 @@ fn settings_are_read_from_above_and_mistakes_are_shown() {
         let text = run(at, &["check", "bad.c"], 2);
         assert!(text.contains(complaint), "{text}");
     }
+}
+
+/// A flush that is missing does not matter where caches survive, whoever judges and whoever says so.
+#[test]
+fn every_engine_obeys_the_machine_of_the_settings() {
+    let project = project();
+    let at = project.path();
+    write(
+        at,
+        "claim.c",
+        "#include <crashproof.h>\nPERSISTENT struct { long data, padding[7], flag; } p;\n\
+         void recover(void) { if (p.flag) crashproof_assert(p.data == 42); }\n\
+         int main(void) { if (crashproof_crashes()) { recover(); return 0; }\n\
+         p.data = 42; p.flag = 1; crashproof_persist(&p.flag, 8); return 0; }\n",
+    );
+    write(
+        at,
+        "lost.litmus",
+        "litmus lost\nline { x }\nline { y }\nthread { x = 1; y = 1; }\nforbidden (y == 1 && x == 0)\n",
+    );
+    let commands: [&[&str]; 4] =
+        [&["check", "claim.c"], &["prove", "claim.c"], &["litmus", "lost.litmus"], &["fix", "claim.c"]];
+    for command in commands {
+        let with = |settings: &str, more: &[&str], code| {
+            write(at, "crashproof.toml", settings);
+            run(at, &[command, more].concat(), code)
+        };
+        with("", &[], 1);
+        with("", &["--eadr"], 0);
+        with("[model]\neadr = true\n", &[], 0);
+        // The command line goes first.
+        with("[model]\neadr = true\n", &["--eadr=false"], 1);
+    }
+    write(at, "crashproof.toml", "");
+    // A replay is of the run that was checked, whatever the settings say now.
+    let report = run(at, &["check", "bad.c", "--format", "json"], 1);
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    let token = report["findings"][0]["replay"].as_str().expect("a token");
+    write(at, "crashproof.toml", "[model]\neadr = true\n");
+    run(at, &["replay", token], 1);
+    // lint cannot judge by another machine, and says so.
+    let text = run(at, &["lint", "bad.c"], 1);
+    assert!(text.contains("lint assumes that caches are lost"), "{text}");
+    // A mistake in the settings is shown by every command that reads them.
+    write(at, "crashproof.toml", "[model]\nedar = true\n");
+    for command in commands {
+        assert!(run(at, command, 2).contains("crashproof.toml:2: unknown field `edar`"));
+    }
+}
+
+/// Where persistent memory is: the command line before the environment before the file.
+#[test]
+fn the_environment_goes_before_the_file() {
+    let project = project();
+    let at = project.path();
+    let maps = "#include <fcntl.h>\n#include <sys/mman.h>\n#include <unistd.h>\nint main(void) {\n\
+                int file = open(\"pools/pool\", O_CREAT | O_RDWR, 0600);\n\
+                if (ftruncate(file, 4096)) return 1;\n\
+                long *p = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);\n\
+                if (p[8] && !p[0]) return 1;\np[0] = 1; p[8] = 1; return 0; }\n";
+    write(at, "maps.c", maps);
+    std::fs::create_dir(at.join("pools")).expect("a directory");
+    let check = |settings: &str, environment: Option<&str>, option: &[&str], code: i32| {
+        write(at, "crashproof.toml", settings);
+        let mut command = command(at, &[&["check", "maps.c"], option].concat());
+        if let Some(paths) = environment {
+            command.env("CRASHPROOF_PM_PATH", paths);
+        }
+        let output = command.output().expect("crashproof runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{settings:?} {environment:?} {option:?}: {text}");
+    };
+    let file = "[pm]\npaths = ['pools']\n";
+    check("", None, &[], 3);
+    check(file, None, &[], 1);
+    check("", Some("nowhere:pools"), &[], 1);
+    check(file, Some("nowhere"), &[], 3);
+    check(file, Some("nowhere"), &["--pm-path", "pools"], 1);
+    check("[pm]\nheap = true\n", None, &["--pm-path", "nowhere", "--pm-heap=false"], 3);
 }
 
 #[test]

@@ -111,7 +111,7 @@ pub fn write(file: &Path, report: &Report) -> Result<(), Error> {
     // The same findings make the same file, in whichever order they were met.
     findings.sort_by(|a, b| (&a.file, &a.rule, &a.fingerprint).cmp(&(&b.file, &b.rule, &b.fingerprint)));
     let contents = File { tool: "crashproof-baseline".into(), version: VERSION, findings };
-    let text = serde_json::to_string_pretty(&contents).expect("plain data always serialises");
+    let text = serde_json::to_string_pretty(&contents).expect("plain data always serializes");
     std::fs::write(file, text + "\n").map_err(|source| Error::File {
         doing: "write",
         file: file.to_owned(),
@@ -122,7 +122,8 @@ pub fn write(file: &Path, report: &Report) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::{Finding, Place};
+    use crate::finding::Finding;
+    use crate::place::Place;
     use crate::rules::check::RECOVERY_FAILS;
     use crate::sources::Sources;
 

@@ -1,7 +1,8 @@
-//! `crashproof.toml`: what all commands read before their command line.
+//! `crashproof.toml`, the settings of a project.
 //!
-//! The nearest one counts, from the working directory upward. What the command line says goes first. Keys that are
-//! not known are errors: a setting that is misspelt would otherwise silently do nothing.
+//! The nearest file counts, from the working directory upward. The command line writes what it and the environment say
+//! over a [`Config`], which every command then obeys. Unknown keys are errors: a misspelled setting would
+//! otherwise silently do nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -9,51 +10,10 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::suppress::{Suppressions, Written};
+pub use crate::toml_file::Error;
 
 /// The name of the file.
 pub const NAME: &str = "crashproof.toml";
-
-/// What is wrong with a configuration.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// It cannot be read.
-    #[error("cannot read {file}: {source}")]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// Something in it is wrong.
-    #[error("{file}:{line}: {message}")]
-    Wrong {
-        /// The file.
-        file: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong.
-        message: String,
-    },
-}
-
-impl Error {
-    pub(crate) fn at(file: &Path, text: &str, offset: usize, message: String) -> Error {
-        Error::Wrong { file: file.to_owned(), line: line_of(text, offset), message }
-    }
-
-    pub(crate) fn syntax(file: &Path, text: &str, error: &toml::de::Error) -> Error {
-        Error::at(file, text, error.span().map_or(0, |span| span.start), error.message().to_owned())
-    }
-}
-
-/// The number of the line that an offset is in.
-pub(crate) fn line_of(text: &str, offset: usize) -> usize {
-    text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
-}
-
-pub(crate) fn read(file: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(file).map_err(|source| Error::Read { file: file.to_owned(), source })
-}
 
 /// The settings of a project. A field that is absent was not set.
 #[derive(Clone, Debug, Default)]

@@ -56,7 +56,7 @@ fn without(text: &str, unwanted: impl Fn(char) -> bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::Place;
+    use crate::place::Place;
     use crate::rules;
 
     fn finding(line: u32) -> Finding {

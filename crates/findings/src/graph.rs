@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::finding::Place;
+use crate::place::Place;
 
 /// An execution as a graph, as papers about memory models draw it.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -34,7 +34,7 @@ pub struct GraphEvent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
-    /// Nothing to tell: a fence, a load, or a store before the crash that is of no interest.
+    /// Nothing to say: a fence, a load, or a store before the crash that is of no interest.
     #[default]
     Plain,
     /// A store that was lost.

@@ -3,15 +3,18 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `finding` | a [`Finding`]: what is wrong, where, why, and what to do |
+//! | `place` | places in the source |
 //! | `report` | a [`Report`]: the findings of one command, its verdict, bounds and figures |
 //! | [`rules`] | every rule that a finding can break, explained, with an example of each kind |
-//! | `fingerprint` | tells findings apart in a way that outlives unrelated edits |
+//! | `fingerprint` | identifies findings across unrelated edits |
 //! | `sources` | the text of source files, as far as it can be read |
 //! | [`story`] | the events around a crash, for drawing |
 //! | [`graph`] | the events of a counterexample and how they are ordered, for drawing |
 //! | [`suppress`] | findings that somebody decided to live with |
 //! | [`baseline`] | findings that were there before |
 //! | [`config`] | `crashproof.toml` |
+//! | [`frameworks`] | the directories below `frameworks/`, built in, and what check knows of each |
+//! | `toml_file` | files in TOML, and what is wrong with them |
 //!
 //! An engine fills a [`Report`] and calls nothing else here; the command line calls [`Report::finish`], sets aside
 //! what is suppressed or known, and hands the rest to the formats.
@@ -20,16 +23,18 @@ pub mod baseline;
 pub mod config;
 mod finding;
 mod fingerprint;
+pub mod frameworks;
 pub mod graph;
+mod place;
 mod report;
 pub mod rules;
 mod sources;
 pub mod story;
 pub mod suppress;
+mod toml_file;
 
-pub use finding::{
-    Also, Edit, Finding, Fix, Frame, Inserted, Insertion, Level, Place, Related, Role, Window,
-};
-pub use report::{NO_PERSISTENT_MEMORY, Report, SetAside, Verdict, Why};
-pub use rules::{Engine, Example, Rule};
+pub use finding::{Also, Edit, Finding, Fix, Inserted, Insertion, Related, Role, Window};
+pub use place::{Frame, Place};
+pub use report::{Report, SetAside, Verdict, Why, no_persistent_memory};
+pub use rules::{Engine, Example, Level, Rule};
 pub use sources::{Source, Sources, is_of_others, is_of_rust};

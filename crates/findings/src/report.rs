@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::finding::{Also, Finding, Level};
+use crate::finding::{Also, Finding};
 use crate::fingerprint;
+use crate::rules::Level;
 use crate::sources::Sources;
 
 /// The verdict of a command.
@@ -48,8 +49,16 @@ pub enum Why {
     Known,
 }
 
-/// How the reason begins why a verdict about a program without persistent memory is unknown.
-pub const NO_PERSISTENT_MEMORY: &str = "no persistent memory found";
+/// Why the verdict about a program without persistent memory is unknown: nothing was judged. Every engine puts this into
+/// [`Report::incomplete`]. `what_counts` says what the engine takes for persistent memory, `mapped` which files the
+/// program maps that are none, as far as the engine knows.
+pub fn no_persistent_memory(what_counts: &str, mapped: &[String]) -> String {
+    let about = match mapped {
+        [] => "the program stores to none".to_owned(),
+        files => format!("the program maps {}, outside the persistent-memory paths", files.join(", ")),
+    };
+    format!("no persistent memory found: {about}; persistent memory is {what_counts}")
+}
 
 /// What came of one command.
 #[derive(Clone, Debug, Default)]
@@ -98,17 +107,6 @@ impl Report {
         self.findings.iter().filter(|finding| finding.level == level).count()
     }
 
-    /// Nothing was judged, because the program has no persistent memory: the verdict is unknown. The same rule holds for
-    /// every engine; `what_counts` says what this one takes for persistent memory, `mapped` which files the program maps
-    /// that are none, as far as the engine knows.
-    pub fn without_persistent_memory(&mut self, what_counts: &str, mapped: &[String]) {
-        let about = match mapped {
-            [] => "the program stores to none".to_owned(),
-            files => format!("the program maps {}, outside the persistent-memory paths", files.join(", ")),
-        };
-        self.incomplete.push(format!("{NO_PERSISTENT_MEMORY}: {about}; what counts is {what_counts}"));
-    }
-
     /// Lets warnings count as errors.
     pub fn deny_warnings(&mut self) {
         for finding in self.findings.iter_mut().filter(|finding| finding.level == Level::Warning) {
@@ -133,15 +131,15 @@ impl Report {
         }));
     }
 
-    /// The same rule broken at the same place has one cause, whatever it leads to. The one that comes first
-    /// is told, the others are listed in it.
+    /// The same rule broken at the same place has one cause, whatever it leads to. The first one
+    /// is reported, the others are listed in it.
     fn merge_duplicates(&mut self) {
         let mut known: HashMap<(&str, String, u32, u32), usize> = HashMap::new();
         let mut merged: Vec<Finding> = Vec::new();
         for finding in std::mem::take(&mut self.findings) {
             let place = &finding.place;
             let key = (finding.rule.id, place.file.clone(), place.line, place.column);
-            // What has no place has nothing by which to tell that it is the same.
+            // Without a place nothing shows that two are the same.
             let Some(&at) = known.get(&key).filter(|_| place.is_known()) else {
                 known.insert(key, merged.len());
                 merged.push(finding);
@@ -161,7 +159,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::Place;
+    use crate::place::Place;
     use crate::rules::check::{FLUSH_CLEAN_LINE, RECOVERY_FAILS};
 
     #[test]
@@ -180,10 +178,10 @@ mod tests {
     #[test]
     fn a_verdict_about_nothing_is_unknown() {
         let mut report = Report::new("check", "program");
-        report.without_persistent_memory("what libpmem maps", &["`pool`".into()]);
+        report.incomplete.push(no_persistent_memory("what libpmem maps", &["`pool`".into()]));
         assert_eq!(report.verdict(), Verdict::Unknown);
         let reason = "no persistent memory found: the program maps `pool`, outside the persistent-memory paths; \
-                      what counts is what libpmem maps";
+                      persistent memory is what libpmem maps";
         assert_eq!(report.incomplete, [reason]);
     }
 

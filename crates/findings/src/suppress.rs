@@ -18,10 +18,10 @@ use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::Error;
 use crate::finding::Finding;
 use crate::report::{Report, SetAside, Why};
 use crate::rules;
+use crate::toml_file::Error;
 
 /// A suppression as it is written.
 #[derive(Clone, Debug, Deserialize)]
@@ -65,7 +65,7 @@ pub struct Suppressions {
 impl Suppressions {
     /// Adds those of a file.
     pub fn read(&mut self, file: &Path) -> Result<(), Error> {
-        let text = crate::config::read(file)?;
+        let text = crate::toml_file::read(file)?;
         let parsed: File = toml::from_str(&text).map_err(|error| Error::syntax(file, &text, &error))?;
         self.add(file, &text, parsed.suppress)
     }
@@ -112,7 +112,7 @@ impl Suppressions {
             });
             self.all.push(Suppression {
                 file: file.to_owned(),
-                line: crate::config::line_of(text, span.start),
+                line: crate::toml_file::line_of(text, span.start),
                 path: written.path.as_ref().map(|path| pattern(path, true)).transpose()?,
                 function: function.transpose()?,
                 rule: written.rule.map(Spanned::into_inner),
@@ -178,7 +178,7 @@ impl Suppression {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::Place;
+    use crate::place::Place;
     use crate::rules::check::{FLUSH_CLEAN_LINE, RECOVERY_FAILS};
 
     fn read(text: &str) -> Result<Suppressions, String> {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crashproof_check::{Flushed, Source, Violation};
+use crashproof_check::{Flushed, Place, Violation};
+use crashproof_toolchain::FileKind;
 
 use crate::edit::{Insertion, apply};
 use crate::statement::{Target, Text, Trouble};
@@ -20,7 +21,7 @@ pub(crate) struct Edit {
     fence: bool,
     /// The block of the statement, and the survivor: edits that share both can share a fence.
     block: usize,
-    before: Source,
+    before: Place,
     /// The violation's number.
     pub(crate) violation: usize,
 }
@@ -41,12 +42,10 @@ fn reason(trouble: Trouble) -> String {
 
 /// Why a file is not touched, if so.
 fn off_limits(file: &str, source: &str) -> Option<String> {
-    let extension = Path::new(file).extension().and_then(|extension| extension.to_str()).unwrap_or("");
-    if matches!(extension, "h" | "hh" | "hpp" | "hxx" | "inl" | "ipp" | "tpp") {
-        return Some("it is in a header, which other sources may include".into());
-    }
-    if !matches!(extension, "c" | "cc" | "cpp" | "cxx" | "C") {
-        return Some("patches are written for C and C++ sources only".into());
+    match FileKind::of(Path::new(file)) {
+        Some(FileKind::Source(_)) => {}
+        Some(FileKind::Header) => return Some("it is in a header, which other sources may include".into()),
+        _ => return Some("patches are written for C and C++ sources only".into()),
     }
     let head: String = source.lines().take(10).collect::<Vec<_>>().join("\n").to_lowercase();
     let lines = source.lines().any(|line| line.starts_with("#line") || line.starts_with("# 1 "));
@@ -107,7 +106,7 @@ pub(crate) fn edit(number: usize, violation: &Violation, source: &str, file: &st
 }
 
 /// The file in which the edit for a violation would be made.
-pub(crate) fn file_of(violation: &Violation) -> Option<&Source> {
+pub(crate) fn file_of(violation: &Violation) -> Option<&Place> {
     let window = violation.windows.first()?;
     match &violation.flushed {
         Flushed::Unfenced(flush) if window.primary => Some(flush),

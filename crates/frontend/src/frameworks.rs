@@ -1,25 +1,15 @@
-//! What library functions mean, as data.
+//! What library functions mean to lint, as data.
 //!
-//! Each framework is one TOML file: the built-in ones live in `apis/`, users add their own. A function that
-//! is described is not looked into, even if its code is there: the description is what it promises.
+//! Each framework has a `lint.toml` below `frameworks/`; users add files of their own. The format is described in
+//! docs/src/descriptions.md. A function that is described is not looked into, even if its code is there: the description is
+//! what it promises. What the C library does to memory is not here but in [`crate::meaning`].
 
 use std::fmt::Write as _;
 use std::path::Path;
 
+use crashproof_findings::frameworks::{BUILT_IN, BuiltIn};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
-
-/// The built-in descriptions.
-const BUILT_IN: [(&str, &str); 8] = [
-    ("raw", include_str!("../../../frameworks/raw/lint.toml")),
-    ("libpmem", include_str!("../../../frameworks/libpmem/lint.toml")),
-    ("libpmem2", include_str!("../../../frameworks/libpmem2/lint.toml")),
-    ("libpmemobj", include_str!("../../../frameworks/libpmemobj/lint.toml")),
-    ("nvm-direct", include_str!("../../../frameworks/nvm-direct/lint.toml")),
-    ("pmfs", include_str!("../../../frameworks/pmfs/lint.toml")),
-    ("mnemosyne", include_str!("../../../frameworks/mnemosyne/lint.toml")),
-    ("strands", include_str!("../../../frameworks/strands/lint.toml")),
-];
 
 /// One file.
 #[derive(Deserialize, Debug)]
@@ -31,7 +21,7 @@ struct File {
     transaction: Option<Commit>,
     #[serde(default)]
     sections: Vec<String>,
-    /// Namespaces of C++ whose code is the library's: what happens there is told as the call.
+    /// Namespaces of C++ whose code is the library's: what happens there is reported as the call.
     #[serde(default)]
     namespaces: Vec<String>,
     #[serde(default, rename = "type")]
@@ -219,6 +209,8 @@ pub enum Returns {
     Argument(u32),
     /// Fresh memory that is not persistent.
     Volatile,
+    /// Memory of a file, as `mmap` maps it; persistent if something shows that it is.
+    Mapping,
     /// A constant.
     Constant(i64),
     /// The stage of the innermost transaction.
@@ -229,6 +221,8 @@ pub enum Returns {
     Transaction,
     /// The pool of the object that an argument points to; zero if it is not persistent.
     PoolOf(u32),
+    /// A pointer to a function that is described under the name with this number ([`Apis::returned`]).
+    Function(u32),
 }
 
 /// All that is known of a function.
@@ -271,6 +265,8 @@ pub struct Apis {
     pub namespaces: Vec<String>,
     /// Types whose objects are persistent.
     pub types: Vec<PersistentType>,
+    /// Names of functions that others return pointers to.
+    pub returned: Vec<String>,
     exact: FxHashMap<String, Meaning>,
     prefixes: Vec<(String, Meaning)>,
 }
@@ -331,9 +327,9 @@ impl Apis {
     #[must_use]
     pub fn built_in() -> Self {
         let mut apis = Apis::default();
-        for (name, text) in BUILT_IN {
-            // A test reads each of them.
-            apis.add_text(&format!("{name}.toml"), text).expect("built-in descriptions are read by a test");
+        for BuiltIn { name, lint, .. } in &BUILT_IN {
+            let file = format!("frameworks/{name}/lint.toml");
+            apis.add_text(&file, lint).expect("built-in descriptions are read by a test");
         }
         apis
     }
@@ -366,7 +362,7 @@ impl Apis {
         let mut logs = None;
         for (number, entry) in read.functions.into_iter().enumerate() {
             let line = text.match_indices("[[function]]").nth(number).map_or(1, |(at, _)| line_of(at));
-            let returns = returns(entry.returns.as_deref()).map_err(|reason| broken(line, reason))?;
+            let returns = self.returns(entry.returns.as_deref()).map_err(|reason| broken(line, reason))?;
             for effect in &entry.effects {
                 check(effect).map_err(|reason| broken(line, reason))?;
             }
@@ -403,6 +399,17 @@ impl Apis {
             logs,
         });
         Ok(())
+    }
+
+    /// What a description says under `returns`.
+    fn returns(&mut self, text: Option<&str>) -> Result<Returns, String> {
+        match text.and_then(|text| text.strip_prefix("function ")) {
+            Some(name) => {
+                self.returned.push(name.trim().to_owned());
+                Ok(Returns::Function(self.returned.len() as u32 - 1))
+            }
+            None => returns(text),
+        }
     }
 
     /// What a function means, if it is described.
@@ -447,7 +454,7 @@ impl Apis {
             all.retain(|(_, meaning)| meaning.framework == number);
             all.sort_by(|a, b| a.0.cmp(&b.0));
             for (name, meaning) in all {
-                let _ = writeln!(text, "  {name}: {}", meaning.describe());
+                let _ = writeln!(text, "  {name}: {}", meaning.describe(&self.returned));
             }
         }
         let _ = writeln!(text, "persistent sections: {}", self.sections.join(", "));
@@ -461,7 +468,7 @@ impl Apis {
 }
 
 impl Meaning {
-    fn describe(&self) -> String {
+    fn describe(&self, returned: &[String]) -> String {
         let mut parts: Vec<String> = self.effects.iter().map(describe).collect();
         match self.returns {
             Returns::Anything => {}
@@ -476,12 +483,16 @@ impl Meaning {
             }
             Returns::Argument(number) => parts.push(format!("returns argument {number}")),
             Returns::Volatile => parts.push("returns volatile memory".into()),
+            Returns::Mapping => parts.push("maps a file, which is persistent memory if it is flushed".into()),
             Returns::Constant(number) => parts.push(format!("returns {number}")),
             Returns::Stage => parts.push("returns the stage of the transaction".into()),
             Returns::Found => parts.push("returns persistent memory, the same for the same arguments".into()),
             Returns::Transaction => parts.push("returns the open transaction, or zero".into()),
             Returns::PoolOf(number) => {
                 parts.push(format!("returns the pool of what argument {number} points to, or zero"));
+            }
+            Returns::Function(number) => {
+                parts.push(format!("returns a pointer to {}", returned[number as usize]));
             }
         }
         if let Some(constructor) = self.constructor {
@@ -564,6 +575,7 @@ fn returns(text: Option<&str>) -> Result<Returns, String> {
         "fresh" => Returns::Fresh,
         "fresh-oid" => Returns::FreshOid,
         "volatile" => Returns::Volatile,
+        "mapping" => Returns::Mapping,
         "stage" => Returns::Stage,
         "found" => Returns::Found,
         "transaction" => Returns::Transaction,
@@ -574,8 +586,8 @@ fn returns(text: Option<&str>) -> Result<Returns, String> {
             Ok(constant) => Returns::Constant(constant),
             Err(_) => {
                 return Err(format!(
-                    "returns: `{text}` is none of persistent, found, fresh, fresh-oid, volatile, stage, transaction, \
-                     direct N, argument N, pool-of N, or a number"
+                    "returns: `{text}` is none of persistent, found, fresh, fresh-oid, volatile, mapping, stage, transaction, \
+                     direct N, argument N, pool-of N, function NAME, or a number"
                 ));
             }
         },

@@ -16,7 +16,7 @@ pub(crate) struct Site {
     pub(crate) call: Option<PlaceId>,
     /// What the source calls the memory, as a number of [`Names`]; 0 for none.
     pub(crate) name: u32,
-    /// A library does it of its own accord, where the place only uses it.
+    /// A library does it; the place only uses the library.
     pub(crate) by_library: bool,
 }
 
@@ -39,13 +39,13 @@ pub(crate) enum Kind {
     Queue {
         span: Span,
     },
-    /// Something that is not known to be persistent is flushed: a fence after it is not without purpose.
+    /// Memory that is not known to be persistent is flushed: a fence after it is not redundant.
     Elsewhere,
     Fence {
         class: Class,
         drains: bool,
     },
-    /// A locked instruction: waits like a fence, but is there for another reason.
+    /// A locked instruction: a fence, but never a redundant one.
     Locked,
     Log {
         span: Span,
@@ -55,7 +55,7 @@ pub(crate) enum Kind {
     },
     /// The innermost transaction commits and is over.
     Commit,
-    /// It is given up.
+    /// It aborts.
     Abort,
     /// It goes to its next stage.
     Process,
@@ -74,9 +74,19 @@ pub(crate) enum Kind {
     /// Something unknown was given these objects.
     Unknown {
         objects: Vec<Expression>,
-        /// It may be code of the program, which logs what it likes.
-        own: bool,
+        code: UnknownCode,
     },
+}
+
+/// Which code is unknown.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum UnknownCode {
+    /// A function of a library: it works on what it is given.
+    Library,
+    /// Whatever a pointer leads to: perhaps code of the program, which may log and flush anything.
+    Pointer,
+    /// Paths of a function of the program that were not walked, or that callers do not see. They are named as cuts.
+    NotWalked,
 }
 
 /// Something that happens somewhere.
@@ -140,7 +150,7 @@ impl Traces {
     }
 }
 
-/// What sources call things, kept once each.
+/// Names of memory in the source, kept once each.
 pub(crate) struct Names {
     texts: Vec<String>,
     numbers: FxHashMap<String, u32>,

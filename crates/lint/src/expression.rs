@@ -15,7 +15,7 @@ pub(crate) struct Expression(u32);
 
 /// Errors are numbered from -1 down to this, which is none.
 pub(crate) const LAST_ERROR: i64 = -4096;
-/// The value that is not there.
+/// The unknown value.
 pub(crate) const NOTHING: Expression = Expression(0);
 
 /// What an expression is.
@@ -32,7 +32,7 @@ pub(crate) enum Form {
     Volatile(u32),
     /// Persistent memory that a library handed out.
     Mapped(u32),
-    /// What a library finds for these arguments, by the number of its name: the same for the same.
+    /// What a library finds for these arguments, by the number of its name: equal arguments find the same object.
     Found(u32, Expression),
     /// The transaction that a caller has open, or zero.
     Transaction,
@@ -51,7 +51,7 @@ pub(crate) enum Form {
     Content(Expression),
     /// One of several numbers that mean failure: below zero, and above what errors are numbered to.
     Failure,
-    /// Something nothing is known of but where it came from, and whether it points to persistent memory.
+    /// An unknown value: only its origin is known, and whether it points to persistent memory.
     Opaque(u32, Persistence),
     Pair(Expression, Expression),
     Operation(Arithmetic, Expression, Expression),
@@ -337,7 +337,7 @@ impl Expressions {
         if left == right {
             return self.int(what.holds(0, 0).into());
         }
-        // Objects are somewhere.
+        // An object's address is not zero.
         if matches!(what, Compare::Eq | Compare::Ne)
             && (self.as_int(right) == Some(0) && self.is_object(left)
                 || self.as_int(left) == Some(0) && self.is_object(right))

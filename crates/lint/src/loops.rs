@@ -159,7 +159,7 @@ fn counter(function: &Function, header: u32, a_loop: &Loop, operand: Operand) ->
     start
 }
 
-/// Functions around functions around a flush that are looked through.
+/// How many wrappers around a flush are looked through.
 const WRAPPED: u32 = 3;
 
 /// The parameter whose line a function flushes, if that is all it does: a name for the instruction, or a choice of one.
@@ -179,7 +179,7 @@ fn flushed(program: &Program, id: FunctionId, depth: u32) -> Option<(u32, Class)
             _ => continue,
         };
         let Operand::Parameter(parameter) = stripped(function, address) else { return None };
-        // What holds of all choices is what holds of the weakest.
+        // Of several choices, only what holds of the weakest is known.
         found = match found {
             None => Some((parameter, class)),
             Some((same, before)) if same == parameter => {
@@ -197,7 +197,7 @@ fn flush_loop(program: &Program, function: &Function, header: u32, a_loop: &Loop
     for block in &a_loop.blocks {
         for (number, instruction) in function.block(*block) {
             match &instruction.op {
-                // Two flushes a round are no simple range.
+                // Two flushes per round are no simple range.
                 Op::Flush { .. } if flush.is_some() => return None,
                 Op::Flush { address, class } => flush = Some((number, *address, *class)),
                 Op::Call { callee: Callee::Direct(id), arguments } => {

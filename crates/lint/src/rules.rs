@@ -1,13 +1,14 @@
-//! The rules, and the verdicts that paths pass on each place.
+//! The rules, and for each place which paths satisfy and which violate them.
 
 use crashproof_findings::Rule as Registered;
 use crashproof_findings::rules::lint;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::Site;
+use crate::gap::Gaps;
 use crashproof_frontend::program::ir::{FunctionId, PlaceId};
 
-/// The persistency model a program is held against (Pelley, Chen and Wenisch, ISCA 2014).
+/// The persistency model a program is checked against (Pelley, Chen and Wenisch, ISCA 2014).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Model {
     /// Stores persist in program order: one barrier for each.
@@ -61,11 +62,11 @@ impl Rule {
         }
     }
 
-    /// Whether it is worth a report if it is broken on some paths but kept on others. A transaction that has
-    /// nothing to do now and then, and a fence after a loop that may not have run, are not. What must hold on all paths
-    /// cannot be said of a function of which some are unknown.
+    /// Whether a violation on some paths is reported although other paths satisfy the rule. A transaction that
+    /// sometimes has nothing to do, and a fence after a loop that may not have run, are not. What must hold on all paths is not
+    /// reported of a function whose paths are not all known.
     pub(crate) fn is_reported(self, sometimes: bool, unknown: bool) -> bool {
-        // Somebody waits if need be, so it was thought of.
+        // Some path waits where it must, so the others are deliberate.
         if self == Rule::MissingBarrierNested {
             return !sometimes;
         }
@@ -76,7 +77,7 @@ impl Rule {
             )
     }
 
-    /// What to do.
+    /// The fix, in general.
     pub(crate) fn advice(self) -> &'static str {
         match self {
             Rule::UnflushedWrite => "flush it and wait for the flush before it matters",
@@ -96,33 +97,33 @@ impl Rule {
     }
 }
 
-/// A second place of a finding.
+/// Another place that explains a finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Beside {
+pub(crate) struct RelatedPlace {
     pub(crate) role: &'static str,
     pub(crate) place: PlaceId,
     pub(crate) message: String,
 }
 
-/// What paths said of a place under a rule.
+/// A rule that some paths violate at a place.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdict {
     pub(crate) site: Site,
     pub(crate) message: String,
-    pub(crate) beside: Vec<Beside>,
-    /// The function whose paths were walked first, and all of them.
+    pub(crate) related: Vec<RelatedPlace>,
+    /// The function that was first explored, and all of them.
     pub(crate) by: FunctionId,
     by_all: FxHashSet<FunctionId>,
-    /// Paths that break the rule here.
-    pub(crate) bad: u32,
-    /// Not worth a report if other paths of the same functions keep the rule.
-    pub(crate) unless_kept: bool,
-    /// What to do here, if more can be said than the rule says.
+    /// How many paths violate the rule here.
+    pub(crate) paths: u32,
+    /// Not reported if other paths of the same functions satisfy the rule.
+    pub(crate) unless_deliberate: bool,
+    /// The fix for this place, if more can be said than in general.
     pub(crate) advice: Option<String>,
 }
 
 impl Verdict {
-    /// Says what to do, unless an earlier path said so.
+    /// Sets the fix, unless an earlier path did.
     pub(crate) fn advise(&mut self, advice: String) {
         self.advice.get_or_insert(advice);
     }
@@ -131,50 +132,53 @@ impl Verdict {
 /// All verdicts so far.
 #[derive(Default)]
 pub(crate) struct Verdicts {
-    pub(crate) bad: FxHashMap<(Rule, PlaceId), Verdict>,
-    /// Paths that keep the rule.
-    pub(crate) good: FxHashMap<(Rule, PlaceId), u32>,
-    /// Rules that paths of a function keep somewhere.
-    kept: FxHashSet<(Rule, FunctionId, PlaceId)>,
-    /// Flushes of memory that was there before and of which the path stored nothing.
+    pub(crate) violations: FxHashMap<(Rule, PlaceId), Verdict>,
+    /// How many paths satisfy a rule at a place.
+    pub(crate) satisfied: FxHashMap<(Rule, PlaceId), u32>,
+    /// Which functions have paths that satisfy a rule at a place.
+    satisfied_in: FxHashSet<(Rule, FunctionId, PlaceId)>,
+    /// Flushes of memory that existed before the path and that the path did not store to.
     pub(crate) untouched: FxHashSet<PlaceId>,
-    /// Flushes of one thing after another, as a loop finds them, of which the path stored nothing.
+    /// Flushes of one object after another, as a loop meets them, none of which the path stored to.
     pub(crate) swept: FxHashSet<PlaceId>,
+    /// What was not understood on the way.
+    pub(crate) gaps: Gaps,
 }
 
 impl Verdicts {
-    /// Whether a flush is for what others stored: it takes all that a list, a log or a range of pages leads to.
+    /// Whether a flush is for what other code stored: it walks a list, a log or a range of pages.
     pub(crate) fn is_sweep(&self, rule: Rule, place: PlaceId) -> bool {
         rule == Rule::FlushUnmodified && self.untouched.contains(&place) && self.swept.contains(&place)
     }
 
-    /// Whether it was thought of: every function that breaks the rule on some paths keeps it on others.
-    pub(crate) fn is_thought_of(&self, rule: Rule, verdict: &Verdict) -> bool {
+    /// Whether a violation is deliberate: every function with a path that violates the rule has one that satisfies it.
+    pub(crate) fn is_deliberate(&self, rule: Rule, verdict: &Verdict) -> bool {
         let place = verdict.site.place;
-        verdict.unless_kept && verdict.by_all.iter().all(|by| self.kept.contains(&(rule, *by, place)))
+        verdict.unless_deliberate
+            && verdict.by_all.iter().all(|by| self.satisfied_in.contains(&(rule, *by, place)))
     }
 
-    pub(crate) fn keeps(&mut self, rule: Rule, by: FunctionId, place: PlaceId) {
-        self.kept.insert((rule, by, place));
+    pub(crate) fn satisfies_in(&mut self, rule: Rule, by: FunctionId, place: PlaceId) {
+        self.satisfied_in.insert((rule, by, place));
     }
 
-    pub(crate) fn good(&mut self, rule: Rule, place: PlaceId) {
-        *self.good.entry((rule, place)).or_default() += 1;
+    pub(crate) fn satisfies(&mut self, rule: Rule, place: PlaceId) {
+        *self.satisfied.entry((rule, place)).or_default() += 1;
     }
 
-    pub(crate) fn bad(
+    pub(crate) fn violates(
         &mut self,
         rule: Rule,
         site: Site,
         by: FunctionId,
-        message: impl FnOnce() -> (String, Vec<Beside>),
+        message: impl FnOnce() -> (String, Vec<RelatedPlace>),
     ) -> &mut Verdict {
-        let verdict = self.bad.entry((rule, site.place)).or_insert_with(|| {
-            let (message, beside) = message();
+        let verdict = self.violations.entry((rule, site.place)).or_insert_with(|| {
+            let (message, related) = message();
             let by_all = FxHashSet::default();
-            Verdict { site, message, beside, by, by_all, bad: 0, unless_kept: false, advice: None }
+            Verdict { site, message, related, by, by_all, paths: 0, unless_deliberate: false, advice: None }
         });
-        verdict.bad += 1;
+        verdict.paths += 1;
         verdict.by_all.insert(by);
         verdict
     }

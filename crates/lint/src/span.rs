@@ -121,8 +121,8 @@ impl Span {
         if all {
             Meets::Covers
         } else if any {
-            // A store reaching over two lines of which one is written back is not safe, and neither is one that
-            // happens to share a line only if the allocator is kind.
+            // A store across two lines of which one is written back is not safe, and neither is one that shares a
+            // line only at some alignments.
             if by_bytes == Meets::Never { Meets::Never } else { Meets::Maybe }
         } else {
             Meets::Never

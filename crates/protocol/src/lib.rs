@@ -16,7 +16,7 @@ pub mod abi;
 use px86::{Kind, LINE_BYTES};
 
 /// Version of everything here; the two sides refuse to work with another one's.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Set for the program to run under the checker; its value is the version.
 pub const ENVIRONMENT: &str = "CRASHPROOF_SESSION";
@@ -338,6 +338,8 @@ pub struct Control {
     pub files_absent: u64,
     /// Ends of the heap's size classes at the crash; 0 for those that are empty.
     pub heap_ends: [u64; HEAP_CLASSES],
+    /// Out: the first file outside the PM path that a child mapped to share what it writes, ending in zero.
+    pub mapped_outside: [u8; MAX_PATH],
 }
 
 /// What a thread did to a thing that orders threads, and to which: the `value` of [`record::SYNC`].

@@ -2,7 +2,7 @@
 
 use crashproof_findings::graph::{self, EventGraph, Fate, GraphEdge, GraphEvent};
 use crashproof_findings::rules::prove::{ACCESS_OUTSIDE, CLAIM_VIOLATED, NOT_ROBUST};
-use crashproof_findings::{Finding, Place, Related, Role};
+use crashproof_findings::{Finding, Place, Related, Role, no_persistent_memory};
 use serde_json::{Map, Value, json};
 
 use crate::program::Site;
@@ -22,7 +22,7 @@ pub fn report(name: &str, question: Question, answer: &Report) -> crashproof_fin
     let mut report = crashproof_findings::Report::new("prove", name);
     match &answer.verdict {
         Verdict::Holds => match answer.vacuous {
-            Some(Vacuous::NoPersistentMemory) => report.without_persistent_memory(WHAT_COUNTS, &[]),
+            Some(Vacuous::NoPersistentMemory) => report.incomplete.push(no_persistent_memory(WHAT_COUNTS, &[])),
             Some(Vacuous::NoClaim) if question == Question::Invariants => {
                 report
                     .incomplete

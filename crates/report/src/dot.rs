@@ -14,14 +14,14 @@ pub fn digraph(graph: &EventGraph) -> String {
         for (index, event) in
             graph.events.iter().enumerate().filter(|(_, event)| event.thread == Some(column))
         {
-            let colour = match event.fate {
+            let color = match event.fate {
                 Fate::Lost => ", color=red",
                 Fate::Survived | Fate::Certain => ", color=darkgreen",
                 Fate::After => ", color=gray",
                 Fate::Plain => "",
             };
             let label = format!("{}\\n{}", quote(&event.text), quote(&event.place.to_string()));
-            let _ = writeln!(text, "    e{index} [label=\"{label}\"{colour}];");
+            let _ = writeln!(text, "    e{index} [label=\"{label}\"{color}];");
         }
         text.push_str("  }\n");
     }

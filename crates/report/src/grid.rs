@@ -1,28 +1,31 @@
-//! Columns of text that may have colours in them.
+//! Columns of text that may have colors in them.
 
 use anstream::adapter::strip_str;
 use unicode_width::UnicodeWidthStr;
 
 /// Where text stands in its column.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Align {
+pub enum Align {
+    /// At its left edge.
     Left,
+    /// At its right edge.
     Right,
 }
 
 /// Rows of cells, each column as wide as its widest cell.
 #[derive(Default)]
-pub(crate) struct Grid {
+pub struct Grid {
     rows: Vec<Vec<String>>,
 }
 
 impl Grid {
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
     /// The rows as lines, `indent` spaces in, columns apart by `gap`.
-    pub(crate) fn lines(&self, indent: usize, gap: &str, align: Align) -> String {
+    pub fn lines(&self, indent: usize, gap: &str, align: Align) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns)
             .map(|column| {

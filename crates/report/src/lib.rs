@@ -1,19 +1,17 @@
-//! Formats: everything that knows how results look, and nothing that knows how they came about.
+//! Formats: everything that knows how findings look, and nothing that knows how they came about.
 //!
-//! Text is made with colours in it; whoever prints it removes them where there is no terminal.
+//! Text is made with colors in it; whoever prints it removes them where there is no terminal. What the command line shows
+//! of results that are not findings (litmus answers, fixes) it lays out itself, with [`grid`] and [`style`].
 
 mod diagnostic;
 pub mod dot;
-pub mod fix_text;
-mod grid;
+pub mod grid;
 pub mod html;
 pub mod json;
 pub mod junit;
-pub mod litmus_json;
-pub mod litmus_text;
 mod printable;
 pub mod sarif;
-mod style;
+pub mod style;
 pub mod text;
 
-pub use diagnostic::litmus_error;
+pub use diagnostic::SourceError;

@@ -61,11 +61,11 @@ pub fn write(out: &mut dyn Write, report: &Report, sources: &Sources, look: Look
 
 fn one_line(finding: &Finding) -> String {
     let place = escape(&finding.place.to_string());
-    let word = paint(colour(finding.level), finding.level.word());
+    let word = paint(color(finding.level), finding.level.word());
     format!("{place}: {word}[{}]: {}\n", finding.rule.id, escape(&finding.message))
 }
 
-fn colour(level: Level) -> anstyle::Style {
+fn color(level: Level) -> anstyle::Style {
     match level {
         Level::Error => BAD,
         Level::Warning => UNSURE,
@@ -109,7 +109,7 @@ fn finding(finding: &Finding, sources: &Sources, look: Look) -> String {
             let _ = writeln!(text, "{}", Renderer::styled().term_width(look.width).render(&[group]));
         }
         None => {
-            let word = paint(colour(finding.level), format!("{}[{}]", finding.level.word(), finding.rule.id));
+            let word = paint(color(finding.level), format!("{}[{}]", finding.level.word(), finding.rule.id));
             let _ = writeln!(text, "{word}{}", paint(STRONG, format!(": {message}")));
             let place = escape(&finding.place.to_string());
             let function = match finding.place.function.as_str() {
@@ -191,7 +191,7 @@ fn step(text: &mut String, look: Look, style: anstyle::Style, word: &str, said: 
     let _ = writeln!(text, "{}", textwrap::fill(said, options));
 }
 
-/// Was the store that a load might have read told of as lost or survived?
+/// Is the store that a load could have read already listed as lost or survived?
 fn is_told(step: &Related, candidate: &Related) -> bool {
     matches!(step.role, Role::Lost | Role::Survived)
         && step.place == candidate.place
@@ -212,7 +212,7 @@ fn story(text: &mut String, finding: &Finding, look: Look) {
     let verbose = look.detail == Detail::Verbose;
     let mut candidates = 0;
     for related in &finding.related {
-        // A store that was told of already need not be told of again.
+        // A store that is listed already need not be listed again.
         if related.role == Role::Candidate
             && !verbose
             && finding.related.iter().any(|it| is_told(it, related))
@@ -252,9 +252,10 @@ fn story(text: &mut String, finding: &Finding, look: Look) {
     for evidence in &finding.evidence {
         step(text, look, FAINT, "note", &escape(evidence));
     }
-    // Where the place of the change is known, it was told with it.
-    let told = |message: &str| finding.related.iter().any(|it| it.role == Role::Fix && it.message == message);
-    if let Some(fix) = finding.fix.as_ref().filter(|fix| !told(&fix.message)) {
+    // Where the place of the change is known, it is listed with it.
+    let listed =
+        |message: &str| finding.related.iter().any(|it| it.role == Role::Fix && it.message == message);
+    if let Some(fix) = finding.fix.as_ref().filter(|fix| !listed(&fix.message)) {
         step(text, look, GOOD, "fix", &escape(&fix.message));
     }
     for also in &finding.also {

@@ -106,8 +106,9 @@ fn on_pm_path(path: &[u8]) -> bool {
         [] => false,
         [start @ .., b'*'] => path.starts_with(start),
         directory => {
-            let real = std::fs::canonicalize(OsStr::from_bytes(directory)).unwrap_or_default();
-            PathBuf::from(OsStr::from_bytes(path)).starts_with(real)
+            // A directory that does not exist has nothing below it.
+            let real = std::fs::canonicalize(OsStr::from_bytes(directory));
+            real.is_ok_and(|real| PathBuf::from(OsStr::from_bytes(path)).starts_with(real))
         }
     })
 }
@@ -699,6 +700,20 @@ replace! {
     }
 }
 
+/// Notes a file outside the PM path that is mapped: if there turns out to be no persistent memory, it is worth a word.
+unsafe fn note_outside(descriptor: c_int) {
+    let worth_naming = |path: &Vec<u8>| {
+        path.len() < MAX_PATH
+            && path.starts_with(b"/")
+            && !path.starts_with(b"/memfd:")
+            && path != b"/dev/zero"
+    };
+    let Some(path) = path_of(descriptor).filter(worth_naming) else { return };
+    if !session::CONTROL.is_null() && (*session::CONTROL).mapped_outside[0] == 0 {
+        (&mut (*session::CONTROL).mapped_outside)[..path.len()].copy_from_slice(&path);
+    }
+}
+
 /// `mmap`, where PM is concerned.
 unsafe fn map_anything(
     wanted: u64,
@@ -721,7 +736,13 @@ unsafe fn map_anything(
         }
         return None;
     }
-    let file = of(descriptor)?;
+    let shares = flags & libc::MAP_TYPE != libc::MAP_PRIVATE && protection & libc::PROT_WRITE != 0;
+    let Some(file) = of(descriptor) else {
+        if shares {
+            note_outside(descriptor);
+        }
+        return None;
+    };
     if flags & libc::MAP_TYPE == libc::MAP_PRIVATE {
         unknown(reason::PRIVATE_MAPPING, site);
         return None;

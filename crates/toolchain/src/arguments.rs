@@ -19,8 +19,8 @@ pub struct Request {
     pub relocatable: bool,
     /// Debug information is asked for.
     pub debug_info: bool,
-    /// The option that asks for link-time optimisation.
-    pub link_time_optimisation: Option<String>,
+    /// The option that asks for link-time optimization.
+    pub link_time_optimization: Option<String>,
     /// The option that asks for a static program.
     pub static_program: Option<String>,
     /// Assembly files, which cannot be instrumented.
@@ -155,10 +155,10 @@ impl Request {
         match option {
             "-r" | "--relocatable" | "-Wl,-r" => self.relocatable = true,
             "-static" | "--static" | "-static-pie" => self.static_program = Some(option.to_owned()),
-            "-fno-lto" => self.link_time_optimisation = None,
+            "-fno-lto" => self.link_time_optimization = None,
             "-g0" | "-ggdb0" => self.debug_info = false,
             _ if option == "-flto" || option.starts_with("-flto=") => {
-                self.link_time_optimisation = Some(option.to_owned());
+                self.link_time_optimization = Some(option.to_owned());
             }
             // -gz compresses and -gsplit-dwarf splits what another option asks for.
             _ if option.starts_with("-gz")
@@ -276,9 +276,9 @@ mod tests {
     }
 
     #[test]
-    fn link_time_optimisation_and_static_programs() {
-        assert_eq!(read("-flto=thin a.c").link_time_optimisation.as_deref(), Some("-flto=thin"));
-        assert_eq!(read("-flto -fno-lto a.c").link_time_optimisation, None);
+    fn link_time_optimization_and_static_programs() {
+        assert_eq!(read("-flto=thin a.c").link_time_optimization.as_deref(), Some("-flto=thin"));
+        assert_eq!(read("-flto -fno-lto a.c").link_time_optimization, None);
         assert_eq!(read("-static a.c").static_program.as_deref(), Some("-static"));
         assert!(read("-r a.o b.o").relocatable);
     }

@@ -1,21 +1,21 @@
 //! Rust programs: `crashproof cargo build`, `run` and `test`.
 //!
-//! rustc takes no pass plugins, but it can leave optimisation to the linker (`-Clinker-plugin-lto`), and
+//! rustc takes no pass plugins, but it can leave optimization to the linker (`-Clinker-plugin-lto`), and
 //! lld takes them. So crates become bitcode and the plugin runs when a program is linked. Two things make
 //! this work without touching the project:
 //!
 //! * `CARGO_BUILD_TARGET`: with a target given, even that of the host, cargo keeps build scripts and
 //!   procedural macros apart, and these stay uninstrumented.
 //! * `RUSTC_WRAPPER`: sees the options of each crate, so it can choose the pipeline that fits the
-//!   optimisation level. Without optimisation lld runs no pipeline at all unless told to.
+//!   optimization level. Without optimization lld runs no pipeline at all unless told to.
 //!
 //! # Limits
 //!
 //! * The standard library comes precompiled: generic and inlined code of it is instrumented, the rest is
 //!   not. Strict mode of the runtime finds accesses to PM from there.
 //! * Statics in the section `crashproof_pm` are replaced at link time only, after rustc's own
-//!   optimisations. They must be `static mut` or hold an `UnsafeCell`, and be `#[used]`.
-//! * Link-time optimisation asked for in a profile is ignored.
+//!   optimizations. They must be `static mut` or hold an `UnsafeCell`, and be `#[used]`.
+//! * Link-time optimization asked for in a profile is ignored.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -67,7 +67,7 @@ pub fn environment(
     Ok(all)
 }
 
-/// Options for rustc at an optimisation level.
+/// Options for rustc at an optimization level.
 fn rustc_options(toolchain: &Toolchain, level: &str) -> Result<Vec<OsString>, Error> {
     let runtime = toolchain.runtime()?;
     // What rustc has left for later, then instrumentation.

@@ -47,8 +47,8 @@ pub fn plan(language: Language, arguments: &[OsString], toolchain: &Toolchain) -
         // The site table is made from it.
         command.arg("-g");
     }
-    if let Some(option) = &request.link_time_optimisation {
-        warnings.push(format!("link-time optimisation ({option}) is switched off"));
+    if let Some(option) = &request.link_time_optimization {
+        warnings.push(format!("link-time optimization ({option}) is switched off"));
         command.args(["-fno-lto", "-fno-whole-program-vtables"]);
     }
     if request.links && !request.relocatable {

@@ -177,7 +177,7 @@ fn link_time_optimisation_is_off() {
     let directory = scratch("lto");
     fs::write(directory.join("a.c"), PROGRAM).unwrap();
     let output = cc(&directory, &["-flto", "-O2", "a.c", "-o", "prog"]);
-    assert!(text(&output.stderr).contains("link-time optimisation (-flto) is switched off"));
+    assert!(text(&output.stderr).contains("link-time optimization (-flto) is switched off"));
     assert!(events(&directory.join("prog")).contains("store8"));
 }
 

@@ -12,3 +12,11 @@ void connected(void) {
   stats.total++;
   _ITM_commitTransaction();
 }
+
+MNEMOSYNE_PERSISTENT static uint64_t sessions;
+
+void opened(void) {
+  _ITM_beginTransaction(1);
+  _ITM_WU8(&sessions, 1);
+  _ITM_commitTransaction();
+}

@@ -6,10 +6,18 @@ struct replica {
   struct replica *next;
 };
 
+PERSISTENT static uint64_t drained;
+
 static void wait(void) { _mm_sfence(); }
 
 void drain_all(struct replica *r) {
   r->drain = wait;
   r->drain();
   _mm_sfence(); //~ empty-fence
+}
+
+void note(struct replica *r) {
+  drain_all(r);
+  drained = 1;
+  persist(&drained, sizeof drained);
 }

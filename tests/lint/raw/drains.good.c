@@ -6,6 +6,8 @@ struct replica {
   struct replica *next;
 };
 
+PERSISTENT static uint64_t drained;
+
 static void wait(void) { _mm_sfence(); }
 static void nothing(void) {}
 
@@ -15,4 +17,10 @@ void drain_all(struct replica *r) {
   r->drain();
   for (r = r->next; r; r = r->next)
     r->drain();
+}
+
+void note(struct replica *r) {
+  drain_all(r);
+  drained = 1;
+  persist(&drained, sizeof drained);
 }

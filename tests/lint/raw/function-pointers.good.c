@@ -95,16 +95,6 @@ int make(struct object *object)
   return build(object, sizeof(*object), construct);
 }
 
-// Nobody knows what is called: it may flush.
-void unknown(struct pool *pool, struct object *object, void (*persist)(const void *, size_t))
-{
-  pool->other->persist = persist;
-  _mm_clwb(&object->header);
-  _mm_sfence();
-  object->value = 1;
-  persist(&object->value, sizeof(object->value));
-}
-
 int visit(struct visitor *visitor, struct object *object)
 {
   struct visitor own = {set_header};

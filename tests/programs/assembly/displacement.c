@@ -1,52 +1,48 @@
-// Displacement and index of a memory operand are part of the address.
-//@ variant NEXT_LINE: -DNEXT_LINE
-//@ check: fails
-//@ lint: unflushed-write at stored
+// The address of an assembly operand is base, index and displacement together: one that is a line off flushes the wrong line.
+//@ variant right: -DDISPLACEMENT=128
+//@ check: clean
+//@ lint: clean
+//@ prove: proved
+//@ variant wrong: -DDISPLACEMENT=64
+//@ check: fails at LOST
+//@ lint: unflushed-write at LOST
+//@ lint: flush-unmodified at FLUSH
 //@ prove: refuted
-//@ variant DISPLACED: -DDISPLACED
-//@ check: clean
-//@ lint: clean
-//@ prove: proved
-//@ variant INDEXED: -DINDEXED
-//@ check: clean
-//@ lint: clean
-//@ prove: proved
-//@ variant STORED: -DSTORED
-//@ check: fails
-//@ lint: unflushed-write at asm
-//@ prove: unknown (inline assembly)
-
-#include <assert.h>
+//@ variant store: -DSTORE
+//@ check: fails at STORED
+//@ lint: unflushed-write at STORED
+//@ lint: flush-unmodified at OTHER
+//@ prove: unknown (is not modelled)
+//@ cflags: -mclwb
 #include <crashproof.h>
-#include <immintrin.h>
 
-PERSISTENT struct {
-  _Alignas(64) long first;
-  _Alignas(64) long value;
-  _Alignas(64) int committed;
-} p;
+struct root {
+  long lines[4][8];
+};
+PERSISTENT struct root root __attribute__((aligned(64)));
+PERSISTENT long done __attribute__((aligned(64)));
+
+void recover(void) {
+  crashproof_assert(!done || root.lines[2][0] == 1);
+}
 
 int main(void) {
-  if (p.committed) {
-    assert(p.value == 1);
+  if (crashproof_crashes()) {
+    recover();
     return 0;
   }
-#ifdef STORED
-  __asm__ volatile("movq %1, 64(%0)" ::"r"(&p.first), "r"(1L) : "memory"); /* MARK: asm */
-  _mm_clwb(&p.first);
+#ifdef STORE
+  // What is flushed is another line than what is stored to.
+  __asm__ volatile("movq $1, 128(%0)" ::"r"(&root) : "memory"); // MARK: STORED
+  crashproof_persist(&root.lines[0], 64); // MARK: OTHER
 #else
-  p.value = 1; /* MARK: stored */
+  root.lines[2][0] = 1; // MARK: LOST
+#define TEXT(number) TEXT_OF(number)
+#define TEXT_OF(number) #number
+  __asm__ volatile("clwb " TEXT(DISPLACEMENT) "(%0)" ::"r"(&root) : "memory"); // MARK: FLUSH
+  __asm__ volatile("sfence" ::: "memory");
 #endif
-#if defined NEXT_LINE
-  __asm__ volatile("clwb 64(%0)" ::"r"(&p.value) : "memory");
-#elif defined DISPLACED
-  __asm__ volatile("clwb 64(%0)" ::"r"(&p.first) : "memory");
-#elif defined INDEXED
-  __asm__ volatile("clwb (%0,%1,8)" ::"r"(&p.first), "r"(8L) : "memory");
-#endif
-  _mm_sfence();
-  p.committed = 1;
-  _mm_clwb(&p.committed);
-  _mm_sfence();
+  done = 1;
+  crashproof_persist(&done, sizeof done);
   return 0;
 }

@@ -1,6 +1,6 @@
 //! Rules of `crashproof prove`.
 
-use crate::rules::{Rule, rule};
+use crate::rules::rule::{Rule, rule};
 
 /// All of them.
 pub static RULES: &[&Rule] = &[&CLAIM_VIOLATED, &ACCESS_OUTSIDE, &NOT_ROBUST];

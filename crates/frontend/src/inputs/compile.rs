@@ -7,23 +7,47 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crashproof_toolchain::compile;
 
-use super::{Bitcode, Collected, Error};
+/// A file of bitcode to read.
+#[derive(Clone, Debug)]
+pub struct Bitcode {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What the user named.
+    pub given: PathBuf,
+    /// Where the compiler ran.
+    pub directory: PathBuf,
+}
+
+/// All bitcode of a program, and what did not become bitcode.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// What was compiled or given.
+    pub files: Vec<Bitcode>,
+    /// Entries of a compilation database that do not compile, with what the compiler says first.
+    pub failed: Vec<(PathBuf, String)>,
+    /// What was left out and cannot hide anything, or was changed.
+    pub notes: Vec<String>,
+}
 
 /// A compiler to run.
-pub(super) struct Job {
-    pub(super) given: PathBuf,
-    pub(super) directory: PathBuf,
-    pub(super) output: PathBuf,
-    pub(super) command: Command,
+pub(crate) struct Job {
+    pub(crate) given: PathBuf,
+    pub(crate) directory: PathBuf,
+    pub(crate) output: PathBuf,
+    pub(crate) command: Command,
     /// The user named this very file: if it does not compile there is no point in going on.
-    pub(super) required: bool,
+    pub(crate) required: bool,
 }
 
 /// What became of a job: options that had to be left out, or why there is no bitcode.
 type Outcome = Result<Vec<String>, crashproof_toolchain::Error>;
 
 /// Runs all; what cannot be compiled and is not required is named.
-pub(super) fn run(jobs: Vec<Job>, workers: usize, all: &mut Collected) -> Result<(), Error> {
+pub(crate) fn run(
+    jobs: Vec<Job>,
+    workers: usize,
+    all: &mut Collected,
+) -> Result<(), crashproof_toolchain::Error> {
     let next = AtomicUsize::new(0);
     let count = jobs.len();
     let jobs: Vec<Mutex<(Job, Option<Outcome>)>> =
@@ -52,7 +76,7 @@ pub(super) fn run(jobs: Vec<Job>, workers: usize, all: &mut Collected) -> Result
                 all.failed
                     .push((source_file, first.or(messages.lines().next()).unwrap_or("").trim().to_owned()));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
     if !left_out.is_empty() {

@@ -11,7 +11,8 @@ use std::process::Command;
 use crashproof_toolchain::cargo::TARGET;
 use crashproof_toolchain::compile;
 
-use super::{Bitcode, Error, Job};
+use super::compile::{Bitcode, Job};
+use super::error::Error;
 
 /// What the analysis wants of rustc. Checks for overflow are branches that nothing takes.
 const OPTIONS: [&str; 8] = [
@@ -30,7 +31,7 @@ fn program(variable: &str, usual: &str) -> OsString {
 }
 
 /// A source of its own.
-pub(super) fn single(
+pub(crate) fn single(
     path: &Path,
     arguments: &[OsString],
     directory: &Path,
@@ -60,7 +61,7 @@ pub(super) fn single(
 
 /// A crate, by its manifest; `arguments` are for `cargo build`. Build scripts and procedural macros run on the way, but
 /// are not part of the program.
-pub(super) fn build(
+pub(crate) fn build(
     manifest: &Path,
     arguments: &[OsString],
     jobs: usize,

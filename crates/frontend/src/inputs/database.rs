@@ -11,7 +11,8 @@ use crashproof_toolchain::{Compilers, FileKind, Language, arguments};
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 
-use super::{Error, Job};
+use super::compile::Job;
+use super::error::Error;
 
 #[derive(Deserialize)]
 struct Entry {
@@ -25,7 +26,7 @@ struct Entry {
 const WRAPPERS: [&str; 6] = ["ccache", "sccache", "distcc", "icecc", "crashproof", "env"];
 
 /// Adds the compilers of a database to the jobs, each with `more` arguments and its output in `directory`.
-pub(super) fn read(
+pub(crate) fn read(
     path: &Path,
     more: &[OsString],
     directory: &Path,

@@ -4,79 +4,17 @@
 mod compile;
 mod crates;
 mod database;
+mod error;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crashproof_toolchain::{Compilers, FileKind};
 
+pub use compile::{Bitcode, Collected};
+pub use error::Error;
+
 use compile::Job;
-
-/// What keeps inputs from being read.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There is no such file, or it cannot be read.
-    #[error("cannot read {path}: {cause}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        cause: std::io::Error,
-    },
-    /// The name of the file does not say what it is.
-    #[error(
-        "{path}: what is this? Give C, C++ or Rust sources, a Cargo.toml, .bc or .ll files, or a \
-         compile_commands.json"
-    )]
-    Ending {
-        /// The file.
-        path: PathBuf,
-    },
-    /// LLVM does not like a file.
-    #[error("{path} cannot be read as bitcode of LLVM 22: {reason}")]
-    Bitcode {
-        /// The file.
-        path: PathBuf,
-        /// What LLVM says.
-        reason: String,
-    },
-    /// A compilation database is not one.
-    #[error("{path}: {reason}")]
-    Database {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// There is no compiler, or it complained.
-    #[error(transparent)]
-    Toolchain(#[from] crashproof_toolchain::Error),
-    /// A description of a library.
-    #[error(transparent)]
-    Api(#[from] crate::frameworks::Error),
-}
-
-/// A file of bitcode to read.
-#[derive(Clone, Debug)]
-pub struct Bitcode {
-    /// Where it is.
-    pub path: PathBuf,
-    /// What the user named.
-    pub given: PathBuf,
-    /// Where the compiler ran.
-    pub directory: PathBuf,
-}
-
-/// All bitcode of a program, and what did not become bitcode.
-#[derive(Debug, Default)]
-pub struct Collected {
-    /// What was compiled or given.
-    pub files: Vec<Bitcode>,
-    /// Entries of a compilation database that do not compile, with what the compiler says first.
-    pub failed: Vec<(PathBuf, String)>,
-    /// What was left out and cannot hide anything, or was changed.
-    pub notes: Vec<String>,
-}
 
 /// Turns inputs into bitcode, with compilers' output in `directory`.
 pub fn bitcode(

@@ -52,11 +52,15 @@ struct Node {
     collapsed: bool,
     edges: BTreeMap<i64, Cell>,
     functions: BTreeSet<FunctionId>,
-    /// Offsets that hold what only the running program uses.
+    /// Offsets of data that only the running program uses.
     volatile: Vec<Range<i64>>,
 }
 
 impl Node {
+    fn is_surely_persistent(&self) -> bool {
+        self.flags.persistent && !self.flags.volatile()
+    }
+
     fn add_volatile(&mut self, range: Range<i64>, shift: i64) {
         // The end of all memory stays where it is.
         let range = range.start.saturating_add(shift)..range.end.saturating_add(shift);
@@ -73,7 +77,7 @@ pub(crate) struct Graph {
     globals: FxHashMap<GlobalId, Cell>,
 }
 
-/// Deeper copies of recursive structures add nothing that is asked for.
+/// Deeper copies of recursive structures answer no question.
 const COPY_DEPTH: u32 = 8;
 
 impl Graph {
@@ -173,6 +177,27 @@ impl Graph {
         fresh
     }
 
+    /// Whether a cell or something that pointers lead to from it is surely persistent.
+    pub(crate) fn leads_to_persistent(&self, cell: Cell) -> bool {
+        let mut seen = rustc_hash::FxHashSet::default();
+        let mut work = vec![self.find(cell).node];
+        while let Some(at) = work.pop() {
+            if seen.insert(at) {
+                let node = &self.nodes[at as usize];
+                if node.is_surely_persistent() {
+                    return true;
+                }
+                work.extend(node.edges.values().map(|target| self.find(*target).node));
+            }
+        }
+        false
+    }
+
+    /// Whether anything in the graph is surely persistent.
+    pub(crate) fn has_persistent(&self) -> bool {
+        self.nodes.iter().any(|node| node.forward.is_none() && node.is_surely_persistent())
+    }
+
     /// Says that two cells are the same memory.
     pub(crate) fn unify(&mut self, left: Cell, right: Cell) {
         let mut work = vec![(left, right)];
@@ -226,7 +251,7 @@ impl Graph {
     }
 
     /// Copies what is reachable from cells of another graph and joins the copies with cells of this one:
-    /// one copy for each call, so contexts stay apart and what a callee allocates is apart for each caller.
+    /// one copy per call, so contexts and what a callee allocates stay separate for each caller.
     pub(crate) fn join_copy(&mut self, other: &Graph, pairs: &[(Cell, Cell)]) {
         let mut copies: FxHashMap<u32, u32> = FxHashMap::default();
         let mut joins = Vec::new();
@@ -300,7 +325,7 @@ impl Graph {
     }
 
     /// A pointer in persistent memory points to persistent memory, unless it is known to be volatile. Of a node
-    /// whose fields were collapsed nobody knows which of them holds the pointer.
+    /// whose fields were collapsed it is not known which of them holds the pointer.
     pub(crate) fn spread(&mut self) {
         let mut work: Vec<u32> = (0..self.nodes.len() as u32)
             .filter(|n| {

@@ -1,9 +1,14 @@
-//! The graph of a function alone, and where function pointers may come from.
+//! The graph of a function alone, and the targets of its calls through pointers.
 
 use std::ops::Range;
 
-use super::{Cell, Flags, FunctionGraph};
-use crashproof_frontend::frameworks::{Apis, Returns, What};
+use rustc_hash::FxHashSet;
+
+use crate::returned;
+
+use super::function::FunctionGraph;
+use super::graph::{Cell, Flags};
+use crashproof_frontend::frameworks::{Apis, Meaning, Returns, What};
 use crashproof_frontend::program::ir::{Callee, Function, FunctionId, Op, Operand, Program, SourceType};
 
 const PERSISTENT: Flags = Flags { persistent: true, stack: false, heap: false, global: false };
@@ -16,16 +21,15 @@ pub(super) fn build(program: &Program, apis: &Apis, id: FunctionId) -> FunctionG
     let function = program.function(id);
     let mut graph = FunctionGraph::default();
     declared_types(program, apis, function, &mut graph);
+    // First: a structure may be copied from a constant.
+    content_of_globals(program, apis, &mut graph, operands_that_are_globals(function));
     for (number, instruction) in (0..).zip(&function.instructions) {
         one(program, apis, &mut graph, number, &instruction.op);
-    }
-    for operand in operands_that_are_globals(function) {
-        content_of_global(program, apis, &mut graph, operand);
     }
     graph
 }
 
-/// Variables whose type a description calls persistent.
+/// Variables whose type a description declares persistent.
 fn declared_types(program: &Program, apis: &Apis, function: &Function, graph: &mut FunctionGraph) {
     if apis.types.is_empty() {
         return;
@@ -99,17 +103,34 @@ fn operands_that_are_globals(function: &Function) -> Vec<Operand> {
     all
 }
 
-fn content_of_global(program: &Program, apis: &Apis, graph: &mut FunctionGraph, operand: Operand) {
-    let Operand::Global(id, _) = operand else { return };
-    let global = &program.globals[id.0 as usize];
-    let persistent = apis.sections.contains(&global.section);
-    let flags = if persistent { PERSISTENT } else { GLOBAL };
-    let cell = graph.graph.global(id, flags);
-    graph.graph.add_flags(cell, flags);
-    for (offset, content) in &global.pointers {
-        if let Operand::Function(function) = content {
-            let target = graph.graph.pointee(Cell { node: cell.node, offset: *offset as i64 + cell.offset });
-            graph.graph.add_function(target, *function);
+/// What globals hold at first, and what those that they point to hold.
+fn content_of_globals(program: &Program, apis: &Apis, graph: &mut FunctionGraph, operands: Vec<Operand>) {
+    let mut seen = FxHashSet::default();
+    let mut work = operands;
+    while let Some(operand) = work.pop() {
+        let Operand::Global(id, _) = operand else { continue };
+        if !seen.insert(id) {
+            continue;
+        }
+        let global = &program.globals[id.0 as usize];
+        let persistent = apis.sections.contains(&global.section);
+        let flags = if persistent { PERSISTENT } else { GLOBAL };
+        let cell = graph.graph.global(id, flags);
+        graph.graph.add_flags(cell, flags);
+        for (offset, content) in &global.pointers {
+            let at = Cell { node: cell.node, offset: *offset as i64 + cell.offset };
+            match content {
+                Operand::Function(function) => {
+                    let target = graph.graph.pointee(at);
+                    graph.graph.add_function(target, *function);
+                }
+                Operand::Global(..) => {
+                    let (target, own) = (graph.graph.pointee(at), graph.value(*content));
+                    graph.graph.unify(target, own);
+                    work.push(*content);
+                }
+                _ => {}
+            }
         }
     }
 }
@@ -118,28 +139,73 @@ fn is_value(operand: Operand) -> bool {
     !matches!(operand, Operand::Int(_) | Operand::Undefined)
 }
 
+/// Says that two values point to the same memory.
+fn join(graph: &mut FunctionGraph, left: Operand, right: Operand) {
+    if is_value(left) && is_value(right) {
+        let (left, right) = (graph.value(left), graph.value(right));
+        graph.graph.unify(left, right);
+    }
+}
+
+/// Says what a result points to.
+fn define(graph: &mut FunctionGraph, this: Operand, cell: Cell) {
+    match graph.values.get(&this) {
+        Some(known) => graph.graph.unify(*known, cell),
+        None => {
+            graph.values.insert(this, cell);
+        }
+    }
+}
+
 fn one(program: &Program, apis: &Apis, graph: &mut FunctionGraph, number: u32, op: &Op) {
     let this = Operand::Instruction(number);
-    let join = |graph: &mut FunctionGraph, left: Operand, right: Operand| {
-        if is_value(left) && is_value(right) {
-            let (left, right) = (graph.value(left), graph.value(right));
-            graph.graph.unify(left, right);
-        }
-    };
     match op {
         Op::Alloca { .. } => {
             let cell = graph.value(this);
             graph.graph.add_flags(cell, STACK);
         }
+        Op::Load { .. } | Op::Store { .. } | Op::Locked { .. } | Op::Bulk { .. } => access(graph, this, op),
+        Op::Flush { address, .. } if is_value(*address) => {
+            let cell = graph.value(*address);
+            graph.graph.add_flags(cell, PERSISTENT);
+        }
+        Op::Return { value: Some(value) } if is_value(*value) => {
+            let cell = graph.value(*value);
+            match graph.result {
+                Some(known) => graph.graph.unify(known, cell),
+                None => graph.result = Some(cell),
+            }
+        }
+        Op::NotUnderstood { pointers, .. } => {
+            for pointer in pointers.iter().filter(|pointer| is_value(**pointer)) {
+                graph.value(*pointer);
+            }
+        }
+        // Callers say what they pass.
+        Op::Call { callee: Callee::Indirect(pointer), .. } if is_value(*pointer) => {
+            graph.value(*pointer);
+        }
+        Op::Call { callee: Callee::Direct(called), arguments } => {
+            let function = program.function(*called);
+            if let Some(meaning) = apis.meaning(&function.name) {
+                described(graph, this, meaning, arguments);
+                if let Some(id) = returned::function(program, apis, meaning.returns) {
+                    let cell = graph.value(this);
+                    graph.graph.add_function(cell, id);
+                }
+            }
+        }
+        _ => computed(graph, this, op),
+    }
+}
+
+/// Loads, stores and copies.
+fn access(graph: &mut FunctionGraph, this: Operand, op: &Op) {
+    match op {
         Op::Load { address, .. } if is_value(*address) => {
             let address = graph.value(*address);
             let pointee = graph.graph.pointee(address);
-            match graph.values.get(&this) {
-                Some(known) => graph.graph.unify(*known, pointee),
-                None => {
-                    graph.values.insert(this, pointee);
-                }
-            }
+            define(graph, this, pointee);
         }
         Op::Store { address, value, bytes: 8, .. } | Op::Locked { address, value, bytes: 8 }
             if is_value(*address) && is_value(*value) =>
@@ -157,105 +223,88 @@ fn one(program: &Program, apis: &Apis, graph: &mut FunctionGraph, number: u32, o
         {
             graph.value(*address);
         }
-        Op::NotUnderstood { pointers, .. } => {
-            for pointer in pointers.iter().filter(|pointer| is_value(**pointer)) {
-                graph.value(*pointer);
-            }
+        Op::Bulk { target, source: Some(source), .. } => copy(graph, *target, *source),
+        _ => {}
+    }
+}
+
+/// A structure is copied: its pointers now are in both.
+fn copy(graph: &mut FunctionGraph, target: Operand, source: Operand) {
+    if !is_value(target) || !is_value(source) {
+        return;
+    }
+    let (target, source) = (graph.value(target), graph.value(source));
+    for offset in (0..128).step_by(8) {
+        let from = Cell { node: source.node, offset: source.offset + offset };
+        if let Some(pointee) = graph.graph.edge(from) {
+            let to = Cell { node: target.node, offset: target.offset + offset };
+            let own = graph.graph.pointee(to);
+            graph.graph.unify(own, pointee);
         }
+    }
+}
+
+/// Pointers that are computed from others.
+fn computed(graph: &mut FunctionGraph, this: Operand, op: &Op) {
+    match op {
         Op::Offset { base, offset, .. } if is_value(*base) => {
             let base = graph.value(*base);
-            let cell = Cell { node: base.node, offset: base.offset + offset };
-            match graph.values.get(&this) {
-                Some(known) => graph.graph.unify(*known, cell),
-                None => {
-                    graph.values.insert(this, cell);
-                }
-            }
+            define(graph, this, Cell { node: base.node, offset: base.offset + offset });
         }
-        // Pointers that are computed with: the side that is one stays the same object.
+        // The side that is a pointer stays the same object.
         Op::Arithmetic { left, right, .. } => match (is_value(*left), is_value(*right)) {
             (true, false) => join(graph, this, *left),
             (false, true) => join(graph, this, *right),
             _ => {}
         },
         Op::Copy { value } => join(graph, this, *value),
-        Op::Phi { incoming } => {
-            for (_, value) in incoming {
-                join(graph, this, *value);
-            }
-        }
+        Op::Phi { incoming } => incoming.iter().for_each(|(_, value)| join(graph, this, *value)),
         Op::Select { yes, no, .. } => {
             join(graph, this, *yes);
             join(graph, this, *no);
         }
-        Op::Flush { address, .. } if is_value(*address) => {
-            let cell = graph.value(*address);
+        _ => {}
+    }
+}
+
+/// What a description says of memory that is passed and returned.
+fn described(graph: &mut FunctionGraph, this: Operand, meaning: &Meaning, arguments: &[Operand]) {
+    for effect in &meaning.effects {
+        let marks = matches!(
+            effect.what,
+            What::Store
+                | What::StoreNonTemporal
+                | What::Flush
+                | What::FlushOrdered
+                | What::Queue
+                | What::Log
+                | What::LogAndStore
+        );
+        let argument = effect.address.and_then(|address| arguments.get(address as usize));
+        if let Some(argument) = argument.filter(|argument| marks && is_value(**argument)) {
+            let cell = graph.value(*argument);
             graph.graph.add_flags(cell, PERSISTENT);
         }
-        // A structure is copied: its pointers now are in both.
-        Op::Bulk { target, source: Some(source), .. } if is_value(*target) && is_value(*source) => {
-            let (target, source) = (graph.value(*target), graph.value(*source));
-            for offset in (0..128).step_by(8) {
-                let from = Cell { node: source.node, offset: source.offset + offset };
-                if let Some(pointee) = graph.graph.edge(from) {
-                    let to = Cell { node: target.node, offset: target.offset + offset };
-                    let own = graph.graph.pointee(to);
-                    graph.graph.unify(own, pointee);
-                }
-            }
+    }
+    let cell = graph.value(this);
+    match meaning.returns {
+        Returns::Persistent | Returns::Found | Returns::Fresh | Returns::Direct(_) => {
+            graph.graph.add_flags(cell, PERSISTENT);
         }
-        Op::Return { value: Some(value) } if is_value(*value) => {
-            let cell = graph.value(*value);
-            match graph.result {
-                Some(known) => graph.graph.unify(known, cell),
-                None => graph.result = Some(cell),
-            }
+        Returns::Volatile => {
+            graph.graph.add_flags(cell, HEAP);
         }
-        // So that callers can say what they pass.
-        Op::Call { callee: Callee::Indirect(pointer), .. } if is_value(*pointer) => {
-            graph.value(*pointer);
-        }
-        Op::Call { callee: Callee::Direct(called), arguments } => {
-            let Some(meaning) = apis.meaning(&program.function(*called).name) else { return };
-            for effect in &meaning.effects {
-                let marks = matches!(
-                    effect.what,
-                    What::Store
-                        | What::StoreNonTemporal
-                        | What::Flush
-                        | What::FlushOrdered
-                        | What::Queue
-                        | What::Log
-                        | What::LogAndStore
-                );
-                let argument = effect.address.and_then(|address| arguments.get(address as usize));
-                if let Some(argument) = argument.filter(|argument| marks && is_value(**argument)) {
-                    let cell = graph.value(*argument);
-                    graph.graph.add_flags(cell, PERSISTENT);
-                }
-            }
-            let cell = graph.value(this);
-            match meaning.returns {
-                Returns::Persistent | Returns::Found | Returns::Fresh | Returns::Direct(_) => {
-                    graph.graph.add_flags(cell, PERSISTENT);
-                }
-                Returns::Volatile => {
-                    graph.graph.add_flags(cell, HEAP);
-                }
-                Returns::Argument(number) => {
-                    if let Some(argument) = arguments.get(number as usize) {
-                        join(graph, this, *argument);
-                    }
-                }
-                _ => {}
+        Returns::Argument(number) => {
+            if let Some(argument) = arguments.get(number as usize) {
+                join(graph, this, *argument);
             }
         }
         _ => {}
     }
 }
 
-/// Whom a call through a pointer may call: what the graph knows or, failing that, what is ever stored where the
-/// pointer comes from. Nothing if something unknown may be stored there as well.
+/// The targets of a call through a pointer: what the graph knows or, failing that, what is ever stored where the pointer
+/// comes from. None if something unknown may be stored there as well.
 pub(super) fn targets(
     program: &Program,
     graph: &FunctionGraph,
@@ -264,7 +313,7 @@ pub(super) fn targets(
     pointer: Operand,
     arguments: usize,
 ) -> Vec<FunctionId> {
-    let fits = |target: &FunctionId| program.function(*target).parameters as usize == arguments;
+    let fits = |target: &FunctionId| returned::takes(program, *target, arguments);
     let mut known = graph.lookup(pointer).map(|cell| graph.graph.functions(cell)).unwrap_or_default();
     known.retain(fits);
     if !known.is_empty() {

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crashproof_frontend::frameworks::{Apis, Returns};
 use crashproof_frontend::program::ir::{Callee, Function, GlobalId, Op, Operand, Program};
 
-/// Variables that are given a mapped file somewhere, and nothing else anywhere.
+/// Variables that are assigned a mapped file somewhere, and nothing else anywhere.
 pub(super) fn of(program: &Program, apis: &Apis) -> FxHashSet<GlobalId> {
     let mut given: FxHashMap<GlobalId, bool> = FxHashMap::default();
     for function in &program.functions {
@@ -40,7 +40,7 @@ fn is_mapped(program: &Program, apis: &Apis, function: &Function, value: Operand
     meaning.is_some_and(|meaning| meaning.returns == Returns::Persistent || meaning.alignment >= LINE_BYTES)
 }
 
-/// Variables whose address something else is made of: they may be stored to by another name.
+/// Variables whose address is taken: they may be assigned by another name.
 fn leaving(op: &Op) -> Vec<GlobalId> {
     let operands = match op {
         Op::Call { arguments, .. } => arguments.clone(),

@@ -1,8 +1,8 @@
-//! Branches: which ways are possible, and what taking one of them says.
+//! Branches: which successors are possible, and what taking one of them implies.
 
 use std::rc::Rc;
 
-use super::{COUNTED, EXHAUSTED, State, Walk};
+use super::walk::{COUNTED, EXHAUSTED, State, Walk};
 use crate::expression::{Expression, Form, LAST_ERROR, NOTHING};
 use crashproof_frontend::program::ir::{Arithmetic, Compare, Op};
 
@@ -12,18 +12,18 @@ impl Walk<'_, '_> {
         if condition == NOTHING {
             return None;
         }
-        if let Some(value) = self.all.expressions.as_int(condition) {
+        if let Some(value) = self.explorer.expressions.as_int(condition) {
             return Some(value & 1 != 0 || value > 1);
         }
-        let (fact, holds) = self.all.expressions.fact(condition, true);
-        if let Some(value) = self.all.expressions.as_int(fact) {
+        let (fact, holds) = self.explorer.expressions.fact(condition, true);
+        if let Some(value) = self.explorer.expressions.as_int(fact) {
             return Some((value != 0) == holds);
         }
         if let Some(known) = state.facts.get(&fact) {
             return Some(*known == holds);
         }
         if self.is_condition(fact) {
-            let parts = match self.all.expressions.form(fact) {
+            let parts = match self.explorer.expressions.form(fact) {
                 Form::Operation(Arithmetic::And, left, right) => Some((left, right, false)),
                 Form::Operation(Arithmetic::Or, left, right) => Some((left, right, true)),
                 _ => None,
@@ -39,13 +39,13 @@ impl Walk<'_, '_> {
             }
         }
         // Equal to one constant is not equal to another.
-        if let Form::Comparison(Compare::Eq, left, right) = self.all.expressions.form(fact)
-            && self.all.expressions.as_int(right).is_some()
+        if let Form::Comparison(Compare::Eq, left, right) = self.explorer.expressions.form(fact)
+            && self.explorer.expressions.as_int(right).is_some()
         {
             let other = state.facts.iter().any(|(known, truth)| {
                 *truth
-                    && matches!(self.all.expressions.form(*known), Form::Comparison(Compare::Eq, same, constant)
-                        if same == left && constant != right && self.all.expressions.as_int(constant).is_some())
+                    && matches!(self.explorer.expressions.form(*known), Form::Comparison(Compare::Eq, same, constant)
+                        if same == left && constant != right && self.explorer.expressions.as_int(constant).is_some())
             });
             if other {
                 return Some(!holds);
@@ -56,18 +56,18 @@ impl Walk<'_, '_> {
 
     /// Whether a value means failure on a path: by itself, or because the path took the branch for errors.
     pub(super) fn fails(&mut self, state: &State, value: Expression) -> bool {
-        if self.all.expressions.is_failure(value) {
+        if self.explorer.expressions.is_failure(value) {
             return true;
         }
-        if !matches!(self.all.expressions.form(value), Form::Opaque(..) | Form::Content(_)) {
+        if !matches!(self.explorer.expressions.form(value), Form::Opaque(..) | Form::Content(_)) {
             return false;
         }
         let mut holds = |what, number| {
-            let number = self.all.expressions.int(number);
-            let known = self.all.expressions.known(Form::Comparison(what, value, number))?;
+            let number = self.explorer.expressions.int(number);
+            let known = self.explorer.expressions.known(Form::Comparison(what, value, number))?;
             state.facts.get(&known).copied()
         };
-        // As `fact` writes them: below zero, and what a pointer may be that is the number of an error.
+        // In the form of `fact`: below zero, or a pointer that is an error number.
         holds(Compare::Lt, 0) == Some(true)
             || holds(Compare::Gt, -1) == Some(false)
             || holds(Compare::Below, LAST_ERROR + 1) == Some(false)
@@ -75,7 +75,7 @@ impl Walk<'_, '_> {
     }
 
     pub(super) fn is_condition(&self, expression: Expression) -> bool {
-        match self.all.expressions.form(expression) {
+        match self.explorer.expressions.form(expression) {
             Form::Comparison(..) => true,
             Form::Operation(Arithmetic::And | Arithmetic::Or, left, right) => {
                 self.is_condition(left) && self.is_condition(right)
@@ -89,7 +89,7 @@ impl Walk<'_, '_> {
             return;
         }
         if self.is_condition(condition) {
-            match (self.all.expressions.form(condition), holds) {
+            match (self.explorer.expressions.form(condition), holds) {
                 (Form::Operation(Arithmetic::And, left, right), true)
                 | (Form::Operation(Arithmetic::Or, left, right), false) => {
                     self.assume(state, left, holds);
@@ -99,13 +99,13 @@ impl Walk<'_, '_> {
                 _ => {}
             }
         }
-        let (fact, holds) = self.all.expressions.fact(condition, holds);
-        if self.all.expressions.as_int(fact).is_none() {
+        let (fact, holds) = self.explorer.expressions.fact(condition, holds);
+        if self.explorer.expressions.as_int(fact).is_none() {
             Rc::make_mut(&mut state.facts).insert(fact, holds);
         }
     }
 
-    /// Of the ways out of a loop's head, those that make sense the first time: in, if something happens there.
+    /// The successors of a loop's head on the first visit: only into the loop, if something happens there.
     fn sensible(&self, block: u32, state: &State, to: &[u32]) -> Vec<u32> {
         let Some((rounds, _)) = state.rounds.get(&block) else { return to.to_vec() };
         let inside = &self.shape.loops[&block].blocks;
@@ -118,8 +118,8 @@ impl Walk<'_, '_> {
         if enters { stay } else { to.to_vec() }
     }
 
-    /// The loop that has been walked often enough and is left here, at its head or where it goes back to it. Other exits
-    /// are for errors and the like.
+    /// The exhausted loop that is left here, at its head or where it goes back to it. Other exits are for errors and the
+    /// like.
     fn to_be_left(&self, block: u32, state: &State, to: &[u32]) -> Option<u32> {
         let mut done = state.rounds.iter().filter(|(_, (rounds, _))| *rounds >= EXHAUSTED);
         let (header, _) = done.find(|(header, _)| {
@@ -131,7 +131,7 @@ impl Walk<'_, '_> {
         Some(*header)
     }
 
-    /// Whether a loop that was walked is left where it decides to go on: at its head, or where it goes back.
+    /// Whether an edge leaves a loop where the loop decides to go on: at its head, or where it goes back.
     fn ends_loop(&self, block: u32, state: &State, to: u32) -> bool {
         state.rounds.iter().any(|(header, (rounds, _))| {
             let blocks = &self.shape.loops[header].blocks;
@@ -141,7 +141,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Whether a loop decides where it goes back whether it goes on, as `do` loops do.
+    /// Whether a loop decides at its end whether to go on, as `do` loops do.
     fn leaves_at_its_end(&self, header: u32) -> bool {
         let blocks = &self.shape.loops[&header].blocks;
         blocks.iter().filter(|block| **block != header).any(|block| {
@@ -160,7 +160,7 @@ impl Walk<'_, '_> {
             }
             Op::Switch { value, cases, default } => {
                 let value = self.value(&state, *value);
-                let constant = self.all.expressions.as_int(value);
+                let constant = self.explorer.expressions.as_int(value);
                 let case =
                     |constant| cases.iter().find(|case| case.0 == constant).map_or(*default, |case| case.1);
                 (constant.map(case), value)
@@ -196,7 +196,7 @@ impl Walk<'_, '_> {
                 for (to, holds) in [(*yes, true), (*no, false)] {
                     if ways.contains(&to) {
                         let mut next = state.clone();
-                        // After how many rounds it leaves stands for more than that: callers are not told a number.
+                        // The number of rounds stands for any number: callers must not see it as a fact.
                         if !(self.ends_loop(block, &state, to) && self.is_about_parameters(condition)) {
                             self.assume(&mut next, condition, holds);
                         }
@@ -215,7 +215,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The state in which a switch goes somewhere, if it can.
+    /// The state in which a switch goes to a target, if it can.
     fn case(
         &mut self,
         state: &State,
@@ -229,18 +229,18 @@ impl Walk<'_, '_> {
             return Some(next);
         }
         if to == default {
-            // More facts than these decide nothing that matters.
+            // More facts than these are not worth their cost.
             for case in cases.iter().filter(|case| case.1 != to).take(16) {
-                let constant = self.all.expressions.int(case.0);
-                let equal = self.all.expressions.comparison(Compare::Eq, value, constant);
+                let constant = self.explorer.expressions.int(case.0);
+                let equal = self.explorer.expressions.comparison(Compare::Eq, value, constant);
                 self.assume(&mut next, equal, false);
             }
             return Some(next);
         }
         let mut own = cases.iter().filter(|case| case.1 == to).map(|case| case.0);
         if let (Some(one), None) = (own.next(), own.next()) {
-            let constant = self.all.expressions.int(one);
-            let equal = self.all.expressions.comparison(Compare::Eq, value, constant);
+            let constant = self.explorer.expressions.int(one);
+            let equal = self.explorer.expressions.comparison(Compare::Eq, value, constant);
             if self.truth(&next, equal) == Some(false) {
                 return None;
             }
@@ -262,10 +262,10 @@ impl Walk<'_, '_> {
                     return;
                 }
                 entry.0 += 1;
-                let again = entry.1.contains(&signature) || entry.0 >= self.all.bounds.loops;
+                let is_done = entry.1.contains(&signature) || entry.0 >= self.explorer.bounds.loops;
                 entry.1.push(signature);
-                if again {
-                    // One more look at the head, to leave.
+                if is_done {
+                    // One more visit of the head, to leave.
                     entry.0 = EXHAUSTED;
                 }
             } else {

@@ -2,16 +2,16 @@
 
 use std::rc::Rc;
 
-use super::{State, Walk};
+use super::walk::{State, Walk};
 use crate::event::{Event, Kind, Site};
 use crashproof_frontend::program::ir::PlaceId;
 
 impl Walk<'_, '_> {
     pub(super) fn emit(&mut self, state: &mut State, kind: Kind, mut place: PlaceId) {
-        // A flush or fence in an inlined helper: the place is where the helper is used. So is that of all that a library does.
+        // A flush or fence in an inlined helper, and whatever a library does, is reported where it is used.
         let is_flush = matches!(kind, Kind::Flush { .. } | Kind::Queue { .. } | Kind::Fence { .. });
-        let by_library = self.all.program.place(place).of_a_library;
-        while let at = self.all.program.place(place)
+        let by_library = self.explorer.program.place(place).of_a_library;
+        while let at = self.explorer.program.place(place)
             && let Some(outer) = at.inlined_at
             && (at.of_a_library || is_flush && !at.in_lambda)
         {
@@ -23,7 +23,7 @@ impl Walk<'_, '_> {
         let name = match kind.span() {
             Some(span) => {
                 let text = self.describe(state, span);
-                self.all.names.add(text)
+                self.explorer.names.add(text)
             }
             None => 0,
         };
@@ -41,8 +41,8 @@ impl Walk<'_, '_> {
             self.cared_for.insert(span.at.object);
         }
         let mut machine = std::mem::take(&mut state.machine);
-        Rc::make_mut(&mut machine).step(&mut self.around(), &event);
+        Rc::make_mut(&mut machine).step(&mut self.context(), &event);
         state.machine = machine;
-        state.trace = self.all.traces.push(state.trace, event);
+        state.trace = self.explorer.traces.push(state.trace, event);
     }
 }

@@ -1,10 +1,10 @@
-//! Values of a few bits: what facts leave of them.
+//! Values of a few bits, decided by trying them all.
 //!
-//! `flags & (A | B | C)` has eight values. Code tests them by their bits (`v & (v - 1)` for more than one), and tells them
-//! apart by a `switch` that has no case for what cannot be. Facts alone do not contradict each other there; trying the
-//! values does.
+//! `flags & (A | B | C)` has eight values. Code tests them by their bits (`v & (v - 1)` for more than one), and
+//! distinguishes them by a `switch` without a case for what cannot be. Facts alone do not contradict each other there;
+//! trying the values does.
 
-use super::{State, Walk};
+use super::walk::{State, Walk};
 use crate::expression::{Expression, Form};
 use crashproof_frontend::program::ir::Arithmetic;
 
@@ -44,9 +44,9 @@ impl Walk<'_, '_> {
 
     /// The value of a few bits that an expression is computed from, and its mask.
     fn masked(&self, expression: Expression) -> Option<(Expression, i64)> {
-        match self.all.expressions.form(expression) {
+        match self.explorer.expressions.form(expression) {
             Form::Operation(Arithmetic::And, left, right) => {
-                match self.all.expressions.as_int(right) {
+                match self.explorer.expressions.as_int(right) {
                     // A mask of a mask is the outer one.
                     Some(mask) if mask > 0 && mask.count_ones() <= BITS => Some((expression, mask)),
                     _ => self.masked(left).or_else(|| self.masked(right)),
@@ -65,7 +65,7 @@ impl Walk<'_, '_> {
         if expression == value {
             return Some(number);
         }
-        match self.all.expressions.form(expression) {
+        match self.explorer.expressions.form(expression) {
             Form::Int(constant) => Some(constant),
             Form::Plus(inner, offset) => Some(self.computed(inner, value, number)?.wrapping_add(offset)),
             Form::Operation(what, left, right) => {

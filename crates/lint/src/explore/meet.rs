@@ -1,31 +1,31 @@
-//! Where paths meet, those that did the same become one.
+//! Joins paths that did the same, where they meet.
 
 use std::rc::Rc;
 
-use super::{EXHAUSTED, Memory, State, TOLD_APART, Walk, persistence_of};
+use super::walk::{DISTINGUISHED, EXHAUSTED, Memory, State, Walk, persistence_of};
 use crate::expression::{Form, NOTHING, Origin};
 use crate::rules::Model;
 use crashproof_frontend::program::ir::Op;
 
 impl Walk<'_, '_> {
-    /// Joins states that did the same. After a call, what failed is told apart from what did not: the next branch asks for
+    /// Joins states that did the same. After a call, what failed is kept apart from what did not: the next branch asks for
     /// that.
     pub(super) fn join(&mut self, block: u32, call: Option<u32>, states: Vec<State>) -> Vec<State> {
         let came_to = |this: &Self, state: &State| {
             let result = call.map_or(NOTHING, |number| state.values[number as usize]);
-            let fails = this.all.expressions.is_failure(result);
-            (fails, this.all.expressions.as_int(result) == Some(0), state.machine.stage(), turns(state))
+            let fails = this.explorer.expressions.is_failure(result);
+            (fails, this.explorer.expressions.as_int(result) == Some(0), state.machine.stage(), turns(state))
         };
         let joined =
             self.join_by(block, states, |this, state| (u64::from(state.trace), came_to(this, state)));
-        if joined.len() <= TOLD_APART {
+        if joined.len() <= DISTINGUISHED {
             return joined;
         }
-        // Too many: what can no longer be told apart by a rule is one.
+        // Too many: paths that no rule can distinguish any more become one.
         let joined =
             self.join_by(block, joined, |this, state| (state.machine.signature(), came_to(this, state)));
-        // Strands are told apart by all they touched.
-        if joined.len() <= self.all.bounds.paths / 2 || self.all.model == Model::Strand {
+        // Strands are distinguished by everything they touched.
+        if joined.len() <= self.explorer.bounds.paths / 2 || self.explorer.model == Model::Strand {
             return joined;
         }
         self.join_by(block, joined, |this, state| (state.machine.open(), came_to(this, state)))
@@ -80,15 +80,18 @@ impl Walk<'_, '_> {
                 target.values[number] = if value == NOTHING {
                     NOTHING
                 } else if fails {
-                    self.all.expressions.add(Form::Failure)
-                } else if let Some(found) = self.all.expressions.either(own, value) {
+                    self.explorer.expressions.add(Form::Failure)
+                } else if let Some(found) = self.explorer.expressions.either(own, value) {
                     found
                 } else {
-                    let persistence = persistence_of(self.all.analysis, self.id, number as u32);
-                    // What is known of the last value that was met here is not known of this one.
-                    let origin =
-                        self.all.expressions.origin(Origin::Meeting(self.id, number as u32, self.meetings));
-                    self.all.expressions.add(Form::Opaque(origin, persistence))
+                    let persistence = persistence_of(self.explorer.analysis, self.id, number as u32);
+                    // A new unknown value at each join: facts about the last one do not hold of it.
+                    let origin = self.explorer.expressions.origin(Origin::Meeting(
+                        self.id,
+                        number as u32,
+                        self.meetings,
+                    ));
+                    self.explorer.expressions.add(Form::Opaque(origin, persistence))
                 };
             }
         }
@@ -124,7 +127,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Rounds of loops, told apart only as far as they decide: first, last, or in between.
+/// Rounds of loops, distinguished only as far as they decide: first, last, or in between.
 fn turns(state: &State) -> Vec<(u32, u32)> {
     let turn = |rounds: u32| rounds.min(2) + rounds / EXHAUSTED;
     state.rounds.iter().map(|(header, (rounds, _))| (*header, turn(*rounds))).collect()

@@ -1,6 +1,6 @@
-//! What the source calls memory, and what it says of its type: names for messages, alignment for cache lines.
+//! Names of memory in the source, for messages, and its types, for alignment.
 
-use super::{State, Walk};
+use super::walk::{State, Walk};
 use crate::expression::{Address, Expression, Form, NOTHING};
 use crate::span::{Length, Span};
 use crashproof_frontend::program::ir::{SourceType, TypeId};
@@ -22,30 +22,30 @@ impl Walk<'_, '_> {
             _ => None,
         };
         let name = self.part(state, span.at, bytes, DEPTH).map(|part| part.name).unwrap_or_default();
-        // Of something without a name the member is left, if it is one.
+        // Without a name for the object, the member alone.
         let name = match name.strip_prefix("->") {
             Some(member) => member.to_owned(),
             None if name == "*" => String::new(),
             None => name,
         };
         let in_rust =
-            self.function.place.is_some_and(|place| self.all.program.place(place).file.ends_with(".rs"));
+            self.function.place.is_some_and(|place| self.explorer.program.place(place).file.ends_with(".rs"));
         if in_rust { name.replace("->", ".") } else { name }
     }
 
     fn ty(&self, id: TypeId) -> &SourceType {
-        &self.all.program.types[id.0 as usize]
+        &self.explorer.program.types[id.0 as usize]
     }
 
     /// The object or member at an address; with a length, the whole object if that is meant.
     fn part(&mut self, state: &State, at: Address, bytes: Option<u64>, depth: u32) -> Option<Part> {
         let depth = depth.checked_sub(1)?;
-        let program = self.all.program;
+        let program = self.explorer.program;
         let covers = |ty: TypeId| {
             let size = program.types[ty.0 as usize].bytes;
             size > 0 && bytes.is_some_and(|bytes| bytes >= size)
         };
-        if let Form::Global(id) = self.all.expressions.form(at.object) {
+        if let Form::Global(id) = self.explorer.expressions.form(at.object) {
             let global = &program.globals[id.0 as usize];
             let own = crashproof_frontend::llvm::demangle(&global.name);
             let Some(ty) = global.ty else { return Some(Part { name: own, ty: None }) };
@@ -53,7 +53,7 @@ impl Walk<'_, '_> {
                 .then(|| program.member(ty, at.offset as u64, bytes))
                 .flatten();
             return Some(match member {
-                // Which one, an index says.
+                // The index decides which element.
                 Some((field, ty)) if field.starts_with("[0]") && at.element.is_some() => {
                     Part { name: format!("{own}[..]{}", &field[3..]), ty }
                 }
@@ -84,7 +84,7 @@ impl Walk<'_, '_> {
         for (operand, variable) in &variables {
             let value = self.value(state, *operand);
             let Some(base) = variable.ty.and_then(|ty| self.ty(ty).base) else { continue };
-            let own = self.all.expressions.address(value);
+            let own = self.explorer.expressions.address(value);
             if value == NOTHING
                 || own.object != at.object
                 || own.element != at.element
@@ -100,7 +100,7 @@ impl Walk<'_, '_> {
                     .as_ref()
                     .is_none_or(|known| (distance, variable.of_a_library) < (known.0, known.1.is_empty()))
             {
-                // What a library calls it says nothing to who uses the library.
+                // A library's name means nothing to its users.
                 let name = if variable.of_a_library { "" } else { &variable.name };
                 best = Some((distance, name.to_owned(), base));
             }
@@ -115,9 +115,9 @@ impl Walk<'_, '_> {
 
     /// A pointer that was loaded from something with a name.
     fn pointer(&mut self, state: &State, pointer: Expression, depth: u32) -> Option<(String, TypeId)> {
-        match self.all.expressions.form(pointer) {
+        match self.explorer.expressions.form(pointer) {
             Form::Content(address) => {
-                let at = self.all.expressions.address(address);
+                let at = self.explorer.expressions.address(address);
                 let part = self.part(state, at, None, depth)?;
                 let ty = self.ty(part.ty?);
                 let base = ty.base.filter(|_| ty.is_pointer)?;
@@ -125,9 +125,9 @@ impl Walk<'_, '_> {
             }
             // PMDK's typed identifiers carry the type of the object.
             Form::Direct(id) => {
-                let Form::Content(address) = self.all.expressions.form(id) else { return None };
-                let start = self.all.expressions.plus(address, -8);
-                let at = self.all.expressions.address(start);
+                let Form::Content(address) = self.explorer.expressions.form(id) else { return None };
+                let start = self.explorer.expressions.plus(address, -8);
+                let at = self.explorer.expressions.address(start);
                 let part = self.part(state, at, Some(16), depth)?;
                 let typed = self.ty(part.ty?).members.iter().find(|member| member.1 == "_type")?.2?;
                 let base = self.ty(typed).base?;
@@ -137,18 +137,18 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Remembers at what an object is aligned, if its type or its library says so.
+    /// Remembers the alignment of an object, if its type or its library says so.
     pub(super) fn note_alignment(&mut self, state: &State, object: Expression) {
-        if self.all.expressions.alignment(object).is_some() {
+        if self.explorer.expressions.alignment(object).is_some() {
             return;
         }
         let at = Address { object, element: None, offset: 0 };
         let Some((0, _, base)) = self.nearest_pointer(state, at, DEPTH) else { return };
         let ty = self.ty(base);
-        let declared = self.all.apis.types.iter().filter(|known| known.name == ty.name);
+        let declared = self.explorer.apis.types.iter().filter(|known| known.name == ty.name);
         let alignment = declared.map(|known| known.alignment).fold(ty.alignment, u64::max);
         if alignment > 8 {
-            self.all.expressions.set_alignment(object, alignment);
+            self.explorer.expressions.set_alignment(object, alignment);
         }
     }
 }

@@ -1,24 +1,22 @@
-//! What of memory a caller can ever look at.
+//! Which memory contents of a callee its callers can reach.
 //!
-//! A function that allocates, fills and frees leaves much behind that nobody has a pointer to. Callers would carry it along
-//! on all of their paths.
+//! A function that allocates, fills and frees leaves much behind that nothing points to. Callers would carry it along on all
+//! of their paths.
 
 use rustc_hash::FxHashSet;
 
-use super::Walk;
+use super::walk::Walk;
+use super::way::{Entry, WHOLE_BYTES, whole};
 use crate::event::{Event, Kind};
 use crate::expression::{Address, Expression, Form, NOTHING};
 
-/// What memory holds at an address: so many bytes, a value.
-pub(super) type Entry = (Address, u64, Expression);
-
-/// Unknown contents of one object that are told apart.
-const TOLD_APART: usize = 8;
-/// Contents of one object that callers are told; of a larger table they only know that it was filled.
+/// Unknown contents of one object that are listed one by one.
+const LISTED: usize = 8;
+/// Contents of one object that callers see; of a larger table they only know that it was filled.
 const MANY: usize = 64;
 
 impl Walk<'_, '_> {
-    /// Drops what a caller has no way to: contents of objects that were made here and that neither the result, nor memory
+    /// Drops what a caller cannot reach: contents of objects that were made here and that neither the result, nor memory
     /// that stays, nor an event leads to. A new object of which nothing is known needs no entry.
     pub(super) fn reachable(&self, memory: Vec<Entry>, result: Expression, events: &[Event]) -> Vec<Entry> {
         let mut seen = FxHashSet::default();
@@ -51,12 +49,12 @@ impl Walk<'_, '_> {
             kept.extend(found);
             waiting = rest;
         }
-        together(kept)
+        merge_unknown(kept)
     }
 
     /// Whether an object came into being in this function or its callees.
     fn is_made_here(&self, object: Expression) -> bool {
-        match self.all.expressions.form(object) {
+        match self.explorer.expressions.form(object) {
             Form::Volatile(_) | Form::Fresh(_) | Form::FreshId(_) => true,
             Form::Direct(id) => self.is_made_here(id),
             _ => false,
@@ -73,12 +71,12 @@ impl Walk<'_, '_> {
         if !seen.insert(expression) {
             return;
         }
-        match self.all.expressions.form(expression) {
+        match self.explorer.expressions.form(expression) {
             Form::Volatile(_) | Form::Fresh(_) => {
                 made_here.insert(expression);
             }
             Form::FreshId(_) => {
-                made_here.extend(self.all.expressions.known(Form::Direct(expression)));
+                made_here.extend(self.explorer.expressions.known(Form::Direct(expression)));
             }
             Form::Direct(inner) => {
                 if self.is_made_here(inner) {
@@ -101,8 +99,8 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Of an object with much that is not known, all between the first and the last of that is not known.
-fn together(mut memory: Vec<Entry>) -> Vec<Entry> {
+/// Of an object with many unknown contents, everything between the first and the last of them becomes unknown.
+fn merge_unknown(mut memory: Vec<Entry>) -> Vec<Entry> {
     memory.sort_by_key(|(at, ..)| *at);
     let mut all = Vec::with_capacity(memory.len());
     for object in memory.chunk_by(|(left, ..), (right, ..)| left.object == right.object) {
@@ -112,7 +110,7 @@ fn together(mut memory: Vec<Entry>) -> Vec<Entry> {
         }
         for run in object.chunk_by(|(left, ..), (right, ..)| left.element == right.element) {
             let hidden = |(.., value): &&Entry| *value == NOTHING;
-            if run.iter().filter(hidden).count() <= TOLD_APART {
+            if run.iter().filter(hidden).count() <= LISTED {
                 all.extend_from_slice(run);
                 continue;
             }
@@ -127,11 +125,3 @@ fn together(mut memory: Vec<Entry>) -> Vec<Entry> {
     }
     all
 }
-
-/// Where it is noted that anything may have been stored to an object.
-pub(super) fn whole(object: Expression) -> Address {
-    Address { object, element: None, offset: i64::MIN }
-}
-
-/// The length of such a note; it ends before anything that has an address.
-pub(super) const WHOLE_BYTES: u64 = i64::MAX as u64;

@@ -1,66 +1,86 @@
-//! A callee's ways in the place of a call, in terms of the caller.
+//! Replays a callee's ways in place of a call.
 
 use std::rc::Rc;
 
-use rustc_hash::FxHashMap;
-
-use super::reach::whole;
-use super::summary::{Summary, Way};
-use super::{MAX_DEPTH, State, Walk};
+use super::described::Call;
+use super::translate::Translation;
+use super::walk::{State, Walk};
+use super::way::{Summary, Way, whole};
 use crate::event::{Event, Kind, Site};
-use crate::expression::{Expression, Form, NOTHING, Origin, Persistence};
-use crate::span::Length;
+use crate::expression::{Form, NOTHING};
 use crashproof_frontend::program::ir::{FunctionId, PlaceId};
 
 impl Walk<'_, '_> {
-    /// Puts a callee's ways in the place of a call.
+    /// The states after a call, one for each possible way through the callee.
     pub(super) fn replay(
         &mut self,
         state: State,
-        number: u32,
+        call: &Call,
         summary: &Summary,
-        values: &[Expression],
-        place: PlaceId,
         callee: FunctionId,
     ) -> Vec<State> {
-        let mut after = Vec::new();
-        let visit = self.visit(&state);
         self.steps += (summary.alignments.len() + summary.loaded.len()) / 16;
-        let mut memo = FxHashMap::default();
-        // Something that only flushes and fences is a name for the instruction: the call is the place.
-        let wrapper = summary.ways.iter().flat_map(|way| &way.events).all(|event| {
-            matches!(
-                event.kind,
-                Kind::Flush { .. } | Kind::Queue { .. } | Kind::Elsewhere | Kind::Fence { .. }
-            )
-        });
-        // What the callee's types say of an object holds here too, if it is a whole object here as well.
+        let visit = self.visit(&state);
+        let mut here = Translation::new(&state, call, visit);
+        self.take_over_objects(&mut here, summary);
+        let wrapper = is_wrapper(summary);
+        let mut after = Vec::new();
+        for (way, mut next) in self.possible_ways(&mut here, summary) {
+            let mut here = Translation::new(&state, call, visit);
+            let from = next.machine.now();
+            for event in &way.events {
+                self.replay_event(&mut here, &mut next, event, wrapper, call.place);
+            }
+            if way.exit {
+                Rc::make_mut(&mut next.machine).callee_failed(from);
+            }
+            if !wrapper {
+                let readable = self.explorer.program.function(callee).readable.clone();
+                let mut machine = std::mem::take(&mut next.machine);
+                Rc::make_mut(&mut machine).callee_ends(&mut self.context(), from, &readable);
+                next.machine = machine;
+            }
+            self.replay_memory(&mut here, &mut next, way);
+            let result = self.translate(&mut here, way.result);
+            next.values[call.number as usize] =
+                if result == NOTHING { self.opaque(&state, call.number) } else { result };
+            self.note_loaded(call.number, result);
+            after.push(next);
+        }
+        after
+    }
+
+    /// What the callee's types say of an object holds here too, if it is a whole object here as well.
+    fn take_over_objects(&mut self, here: &mut Translation, summary: &Summary) {
         for (object, alignment) in &summary.alignments {
-            let here = self.translate(&state, *object, values, (number, visit), &mut memo);
-            if here != NOTHING && self.all.expressions.address(here).object == here {
-                self.all.expressions.set_alignment(here, *alignment);
+            let own = self.translate(here, *object);
+            if own != NOTHING && self.explorer.expressions.address(own).object == own {
+                self.explorer.expressions.set_alignment(own, *alignment);
             }
         }
         for (pointer, persistence) in &summary.loaded {
-            let here = self.translate(&state, *pointer, values, (number, visit), &mut memo);
-            if matches!(self.all.expressions.form(here), Form::Content(_)) {
-                self.all.expressions.set_loaded(here, *persistence);
+            let own = self.translate(here, *pointer);
+            if matches!(self.explorer.expressions.form(own), Form::Content(_)) {
+                self.explorer.expressions.set_loaded(own, *persistence);
             }
         }
-        let mut ways: Vec<(&Way, State)> = Vec::new();
-        let mut otherwise: Vec<&Way> = Vec::new();
+    }
+
+    /// The ways that do not contradict what is known here, each with the state in which it is taken.
+    fn possible_ways<'s>(&mut self, here: &mut Translation, summary: &'s Summary) -> Vec<(&'s Way, State)> {
+        let (mut ways, mut otherwise) = (Vec::new(), Vec::new());
         for way in &summary.ways {
-            let mut next = state.clone();
+            let mut next = here.state.clone();
             let (mut possible, mut in_place) = (true, true);
             for (fact, holds) in &way.facts {
-                let here = self.translate(&state, *fact, values, (number, visit), &mut memo);
-                match self.truth(&next, here) {
+                let own = self.translate(here, *fact);
+                match self.truth(&next, own) {
                     Some(truth) if truth != *holds => {
                         possible = false;
-                        in_place &= !self.all.expressions.is_about_transactions(*fact);
+                        in_place &= !self.explorer.expressions.is_about_transactions(*fact);
                     }
                     Some(_) => {}
-                    None => self.assume(&mut next, here, *holds),
+                    None => self.assume(&mut next, own, *holds),
                 }
             }
             if possible {
@@ -69,239 +89,64 @@ impl Walk<'_, '_> {
                 otherwise.push(way);
             }
         }
-        // Loops are taken to run. If that cannot be here, what they do is better than nothing at all. But who insists on a
-        // transaction does not come back without one.
+        // Summaries assume that loops run. Where that contradicts what is known, a contradicting way is better than none,
+        // unless it is about transactions: a function that insists on one does not return without it.
         if ways.is_empty() {
-            ways = otherwise.into_iter().map(|way| (way, state.clone())).collect();
+            ways = otherwise.into_iter().map(|way| (way, here.state.clone())).collect();
         }
-        for (way, mut next) in ways {
-            let mut translated = FxHashMap::default();
-            let from = next.machine.now();
-            for event in &way.events {
-                let Some(kind) =
-                    self.translate_event(&state, event, values, (number, visit), &mut translated)
-                else {
-                    continue;
-                };
-                // The callee's name for the memory is as good, unless the place is here.
-                let of_a_library = self.all.program.place(event.site.place).of_a_library;
-                let here = wrapper || of_a_library;
-                let name = match kind.span() {
-                    Some(span) if here || event.site.name == 0 => {
-                        let text = self.describe(&next, span);
-                        if text.is_empty() { event.site.name } else { self.all.names.add(text) }
-                    }
-                    _ => event.site.name,
-                };
-                if wrapper && self.all.verdicts.swept.contains(&event.site.place) {
-                    self.all.verdicts.swept.insert(place);
-                }
-                let by_library = event.site.by_library || of_a_library;
-                let site = if here {
-                    Site { place, call: None, name, by_library }
-                } else {
-                    Site { place: event.site.place, call: Some(place), name, by_library }
-                };
-                self.emit_at(&mut next, kind, site);
-            }
-            if way.exit {
-                Rc::make_mut(&mut next.machine).callee_failed(from);
-            }
-            if !wrapper {
-                let readable = self.all.program.function(callee).readable.clone();
-                let mut machine = std::mem::take(&mut next.machine);
-                Rc::make_mut(&mut machine).callee_ends(&mut self.around(), from, &readable);
-                next.machine = machine;
-            }
-            self.steps += way.memory.len() / 16;
-            for (at, bytes, value) in &way.memory {
-                let base = at.element.unwrap_or(at.object);
-                let base = self.translate(&state, base, values, (number, visit), &mut translated);
-                let value = self.translate(&state, *value, values, (number, visit), &mut translated);
-                if base != NOTHING && *at == whole(at.object) {
-                    let object = self.all.expressions.address(base).object;
-                    self.forget(&mut next, object);
-                } else if base != NOTHING {
-                    let address = self.all.expressions.plus(base, at.offset);
-                    self.remember(&mut next, address, *bytes, value);
-                }
-            }
-            let result = self.translate(&state, way.result, values, (number, visit), &mut translated);
-            next.values[number as usize] =
-                if result == NOTHING { self.opaque(&state, number) } else { result };
-            self.note_loaded(number, result);
-            after.push(next);
-        }
-        after
+        ways
     }
 
-    pub(super) fn translate_event(
+    fn replay_event(
         &mut self,
-        state: &State,
+        here: &mut Translation,
+        next: &mut State,
         event: &Event,
-        values: &[Expression],
-        call: (u32, u32),
-        memo: &mut FxHashMap<Expression, Expression>,
-    ) -> Option<Kind> {
-        let mut kind = event.kind.clone();
-        match &mut kind {
-            Kind::Store { span, .. }
-            | Kind::Load { span }
-            | Kind::Flush { span, .. }
-            | Kind::Queue { span }
-            | Kind::Log { span } => {
-                let base = span.at.element.unwrap_or(span.at.object);
-                let base = self.translate(state, base, values, call, memo);
-                let flushes = matches!(event.kind, Kind::Flush { .. } | Kind::Queue { .. });
-                if base == NOTHING || self.persistence(base) == Persistence::No {
-                    return flushes.then_some(Kind::Elsewhere);
-                }
-                let address = self.all.expressions.plus(base, span.at.offset);
-                let length = match span.length {
-                    Length::Symbol(symbol) => {
-                        let here = self.translate(state, symbol, values, call, memo);
-                        self.length(here)
-                    }
-                    known => known,
-                };
-                if self.persistence(address) == Persistence::No {
-                    return flushes.then_some(Kind::Elsewhere);
-                }
-                *span = self.span(address, length);
+        wrapper: bool,
+        place: PlaceId,
+    ) {
+        let Some(kind) = self.translate_event(here, event) else { return };
+        // The callee's name for the memory is as good, unless the event is reported here.
+        let of_a_library = self.explorer.program.place(event.site.place).of_a_library;
+        let is_here = wrapper || of_a_library;
+        let name = match kind.span() {
+            Some(span) if is_here || event.site.name == 0 => {
+                let text = self.describe(next, span);
+                if text.is_empty() { event.site.name } else { self.explorer.names.add(text) }
             }
-            Kind::Unknown { objects, .. } => {
-                for object in objects.iter_mut() {
-                    let here = self.translate(state, *object, values, call, memo);
-                    *object = self.all.expressions.address(here).object;
-                }
-            }
-            _ => {}
-        }
-        if let Kind::Store { value, .. } = &mut kind {
-            *value = self.translate(state, *value, values, call, memo);
-        }
-        Some(kind)
-    }
-
-    /// A callee's expression in terms of the caller.
-    pub(super) fn translate(
-        &mut self,
-        state: &State,
-        expression: Expression,
-        values: &[Expression],
-        call: (u32, u32),
-        memo: &mut FxHashMap<Expression, Expression>,
-    ) -> Expression {
-        if let Some(known) = memo.get(&expression) {
-            return *known;
-        }
-        let result = match self.all.expressions.form(expression) {
-            Form::Nothing => NOTHING,
-            Form::Int(_) | Form::Global(_) | Form::Function(_) | Form::Failure => expression,
-            Form::Parameter(number) => values.get(number as usize).copied().unwrap_or(NOTHING),
-            Form::Plus(inner, offset) => {
-                let inner = self.translate(state, inner, values, call, memo);
-                self.all.expressions.plus(inner, offset)
-            }
-            Form::Element(base, index, scale) => {
-                let base = self.translate(state, base, values, call, memo);
-                let index = self.translate(state, index, values, call, memo);
-                if base == NOTHING || index == NOTHING {
-                    NOTHING
-                } else {
-                    self.all.expressions.element(base, index, scale)
-                }
-            }
-            Form::Content(address) => {
-                let address = self.translate(state, address, values, call, memo);
-                self.load(state, address, 8, None)
-            }
-            Form::Direct(id) => match self.translate(state, id, values, call, memo) {
-                NOTHING => {
-                    let origin = self.through(0x8000_0000 | id_number(expression), call);
-                    self.all.expressions.add(Form::Opaque(origin, Persistence::Surely))
-                }
-                id => self.all.expressions.add(Form::Direct(id)),
-            },
-            Form::Local(..) => expression,
-            Form::Transaction => self.open_transaction(state),
-            Form::Stage => self.stage(state),
-            Form::Found(name, arguments) => {
-                match self.translate_arguments(state, arguments, values, call, memo) {
-                    Some(arguments) => self.all.expressions.add(Form::Found(name, arguments)),
-                    None => {
-                        let origin = self.through(0x8000_0000 | id_number(expression), call);
-                        self.all.expressions.add(Form::Opaque(origin, Persistence::Surely))
-                    }
-                }
-            }
-            Form::Volatile(origin) => {
-                let origin = self.through(origin, call);
-                self.all.expressions.add(Form::Volatile(origin))
-            }
-            Form::Mapped(origin) => {
-                let origin = self.through(origin, call);
-                self.all.expressions.add(Form::Mapped(origin))
-            }
-            Form::Fresh(origin) => {
-                let origin = self.through(origin, call);
-                self.all.expressions.add(Form::Fresh(origin))
-            }
-            Form::FreshId(origin) => {
-                let origin = self.through(origin, call);
-                self.all.expressions.add(Form::FreshId(origin))
-            }
-            Form::Opaque(origin, persistent) => {
-                let origin = self.through(origin, call);
-                self.all.expressions.add(Form::Opaque(origin, persistent))
-            }
-            Form::Pair(left, right) => {
-                let left = self.translate(state, left, values, call, memo);
-                let right = self.translate(state, right, values, call, memo);
-                self.all.expressions.add(Form::Pair(left, right))
-            }
-            Form::Operation(what, left, right) => {
-                let left = self.translate(state, left, values, call, memo);
-                let right = self.translate(state, right, values, call, memo);
-                self.all.expressions.arithmetic(what, left, right)
-            }
-            Form::Comparison(what, left, right) => {
-                let left = self.translate(state, left, values, call, memo);
-                let right = self.translate(state, right, values, call, memo);
-                self.all.expressions.comparison(what, left, right)
-            }
+            _ => event.site.name,
         };
-        // Recursion makes expressions that say nothing more.
-        let result = if self.all.expressions.depth(result) > MAX_DEPTH { NOTHING } else { result };
-        memo.insert(expression, result);
-        result
-    }
-
-    /// What a callee gave to a library that finds things, in terms of the caller; none if part of it is not known here.
-    fn translate_arguments(
-        &mut self,
-        state: &State,
-        arguments: Expression,
-        values: &[Expression],
-        call: (u32, u32),
-        memo: &mut FxHashMap<Expression, Expression>,
-    ) -> Option<Expression> {
-        let Form::Pair(before, last) = self.all.expressions.form(arguments) else { return Some(arguments) };
-        let before = self.translate_arguments(state, before, values, call, memo)?;
-        match self.translate(state, last, values, call, memo) {
-            NOTHING => None,
-            last => Some(self.all.expressions.add(Form::Pair(before, last))),
+        if wrapper && self.explorer.verdicts.swept.contains(&event.site.place) {
+            self.explorer.verdicts.swept.insert(place);
         }
+        let by_library = event.site.by_library || of_a_library;
+        let site = if is_here {
+            Site { place, call: None, name, by_library }
+        } else {
+            Site { place: event.site.place, call: Some(place), name, by_library }
+        };
+        self.emit_at(next, kind, site);
     }
 
-    pub(super) fn through(&mut self, origin: u32, call: (u32, u32)) -> u32 {
-        self.all.expressions.origin(Origin::Through(origin, self.id, call.0, call.1))
+    fn replay_memory(&mut self, here: &mut Translation, next: &mut State, way: &Way) {
+        self.steps += way.memory.len() / 16;
+        for (at, bytes, value) in &way.memory {
+            let base = self.translate(here, at.element.unwrap_or(at.object));
+            let value = self.translate(here, *value);
+            if base != NOTHING && *at == whole(at.object) {
+                let object = self.explorer.expressions.address(base).object;
+                self.forget(next, object);
+            } else if base != NOTHING {
+                let address = self.explorer.expressions.plus(base, at.offset);
+                self.remember(next, address, *bytes, value);
+            }
+        }
     }
 }
 
-fn id_number(expression: Expression) -> u32 {
-    // Any number that is the same for the same expression.
-    let mut hasher = rustc_hash::FxHasher::default();
-    std::hash::Hash::hash(&expression, &mut hasher);
-    std::hash::Hasher::finish(&hasher) as u32 & 0x7fff_ffff
+/// Whether a function only flushes and fences: then its events are reported at the call.
+fn is_wrapper(summary: &Summary) -> bool {
+    summary.ways.iter().flat_map(|way| &way.events).all(|event| {
+        matches!(event.kind, Kind::Flush { .. } | Kind::Queue { .. } | Kind::Elsewhere | Kind::Fence { .. })
+    })
 }

@@ -1,7 +1,7 @@
-//! Events that tell a caller nothing new.
+//! Drops events that do not matter to callers.
 //!
-//! What a function did stays as it is for its own rules. A caller only needs what changes its own state: a second fence with
-//! nothing in between, a flush of volatile memory after another one, and an empty transaction that was there before do not.
+//! The function's own rules have seen all of them. A caller only needs what changes its own state: a second fence with
+//! nothing in between, a second flush of volatile memory, and a repeated empty transaction do not.
 
 use rustc_hash::FxHashSet;
 

@@ -4,77 +4,45 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashSet;
 
-use super::budget::Cut;
-use super::reach::Entry;
+use super::limits::Cut;
 use super::slice::slice;
-use super::{State, Walk};
-use crate::event::{Event, Kind};
-use crate::expression::{Expression, Expressions, Form, NOTHING, Persistence};
+use super::walk::{State, Walk};
+use super::way::{Entry, FEW_WAYS, MAX_EVENTS, MAX_MEMORY, MAX_WAYS, Summary, Way};
+use crate::event::Kind;
+use crate::expression::{Expression, Expressions, Form, NOTHING};
 use crate::machine::Exit;
 use crate::rules::Model;
 use crashproof_frontend::program::ir::Operand;
 
-/// Ways that callers see of a function, beside one that stands for all others.
-pub(super) const MAX_WAYS: usize = 12;
-/// More than these are told apart for callers only by what is still open.
-const FEW_WAYS: usize = 4;
-/// Contents of memory a caller sees of one way.
-pub(super) const MAX_MEMORY: usize = 1024;
-/// Events a caller sees of one way.
-pub(super) const MAX_EVENTS: usize = 300;
-
-/// One way through a function, as a caller sees it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Way {
-    pub(super) events: Vec<Event>,
-    pub(super) result: Expression,
-    pub(super) facts: Vec<(Expression, bool)>,
-    pub(super) memory: Vec<Entry>,
-    pub(super) exit: bool,
-    /// What of it still matters to rules, and what of it is still open, as numbers.
-    pub(super) signature: u64,
-    pub(super) open: u64,
-}
-
-/// All ways through a function.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Summary {
-    pub(super) ways: Vec<Way>,
-    /// Objects that are known to be aligned at more than usual.
-    pub(super) alignments: Vec<(Expression, u64)>,
-    /// Pointers loaded from somewhere unknown that lead to persistent memory.
-    pub(super) loaded: Vec<(Expression, Persistence)>,
-}
-
 impl Walk<'_, '_> {
     pub(super) fn returns(&mut self, state: State, value: Option<Operand>) {
         let result = value.map_or(NOTHING, |value| self.value(&state, value));
-        let failure = match self.all.expressions.as_int(result) {
+        let failure = match self.explorer.expressions.as_int(result) {
             Some(number) if number < 0 => true,
             Some(0) => self.function.returns_pointer,
             _ => self.fails(&state, result),
         };
-        let known = self.all.expressions.as_int(result).is_some();
-        let result = if failure && !known { self.all.expressions.add(Form::Failure) } else { result };
+        let known = self.explorer.expressions.as_int(result).is_some();
+        let result = if failure && !known { self.explorer.expressions.add(Form::Failure) } else { result };
         let exit = if failure { Exit::Failure } else { Exit::Normal };
-        state.machine.hands_over(&mut self.around());
+        state.machine.hands_over(&mut self.context());
         if self.is_root {
             // What joined paths return may be an error.
             let perhaps = value.is_some()
-                && matches!(self.all.expressions.form(result), Form::Nothing | Form::Opaque(..));
+                && matches!(self.explorer.expressions.form(result), Form::Nothing | Form::Opaque(..));
             self.ends.push((Rc::clone(&state.machine), exit, perhaps));
         }
-        let own = |this: &Self, object: Expression| matches!(this.all.expressions.form(object), Form::Local(function, _) if function == this.id);
-        let events = self.all.traces.events(state.trace);
+        let own = |this: &Self, object: Expression| matches!(this.explorer.expressions.form(object), Form::Local(function, _) if function == this.id);
+        let events = self.explorer.traces.events(state.trace);
         let memory: Vec<Entry> = state
             .memory
             .iter()
-            .filter(|(at, _)| !own(self, at.object) && !self.all.expressions.has_opaque(at.object))
+            .filter(|(at, _)| !own(self, at.object) && !self.explorer.expressions.has_opaque(at.object))
             .map(|(at, (bytes, value))| (*at, *bytes, *value))
             .collect();
         let mut memory = self.reachable(memory, result, &events);
         // What is nearest to the parameters matters most.
-        memory.sort_by_key(|(at, ..)| self.all.expressions.depth(at.object));
+        memory.sort_by_key(|(at, ..)| self.explorer.expressions.depth(at.object));
         if memory.len() > MAX_MEMORY {
             self.cut(Cut::Memory);
             memory.truncate(MAX_MEMORY);
@@ -94,7 +62,7 @@ impl Walk<'_, '_> {
     }
 
     pub(super) fn is_about_parameters(&self, expression: Expression) -> bool {
-        match self.all.expressions.form(expression) {
+        match self.explorer.expressions.form(expression) {
             Form::Comparison(_, left, right) | Form::Operation(_, left, right) => {
                 self.is_about_parameters(left) && self.is_about_parameters(right)
             }
@@ -113,7 +81,7 @@ impl Walk<'_, '_> {
             if !perhaps {
                 machine.care_for_all(&cared_for);
             }
-            machine.path_ends(&mut self.around(), exit);
+            machine.path_ends(&mut self.context(), exit);
         }
     }
 
@@ -125,8 +93,8 @@ impl Walk<'_, '_> {
         if ways.len() < all {
             self.cut(Cut::Events);
         }
-        let failure = self.all.expressions.add(Form::Failure);
-        let expressions = &self.all.expressions;
+        let failure = self.explorer.expressions.add(Form::Failure);
+        let expressions = &self.explorer.expressions;
         // What is done only inside of a transaction does not stand for what is done outside, nor the other way round.
         let in_the_same = |left: &Way, right: &Way| {
             let about = |way: &Way| -> Vec<(Expression, bool)> {
@@ -142,7 +110,7 @@ impl Walk<'_, '_> {
             |ways: Vec<Way>, same: &dyn Fn(&Way, &Way) -> bool| joined(ways, expressions, failure, same);
         let mut groups = joined(ways, &|left, right| left.events == right.events);
         if groups.len() > MAX_WAYS {
-            // What can no longer be told apart by a rule is one.
+            // Ways that no rule can distinguish any more become one.
             groups = joined(groups, &|left, right| {
                 left.signature == right.signature && left.exit == right.exit && in_the_same(left, right)
             });
@@ -157,7 +125,7 @@ impl Walk<'_, '_> {
         let left_behind = |way: &Way| (way.open, way.exit, constant(way), begins(way));
         let as_open =
             |left: &Way, right: &Way| left_behind(left) == left_behind(right) && in_the_same(left, right);
-        if groups.len() > FEW_WAYS && self.all.model != Model::Strand {
+        if groups.len() > FEW_WAYS && self.explorer.model != Model::Strand {
             // The one that did most stands for those that leave the same open and hand over the same.
             groups.sort_by_key(|way| std::cmp::Reverse(way.events.len()));
             groups = joined(groups, &|left, right| {
@@ -166,7 +134,7 @@ impl Walk<'_, '_> {
                     && left.memory == right.memory
             });
         }
-        if groups.len() > MAX_WAYS && self.all.model != Model::Strand {
+        if groups.len() > MAX_WAYS && self.explorer.model != Model::Strand {
             groups = joined(groups, &as_open);
         }
         if groups.len() > MAX_WAYS {
@@ -179,22 +147,22 @@ impl Walk<'_, '_> {
             }
             groups.truncate(MAX_WAYS);
         }
-        if self.all.cuts.hides_ways(self.id) {
+        if self.explorer.cuts.hides_ways(self.id) {
             let events = vec![self.anything()];
             let (result, facts, memory) = (NOTHING, Vec::new(), Vec::new());
             groups.push(Way { events, result, facts, memory, exit: false, signature: 0, open: 0 });
         }
-        // Callers need to know of what they are told of, and of nothing else.
-        let told: FxHashSet<Expression> = groups
+        // Callers need to know only of objects that events mention.
+        let mentioned: FxHashSet<Expression> = groups
             .iter()
             .flat_map(|way| {
                 way.events.iter().filter_map(|event| event.kind.span()).map(|span| span.at.object)
             })
             .collect();
         let (mut alignments, mut loaded) =
-            (self.all.expressions.take_alignments(), self.all.expressions.take_loaded());
-        alignments.retain(|(object, _)| told.contains(object));
-        loaded.retain(|(pointer, _)| told.contains(pointer));
+            (self.explorer.expressions.take_alignments(), self.explorer.expressions.take_loaded());
+        alignments.retain(|(object, _)| mentioned.contains(object));
+        loaded.retain(|(pointer, _)| mentioned.contains(pointer));
         Summary { ways: groups, alignments, loaded }
     }
 }

@@ -2,16 +2,16 @@
 
 use std::rc::Rc;
 
-use super::reach::{WHOLE_BYTES, whole};
-use super::{MAX_DEPTH, State, Walk, persistence_of};
+use super::walk::{MAX_DEPTH, State, Walk, persistence_of};
+use super::way::{WHOLE_BYTES, whole};
 use crate::expression::{Address, Expression, Form, NOTHING, Origin, Persistence};
-use crate::machine::Surroundings;
+use crate::machine::Context;
 use crate::span::{Length, Span};
 use crashproof_frontend::program::ir::Operand;
 
 impl Walk<'_, '_> {
     pub(super) fn value(&mut self, state: &State, operand: Operand) -> Expression {
-        let all = &mut self.all.expressions;
+        let all = &mut self.explorer.expressions;
         match operand {
             Operand::Instruction(number) => state.values[number as usize],
             Operand::Parameter(number) => all.add(Form::Parameter(number)),
@@ -31,36 +31,36 @@ impl Walk<'_, '_> {
 
     pub(super) fn origin(&mut self, state: &State, number: u32) -> u32 {
         let visit = self.visit(state);
-        self.all.expressions.origin(Origin::Instruction(self.id, number, visit))
+        self.explorer.expressions.origin(Origin::Instruction(self.id, number, visit))
     }
 
     pub(super) fn opaque(&mut self, state: &State, number: u32) -> Expression {
-        let persistence = persistence_of(self.all.analysis, self.id, number);
+        let persistence = persistence_of(self.explorer.analysis, self.id, number);
         let origin = self.origin(state, number);
-        self.all.expressions.add(Form::Opaque(origin, persistence))
+        self.explorer.expressions.add(Form::Opaque(origin, persistence))
     }
 
     pub(super) fn persistence(&mut self, address: Expression) -> Persistence {
         if address == NOTHING {
             return Persistence::No;
         }
-        self.around().persistence(address)
+        self.context().persistence(address)
     }
 
-    pub(super) fn around(&mut self) -> Surroundings<'_> {
-        Surroundings {
-            program: self.all.program,
-            apis: self.all.apis,
-            expressions: &mut self.all.expressions,
-            names: &self.all.names,
-            verdicts: &mut self.all.verdicts,
-            graph: &self.all.analysis.graphs[&self.id],
+    pub(super) fn context(&mut self) -> Context<'_> {
+        Context {
+            program: self.explorer.program,
+            apis: self.explorer.apis,
+            expressions: &mut self.explorer.expressions,
+            names: &self.explorer.names,
+            verdicts: &mut self.explorer.verdicts,
+            graph: &self.explorer.analysis.graphs[&self.id],
             function: self.id,
-            constructed: self.all.analysis.constructors.get(&self.id).copied(),
+            constructed: self.explorer.analysis.constructors.get(&self.id).copied(),
             is_root: self.is_root,
-            model: self.all.model,
-            pedantic: self.all.pedantic,
-            bases: &self.all.bases,
+            model: self.explorer.model,
+            pedantic: self.explorer.pedantic,
+            bases: &self.explorer.bases,
         }
     }
 
@@ -71,23 +71,23 @@ impl Walk<'_, '_> {
         bytes: u64,
         number: Option<u32>,
     ) -> Expression {
-        if address == NOTHING || self.all.expressions.depth(address) > MAX_DEPTH {
+        if address == NOTHING || self.explorer.expressions.depth(address) > MAX_DEPTH {
             return number.map_or(NOTHING, |number| self.opaque(state, number));
         }
-        let at = self.all.expressions.address(address);
+        let at = self.explorer.expressions.address(address);
         match state.memory.get(&at) {
             Some((known, value)) if *known == bytes && *value != NOTHING => *value,
             Some(_) => number.map_or(NOTHING, |number| self.opaque(state, number)),
             None => {
                 // A constant that nothing stores to.
-                if let Form::Global(id) = self.all.expressions.form(at.object)
+                if let Form::Global(id) = self.explorer.expressions.form(at.object)
                     && at.element.is_none()
                 {
-                    let global = &self.all.program.globals[id.0 as usize];
+                    let global = &self.explorer.program.globals[id.0 as usize];
                     if let Some((_, Operand::Function(function))) =
                         global.pointers.iter().find(|(offset, _)| *offset as i64 == at.offset)
                     {
-                        return self.all.expressions.add(Form::Function(*function));
+                        return self.explorer.expressions.add(Form::Function(*function));
                     }
                 }
                 if let Some(number) = number
@@ -103,7 +103,7 @@ impl Walk<'_, '_> {
                 });
                 match number {
                     Some(number) if inside => self.opaque(state, number),
-                    _ => self.all.expressions.add(Form::Content(address)),
+                    _ => self.explorer.expressions.add(Form::Content(address)),
                 }
             }
         }
@@ -111,13 +111,13 @@ impl Walk<'_, '_> {
 
     /// If nothing shows where a pointer leads but the graph knows it, that is remembered.
     pub(super) fn note_loaded(&mut self, number: u32, value: Expression) {
-        if matches!(self.all.expressions.form(value), Form::Content(_))
-            && self.all.expressions.loaded(value).is_none()
+        if matches!(self.explorer.expressions.form(value), Form::Content(_))
+            && self.explorer.expressions.loaded(value).is_none()
             && self.persistence(value) == Persistence::No
         {
-            let persistence = persistence_of(self.all.analysis, self.id, number);
+            let persistence = persistence_of(self.explorer.analysis, self.id, number);
             if persistence != Persistence::No {
-                self.all.expressions.set_loaded(value, persistence);
+                self.explorer.expressions.set_loaded(value, persistence);
             }
         }
     }
@@ -126,7 +126,7 @@ impl Walk<'_, '_> {
         if address == NOTHING {
             return;
         }
-        let at = self.all.expressions.address(address);
+        let at = self.explorer.expressions.address(address);
         let memory = Rc::make_mut(&mut state.memory);
         let end = at.offset.saturating_add(bytes as i64);
         let first = Address { object: at.object, element: None, offset: i64::MIN };
@@ -157,11 +157,11 @@ impl Walk<'_, '_> {
     }
 
     pub(super) fn span(&mut self, address: Expression, length: Length) -> Span {
-        Span { at: self.all.expressions.address(address), length }
+        Span { at: self.explorer.expressions.address(address), length }
     }
 
     pub(super) fn length(&mut self, value: Expression) -> Length {
-        match self.all.expressions.as_int(value) {
+        match self.explorer.expressions.as_int(value) {
             Some(bytes) if bytes >= 0 => Length::Known(bytes as u64),
             _ if value == NOTHING => Length::Unknown,
             _ => Length::Symbol(value),

@@ -1,24 +1,41 @@
-//! Flushes and fences: what they do, and whether they do anything.
+//! Flushes and fences: what they make durable, and which are redundant.
 
 use px86::order::{Class, preserved};
 use px86::{LINE_BYTES, Line};
 
-use super::{Clean, Logged, Machine, Status, Surroundings, Write, covered};
+use super::context::Context;
+use super::state::{Clean, Logged, Machine, Status, Write, covered};
 use crate::event::Site;
-use crate::rules::{Beside, Rule};
+use crate::rules::{RelatedPlace, Rule};
 use crate::span::{Meets, Span};
 use crashproof_frontend::program::ir::PlaceId;
 
-/// Whether stores to other lines come after such a flush without a fence.
+/// Whether such a flush is ordered before later stores to other lines without a fence.
 pub(crate) fn keeps_order(class: Class) -> bool {
     preserved((class, Some(Line::containing(0))), (Class::Write, Some(Line::containing(LINE_BYTES))))
 }
 
+/// What a path stored to the memory of a flush before it.
+#[derive(Default)]
+struct BeforeFlush {
+    alignment: u64,
+    /// What is in the cache only, on lines that the flush may write back.
+    dirty: Vec<Span>,
+    /// More may have been stored than is known.
+    uncertain: bool,
+    /// The last store that needs no flush any more, and the flush that wrote it back.
+    durable: Option<(Site, Option<PlaceId>)>,
+    /// Something of the object was stored to.
+    touched: bool,
+    /// Whether the end of the transaction writes back all of `dirty`; none if there is nothing.
+    is_committed: Option<bool>,
+}
+
 impl Machine {
-    pub(super) fn flush(&mut self, around: &mut Surroundings, site: Site, span: Span, class: Option<Class>) {
+    pub(super) fn flush(&mut self, context: &mut Context, site: Site, span: Span, class: Option<Class>) {
         self.care_for(span.at.object);
-        let alignment = around.alignment(span.at.object);
-        self.judge_flush(around, site, &span, alignment);
+        let alignment = context.alignment(span.at.object);
+        self.judge_flush(context, site, &span, alignment);
         let ordered = class.is_some_and(keeps_order);
         let status = match class {
             Some(_) => Status::Pending(site.place, ordered),
@@ -30,7 +47,7 @@ impl Machine {
             }
             let meets = if write.span.at.object == span.at.object {
                 span.covers_lines(&write.span, alignment)
-            } else if around.may_be_same(write.span.at.object, span.at.object) {
+            } else if context.may_be_same(write.span.at.object, span.at.object) {
                 Meets::Maybe
             } else {
                 Meets::Never
@@ -38,7 +55,7 @@ impl Machine {
             match meets {
                 Meets::Covers => (write.status, write.flushed) = (status, Some(site.place)),
                 Meets::Maybe if matches!(write.status, Status::Dirty) => {
-                    // Part of an element by another index, or of something by another name.
+                    // Perhaps the same element by another index, or the same object by another name.
                     write.status = Status::Maybe;
                 }
                 _ => {}
@@ -55,129 +72,145 @@ impl Machine {
         self.drained = false;
     }
 
-    /// Whether a flush does something.
-    pub(super) fn judge_flush(&mut self, around: &mut Surroundings, site: Site, span: &Span, alignment: u64) {
-        let place = site.place;
-        let (mut exact, mut uncertain) = (Vec::new(), self.cut_short.contains(&span.at.object));
-        let (mut known, mut touched) = (None, false);
-        let mut protected = None;
+    /// Whether a flush is redundant, in whole or in part.
+    fn judge_flush(&mut self, context: &mut Context, site: Site, span: &Span, alignment: u64) {
+        let before = self.before_flush(context, span, alignment);
+        if before.dirty.is_empty() && !before.uncertain {
+            self.judge_redundant(context, site, span, &before);
+            return;
+        }
+        context.verdicts.satisfies(Rule::RedundantFlush, site.place);
+        if before.is_committed == Some(true) && !before.uncertain {
+            let name = context.name(site);
+            let message = format!("{name} is logged: the end of the transaction writes it back anyway");
+            let advice = "leave this flush out".to_owned();
+            context.violates(Rule::RepeatedPersist, site, message, Vec::new()).advise(advice);
+        }
+        self.judge_extent(context, site, span, &before);
+    }
+
+    /// What the path stored where a flush writes back.
+    fn before_flush(&self, context: &Context, span: &Span, alignment: u64) -> BeforeFlush {
+        let uncertain = self.cut_short.contains(&span.at.object);
+        let mut before = BeforeFlush { alignment, uncertain, ..BeforeFlush::default() };
         for write in &self.writes {
             let same = write.span.at.object == span.at.object;
-            if !same && !around.may_be_same(write.span.at.object, span.at.object) {
+            if !same && !context.may_be_same(write.span.at.object, span.at.object) {
                 continue;
             }
             let near = same && write.span.may_share_line(span, alignment);
+            // By another index it may be something else altogether.
+            let same_element = same && write.span.at.element == span.at.element;
             match write.status {
-                Status::Dirty | Status::Maybe if !same => uncertain = true,
+                Status::Dirty | Status::Maybe if !same => before.uncertain = true,
                 Status::Dirty | Status::Maybe if near => {
-                    exact.push(write.span);
-                    uncertain |= write.status == Status::Maybe;
-                    let commits = self.transactions.first().is_some_and(|transaction| {
-                        around.apis.frameworks[transaction.framework].commit.flushes_logged
-                    });
-                    let inside = write.logged == Logged::Yes
-                        && commits
-                        && write.transaction > 0
-                        && !around.is_fresh(span.at.object);
-                    protected = match protected {
-                        None | Some(true) => Some(inside),
-                        Some(false) => Some(false),
-                    };
+                    before.dirty.push(write.span);
+                    before.uncertain |= write.status == Status::Maybe;
+                    let inside = self.is_flushed_by_commit(context, write);
+                    before.is_committed = Some(before.is_committed.unwrap_or(true) && inside);
                 }
                 Status::Durable | Status::Pending(..) | Status::Queued(_) if same => {
-                    // By another index it may be something else altogether.
-                    touched |= write.span.at.element == span.at.element;
+                    before.touched |= same_element;
                     if span.contains(&write.span) == Meets::Covers
                         || write.span.contains(span) == Meets::Covers
                     {
-                        known = Some((write.site, write.flushed));
+                        before.durable = Some((write.site, write.flushed));
                     }
                 }
-                _ => touched |= same && write.span.at.element == span.at.element,
+                _ => before.touched |= same_element,
             }
         }
-        if exact.is_empty() && !uncertain {
-            let before = self.clean.iter().rev().find(|clean| {
-                clean.span.at.object == span.at.object
-                    && clean.span.covers_lines(span, alignment) == Meets::Covers
-            });
-            if let Some(before) = before {
-                let first = before.site.place;
-                let beside =
-                    vec![Beside { role: "first", place: first, message: "written back here".into() }];
-                let name = around.name(site);
+        before
+    }
+
+    fn is_flushed_by_commit(&self, context: &Context, write: &Write) -> bool {
+        let commits = self
+            .transactions
+            .first()
+            .is_some_and(|transaction| context.apis.frameworks[transaction.framework].commit.flushes_logged);
+        commits
+            && write.logged == Logged::Yes
+            && write.transaction > 0
+            && !context.is_fresh(write.span.at.object)
+    }
+
+    /// A flush of memory whose stores are all durable or pending.
+    fn judge_redundant(&self, context: &mut Context, site: Site, span: &Span, before: &BeforeFlush) {
+        let place = site.place;
+        let name = context.name(site);
+        let clean = self.clean.iter().rev().find(|clean| {
+            clean.span.at.object == span.at.object
+                && clean.span.covers_lines(span, before.alignment) == Meets::Covers
+        });
+        if let Some(clean) = clean {
+            let first = clean.site.place;
+            if first != place {
+                let related =
+                    vec![RelatedPlace { role: "first", place: first, message: "written back here".into() }];
                 let message =
                     format!("{name} is written back again, although nothing was stored to it since");
-                if first != place {
-                    let advice = format!("leave this out: {} wrote it back", around.line(first, site));
-                    around.bad(Rule::RedundantFlush, site, message, beside).advise(advice);
-                }
-            } else if let Some((stored, flushed)) = known {
-                // A loop comes by again.
-                if flushed == Some(place) {
-                    return;
-                }
-                let name = around.name(site);
-                let beside =
-                    vec![Beside { role: "stored", place: stored.place, message: "durable since".into() }];
-                let message =
-                    format!("{name} is written back although nothing changed since it became durable");
-                let advice = match flushed {
-                    Some(flushed) => format!("leave this out: {} wrote it back", around.line(flushed, site)),
-                    None => "leave this out".to_owned(),
-                };
-                around.bad(Rule::RedundantFlush, site, message, beside).advise(advice);
-            } else if !touched && self.sweeps(around, place, span) {
-                around.verdicts.swept.insert(place);
-            } else if around.is_root && (touched || !around.is_parameter(span.at.object))
-                || touched && !around.is_parameter(span.at.object)
-            {
-                let name = around.name(site);
-                let message = format!("{name} is written back, but nothing was stored to it before");
-                let advice = "leave this out, or flush what was stored to instead".to_owned();
-                around.bad(Rule::FlushUnmodified, site, message, Vec::new()).advise(advice);
-                if !touched && !around.is_new(span.at.object) {
-                    around.verdicts.untouched.insert(place);
-                }
+                let advice = format!("leave this out: {} wrote it back", context.line(first, site));
+                context.violates(Rule::RedundantFlush, site, message, related).advise(advice);
             }
-            return;
-        }
-        around.verdicts.good(Rule::RedundantFlush, place);
-        if protected == Some(true) && !uncertain {
-            let name = around.name(site);
-            let message = format!("{name} is logged: the end of the transaction writes it back anyway");
-            let advice = "leave this flush out".to_owned();
-            around.bad(Rule::RepeatedPersist, site, message, Vec::new()).advise(advice);
-        }
-        let wasted = if uncertain || around.pedantic { None } else { span.lines_without(&exact, alignment) };
-        let literal = around.pedantic
-            && !uncertain
-            && span.bytes().is_some_and(|(start, end)| {
-                !covered(start, end, exact.iter().filter_map(Span::bytes).collect())
-            });
-        if wasted.is_some_and(|lines| lines > 0) || literal {
-            let name = around.name(site);
-            let message = match wasted {
-                Some(1) => format!("{name} is written back, but one of its cache lines was not modified"),
-                Some(lines) => {
-                    format!("{name} is written back, but {lines} of its cache lines were not modified")
-                }
-                None => format!("{name} is written back as a whole, but only part of it was modified"),
+        } else if let Some((stored, flushed)) = before.durable {
+            // The next round of a loop.
+            if flushed == Some(place) {
+                return;
+            }
+            let related =
+                vec![RelatedPlace { role: "stored", place: stored.place, message: "durable since".into() }];
+            let message = format!("{name} is written back although nothing changed since it became durable");
+            let advice = match flushed {
+                Some(flushed) => format!("leave this out: {} wrote it back", context.line(flushed, site)),
+                None => "leave this out".to_owned(),
             };
-            let stored = self.writes.iter().filter(|write| exact.contains(&write.span));
-            let advice =
-                around.list(stored.map(|write| write.site)).map(|names| format!("flush only {names}"));
-            around.bad(Rule::FlushUnmodified, site, message, Vec::new()).advice = advice;
-        } else {
-            around.verdicts.good(Rule::FlushUnmodified, place);
+            context.violates(Rule::RedundantFlush, site, message, related).advise(advice);
+        } else if !before.touched && self.sweeps(context, place, span) {
+            context.verdicts.swept.insert(place);
+        } else if (context.is_root || before.touched)
+            && (before.touched && context.is_root || !context.is_parameter(span.at.object))
+        {
+            let message = format!("{name} is written back, but nothing was stored to it before");
+            let advice = "leave this out, or flush what was stored to instead".to_owned();
+            context.violates(Rule::FlushUnmodified, site, message, Vec::new()).advise(advice);
+            if !before.touched && !context.is_new(span.at.object) {
+                context.verdicts.untouched.insert(place);
+            }
         }
     }
 
-    /// Notes which flushes are waited for in time.
-    pub(super) fn awaited(&self, around: &mut Surroundings, pending: bool, queued: bool) {
+    /// A flush of more than was stored to.
+    fn judge_extent(&self, context: &mut Context, site: Site, span: &Span, before: &BeforeFlush) {
+        let dirty = &before.dirty;
+        let is_exact = !before.uncertain && !context.pedantic;
+        let redundant = if is_exact { span.lines_without(dirty, before.alignment) } else { None };
+        let literal = context.pedantic
+            && !before.uncertain
+            && span.bytes().is_some_and(|(start, end)| {
+                !covered(start, end, dirty.iter().filter_map(Span::bytes).collect())
+            });
+        if !redundant.is_some_and(|lines| lines > 0) && !literal {
+            context.verdicts.satisfies(Rule::FlushUnmodified, site.place);
+            return;
+        }
+        let name = context.name(site);
+        let message = match redundant {
+            Some(1) => format!("{name} is written back, but one of its cache lines was not modified"),
+            Some(lines) => {
+                format!("{name} is written back, but {lines} of its cache lines were not modified")
+            }
+            None => format!("{name} is written back as a whole, but only part of it was modified"),
+        };
+        let stored = self.writes.iter().filter(|write| dirty.contains(&write.span));
+        let advice = context.list(stored.map(|write| write.site)).map(|names| format!("flush only {names}"));
+        context.violates(Rule::FlushUnmodified, site, message, Vec::new()).advice = advice;
+    }
+
+    /// Notes which flushes are fenced in time.
+    pub(super) fn awaited(&self, context: &mut Context, pending: bool, queued: bool) {
         let mut note = |place: PlaceId| {
             if !self.overtaken.contains(&place) {
-                around.verdicts.keeps(Rule::MissingBarrier, around.function, place);
+                context.verdicts.satisfies_in(Rule::MissingBarrier, context.function, place);
             }
         };
         for write in &self.writes {
@@ -194,13 +227,13 @@ impl Machine {
         }
     }
 
-    /// Whether a flush takes one thing after another.
-    fn sweeps(&self, around: &Surroundings, place: PlaceId, span: &Span) -> bool {
+    /// Whether a flush takes one object after another.
+    fn sweeps(&self, context: &Context, place: PlaceId, span: &Span) -> bool {
         let other = |clean: &Clean| clean.site.place == place && clean.span != *span;
-        around.expressions.has_opaque(span.at.object) || self.clean.iter().any(other)
+        context.expressions.has_opaque(span.at.object) || self.clean.iter().any(other)
     }
 
-    pub(super) fn fence(&mut self, around: &mut Surroundings, site: Site, drains: bool, judged: bool) {
+    pub(super) fn fence(&mut self, context: &mut Context, site: Site, drains: bool, judged: bool) {
         let waits = |write: &Write| match write.status {
             Status::Pending(..) => true,
             Status::Queued(_) => drains,
@@ -211,16 +244,16 @@ impl Machine {
             || self.clean.iter().any(|clean| clean.pending || drains && clean.queued);
         if judged {
             if pending || self.writes.iter().any(|write| write.status == Status::Maybe) {
-                around.verdicts.good(Rule::EmptyFence, site.place);
+                context.verdicts.satisfies(Rule::EmptyFence, site.place);
             } else if self.drained && (self.queue_drained || !drains) {
                 let message = "nothing was flushed since the last fence".to_owned();
-                around.bad(Rule::EmptyFence, site, message, Vec::new()).unless_kept = true;
+                context.violates(Rule::EmptyFence, site, message, Vec::new()).unless_deliberate = true;
             } else {
-                // It is not known that there is nothing.
-                around.verdicts.keeps(Rule::EmptyFence, around.function, site.place);
+                // A caller may have left something pending.
+                context.verdicts.satisfies_in(Rule::EmptyFence, context.function, site.place);
             }
         }
-        self.awaited(around, true, drains);
+        self.awaited(context, true, drains);
         self.last_fence = self.number;
         let mut done: Vec<usize> = Vec::new();
         for (at, write) in self.writes.iter_mut().enumerate() {
@@ -235,9 +268,9 @@ impl Machine {
             clean.queued &= !drains;
         }
         if !done.is_empty() {
-            if self.knows_transaction(around) {
-                self.several_at_once(around, site, &done);
-                self.split_update(around, &done);
+            if self.knows_transaction(context) {
+                self.several_at_once(context, site, &done);
+                self.split_update(context, &done);
             }
             self.epoch += 1;
         }

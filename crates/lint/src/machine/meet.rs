@@ -1,8 +1,8 @@
-//! Two paths become one: what is still open must be the same, of the rest both know only what both knew.
+//! Joins two paths: what is still open must be the same; of the rest, only what both knew is kept.
 
 use std::hash::{Hash, Hasher};
 
-use super::{Machine, Status};
+use super::state::{Machine, Status};
 
 impl Machine {
     /// What is still open: data that is not durable, what was logged, transactions. Less than [`Machine::signature`]: paths
@@ -38,7 +38,7 @@ impl Machine {
         hasher.finish()
     }
 
-    /// Takes in another path with the same [`Machine::open`]. Nothing is claimed afterwards that did not hold on both.
+    /// Joins another path with the same [`Machine::open`]. Only what held on both is kept.
     pub(crate) fn meet(&mut self, other: &Machine) {
         self.writes.retain(|write| {
             write.status != Status::Durable

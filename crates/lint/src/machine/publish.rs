@@ -1,34 +1,35 @@
 //! Pointers that make objects reachable.
 
-use super::{Logged, Machine, Status, Surroundings};
+use super::context::Context;
+use super::state::{Logged, Machine, Status};
 use crate::event::Site;
 use crate::expression::{Expression, Form, Persistence};
-use crate::rules::{Beside, Rule};
+use crate::rules::{RelatedPlace, Rule};
 use crate::span::Span;
 
 impl Machine {
-    pub(super) fn is_unpublished(&self, around: &Surroundings, object: Expression) -> bool {
-        around.is_fresh(object) && !self.published.contains(&object)
+    pub(super) fn is_unpublished(&self, context: &Context, object: Expression) -> bool {
+        context.is_fresh(object) && !self.published.contains(&object)
     }
 
     /// The object that a stored value leads to.
-    pub(super) fn target(&self, around: &Surroundings, value: Expression) -> Option<Expression> {
-        if matches!(around.expressions.form(value), Form::Nothing | Form::Int(_)) {
+    pub(super) fn target(&self, context: &Context, value: Expression) -> Option<Expression> {
+        if matches!(context.expressions.form(value), Form::Nothing | Form::Int(_)) {
             return None;
         }
-        let object = around.expressions.address(value).object;
+        let object = context.expressions.address(value).object;
         self.writes
             .iter()
             .map(|write| write.span.at.object)
             .find(|written| {
                 *written == object
-                    || matches!(around.expressions.form(*written), Form::Direct(id) if id == value)
+                    || matches!(context.expressions.form(*written), Form::Direct(id) if id == value)
             })
             // A pointer that was loaded from memory led there before; so did what a library finds.
-            .filter(|found| match around.expressions.form(*found) {
+            .filter(|found| match context.expressions.form(*found) {
                 Form::Content(_) | Form::Opaque(..) | Form::Found(..) => false,
                 Form::Direct(id) => {
-                    !matches!(around.expressions.form(id), Form::Content(_) | Form::Opaque(..))
+                    !matches!(context.expressions.form(id), Form::Content(_) | Form::Opaque(..))
                 }
                 _ => true,
             })
@@ -36,88 +37,88 @@ impl Machine {
 
     pub(super) fn publish(
         &mut self,
-        around: &mut Surroundings,
+        context: &mut Context,
         site: Site,
         to: &Span,
         value: Expression,
         logged: Logged,
     ) {
-        let Some(target) = self.target(around, value) else { return };
+        let Some(target) = self.target(context, value) else { return };
         // Neither does an object publish anything that is itself out of reach.
-        if self.is_unpublished(around, to.at.object) {
+        if self.is_unpublished(context, to.at.object) {
             return;
         }
         if target == to.at.object {
-            self.publish_inside(around, site, to, value, logged);
+            self.publish_inside(context, site, to, value, logged);
             return;
         }
+        let reached = self.made_reachable(context, target, to.at.object);
+        // In a transaction that logs the pointer, the object is durable before the pointer counts.
+        let safe = !self.knows_transaction(context)
+            || self.in_transaction() && logged != Logged::No
+            || self.logs_every_store(context);
+        if !safe {
+            self.judge_publish(context, site, &reached);
+        }
+        self.published.extend(reached);
+    }
+
+    /// The object that a pointer leads to, and those that its content leads to.
+    fn made_reachable(&self, context: &Context, target: Expression, holder: Expression) -> Vec<Expression> {
         let mut reached = vec![target];
         let mut at = 0;
         while let Some(object) = reached.get(at).copied() {
             at += 1;
-            let values: Vec<Expression> = self
-                .writes
-                .iter()
-                .filter(|write| write.span.at.object == object)
-                .map(|write| write.value)
-                .collect();
-            for value in values {
-                if let Some(next) = self.target(around, value)
+            for write in self.writes.iter().filter(|write| write.span.at.object == object) {
+                if let Some(next) = self.target(context, write.value)
                     && !reached.contains(&next)
-                    && next != to.at.object
-                    && self.is_unpublished(around, next)
+                    && next != holder
+                    && self.is_unpublished(context, next)
                 {
                     reached.push(next);
                 }
             }
         }
-        // In a transaction that logs the pointer, the object is durable before the pointer counts.
-        let safe = !self.knows_transaction(around)
-            || self.in_transaction() && logged != Logged::No
-            || self.logs_every_store(around);
-        if !safe {
-            let lost: Vec<(Site, Status)> = self
-                .writes
-                .iter()
-                .filter(|write| reached.contains(&write.span.at.object))
-                .filter(|write| around.persistence(write.span.at.object) == Persistence::Surely)
-                .filter(|write| match write.status {
-                    Status::Dirty => true,
+        reached
+    }
+
+    fn judge_publish(&self, context: &mut Context, site: Site, reached: &[Expression]) {
+        let lost = self.writes.iter().find(|write| {
+            reached.contains(&write.span.at.object)
+                && context.persistence(write.span.at.object) == Persistence::Surely
+                && match write.status {
+                    Status::Dirty | Status::Queued(_) => true,
                     // A flush that later stores cannot pass needs no fence before the pointer.
                     Status::Pending(_, ordered) => !ordered,
-                    Status::Queued(_) => true,
-                    _ => false,
-                })
-                .map(|write| (write.site, write.status))
-                .collect();
-            if let Some((first, status)) = lost.first() {
-                let name = around.name(*first);
-                let how = match status {
-                    Status::Dirty => "not written back",
-                    Status::Queued(_) => "only queued for writing back",
-                    _ => "written back without a fence",
-                };
-                let beside =
-                    vec![Beside { role: "lost", place: first.place, message: format!("{name} is {how}") }];
-                let message =
-                    format!("{} makes an object reachable whose content is {how}: {name}", around.name(site));
-                let advice = format!(
-                    "flush {} after {} and fence, before this store",
-                    around.it(*first),
-                    around.line(first.place, site)
-                );
-                around.bad(Rule::PublishBeforePersist, site, message, beside).advise(advice);
-            } else {
-                around.verdicts.good(Rule::PublishBeforePersist, site.place);
-            }
-        }
-        self.published.extend(reached);
+                    Status::Maybe | Status::Durable => false,
+                }
+        });
+        let Some((first, status)) = lost.map(|write| (write.site, write.status)) else {
+            context.verdicts.satisfies(Rule::PublishBeforePersist, site.place);
+            return;
+        };
+        let name = context.name(first);
+        let how = match status {
+            Status::Dirty => "not written back",
+            Status::Queued(_) => "only queued for writing back",
+            _ => "written back without a fence",
+        };
+        let related =
+            vec![RelatedPlace { role: "lost", place: first.place, message: format!("{name} is {how}") }];
+        let message =
+            format!("{} makes an object reachable whose content is {how}: {name}", context.name(site));
+        let advice = format!(
+            "flush {} after {} and fence, before this store",
+            context.it(first),
+            context.line(first.place, site)
+        );
+        context.violates(Rule::PublishBeforePersist, site, message, related).advise(advice);
     }
 
     /// A pool that is one object to us holds many: a pointer into it makes what lies there reachable.
     pub(super) fn publish_inside(
         &mut self,
-        around: &mut Surroundings,
+        context: &mut Context,
         site: Site,
         to: &Span,
         value: Expression,
@@ -125,9 +126,9 @@ impl Machine {
     ) {
         /// Larger nodes than this are rare, and what lies behind may be something else.
         const NODE: i64 = 256;
-        let at = around.expressions.address(value);
+        let at = context.expressions.address(value);
         let near = |offset: i64| (at.offset..at.offset + NODE).contains(&offset);
-        let safe = !self.knows_transaction(around) || self.in_transaction() && logged != Logged::No;
+        let safe = !self.knows_transaction(context) || self.in_transaction() && logged != Logged::No;
         if safe || at.element != to.at.element || near(to.at.offset) {
             return;
         }
@@ -138,15 +139,15 @@ impl Machine {
                 && matches!(write.status, Status::Dirty | Status::Pending(_, false) | Status::Queued(_))
         });
         let Some(lost) = lost.map(|write| write.site) else { return };
-        let name = around.name(lost);
-        let beside =
-            vec![Beside { role: "lost", place: lost.place, message: format!("{name} is not durable") }];
-        let message = format!("{} makes an object reachable that is not durable: {name}", around.name(site));
+        let name = context.name(lost);
+        let related =
+            vec![RelatedPlace { role: "lost", place: lost.place, message: format!("{name} is not durable") }];
+        let message = format!("{} makes an object reachable that is not durable: {name}", context.name(site));
         let advice = format!(
             "flush {} after {} and fence, before this store",
-            around.it(lost),
-            around.line(lost.place, site)
+            context.it(lost),
+            context.line(lost.place, site)
         );
-        around.bad(Rule::PublishBeforePersist, site, message, beside).advise(advice);
+        context.violates(Rule::PublishBeforePersist, site, message, related).advise(advice);
     }
 }

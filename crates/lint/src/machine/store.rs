@@ -1,65 +1,51 @@
-//! Stores, and pointers that make objects reachable.
+//! Stores: what they make dirty, and whether a transaction can undo them.
 
 use rustc_hash::FxHashSet;
 
-use super::{Logged, MAX_WRITES, Machine, Status, Surroundings, Write, stage};
+use super::context::Context;
+use super::state::{Logged, MAX_WRITES, Machine, Status, Write, stage};
 use crate::event::Site;
 use crate::expression::{Expression, Form};
-use crate::rules::{Beside, Rule};
+use crate::rules::{RelatedPlace, Rule};
 use crate::span::{Meets, Span};
 
 impl Machine {
     pub(super) fn store(
         &mut self,
-        around: &mut Surroundings,
+        context: &mut Context,
         site: Site,
         span: Span,
         value: Expression,
         nontemporal: bool,
         bulk: bool,
     ) {
-        self.access(around, site, span, true);
-        self.first_store(around);
+        self.access(context, site, span, true);
+        self.first_store(context);
         if nontemporal {
             self.care_for(span.at.object);
         }
-        let alignment = around.alignment(span.at.object);
+        let alignment = context.alignment(span.at.object);
         self.clean.retain(|clean| {
             !(clean.span.at.object == span.at.object && clean.span.may_share_line(&span, alignment)
                 || clean.span.at.object != span.at.object
-                    && around.may_be_same(clean.span.at.object, span.at.object))
+                    && context.may_be_same(clean.span.at.object, span.at.object))
         });
-        let unpublished = self.is_unpublished(around, span.at.object);
-        let every = self.logs_every_store(around);
+        let unpublished = self.is_unpublished(context, span.at.object);
+        let every = self.logs_every_store(context);
         let transaction = self.transactions.last().filter(|t| t.stage <= stage::WORK).map_or(0, |t| t.number);
         let logged = if transaction == 0 {
             Logged::No
-        } else if every || around.is_fresh(span.at.object) {
+        } else if every || context.is_fresh(span.at.object) {
             Logged::Yes
         } else {
-            self.logged(around, &span)
+            self.logged(context, &span)
         };
         if every {
-            let before = self.writes.iter().find(|write| {
-                write.transaction == transaction && write.span == span && write.site.place != site.place
-            });
-            match before.map(|write| write.site) {
-                Some(before) => {
-                    let name = around.name(site);
-                    let beside =
-                        vec![Beside { role: "first", place: before.place, message: "stored before".into() }];
-                    let message =
-                        format!("{name} is stored to again in the same transaction, and logged again");
-                    let advice =
-                        format!("compute it first, and store it once ({})", around.line(before.place, site));
-                    around.bad(Rule::RepeatedPersist, site, message, beside).advise(advice);
-                }
-                None => around.verdicts.good(Rule::RepeatedPersist, site.place),
-            }
+            self.judge_repeated(context, site, &span, transaction);
         }
-        self.publish(around, site, &span, value, logged);
+        self.publish(context, site, &span, value, logged);
         self.change();
-        // What is overwritten before it could be lost is no loss.
+        // Only the last store to a range can be lost.
         let same_transaction = transaction;
         self.writes.retain(|write| {
             !(span.contains(&write.span) == Meets::Covers
@@ -89,7 +75,24 @@ impl Machine {
         }
     }
 
-    pub(super) fn logged(&self, around: &Surroundings, span: &Span) -> Logged {
+    /// Where every store is logged, storing twice to the same place logs twice.
+    fn judge_repeated(&self, context: &mut Context, site: Site, span: &Span, transaction: u32) {
+        let before = self.writes.iter().find(|write| {
+            write.transaction == transaction && write.span == *span && write.site.place != site.place
+        });
+        let Some(before) = before.map(|write| write.site) else {
+            context.verdicts.satisfies(Rule::RepeatedPersist, site.place);
+            return;
+        };
+        let name = context.name(site);
+        let related =
+            vec![RelatedPlace { role: "first", place: before.place, message: "stored before".into() }];
+        let message = format!("{name} is stored to again in the same transaction, and logged again");
+        let advice = format!("compute it first, and store it once ({})", context.line(before.place, site));
+        context.violates(Rule::RepeatedPersist, site, message, related).advise(advice);
+    }
+
+    pub(super) fn logged(&self, context: &Context, span: &Span) -> Logged {
         let mut best = if self.maybe_logged { Logged::Maybe } else { Logged::No };
         for log in &self.logs {
             if log.span.at.object == span.at.object {
@@ -98,7 +101,7 @@ impl Machine {
                     Meets::Maybe => best = Logged::Maybe,
                     Meets::Never => {}
                 }
-            } else if around.may_be_same(log.span.at.object, span.at.object) {
+            } else if context.may_be_same(log.span.at.object, span.at.object) {
                 best = Logged::Maybe;
             }
         }
@@ -106,14 +109,14 @@ impl Machine {
     }
 
     /// Whether an object is persistent by more than what the graph says of pointers to it.
-    pub(super) fn is_cared_for(&self, around: &Surroundings, object: Expression) -> bool {
-        match around.expressions.form(object) {
+    pub(super) fn is_cared_for(&self, context: &Context, object: Expression) -> bool {
+        match context.expressions.form(object) {
             Form::Parameter(_) | Form::Content(_) | Form::Opaque(..) => self.cared_for.contains(&object),
             _ => true,
         }
     }
 
-    /// Objects that are taken for persistent on some path are so on this one.
+    /// Objects that some path takes for persistent are persistent on this one.
     pub(crate) fn care_for_all(&mut self, objects: &FxHashSet<Expression>) {
         for object in objects {
             self.care_for(*object);

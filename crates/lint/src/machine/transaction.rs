@@ -2,35 +2,37 @@
 
 use px86::LINE_BYTES;
 
-use super::{Log, Logged, Machine, Status, Surroundings, Transaction, overlap, stage};
+use super::context::Context;
+use super::state::{Log, Logged, Machine, Status, Transaction, overlap, stage};
 use crate::event::Site;
 use crate::expression::Persistence;
-use crate::rules::{Beside, Rule};
+use crate::rules::{RelatedPlace, Rule};
 use crate::span::{Meets, Span};
+use crashproof_frontend::frameworks::Commit;
 
 impl Machine {
-    pub(super) fn log(&mut self, around: &mut Surroundings, site: Site, span: Span) {
+    pub(super) fn log(&mut self, context: &mut Context, site: Site, span: Span) {
         self.care_for(span.at.object);
         self.inside_callers |= self.transactions.is_empty();
         let before = self.logs.iter().find(|log| log.span.contains(&span) == Meets::Covers);
         match before.map(|log| log.site) {
             Some(before) if before.place != site.place => {
-                let name = around.name(site);
-                let beside =
-                    vec![Beside { role: "first", place: before.place, message: "logged here".into() }];
+                let name = context.name(site);
+                let related =
+                    vec![RelatedPlace { role: "first", place: before.place, message: "logged here".into() }];
                 let message = format!("{name} is logged again in the same transaction");
-                let advice = format!("leave this out: {} logged it", around.line(before.place, site));
-                around.bad(Rule::RepeatedPersist, site, message, beside).advise(advice);
+                let advice = format!("leave this out: {} logged it", context.line(before.place, site));
+                context.violates(Rule::RepeatedPersist, site, message, related).advise(advice);
             }
             Some(_) => {}
             None => {
-                if around.is_fresh(span.at.object) && self.in_transaction() {
-                    let name = around.name(site);
+                if context.is_fresh(span.at.object) && self.in_transaction() {
+                    let name = context.name(site);
                     let message =
                         format!("{name} was allocated in this transaction: there is nothing to undo");
-                    around.bad(Rule::RepeatedPersist, site, message, Vec::new());
+                    context.violates(Rule::RepeatedPersist, site, message, Vec::new());
                 } else {
-                    around.verdicts.good(Rule::RepeatedPersist, site.place);
+                    context.verdicts.satisfies(Rule::RepeatedPersist, site.place);
                 }
             }
         }
@@ -53,87 +55,40 @@ impl Machine {
         });
     }
 
-    /// Something is stored in a transaction: what was flushed before it began has been waited for by now, or may be
-    /// overtaken.
-    pub(super) fn first_store(&mut self, around: &mut Surroundings) {
+    /// The first store in a transaction: a flush before it began that is still pending may be overtaken.
+    pub(super) fn first_store(&mut self, context: &mut Context) {
         if let Some((site, number)) = self.begun.take() {
-            self.missing_barrier(around, Rule::MissingBarrier, 0..number, "a transaction begins", site);
+            self.missing_barrier(context, Rule::MissingBarrier, 0..number, "a transaction begins", site);
         }
     }
 
-    pub(super) fn commit(&mut self, around: &mut Surroundings) {
+    pub(super) fn commit(&mut self, context: &mut Context) {
         let Some(transaction) = self.transactions.last().cloned() else { return };
-        let outermost = self.transactions.len() == 1;
-        if !outermost {
-            // A nested transaction becomes part of the outer one.
-            let number = self.transactions[self.transactions.len() - 2].number;
-            for write in self.writes.iter_mut().filter(|write| write.transaction == transaction.number) {
-                write.transaction = number;
-            }
-            let outer = self.transactions.len() - 2;
-            self.transactions[outer].changed |= transaction.changed;
-            self.transactions[outer].read |= transaction.read;
+        if let Some(outer) = self.transactions.len().checked_sub(2) {
+            self.merge_into(outer, &transaction);
             return;
         }
-        let rules = around.apis.frameworks[transaction.framework].commit;
+        let rules = context.apis.frameworks[transaction.framework].commit;
         // A caller may have a transaction of its own around this one.
-        let useful = transaction.changed || rules.isolates && transaction.read && !around.pedantic;
-        if around.is_root && useful {
-            around.verdicts.good(Rule::EmptyTransaction, transaction.site.place);
-        } else if around.is_root {
+        let useful = transaction.changed || rules.isolates && transaction.read && !context.pedantic;
+        if context.is_root && useful {
+            context.verdicts.satisfies(Rule::EmptyTransaction, transaction.site.place);
+        } else if context.is_root {
             let message = "this transaction changes nothing persistent".to_owned();
-            around.bad(Rule::EmptyTransaction, transaction.site, message, Vec::new());
+            context.violates(Rule::EmptyTransaction, transaction.site, message, Vec::new());
         }
         if rules.flushes_logged && !rules.logs_every_store {
-            self.unused_logs(around);
+            self.unused_logs(context);
         }
-        let mut lost = Vec::new();
-        for write in self.writes.iter_mut().filter(|write| write.transaction == transaction.number) {
-            let fresh = around.is_fresh(write.span.at.object);
-            let flushed = match write.logged {
-                Logged::Yes if fresh => rules.flushes_allocated,
-                Logged::Yes => rules.flushes_logged,
-                _ => false,
-            };
-            match write.status {
-                Status::Dirty if !flushed && write.logged != Logged::Maybe && !write.nontemporal => {
-                    // Without a commit that flushes, what follows it may still write it back.
-                    if rules.flushes_logged {
-                        let sure = around.persistence(write.span.at.object) == Persistence::Surely;
-                        if around.is_root && sure {
-                            lost.push(write.site);
-                        }
-                        write.status = Status::Maybe;
-                    }
-                }
-                Status::Dirty | Status::Maybe => write.status = Status::Durable,
-                // Waited for with all others, below.
-                Status::Pending(..) | Status::Queued(_) if rules.drains => {}
-                _ => around.verdicts.good(Rule::UnloggedWrite, write.site.place),
-            }
-        }
-        self.awaited(around, rules.drains, rules.drains);
+        let lost = self.commit_writes(context, &transaction, rules);
+        self.awaited(context, rules.drains, rules.drains);
         for write in &mut self.writes {
             if rules.drains && matches!(write.status, Status::Pending(..) | Status::Queued(_)) {
                 write.status = Status::Durable;
             }
         }
         for site in lost {
-            let name = around.name(site);
-            let beside = vec![Beside {
-                role: "transaction",
-                place: transaction.site.place,
-                message: "in this transaction".into(),
-            }];
-            let message =
-                format!("{name} is stored to in a transaction, but neither logged before nor written back");
-            let how = match &around.apis.frameworks[transaction.framework].logs {
-                Some(logs) => format!("log {} with `{logs}` before this store", around.it(site)),
-                None => format!("log {} before this store", around.it(site)),
-            };
-            let begun = around.line(transaction.site.place, site);
-            let advice = format!("{how}, in the transaction of {begun}");
-            around.bad(Rule::UnloggedWrite, site, message, beside).advise(advice);
+            unlogged(context, &transaction, site);
         }
         if rules.drains {
             for clean in &mut self.clean {
@@ -144,13 +99,67 @@ impl Machine {
         self.epoch += 2;
     }
 
-    /// What was logged for nothing.
-    pub(super) fn unused_logs(&mut self, around: &mut Surroundings) {
+    /// What was logged is put back; what was not stays as it is.
+    pub(super) fn abort(&mut self) {
+        let number = self.transactions.pop().map_or(0, |transaction| transaction.number);
+        for write in self.writes.iter_mut().filter(|write| write.transaction == number && number > 0) {
+            write.status = Status::Durable;
+        }
+        self.logs_are_over();
+    }
+
+    /// A nested transaction becomes part of the outer one.
+    fn merge_into(&mut self, outer: usize, nested: &Transaction) {
+        let outer = &mut self.transactions[outer];
+        outer.changed |= nested.changed;
+        outer.read |= nested.read;
+        for write in self.writes.iter_mut().filter(|write| write.transaction == nested.number) {
+            write.transaction = outer.number;
+        }
+    }
+
+    /// What a commit makes durable, and the stores that it loses.
+    fn commit_writes(
+        &mut self,
+        context: &mut Context,
+        transaction: &Transaction,
+        rules: Commit,
+    ) -> Vec<Site> {
+        let mut lost = Vec::new();
+        for write in self.writes.iter_mut().filter(|write| write.transaction == transaction.number) {
+            let fresh = context.is_fresh(write.span.at.object);
+            let flushed = match write.logged {
+                Logged::Yes if fresh => rules.flushes_allocated,
+                Logged::Yes => rules.flushes_logged,
+                _ => false,
+            };
+            match write.status {
+                Status::Dirty if !flushed && write.logged != Logged::Maybe && !write.nontemporal => {
+                    // If the commit does not flush, later code still may.
+                    if rules.flushes_logged {
+                        let sure = context.persistence(write.span.at.object) == Persistence::Surely;
+                        if context.is_root && sure {
+                            lost.push(write.site);
+                        }
+                        write.status = Status::Maybe;
+                    }
+                }
+                Status::Dirty | Status::Maybe => write.status = Status::Durable,
+                // Waited for with all others.
+                Status::Pending(..) | Status::Queued(_) if rules.drains => {}
+                _ => context.verdicts.satisfies(Rule::UnloggedWrite, write.site.place),
+            }
+        }
+        lost
+    }
+
+    /// Logged ranges that the transaction does not modify.
+    pub(super) fn unused_logs(&mut self, context: &mut Context) {
         for log in self.logs.clone() {
             let mut inside = Vec::new();
             let object = log.span.at.object;
             let mut uncertain =
-                log.uncertain || around.expressions.has_opaque(object) || self.cut_short.contains(&object);
+                log.uncertain || context.expressions.has_opaque(object) || self.cut_short.contains(&object);
             for write in self.writes.iter().filter(|write| write.number > log.number) {
                 if write.span.at.object == log.span.at.object {
                     match log.span.contains(&write.span) {
@@ -160,29 +169,29 @@ impl Machine {
                         Meets::Never => {}
                         _ => uncertain = true,
                     }
-                } else if around.may_be_same(write.span.at.object, log.span.at.object) {
+                } else if context.may_be_same(write.span.at.object, log.span.at.object) {
                     uncertain = true;
                 }
             }
-            let name = around.name(log.site);
+            let name = context.name(log.site);
             let Some((start, end)) = log.span.bytes() else { continue };
             let written: Vec<(i64, i64)> = inside.iter().filter_map(Span::bytes).collect();
             let rest = end - start - overlap(start, end, &written);
             if uncertain {
-                around.verdicts.good(Rule::LogUnmodified, log.site.place);
+                context.verdicts.satisfies(Rule::LogUnmodified, log.site.place);
             } else if inside.is_empty() {
                 let message = format!("{name} is logged, but the transaction does not modify it");
                 let advice = "leave this out".to_owned();
-                around.bad(Rule::LogUnmodified, log.site, message, Vec::new()).advise(advice);
-            } else if rest >= LINE_BYTES as i64 || around.pedantic && rest > 0 {
+                context.violates(Rule::LogUnmodified, log.site, message, Vec::new()).advise(advice);
+            } else if rest >= LINE_BYTES as i64 || context.pedantic && rest > 0 {
                 let message =
                     format!("{name}: {} bytes are logged, but {rest} of them are not modified", end - start);
                 let stored = self.writes.iter().filter(|write| inside.contains(&write.span));
                 let advice =
-                    around.list(stored.map(|write| write.site)).map(|names| format!("log only {names}"));
-                around.bad(Rule::LogUnmodified, log.site, message, Vec::new()).advice = advice;
+                    context.list(stored.map(|write| write.site)).map(|names| format!("log only {names}"));
+                context.violates(Rule::LogUnmodified, log.site, message, Vec::new()).advice = advice;
             } else {
-                around.verdicts.good(Rule::LogUnmodified, log.site.place);
+                context.verdicts.satisfies(Rule::LogUnmodified, log.site.place);
             }
         }
     }
@@ -199,8 +208,8 @@ impl Machine {
         }
     }
 
-    pub(super) fn commit_stage(&mut self, around: &mut Surroundings) {
-        self.commit(around);
+    pub(super) fn commit_stage(&mut self, context: &mut Context) {
+        self.commit(context);
         self.set_stage(stage::ON_COMMIT);
     }
 
@@ -212,14 +221,31 @@ impl Machine {
     }
 
     /// Whether it is known if this runs in a transaction: a function that others call may run in theirs.
-    pub(super) fn knows_transaction(&self, around: &Surroundings) -> bool {
-        around.is_root && !self.inside_callers || self.in_transaction()
+    pub(super) fn knows_transaction(&self, context: &Context) -> bool {
+        context.is_root && !self.inside_callers || self.in_transaction()
     }
 
     /// The model whose transactions log every store.
-    pub(super) fn logs_every_store(&self, around: &Surroundings) -> bool {
+    pub(super) fn logs_every_store(&self, context: &Context) -> bool {
         self.transactions
             .last()
-            .is_some_and(|transaction| around.apis.frameworks[transaction.framework].commit.logs_every_store)
+            .is_some_and(|transaction| context.apis.frameworks[transaction.framework].commit.logs_every_store)
     }
+}
+
+fn unlogged(context: &mut Context, transaction: &Transaction, site: Site) {
+    let name = context.name(site);
+    let related = vec![RelatedPlace {
+        role: "transaction",
+        place: transaction.site.place,
+        message: "in this transaction".into(),
+    }];
+    let message = format!("{name} is stored to in a transaction, but neither logged before nor written back");
+    let how = match &context.apis.frameworks[transaction.framework].logs {
+        Some(logs) => format!("log {} with `{logs}` before this store", context.it(site)),
+        None => format!("log {} before this store", context.it(site)),
+    };
+    let begun = context.line(transaction.site.place, site);
+    let advice = format!("{how}, in the transaction of {begun}");
+    context.violates(Rule::UnloggedWrite, site, message, related).advise(advice);
 }

@@ -5,7 +5,7 @@ use crate::bitcode::ir::{Constant, Global, Initial, Type};
 use crate::llvm::{Opcode, TypeKind, Value};
 
 impl<'m> Reader<'m> {
-    pub(super) fn global(&mut self, global: Value<'m>) -> Global {
+    pub(crate) fn global(&mut self, global: Value<'m>) -> Global {
         let ty = global.global_type();
         let initial = global.initializer().map(|initializer| {
             let mut pieces = Vec::new();
@@ -80,7 +80,7 @@ impl<'m> Reader<'m> {
         }
     }
 
-    pub(super) fn constant(&self, value: Value<'m>) -> Constant {
+    pub(crate) fn constant(&self, value: Value<'m>) -> Constant {
         if let Some(global) = self.globals.get(&value) {
             return Constant::Global(*global, 0);
         }

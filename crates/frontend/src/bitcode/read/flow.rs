@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 /// What there is in a function with such loops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Jumps {
+pub(crate) enum Jumps {
     /// Branches only, or no such loop.
     Branches,
     /// Switches, too.
@@ -15,7 +15,7 @@ pub(super) enum Jumps {
 }
 
 /// Looks at a function with a body.
-pub(super) fn jumps(function: Value<'_>) -> Jumps {
+pub(crate) fn jumps(function: Value<'_>) -> Jumps {
     let blocks = function.blocks();
     let mut worst = Jumps::Branches;
     for block in &blocks {

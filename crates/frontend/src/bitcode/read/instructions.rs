@@ -26,7 +26,7 @@ impl<'m> Numbers<'m> {
 }
 
 impl<'m> Reader<'m> {
-    pub(super) fn function(&mut self, function: Value<'m>) -> Function {
+    pub(crate) fn function(&mut self, function: Value<'m>) -> Function {
         let mut numbers = Numbers::default();
         let mut parameters = Vec::new();
         let mut copied = Vec::new();
@@ -217,7 +217,7 @@ impl<'m> Reader<'m> {
     }
 
     /// The constant part of a `getelementptr`, and what is left: index and stride.
-    pub(super) fn offsets(&self, value: Value<'m>) -> (i64, Vec<(Value<'m>, i64)>) {
+    pub(crate) fn offsets(&self, value: Value<'m>) -> (i64, Vec<(Value<'m>, i64)>) {
         let mut offset = 0i64;
         let mut scaled = Vec::new();
         let mut ty = value.gep_source_type();

@@ -7,21 +7,21 @@ use rustc_hash::FxHashMap;
 use crate::bitcode::ir::{Function, FunctionId, GlobalId, Module, Place};
 use crate::llvm::{self, Value};
 
-pub(super) struct Reader<'m> {
-    pub(super) module: &'m llvm::Module<'m>,
-    pub(super) functions: FxHashMap<Value<'m>, FunctionId>,
-    pub(super) globals: FxHashMap<Value<'m>, GlobalId>,
+pub(crate) struct Reader<'m> {
+    pub(crate) module: &'m llvm::Module<'m>,
+    pub(crate) functions: FxHashMap<Value<'m>, FunctionId>,
+    pub(crate) globals: FxHashMap<Value<'m>, GlobalId>,
     files: FxHashMap<String, Rc<str>>,
 }
 
 impl<'m> Reader<'m> {
-    pub(super) fn new(module: &'m llvm::Module<'m>) -> Self {
+    pub(crate) fn new(module: &'m llvm::Module<'m>) -> Self {
         let functions = module.functions().into_iter().zip((0..).map(FunctionId)).collect();
         let globals = module.globals().into_iter().zip((0..).map(GlobalId)).collect();
         Reader { module, functions, globals, files: FxHashMap::default() }
     }
 
-    pub(super) fn module(mut self) -> Module {
+    pub(crate) fn module(mut self) -> Module {
         let globals = self.module.globals().into_iter().map(|global| self.global(global)).collect();
         let functions: Vec<Function> =
             self.module.functions().into_iter().map(|function| self.function(function)).collect();
@@ -29,7 +29,7 @@ impl<'m> Reader<'m> {
     }
 
     /// Where an instruction, function or global stands.
-    pub(super) fn place(&mut self, value: Value<'m>) -> Place {
+    pub(crate) fn place(&mut self, value: Value<'m>) -> Place {
         let (name, line, column) = value.source_place();
         let file = self.files.entry(name).or_insert_with_key(|name| Rc::from(name.as_str())).clone();
         Place { file, line, column }

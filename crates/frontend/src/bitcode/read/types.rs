@@ -10,7 +10,7 @@ use crate::llvm::{self, TypeKind};
 const LONGEST: u64 = 4096;
 
 impl<'m> Reader<'m> {
-    pub(super) fn ty(&self, ty: llvm::Type<'m>) -> Type {
+    pub(crate) fn ty(&self, ty: llvm::Type<'m>) -> Type {
         match ty.kind() {
             TypeKind::LLVMVoidTypeKind => Type::Void,
             TypeKind::LLVMIntegerTypeKind => Type::Int(ty.int_bits()),

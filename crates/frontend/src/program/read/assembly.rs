@@ -22,7 +22,7 @@ struct Statement<'r, 'm> {
 
 impl<'m> Reader<'m> {
     /// What a statement becomes, numbered from `first` on. The first one is its result, if it has one.
-    pub(super) fn asm_call(&mut self, call: Value<'m>, context: &Context<'m>, first: u32) -> Vec<Op> {
+    pub(crate) fn asm_call(&mut self, call: Value<'m>, context: &Context<'m>, first: u32) -> Vec<Op> {
         let text = call.asm_text();
         let operands = asm::operands(&text.constraints);
         let sizes: Vec<Option<u32>> =

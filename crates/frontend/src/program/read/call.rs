@@ -8,7 +8,7 @@ use crate::program::ir::*;
 
 impl<'m> Reader<'m> {
     /// What a call becomes, numbered from `first` on.
-    pub(super) fn call(&mut self, call: Value<'m>, context: &Context<'m>, first: u32) -> Vec<Op> {
+    pub(crate) fn call(&mut self, call: Value<'m>, context: &Context<'m>, first: u32) -> Vec<Op> {
         match call.call_class() {
             CallClass::Asm => self.asm_call(call, context, first),
             CallClass::Intrinsic => self.intrinsic(call, context, first),

@@ -19,7 +19,7 @@ struct Lowering<'a, 'm> {
 }
 
 /// Carries out `effects` of a call. `first` is the number that the first instruction gets.
-pub(super) fn lower<'m>(
+pub(crate) fn lower<'m>(
     module: &Module<'m>,
     call: Value<'m>,
     name: &str,

@@ -12,7 +12,7 @@ use crate::program::ir::*;
 
 impl<'m> Reader<'m> {
     /// The place that a pointer is loaded from, if it has a name.
-    pub(super) fn home_of_loaded(
+    pub(crate) fn home_of_loaded(
         &mut self,
         pointer: Value<'m>,
         types: &FxHashMap<Value<'m>, TypeId>,
@@ -23,7 +23,7 @@ impl<'m> Reader<'m> {
     }
 
     /// The place at an address.
-    pub(super) fn home(&mut self, address: Value<'m>, types: &FxHashMap<Value<'m>, TypeId>) -> Option<Home> {
+    pub(crate) fn home(&mut self, address: Value<'m>, types: &FxHashMap<Value<'m>, TypeId>) -> Option<Home> {
         if address.is_constant() {
             let (base, offset) = self.module.constant_base(address)?;
             if !base.is_global_variable() {
@@ -106,7 +106,7 @@ impl<'m> Reader<'m> {
     }
 
     /// Something is stored there.
-    pub(super) fn moved_in(&mut self, home: Home, value: Operand) {
+    pub(crate) fn moved_in(&mut self, home: Home, value: Operand) {
         let stored = self.program.stored_functions.entry(home).or_default();
         match value {
             Operand::Function(id) if !stored.functions.contains(&id) => stored.functions.push(id),
@@ -116,7 +116,7 @@ impl<'m> Reader<'m> {
     }
 
     /// A pointer in the initial content of a variable.
-    pub(super) fn moved_in_initially(&mut self, global: Value<'m>, offset: u64, function: FunctionId) {
+    pub(crate) fn moved_in_initially(&mut self, global: Value<'m>, offset: u64, function: FunctionId) {
         let home = match self.innermost(global.global_type(), offset) {
             // The head of a table of virtual functions is an offset and the type.
             _ if global.name().starts_with("_ZTV") => match offset.checked_sub(16) {
@@ -130,7 +130,7 @@ impl<'m> Reader<'m> {
     }
 
     /// What pointers of a function point to, where the source says it.
-    pub(super) fn pointees(&mut self, function: Value<'m>) -> FxHashMap<Value<'m>, TypeId> {
+    pub(crate) fn pointees(&mut self, function: Value<'m>) -> FxHashMap<Value<'m>, TypeId> {
         let mut all = FxHashMap::default();
         for variable in function.variables() {
             let Some(ty) = variable.ty.filter(|_| !variable.is_address) else { continue };
@@ -145,7 +145,7 @@ impl<'m> Reader<'m> {
     }
 
     /// Remembers where the pointer of an indirect call comes from, and what stores put where.
-    pub(super) fn note_homes(&mut self, function: Value<'m>, context: &Context<'m>) -> FxHashMap<u32, Home> {
+    pub(crate) fn note_homes(&mut self, function: Value<'m>, context: &Context<'m>) -> FxHashMap<u32, Home> {
         let mut homes = FxHashMap::default();
         let types = self.pointees(function);
         for block in function.blocks() {

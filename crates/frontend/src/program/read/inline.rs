@@ -13,19 +13,19 @@ use crate::frameworks::{Apis, Returns};
 use crate::program::ir::names_a_lambda;
 
 /// What prepares a module with such code. Pointers to functions become known on the way, also through memory.
-pub(super) const PASSES: &str = "always-inline,\
+pub(crate) const PASSES: &str = "always-inline,\
     cgscc(devirt<4>(inline,function(sroa,gvn<no-pre;no-load-pre>,sccp,simplifycfg,instsimplify))),globaldce";
 
 /// Functions that would be larger than this, with all that they call, are not inlined unless LLVM thinks they should be.
 const LARGEST: usize = 2000;
 
 /// Whether what a function returns is described, so that its calls must not vanish.
-pub(super) fn is_described(apis: &Apis, function: Value<'_>) -> bool {
+pub(crate) fn is_described(apis: &Apis, function: Value<'_>) -> bool {
     apis.meaning(&function.name()).is_some_and(|meaning| meaning.returns != Returns::Anything)
 }
 
 /// Marks what is to be inlined, and what is not. False if there is nothing that is.
-pub(super) fn libraries(file: &File, apis: &Apis) -> bool {
+pub(crate) fn libraries(file: &File, apis: &Apis) -> bool {
     let module = file.module();
     let defined = module.functions().into_iter().filter(|function| !function.is_declaration());
     let (inlined, kept): (Vec<Value<'_>>, Vec<Value<'_>>) =

@@ -7,7 +7,7 @@ use super::reader::{Context, Reader};
 use crate::program::ir::*;
 
 impl<'m> Reader<'m> {
-    pub(super) fn instruction(
+    pub(crate) fn instruction(
         &mut self,
         value: Value<'m>,
         context: &Context<'m>,
@@ -165,7 +165,7 @@ impl<'m> Reader<'m> {
         out.push(Instruction { op, place });
     }
 
-    pub(super) fn address(&mut self, value: Value<'m>, context: &Context<'m>) -> Op {
+    pub(crate) fn address(&mut self, value: Value<'m>, context: &Context<'m>) -> Op {
         let base = self.escaping(value.operand(0), context);
         let mut ty = value.gep_source_type();
         let (mut offset, mut index) = (0_i64, Vec::new());

@@ -9,29 +9,29 @@ use rustc_hash::FxHashMap;
 use crate::frameworks::Apis;
 use crate::program::ir::*;
 
-pub(super) struct Reader<'m> {
-    pub(super) program: &'m mut Program,
-    pub(super) apis: &'m Apis,
-    pub(super) module: &'m Module<'m>,
+pub(crate) struct Reader<'m> {
+    pub(crate) program: &'m mut Program,
+    pub(crate) apis: &'m Apis,
+    pub(crate) module: &'m Module<'m>,
     directory: std::path::PathBuf,
-    pub(super) functions: FxHashMap<Value<'m>, FunctionId>,
-    pub(super) globals: FxHashMap<Value<'m>, GlobalId>,
-    pub(super) types: FxHashMap<Meta<'m>, TypeId>,
-    pub(super) places: FxHashMap<Meta<'m>, PlaceId>,
+    pub(crate) functions: FxHashMap<Value<'m>, FunctionId>,
+    pub(crate) globals: FxHashMap<Value<'m>, GlobalId>,
+    pub(crate) types: FxHashMap<Meta<'m>, TypeId>,
+    pub(crate) places: FxHashMap<Meta<'m>, PlaceId>,
     place_texts: FxHashMap<String, String>,
 }
 
 /// What is known while a function is read. Empty while its instructions are counted.
 #[derive(Default)]
-pub(super) struct Context<'m> {
-    pub(super) numbers: FxHashMap<Value<'m>, u32>,
-    pub(super) parameters: FxHashMap<Value<'m>, u32>,
-    pub(super) blocks: FxHashMap<crate::llvm::Block<'m>, u32>,
+pub(crate) struct Context<'m> {
+    pub(crate) numbers: FxHashMap<Value<'m>, u32>,
+    pub(crate) parameters: FxHashMap<Value<'m>, u32>,
+    pub(crate) blocks: FxHashMap<crate::llvm::Block<'m>, u32>,
     own_place: PlaceId,
 }
 
 impl<'m> Reader<'m> {
-    pub(super) fn new(
+    pub(crate) fn new(
         program: &'m mut Program,
         apis: &'m Apis,
         module: &'m Module<'m>,
@@ -50,7 +50,7 @@ impl<'m> Reader<'m> {
         }
     }
 
-    pub(super) fn module(mut self) {
+    pub(crate) fn module(mut self) {
         let functions = self.module.functions();
         for function in &functions {
             self.declare(*function);
@@ -69,7 +69,7 @@ impl<'m> Reader<'m> {
         }
     }
 
-    pub(super) fn declare(&mut self, function: Value<'m>) {
+    pub(crate) fn declare(&mut self, function: Value<'m>) {
         let name = function.name();
         let local = function.is_local();
         if !local && let Some(known) = self.program.symbols.get(&name) {
@@ -95,7 +95,7 @@ impl<'m> Reader<'m> {
         self.functions.insert(function, id);
     }
 
-    pub(super) fn declare_global(&mut self, global: Value<'m>) {
+    pub(crate) fn declare_global(&mut self, global: Value<'m>) {
         let name = global.name();
         let local = global.is_local();
         let defines = is_definition(global);
@@ -123,7 +123,7 @@ impl<'m> Reader<'m> {
         entry.ty = entry.ty.or(ty);
     }
 
-    pub(super) fn initial_content(&mut self, global: Value<'m>) {
+    pub(crate) fn initial_content(&mut self, global: Value<'m>) {
         if let Some(content) = global.initializer() {
             let mut pointers = Vec::new();
             self.pointers_in(content, content.ty(), 0, &mut pointers);
@@ -138,7 +138,7 @@ impl<'m> Reader<'m> {
     }
 
     /// Pointers inside a constant, with their offsets.
-    pub(super) fn pointers_in(
+    pub(crate) fn pointers_in(
         &mut self,
         content: Value<'m>,
         ty: Type<'m>,
@@ -180,7 +180,7 @@ impl<'m> Reader<'m> {
         }
     }
 
-    pub(super) fn define(&mut self, value: Value<'m>) {
+    pub(crate) fn define(&mut self, value: Value<'m>) {
         let id = self.functions[&value];
         if self.program.function(id).is_defined() {
             // The same inline function from another module.
@@ -251,7 +251,7 @@ impl<'m> Reader<'m> {
     }
 
     /// How many of our instructions one of LLVM's becomes. A call may do several things; an invoke is a call and a jump.
-    pub(super) fn width(&mut self, instruction: Value<'m>) -> u32 {
+    pub(crate) fn width(&mut self, instruction: Value<'m>) -> u32 {
         match instruction.opcode() {
             Opcode::LLVMCallBr => 2,
             Opcode::LLVMCall => self.call(instruction, &Context::default(), 0).len() as u32,
@@ -260,14 +260,14 @@ impl<'m> Reader<'m> {
         }
     }
 
-    pub(super) fn place(&mut self, instruction: Value<'m>, context: &Context<'m>) -> PlaceId {
+    pub(crate) fn place(&mut self, instruction: Value<'m>, context: &Context<'m>) -> PlaceId {
         match instruction.debug_location() {
             Some(meta) => self.place_of_meta(meta, context.own_place),
             None => context.own_place,
         }
     }
 
-    pub(super) fn place_of_meta(&mut self, meta: Meta<'m>, otherwise: PlaceId) -> PlaceId {
+    pub(crate) fn place_of_meta(&mut self, meta: Meta<'m>, otherwise: PlaceId) -> PlaceId {
         if let Some(known) = self.places.get(&meta) {
             return *known;
         }
@@ -284,7 +284,7 @@ impl<'m> Reader<'m> {
         id
     }
 
-    pub(super) fn place_of(&mut self, location: crate::llvm::Location, inlined_at: Option<PlaceId>) -> Place {
+    pub(crate) fn place_of(&mut self, location: crate::llvm::Location, inlined_at: Option<PlaceId>) -> Place {
         // Rust's own library is known by its sources: their names are no namespace of C++.
         let of_a_library = is_of_rust(&location.file) || self.apis.is_of_a_library(&location.function);
         let in_lambda = names_a_lambda(&location.function);
@@ -302,11 +302,11 @@ impl<'m> Reader<'m> {
         }
     }
 
-    pub(super) fn add_place(&mut self, place: Place) -> PlaceId {
+    pub(crate) fn add_place(&mut self, place: Place) -> PlaceId {
         self.program.add_place(place)
     }
 
-    pub(super) fn source_type(&mut self, meta: Meta<'m>) -> TypeId {
+    pub(crate) fn source_type(&mut self, meta: Meta<'m>) -> TypeId {
         if let Some(known) = self.types.get(&meta) {
             return *known;
         }
@@ -335,7 +335,7 @@ impl<'m> Reader<'m> {
         id
     }
 
-    pub(super) fn constant(&mut self, value: Value<'m>) -> Operand {
+    pub(crate) fn constant(&mut self, value: Value<'m>) -> Operand {
         if let Some(number) = value.as_signed() {
             // A bit has no sign: what is true is no error.
             let is_bit = value.ty().int_bits() == 1;
@@ -378,7 +378,7 @@ impl<'m> Reader<'m> {
         }
     }
 
-    pub(super) fn operand(&mut self, value: Value<'m>, context: &Context<'m>) -> Operand {
+    pub(crate) fn operand(&mut self, value: Value<'m>, context: &Context<'m>) -> Operand {
         if let Some(number) = context.numbers.get(&value) {
             return Operand::Instruction(*number);
         }
@@ -389,7 +389,7 @@ impl<'m> Reader<'m> {
     }
 
     /// An operand whose address leaves: a function there can be called from anywhere.
-    pub(super) fn escaping(&mut self, value: Value<'m>, context: &Context<'m>) -> Operand {
+    pub(crate) fn escaping(&mut self, value: Value<'m>, context: &Context<'m>) -> Operand {
         let operand = self.operand(value, context);
         if let Operand::Function(id) = operand {
             self.program.functions[id.0 as usize].address_taken = true;
@@ -397,11 +397,11 @@ impl<'m> Reader<'m> {
         operand
     }
 
-    pub(super) fn bytes(&self, ty: Type<'m>) -> u64 {
+    pub(crate) fn bytes(&self, ty: Type<'m>) -> u64 {
         if ty.is_sized() { self.module.store_size(ty) } else { 8 }
     }
 
-    pub(super) fn not_understood(&mut self, place: PlaceId, what: &str) {
+    pub(crate) fn not_understood(&mut self, place: PlaceId, what: &str) {
         self.program.not_understood.push((place, what.to_owned()));
     }
 }

@@ -1,0 +1,360 @@
+//! The other way to keep two stores in order: on one cache line (PSan, section 5.2, and FAST_FAIR's header).
+//!
+//! Which fields were stored to is read off the source, and looked for in the debug information: a structure with
+//! fields of these names, as far apart as the addresses are. If there is none, nothing is said.
+
+use std::fs;
+use std::path::Path;
+
+use addr2line::gimli::{
+    self, AttributeValue, DW_AT_byte_size, DW_AT_count, DW_AT_data_member_location, DW_AT_name, DW_AT_type,
+    DW_AT_upper_bound, DwTag, EndianSlice, RunTimeEndian, UnitOffset,
+};
+use crashproof_findings::Place;
+use object::{Object, ObjectSection};
+use px86::LINE_BYTES;
+use rustc_hash::FxHashMap;
+
+/// A field, perhaps of a structure within the structure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Field {
+    name: String,
+    offset: u64,
+    bytes: u64,
+}
+
+/// A structure of the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Structure {
+    name: String,
+    bytes: u64,
+    /// By offset; only those of the structure itself.
+    fields: Vec<Field>,
+}
+
+/// The structures of a program, read from its debug information when first asked for.
+pub(crate) struct Layouts<'a> {
+    program: &'a Path,
+    structures: Option<Vec<Structure>>,
+}
+
+impl Layouts<'_> {
+    pub(crate) fn of(program: &Path) -> Layouts<'_> {
+        Layouts { program, structures: None }
+    }
+
+    /// Which layout would keep two stores in order, given where in the source they are and their addresses.
+    pub(crate) fn advice(&mut self, lost: (&Place, u64), survived: (&Place, u64)) -> Option<String> {
+        let (lost_name, survived_name) = (field_name(lost.0)?, field_name(survived.0)?);
+        let structures = self.structures.get_or_insert_with(|| read(self.program).unwrap_or_default());
+        let pair = Pair { lost: (&lost_name, lost.1), survived: (&survived_name, survived.1) };
+        structures.iter().filter_map(|structure| pair.within(structure)).min().map(|best| best.1)
+    }
+}
+
+/// Two stores: the name of the field, and the address.
+struct Pair<'a> {
+    lost: (&'a str, u64),
+    survived: (&'a str, u64),
+}
+
+impl Pair<'_> {
+    /// What to do if both are fields of this structure; of several structures the smallest is meant.
+    fn within(&self, structure: &Structure) -> Option<(u64, String)> {
+        let named =
+            |name: &str| structure.fields.iter().filter(move |field| field.name == name).collect::<Vec<_>>();
+        for lost in named(self.lost.0) {
+            for survived in named(self.survived.0) {
+                let apart = survived.offset.wrapping_sub(lost.offset);
+                if apart == 0 || apart != self.survived.1.wrapping_sub(self.lost.1) {
+                    continue;
+                }
+                let base = self.lost.1.wrapping_sub(lost.offset);
+                return Some((structure.bytes, structure.advice(lost, survived, base % LINE_BYTES)));
+            }
+        }
+        None
+    }
+}
+
+impl Structure {
+    /// `base` is where in its line the structure begins.
+    fn advice(&self, lost: &Field, survived: &Field, base: u64) -> String {
+        let same_line = |a: u64, a_bytes: u64, b: u64, b_bytes: u64| {
+            a.min(b) / LINE_BYTES == (a + a_bytes).max(b + b_bytes).saturating_sub(1) / LINE_BYTES
+        };
+        let head = format!(
+            "put both on one cache line: in `{}`, {} is at byte {} and {} at byte {}",
+            self.name, lost.name, lost.offset, survived.name, survived.offset
+        );
+        if base != 0 && same_line(lost.offset, lost.bytes, survived.offset, survived.bytes) {
+            return format!(
+                "{head}, but it begins at byte {base} of a line: aligned to {LINE_BYTES} bytes it would do"
+            );
+        }
+        if let Some((packed, padding)) = self.packed() {
+            let at = |field: &Field| {
+                packed.iter().find(|moved| moved.name == field.name).map(|moved| moved.offset)
+            };
+            if let (Some(a), Some(b)) = (at(lost), at(survived))
+                && same_line(a, lost.bytes, b, survived.bytes)
+            {
+                return format!(
+                    "{head}; {padding}: with the fields before them ordered by size, largest first, they would be at \
+                     bytes {a} and {b}, on one line if the structure is aligned to {LINE_BYTES}"
+                );
+            }
+        }
+        if lost.bytes + survived.bytes <= LINE_BYTES {
+            return format!(
+                "{head}: move {} next to {} and align the structure to {LINE_BYTES} bytes",
+                survived.name, lost.name
+            );
+        }
+        format!("{head}, too large for one line")
+    }
+
+    /// The fields without padding, the largest alignment first, and what padding there is now; none if there is none.
+    fn packed(&self) -> Option<(Vec<Field>, String)> {
+        let mut holes = Vec::new();
+        for pair in self.fields.windows(2) {
+            let end = pair[0].offset + pair[0].bytes;
+            if pair[1].offset > end {
+                let bytes = pair[1].offset - end;
+                let unit = if bytes == 1 { "byte" } else { "bytes" };
+                holes.push(format!("{bytes} {unit} after {}", pair[0].name));
+            }
+        }
+        if holes.is_empty() {
+            return None;
+        }
+        // Only fields smaller than a word can leave holes; the others keep their order, at their place among them.
+        let mut fields = self.fields.clone();
+        let alignment = |field: &Field| 1 << field.bytes.trailing_zeros().min(3);
+        let mut small: Vec<usize> = (0..fields.len()).filter(|&index| fields[index].bytes < 8).collect();
+        let order = small.clone();
+        small.sort_by_key(|&index| std::cmp::Reverse(alignment(&fields[index])));
+        // All small fields together, where the first of them was.
+        let moved: Vec<Field> = small.iter().map(|&index| fields[index].clone()).collect();
+        let first = *order.first()?;
+        for &index in order.iter().rev() {
+            fields.remove(index);
+        }
+        fields.splice(first..first, moved);
+        let mut at = 0_u64;
+        for field in &mut fields {
+            at = at.next_multiple_of(alignment(field));
+            field.offset = at;
+            at += field.bytes;
+        }
+        Some((fields, format!("there is padding in it ({})", holes.join(", "))))
+    }
+}
+
+/// The name of the field, or variable, that the store at a place assigns to.
+fn field_name(place: &Place) -> Option<String> {
+    let text = fs::read_to_string(&place.file).ok()?;
+    let line = text.lines().nth(place.line.checked_sub(1)? as usize)?;
+    name_in(line, place.column as usize)
+}
+
+/// `column` is that of the assignment's operator, or of the call that stores.
+fn name_in(line: &str, column: usize) -> Option<String> {
+    let at = line.get(..column.checked_sub(1)?).map(str::len)?;
+    let operator = line[at..].starts_with(['=', '+', '-', '|', '&', '^', '*', '/', '<', '>', '%']);
+    let target = if operator {
+        &line[..at]
+    } else {
+        let rest = &line[at..];
+        let end = rest.find([',', '=', ';']).unwrap_or(rest.len());
+        &rest[..end]
+    };
+    let mut target = target.trim_end_matches([' ', ')', '+', '-']);
+    while target.ends_with(']') {
+        target = &target[..target.rfind('[')?];
+    }
+    let start = target.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |before| before + 1);
+    let name = &target[start..];
+    (!name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit())).then(|| name.to_owned())
+}
+
+type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+
+/// All structures of a program; none if it has no debug information, or what is there cannot be read.
+fn read(program: &Path) -> Option<Vec<Structure>> {
+    let bytes = fs::read(program).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
+    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let load = |id: gimli::SectionId| -> Result<std::borrow::Cow<[u8]>, gimli::Error> {
+        let section = file.section_by_name(id.name());
+        Ok(section.and_then(|section| section.uncompressed_data().ok()).unwrap_or_default())
+    };
+    let sections = gimli::DwarfSections::load(load).ok()?;
+    let dwarf = sections.borrow(|section| EndianSlice::new(section, endian));
+    let mut structures = Vec::new();
+    let mut units = dwarf.units();
+    while let Ok(Some(header)) = units.next() {
+        if let Ok(unit) = dwarf.unit(header) {
+            // What cannot be read is left out: it is advice.
+            let _ = read_unit(&dwarf, &unit, &mut structures);
+        }
+    }
+    structures.sort_by(|a, b| (&a.name, a.bytes).cmp(&(&b.name, b.bytes)));
+    structures.dedup();
+    Some(structures)
+}
+
+/// What is known of a type before all are.
+struct Type {
+    tag: DwTag,
+    bytes: Option<u64>,
+    of: Option<UnitOffset>,
+    /// Of arrays.
+    count: u64,
+}
+
+fn read_unit(
+    dwarf: &gimli::Dwarf<Slice>,
+    unit: &gimli::Unit<Slice>,
+    structures: &mut Vec<Structure>,
+) -> gimli::Result<()> {
+    let mut types: FxHashMap<UnitOffset, Type> = FxHashMap::default();
+    let mut found: Vec<(UnitOffset, Structure, Vec<Option<UnitOffset>>)> = Vec::new();
+    // What the current entry is in, by depth.
+    let mut parents: Vec<(isize, UnitOffset)> = Vec::new();
+    let mut named: Vec<(UnitOffset, String)> = Vec::new();
+    let mut entries = unit.entries();
+    while let Some(entry) = entries.next_dfs()? {
+        let depth = entry.depth();
+        let name = || -> Option<String> {
+            let value = entry.attr_value(DW_AT_name)?;
+            Some(dwarf.attr_string(unit, value).ok()?.to_string_lossy().into_owned())
+        };
+        let number = |at| entry.attr_value(at).and_then(|value| value.udata_value());
+        let of = match entry.attr_value(DW_AT_type) {
+            Some(AttributeValue::UnitRef(offset)) => Some(offset),
+            _ => None,
+        };
+        while parents.last().is_some_and(|(above, _)| *above >= depth) {
+            parents.pop();
+        }
+        let parent = parents.last().map(|(_, offset)| *offset);
+        let tag = entry.tag();
+        match tag {
+            gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type => {
+                let structure = Structure {
+                    name: name().unwrap_or_default(),
+                    bytes: number(DW_AT_byte_size).unwrap_or(0),
+                    fields: Vec::new(),
+                };
+                found.push((entry.offset(), structure, Vec::new()));
+            }
+            gimli::DW_TAG_member => {
+                let place = found.iter_mut().rev().find(|(offset, ..)| Some(*offset) == parent);
+                if let (Some((_, structure, of_types)), Some(name)) = (place, name()) {
+                    let offset = number(DW_AT_data_member_location).unwrap_or(0);
+                    structure.fields.push(Field { name, offset, bytes: 0 });
+                    of_types.push(of);
+                }
+            }
+            gimli::DW_TAG_subrange_type => {
+                let count = number(DW_AT_count).or_else(|| number(DW_AT_upper_bound).map(|last| last + 1));
+                if let Some(array) = parent.and_then(|parent| types.get_mut(&parent)) {
+                    array.count *= count.unwrap_or(0);
+                }
+            }
+            gimli::DW_TAG_typedef => {
+                if let (Some(of), Some(name)) = (of, name()) {
+                    named.push((of, name));
+                }
+            }
+            _ => {}
+        }
+        types.insert(entry.offset(), Type { tag, bytes: number(DW_AT_byte_size), of, count: 1 });
+        parents.push((depth, entry.offset()));
+    }
+    for (offset, mut structure, of_types) in found {
+        for (field, of) in structure.fields.iter_mut().zip(of_types) {
+            field.bytes = size(&types, of, 0);
+        }
+        if structure.name.is_empty() {
+            let typedef = named.iter().find(|(of, _)| *of == offset);
+            structure.name = typedef.map_or("an unnamed structure".into(), |(_, name)| name.clone());
+        }
+        structure.fields.sort_by_key(|field| field.offset);
+        if structure.bytes > 0 {
+            structures.push(structure);
+        }
+    }
+    Ok(())
+}
+
+fn size(types: &FxHashMap<UnitOffset, Type>, of: Option<UnitOffset>, depth: usize) -> u64 {
+    let Some(kind) = of.and_then(|of| types.get(&of)).filter(|_| depth < 32) else { return 0 };
+    match (kind.bytes, kind.tag) {
+        (Some(bytes), _) => bytes,
+        (None, gimli::DW_TAG_pointer_type | gimli::DW_TAG_reference_type) => 8,
+        (None, gimli::DW_TAG_array_type) => kind.count * size(types, kind.of, depth + 1),
+        (None, _) => size(types, kind.of, depth + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_what_is_assigned() {
+        for (line, column, name) in [
+            ("  child->data = data;", 15, "data"),
+            ("  table.slot[i] = 3;", 17, "slot"),
+            ("  a->b.c += 1;", 10, "c"),
+            ("  atomic_store(&queue->head, head + 1);", 3, "head"),
+            ("  x = 1;", 5, "x"),
+        ] {
+            assert_eq!(name_in(line, column).as_deref(), Some(name), "{line}");
+        }
+        assert_eq!(name_in("  x = 1;", 50), None);
+    }
+
+    fn header(fields: &[(&str, u64, u64)], bytes: u64) -> Structure {
+        let field = |&(name, offset, bytes): &(&str, u64, u64)| Field { name: name.into(), offset, bytes };
+        Structure { name: "header".into(), bytes, fields: fields.iter().map(field).collect() }
+    }
+
+    #[test]
+    fn padding_that_pushes_a_field_over_the_border() {
+        let structure = header(
+            &[
+                ("deleted", 0, 1),
+                ("level", 4, 4),
+                ("leaf", 8, 1),
+                ("last", 10, 2),
+                ("counter", 16, 40),
+                ("sequence", 56, 8),
+                ("ready", 64, 8),
+            ],
+            72,
+        );
+        let pair = Pair { lost: ("sequence", 0x1038), survived: ("ready", 0x1040) };
+        let (_, advice) = pair.within(&structure).expect("both are there");
+        assert!(advice.contains("3 bytes after deleted, 1 byte after leaf, 4 bytes after last"), "{advice}");
+        assert!(advice.contains("bytes 48 and 56"), "{advice}");
+    }
+
+    #[test]
+    fn a_structure_that_begins_in_the_middle_of_a_line() {
+        let structure = header(&[("a", 0, 8), ("b", 8, 8)], 16);
+        let pair = Pair { lost: ("a", 0x1038), survived: ("b", 0x1040) };
+        assert!(pair.within(&structure).unwrap().1.contains("begins at byte 56 of a line"));
+        let elsewhere = Pair { lost: ("a", 0x1038), survived: ("b", 0x1050) };
+        assert_eq!(elsewhere.within(&structure), None, "two objects");
+    }
+
+    #[test]
+    fn fields_far_apart_can_be_moved() {
+        let structure = header(&[("a", 0, 8), ("gap", 8, 64), ("b", 72, 8)], 80);
+        let pair = Pair { lost: ("a", 0x1000), survived: ("b", 0x1048) };
+        assert!(pair.within(&structure).unwrap().1.contains("move b next to a"));
+    }
+}

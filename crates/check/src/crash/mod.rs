@@ -1,0 +1,26 @@
+//! What a crash may leave behind.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `timeline` | a recorded run, replayed through px86 up to any moment; its crash points |
+//! | `state` | crash states: what each line may hold after one or several crashes |
+//! | `reads` | what recovery reads of it |
+//! | `history` | who stored what, and what happened before it |
+//! | `layout` | which layout of a structure would make a flush unnecessary |
+//!
+//! Ordering rules are px86's alone. Nothing here runs a program.
+
+mod history;
+mod layout;
+mod reads;
+mod state;
+mod timeline;
+
+pub(crate) use history::{History, bits};
+pub(crate) use layout::Layouts;
+pub(crate) use reads::{Read, Reads, had_read, ignored};
+pub(crate) use state::{
+    Chosen, Content, CrashState, Later, Persisted, Revealed, apply, group, survive, value,
+};
+pub use state::{ChosenCrash, MAX_CRASHES};
+pub(crate) use timeline::{Moments, Timeline};

@@ -1,0 +1,357 @@
+//! A recorded run, replayed through px86 up to any moment, and its crash points.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crashproof_protocol::{Record, record};
+use num_bigint::BigUint;
+use px86::overtake;
+use px86::storage::{CachedStore, Execution, Seq};
+use px86::{Kind, Line, Platform};
+use rustc_hash::FxHashMap;
+
+use crate::subject::Durable;
+
+/// A run, somewhere in its course.
+pub(crate) struct Timeline {
+    execution: Execution,
+    /// Records that have taken effect.
+    pub(crate) at: usize,
+    /// Lines of which something may be lost.
+    open: BTreeSet<Line>,
+    /// Non-temporal stores that come later in the program and may have overtaken what comes next; see
+    /// [`Timeline::look_ahead`].
+    early: BTreeMap<Line, Vec<CachedStore>>,
+    /// Stores that those overtook: they have not persisted, although something younger may have. Only where caches
+    /// survive; elsewhere they can be lost later, too.
+    overtaken: BTreeMap<Line, Vec<CachedStore>>,
+    /// Non-temporal stores of a thread that is alone, where caches survive: they may still be waiting, while later
+    /// stores are safe at once. (Where caches are lost, a line that was not written back says the same.)
+    late: BTreeMap<Line, Vec<CachedStore>>,
+    /// What is durable at once, as it is now.
+    pub(crate) durable: Durable,
+    /// Was anything stored since the last crash?
+    written: bool,
+    platform: Platform,
+    /// The site of the last record, and of the next one if there is one.
+    last_site: u32,
+    next_site: Option<u32>,
+    moments: Moments,
+    /// Where the next non-temporal store and the next fence are, if that lies ahead; see
+    /// [`Timeline::may_be_overtaken`].
+    next_non_temporal: usize,
+    next_fence: usize,
+    /// The youngest store that has certainly persisted, by its place in the trace.
+    certain_until: u32,
+}
+
+/// The model's moment for each length of the trace, since there is more than one thread: a `clflushopt` may
+/// have waited in a store buffer, and counts from when it was issued.
+#[derive(Default)]
+pub(crate) struct Moments {
+    /// Length of the trace when the first thread was created.
+    first: usize,
+    moments: Vec<Seq>,
+}
+
+impl Moments {
+    /// The moment when the trace was `length` long; none from before there were threads.
+    pub(crate) fn at(&self, length: u64) -> Option<Seq> {
+        self.moments.get(usize::try_from(length).ok()?.checked_sub(self.first)?).copied()
+    }
+
+    /// A record took effect, with which the trace was `length` long; this was the moment then.
+    pub(crate) fn after(&mut self, length: usize, record: &Record, moment: Seq) {
+        if self.moments.is_empty() && record.kind() == record::SPAWN {
+            self.first = length;
+        } else if self.moments.is_empty() {
+            return;
+        }
+        self.moments.push(moment);
+    }
+}
+
+/// Something that became certain and belongs into the image.
+pub(crate) type Persisted = Vec<CachedStore>;
+
+impl Timeline {
+    fn new(platform: &Platform, durable: Durable) -> Timeline {
+        Timeline {
+            execution: Execution::new(platform.clone()),
+            at: 0,
+            open: BTreeSet::new(),
+            early: BTreeMap::new(),
+            overtaken: BTreeMap::new(),
+            late: BTreeMap::new(),
+            durable,
+            written: false,
+            platform: platform.clone(),
+            last_site: 0,
+            next_site: None,
+            moments: Moments::default(),
+            next_non_temporal: 0,
+            next_fence: 0,
+            certain_until: 0,
+        }
+    }
+
+    /// The start of a first run, before the files it created exist.
+    pub(crate) fn first(platform: &Platform, files_created: u64) -> Timeline {
+        // Where caches survive, what there was before the first store is there only before it.
+        let written = platform.any_cache_survives();
+        Timeline { written, ..Timeline::new(platform, Durable::nothing(files_created)) }
+    }
+
+    /// The start of a recovery, after what `before` had come to: what is durable at once stays.
+    pub(crate) fn after(platform: &Platform, before: &Timeline) -> Timeline {
+        Timeline::new(platform, before.durable)
+    }
+
+    /// Lines of which something may be lost, or may have persisted although it comes later.
+    pub(crate) fn open_lines(&self) -> impl Iterator<Item = Line> + '_ {
+        let late = self.late.keys();
+        let early =
+            self.early.keys().filter(|line| !self.open.contains(line) && !self.late.contains_key(line));
+        self.open.iter().chain(late).chain(early).copied()
+    }
+
+    pub(crate) fn is_open(&self, line: Line) -> bool {
+        self.open.contains(&line) || self.late.contains_key(&line) || self.early.contains_key(&line)
+    }
+
+    /// The stores to a line of which any number, oldest first, may have persisted.
+    pub(crate) fn stores(&self, line: Line) -> Vec<CachedStore> {
+        self.each_store(line).copied().collect()
+    }
+
+    /// The same, one by one.
+    pub(crate) fn each_store(&self, line: Line) -> impl Iterator<Item = &CachedStore> {
+        let stores = self.execution.line(line).map_or(&[][..], |history| history.stores());
+        let waiting = [&self.late, &self.early].into_iter().filter_map(move |stores| stores.get(&line));
+        stores.iter().chain(waiting.flatten())
+    }
+
+    /// Stores to a line that have not persisted although younger ones of other lines may have, besides
+    /// [`Timeline::stores`].
+    pub(crate) fn overtaken(&self, line: Line) -> &[CachedStore] {
+        self.overtaken.get(&line).map_or(&[], Vec::as_slice)
+    }
+
+    /// Are there any?
+    pub(crate) fn overtakes(&self) -> bool {
+        !self.overtaken.is_empty()
+    }
+
+    /// The youngest store that has certainly persisted, by its place in the trace.
+    pub(crate) fn certain_until(&self) -> u32 {
+        self.certain_until
+    }
+
+    /// Is this a place to crash: does the next record make something certain, or is it the end, with
+    /// something stored since the last crash?
+    pub(crate) fn is_crash_point(&mut self, records: &[Record]) -> bool {
+        self.next_site = records.get(self.at).map(|next| next.site);
+        if !self.written {
+            return false;
+        }
+        self.look_ahead(records);
+        let Some(next) = records.get(self.at) else { return true };
+        let Some(event) = next.event() else { return false };
+        self.late_before(&event).next().is_some()
+            || !self.may_wait(&event) && self.execution.would_persist(&event)
+    }
+
+    /// Does a store wait here, rather than in a buffer of the runtime's?
+    fn may_wait(&self, event: &px86::Event) -> bool {
+        self.moments.moments.is_empty() && overtake::may_wait(&self.platform, event)
+    }
+
+    /// The lines whose waiting stores take effect before an instruction does.
+    fn late_before(&self, event: &px86::Event) -> impl Iterator<Item = Line> {
+        self.late.keys().copied().filter(|line| overtake::forces_out(event, *line))
+    }
+
+    /// Finds the non-temporal stores that may have overtaken something that is about to take effect and makes what was
+    /// before it certain: a `clflush`, or where caches survive, a store.
+    ///
+    /// A recorded run of one thread lets everything take effect in program order. That hides nothing but
+    /// this: a non-temporal store need not wait for an earlier `clflush` of another line, so it may persist
+    /// although the power fails before the `clflush`. (Runs of several threads have real buffers.)
+    fn look_ahead(&mut self, records: &[Record]) {
+        self.early.clear();
+        self.overtaken.clear();
+        if !self.moments.moments.is_empty() {
+            return;
+        }
+        let settles = |event: &px86::Event| overtake::settles_at_once(&self.platform, event);
+        let Some(next) = records.get(self.at).and_then(Record::event).filter(settles) else { return };
+        if !self.may_be_overtaken(records) {
+            return;
+        }
+        let events = (self.at as u32..).zip(&records[self.at..]);
+        let events = events.filter_map(|(index, record)| record.event().map(|event| (index, event)));
+        let own = events.take_while(|(_, event)| event.thread == next.thread);
+        let found = overtake::overtaking(&self.platform, own);
+        let now = self.execution.now() + 1;
+        for (stores, into) in [(found.early, &mut self.early), (found.overtaken, &mut self.overtaken)] {
+            for (tag, event) in stores {
+                let at = now + u64::from(tag) - self.at as u64;
+                into.entry(Line::containing(event.address)).or_default().push(CachedStore { at, tag, event });
+            }
+        }
+    }
+
+    /// Is there a non-temporal store to come before the next fence that nothing overtakes? Asked at every `clflush`, so
+    /// what was found is kept: a run is looked through once.
+    fn may_be_overtaken(&mut self, records: &[Record]) -> bool {
+        let next = |from: usize, wanted: &dyn Fn(Kind) -> bool| {
+            let mut kinds = records[from..].iter().map(|record| record.event_kind().is_some_and(wanted));
+            kinds.position(|found| found).map_or(records.len(), |found| from + found)
+        };
+        if self.next_non_temporal <= self.at {
+            self.next_non_temporal = next(self.at + 1, &overtake::may_overtake);
+        }
+        if self.next_fence <= self.at {
+            self.next_fence = next(self.at + 1, &overtake::stops_overtaking);
+        }
+        self.next_non_temporal < self.next_fence
+    }
+
+    /// Where a crash at this moment comes: just before this site, or at the end, whose last site it is.
+    pub(crate) fn next_site(&self) -> (u32, bool) {
+        (self.next_site.unwrap_or(self.last_site), self.next_site.is_none())
+    }
+
+    /// The crash at this moment has been dealt with.
+    pub(crate) fn crashed(&mut self) {
+        self.written = false;
+        self.early.clear();
+        self.overtaken.clear();
+    }
+
+    /// Lets the next record take effect; gives out what became certain.
+    pub(crate) fn advance(&mut self, next: &Record) -> Persisted {
+        let persisted = self.take_effect(next);
+        self.moments.after(self.at, next, self.execution.now());
+        persisted
+    }
+
+    /// Lets the next record of a recovery take effect; adds what became certain to `persisted`.
+    pub(crate) fn advance_into(&mut self, next: &Record, persisted: &mut FxHashMap<Line, Vec<CachedStore>>) {
+        for store in self.advance(next) {
+            persisted.entry(Line::containing(store.event.address)).or_default().push(store);
+        }
+    }
+
+    fn take_effect(&mut self, next: &Record) -> Persisted {
+        self.at += 1;
+        self.last_site = next.site;
+        let Some(event) = next.event() else {
+            match next.kind() {
+                record::ARENA => self.durable.arena_end = next.value,
+                record::FILE => self.durable.set_file(next.address(), next.value != 0),
+                record::HEAP => self.durable.heap_ends[next.address() as usize] = next.value,
+                // From here on stores wait in buffers of the runtime's; nobody creates a thread without fencing.
+                record::SPAWN => {
+                    let settled: Vec<Line> = self.late.keys().copied().collect();
+                    settled.iter().for_each(|line| self.no_longer_waits(*line));
+                    return self.forget(settled);
+                }
+                _ => {}
+            }
+            return Persisted::new();
+        };
+        let thread = event.thread;
+        let mut settled: Vec<Line> = self.late_before(&event).collect();
+        settled.iter().for_each(|line| self.no_longer_waits(*line));
+        if event.kind.fences() {
+            settled.extend(self.execution.pending(thread).iter().map(|pending| pending.0));
+            self.execution.fence(thread);
+        }
+        match event.kind {
+            _ if self.may_wait(&event) => {
+                let (at, tag) = (self.execution.pass(), self.at as u32 - 1);
+                let waiting = self.late.entry(Line::containing(event.address)).or_default();
+                waiting.push(CachedStore { at, tag, event });
+                self.written = true;
+            }
+            Kind::Store | Kind::NonTemporalStore | Kind::Rmw => {
+                let line = Line::containing(event.address);
+                self.execution.commit_store(&event, self.at as u32 - 1);
+                self.open.insert(line);
+                self.written = true;
+                if self.platform.cache_survives(line) {
+                    settled.push(line);
+                }
+            }
+            Kind::Flush => {
+                self.execution.commit_flush(&event);
+                settled.push(Line::containing(event.address));
+            }
+            Kind::FlushOpt => {
+                // A thread that is alone lets instructions take effect as it issues them.
+                let issued = self.moments.at(event.value).unwrap_or(self.execution.now());
+                self.execution.commit_flush_opt(&event, issued);
+            }
+            Kind::Load | Kind::StoreFence | Kind::Fence | Kind::FailedRmw => {}
+        }
+        settled.sort_unstable();
+        settled.dedup();
+        self.forget(settled)
+    }
+
+    /// The stores to a line that were waiting take effect.
+    fn no_longer_waits(&mut self, line: Line) {
+        for store in self.late.remove(&line).into_iter().flatten() {
+            self.execution.commit_store(&store.event, store.tag);
+        }
+    }
+
+    /// What has become certain of these lines is no longer open.
+    fn forget(&mut self, settled: Vec<Line>) -> Persisted {
+        let mut persisted = Persisted::new();
+        for line in settled {
+            persisted.extend(self.execution.forget_certain(line));
+            let youngest = persisted.last().map_or(0, |store: &CachedStore| store.tag);
+            self.certain_until = self.certain_until.max(youngest);
+            if self.execution.line(line).is_none_or(|history| history.stores().is_empty()) {
+                self.open.remove(&line);
+            }
+        }
+        persisted
+    }
+
+    /// In how many states an eager checker would recover if the crash came now.
+    pub(crate) fn eager_states(&self) -> BigUint {
+        self.open_lines().map(|line| BigUint::from(self.each_store(line).count() + 1)).product()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crashproof_protocol::ARENA;
+
+    fn record(kind: u8, thread: u16, value: u64, width: u8) -> Record {
+        Record::new(kind, ARENA.base, width, value, thread, 0)
+    }
+
+    /// Thread 1 issues its write-back, thread 0 stores, the write-back takes effect and is fenced: it may
+    /// have happened before the store.
+    #[test]
+    fn a_write_back_counts_from_when_it_was_issued() {
+        let run = |issued| {
+            let mut timeline = Timeline::new(&Platform::ADR, Durable::nothing(0));
+            for next in [
+                record(record::SPAWN, 0, 1, 0),
+                record(Kind::Store as u8, 0, 7, 8),
+                record(Kind::FlushOpt as u8, 1, issued, 0),
+                record(Kind::StoreFence as u8, 1, 0, 0),
+            ] {
+                timeline.advance(&next);
+            }
+            timeline.open_lines().count()
+        };
+        assert_eq!(run(1), 1, "issued before the store: it may be lost");
+        assert_eq!(run(2), 0, "issued after it: it is safe");
+    }
+}

@@ -1,0 +1,102 @@
+//! The progress of a running check, and a way to end it early.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, PoisonError};
+
+use crashproof_findings::Finding;
+
+use crate::subject::Interrupt;
+
+/// Shared with a running check through [`crate::Options::monitor`].
+#[derive(Debug, Default)]
+pub struct Monitor {
+    events: AtomicU64,
+    at: AtomicU64,
+    places: AtomicU64,
+    recoveries: AtomicU64,
+    behaviours: AtomicU64,
+    findings: AtomicU64,
+    interrupt: Interrupt,
+    listener: Mutex<Option<Sender<Finding>>>,
+}
+
+/// How far a check has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// PM events of the run that is being crashed; 0 while it is recorded.
+    pub events: u64,
+    /// How far into it crash points have been tried.
+    pub at: u64,
+    /// Crash points tried so far.
+    pub places: u64,
+    /// Recoveries run.
+    pub recoveries: u64,
+    /// Distinct behaviors explored.
+    pub behaviours: u64,
+    /// Failures found.
+    pub findings: u64,
+}
+
+impl Monitor {
+    /// The progress so far.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            events: self.events.load(Relaxed),
+            at: self.at.load(Relaxed),
+            places: self.places.load(Relaxed),
+            recoveries: self.recoveries.load(Relaxed),
+            behaviours: self.behaviours.load(Relaxed),
+            findings: self.findings.load(Relaxed),
+        }
+    }
+
+    /// Ends the check as soon as possible; its report holds what was found so far.
+    pub fn cancel(&self) {
+        self.interrupt.set();
+    }
+
+    /// From now on findings are sent here when they are first met. They are not final: a simpler way to the same
+    /// failure may be met, and the report may merge several.
+    pub fn listen(&self, listener: Sender<Finding>) {
+        *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
+    }
+
+    /// Sends a finding, if anybody listens.
+    pub(crate) fn found(&self, finding: impl FnOnce() -> Finding) {
+        if let Some(listener) = &*self.listener.lock().unwrap_or_else(PoisonError::into_inner) {
+            // Whoever listened may have heard enough.
+            let _ = listener.send(finding());
+        }
+    }
+
+    /// Is it to end?
+    pub fn cancelled(&self) -> bool {
+        self.interrupt.is_set()
+    }
+
+    /// What ends the check when it is set.
+    pub(crate) fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
+    }
+
+    /// A run was recorded.
+    pub(crate) fn recorded(&self, events: usize) {
+        self.events.store(events as u64, Relaxed);
+        self.at.store(0, Relaxed);
+    }
+
+    /// A crash point was tried, this far into the run.
+    pub(crate) fn crashed(&self, at: usize, findings: usize) {
+        self.places.fetch_add(1, Relaxed);
+        self.at.fetch_max(at as u64, Relaxed);
+        self.findings.store(findings as u64, Relaxed);
+    }
+
+    /// A recovery was run.
+    pub(crate) fn recovered(&self, behaviours: usize, findings: usize) {
+        self.recoveries.fetch_add(1, Relaxed);
+        self.behaviours.store(behaviours as u64, Relaxed);
+        self.findings.store(findings as u64, Relaxed);
+    }
+}

@@ -1,0 +1,96 @@
+//! Redundant flushes and fences of recorded runs: those that persist and order nothing.
+//!
+//! What an instruction did is px86's to say ([`px86::work`]); here it is counted by place, over all schedules.
+
+use std::collections::BTreeMap;
+
+use crashproof_findings::Place;
+use crashproof_protocol::Record;
+use px86::buffer::Entry;
+use px86::work::{Observer, Work};
+use px86::{Kind, Platform};
+use rustc_hash::FxHashMap;
+
+use crate::crash::Moments;
+use crate::subject::Sites;
+
+/// In which way an instruction was redundant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RedundantKind {
+    /// A flush of a line that was not stored to since it was last written back.
+    CleanFlush,
+    /// A second flush of a line before any new store to it, the first not yet fenced.
+    RepeatedFlush,
+    /// A fence with nothing pending.
+    EmptyFence,
+}
+
+/// A place with redundant instructions.
+#[derive(Clone, Debug)]
+pub struct Redundant {
+    /// In which way.
+    pub kind: RedundantKind,
+    /// Where.
+    pub place: Place,
+    /// How often it was redundant.
+    pub redundant: u64,
+    /// How often it ran.
+    pub total: u64,
+}
+
+/// The redundant work of the runs looked at so far.
+///
+/// A place at which every execution was redundant is needless; one that was useful now and then may have to be there.
+/// Both are listed; the counts tell them apart.
+#[derive(Default)]
+pub(crate) struct RedundantWork {
+    redundant: BTreeMap<(u32, RedundantKind), u64>,
+    totals: FxHashMap<u32, u64>,
+}
+
+impl RedundantWork {
+    /// Looks at a run. What one schedule has no use for another may need.
+    pub(crate) fn look_at(&mut self, records: &[Record]) {
+        // As on machines whose caches do not survive: code that runs on both must flush.
+        let mut observer = Observer::new(Platform::ADR);
+        let mut moments = Moments::default();
+        for (at, record) in records.iter().enumerate() {
+            if let Some(event) = record.event() {
+                let issued = moments.at(event.value).filter(|_| event.kind == Kind::FlushOpt);
+                // Part of an msync or fsync has a width: the program did not choose the lines.
+                let chosen = event.kind != Kind::FlushOpt || event.width == 0;
+                let issued = issued.unwrap_or(observer.now());
+                let work = observer.commit(&Entry { event, issued, tag: 0 });
+                if let Some(work) = work.filter(|_| chosen) {
+                    self.count(record.site, event.kind, work);
+                }
+            }
+            moments.after(at + 1, record, observer.now());
+        }
+    }
+
+    fn count(&mut self, site: u32, instruction: Kind, work: Work) {
+        *self.totals.entry(site).or_default() += 1;
+        let kind = match work {
+            Work::Clean => RedundantKind::CleanFlush,
+            Work::Repeated => RedundantKind::RepeatedFlush,
+            // Other fences may be there for what other threads see.
+            Work::Idle if instruction == Kind::StoreFence => RedundantKind::EmptyFence,
+            Work::Useful | Work::Idle => return,
+        };
+        *self.redundant.entry((site, kind)).or_default() += 1;
+    }
+
+    /// The redundant instructions by place, those that always were first.
+    pub(crate) fn into_places(self, sites: &Sites) -> Vec<Redundant> {
+        let redundant = |((site, kind), redundant): ((u32, RedundantKind), u64)| Redundant {
+            kind,
+            place: sites.get(site).clone(),
+            redundant,
+            total: self.totals[&site],
+        };
+        let mut all: Vec<Redundant> = self.redundant.into_iter().map(redundant).collect();
+        all.sort_by_key(|redundant| redundant.redundant < redundant.total);
+        all
+    }
+}

@@ -1,0 +1,430 @@
+//! Is what recovery read what a machine without caches could have left? (PSan, sections 4 and 5.)
+//!
+//! At the end of every recovery that a crash can lead to, run or saved, its reads are looked at: every store that
+//! a read may have come from, and every one that it would have come from had it persisted. A store of the second
+//! kind that happened before one of the first, on another line, is a violation: what survives of two lines is
+//! chosen independently, so there is a crash after which both were read so. Which *values* were read does not
+//! matter; stores that are read alike are distinguished here, although the search does not.
+//!
+//! All of this costs next to nothing where nothing is wrong: a violation needs a store that may be lost and was
+//! read too old, and one that persisted although it is younger.
+//!
+//! Not looked at: stores that wait in a buffer when the power fails. They are lost, too, but a later crash of the
+//! same run, when they have reached the cache, shows the same.
+
+use px86::LINE_BYTES;
+use px86::Line;
+use px86::storage::CachedStore;
+use rustc_hash::FxHashMap;
+
+use px86::robust::{Candidate, Survivors};
+
+use crate::crash::{CrashState, MAX_CRASHES, Read, Revealed, apply, bits, group};
+use crate::search::Recovered;
+use crate::subject::{AllSites, Bytes};
+
+/// A robustness violation, its stores by their positions in the trace.
+#[derive(Clone, Debug)]
+pub(crate) struct TraceViolation {
+    /// The execution that made the stores: how many crashes there were before it.
+    pub(crate) level: usize,
+    /// Stores to one line, oldest first, that one flush would have saved; by their places in the trace.
+    pub(crate) lost: Vec<u32>,
+    /// The last store to the line, in the same function as the last of them, that must persist before the survivor:
+    /// a flush after it saves all.
+    pub(crate) flush_after: u32,
+    /// The store that survived although they happened before it.
+    pub(crate) survived: u32,
+    /// The loads that saw it, in the order they came.
+    pub(crate) reads: [Read; 2],
+    /// Was the lost store missed after the survivor had been seen (section 5.2, Figure 11)? Else the survivor
+    /// was seen after the lost one had been missed (Figure 12).
+    pub(crate) too_old: bool,
+    /// How many reads there were before the last of the two.
+    pub(crate) seen_at: usize,
+    /// Would the loads have read the same values if nothing had been lost?
+    pub(crate) same_value: bool,
+}
+
+/// How much of a line may have survived: of each execution that crashed, how many of its open stores.
+type Survival = [u32; MAX_CRASHES];
+
+/// A line of which something may be lost, with its open stores by execution.
+struct OpenLine {
+    stores: Vec<Vec<CachedStore>>,
+    survivals: Vec<Survival>,
+}
+
+/// A store that a read would have come from, had it persisted.
+struct Loss {
+    level: usize,
+    store: CachedStore,
+    line: Line,
+    /// The read, by number.
+    read: usize,
+}
+
+struct Judge<'a> {
+    recovered: &'a Recovered<'a>,
+    sites: &'a AllSites,
+    state: &'a CrashState<'a>,
+    /// What was read after each crash, with the number of crashes before.
+    reads: Vec<(usize, Read)>,
+    lines: FxHashMap<Line, OpenLine>,
+}
+
+/// All violations that what recovery read shows, or could show.
+pub(crate) fn violations(recovered: &Recovered, sites: &AllSites) -> Vec<TraceViolation> {
+    let state = recovered.state;
+    if obviously_robust(state) {
+        return Vec::new();
+    }
+    let earlier = state.later.iter().enumerate();
+    let mut all: Vec<(usize, Read)> =
+        earlier.flat_map(|(index, later)| later.reads.iter().map(move |read| (index + 1, *read))).collect();
+    if !recovered.reads.iter().chain(all.iter().map(|(_, read)| read)).any(|read| read.open) {
+        return Vec::new();
+    }
+    let counts = |index: usize| recovered.outcome.ignored.binary_search(&(index as u32)).is_err();
+    let numbered = recovered.reads.iter().enumerate().filter(|(index, _)| counts(*index));
+    all.extend(numbered.map(|(_, read)| (state.crashes(), *read)));
+    Judge { recovered, sites, state, reads: all, lines: FxHashMap::default() }.judge()
+}
+
+/// Calls `judge` for each value that a read of this recovery could also have had: whatever its reads may see is looked
+/// at, although only one path was followed. Reads that a checksum protects (`checksummed`, by number) are left out.
+pub(crate) fn with_other_reads(
+    recovered: &Recovered,
+    checksummed: &[u32],
+    mut judge: impl FnMut(&Recovered),
+) {
+    let ignored = &recovered.outcome.ignored;
+    let mut revealed = Revealed::default();
+    for (number, read) in recovered.reads.iter().enumerate().filter(|(_, read)| read.open) {
+        let line = Line::containing(read.address);
+        let all = recovered.state.contents_given(line, &revealed, recovered.certain);
+        for (value, contents) in group(&all, read.address, read.width) {
+            if value == read.value {
+                revealed.insert(line, contents);
+            } else if !checksummed.contains(&(number as u32))
+                && ignored.binary_search(&(number as u32)).is_err()
+            {
+                let before = revealed.insert(line, contents);
+                let mut reads = recovered.reads[..number].to_vec();
+                reads.push(Read { value, ..*read });
+                judge(&Recovered { revealed: &revealed, reads: &reads, ..*recovered });
+                match before {
+                    Some(contents) => revealed.insert(line, contents),
+                    None => revealed.remove(&line),
+                };
+            }
+        }
+    }
+}
+
+/// Is there obviously no violation? At most one line is open, and nothing that has persisted was issued after the first of
+/// its open stores: whatever is lost, nothing younger can have survived on another line. This holds for most crashes of
+/// programs that persist one thing after the other.
+fn obviously_robust(state: &CrashState) -> bool {
+    let mut open = state.first.open_lines();
+    let (line, None, true) = (open.next(), open.next(), state.later.is_empty()) else { return false };
+    if state.first.overtakes() {
+        return false;
+    }
+    let certain = state.first.certain_until();
+    // Its place in the trace is when a store took effect; nothing takes effect before it is issued.
+    let mut stores = line.into_iter().flat_map(|line| state.first.each_store(line));
+    stores.all(|store| state.history.issued(store.tag).at >= certain)
+}
+
+impl Judge<'_> {
+    fn judge(mut self) -> Vec<TraceViolation> {
+        for (_, read) in &self.reads {
+            // What was closed when an earlier recovery read it may be open now, and the other way round.
+            let line = Line::containing(read.address);
+            let overtaken = || self.state.timelines().any(|timeline| !timeline.overtaken(line).is_empty());
+            let known = read.address == 0 || self.lines.contains_key(&line);
+            if !known && (self.state.is_open(line) || overtaken()) {
+                self.lines.insert(line, self.open_line(line));
+            }
+        }
+        let losses = self.losses();
+        if losses.is_empty() {
+            return Vec::new();
+        }
+        let mut met = Vec::new();
+        for level in 0..self.state.crashes() {
+            let losses: Vec<&Loss> = losses.iter().filter(|loss| loss.level == level).collect();
+            if !losses.is_empty() {
+                self.pairs(level, &losses, &mut met);
+            }
+        }
+        met
+    }
+
+    fn open_line(&self, line: Line) -> OpenLine {
+        let mut stores: Vec<Vec<CachedStore>> =
+            self.state.timelines().map(|timeline| timeline.stores(line)).collect();
+        let all = (self.recovered.certain)(line);
+        let mut survivals: Vec<(Survival, Bytes)> = vec![([0; MAX_CRASHES], all)];
+        for (level, open) in stores.iter().enumerate() {
+            if let Some(later) = level.checked_sub(1).map(|before| &self.state.later[before]) {
+                retain(&mut survivals, later.revealed, line);
+                for store in later.persisted.get(&line).into_iter().flatten() {
+                    survivals.iter_mut().for_each(|(_, bytes)| apply(bytes, store));
+                }
+            }
+            let mut longer = Vec::with_capacity(survivals.len() * (open.len() + 1));
+            for (mut survival, mut bytes) in survivals {
+                longer.push((survival, bytes));
+                for store in open {
+                    apply(&mut bytes, store);
+                    survival[level] += 1;
+                    longer.push((survival, bytes));
+                }
+            }
+            survivals = longer;
+        }
+        retain(&mut survivals, self.recovered.revealed, line);
+        // These are lost in any case.
+        for (stores, timeline) in stores.iter_mut().zip(self.state.timelines()) {
+            stores.extend(timeline.overtaken(line));
+        }
+        OpenLine { stores, survivals: survivals.into_iter().map(|(survival, _)| survival).collect() }
+    }
+
+    /// The stores that some read would have come from, had they persisted.
+    fn losses(&self) -> Vec<Loss> {
+        let mut losses: Vec<Loss> = Vec::new();
+        for (number, (crashes, read)) in self.reads.iter().enumerate() {
+            let line = Line::containing(read.address);
+            let Some(open) = self.lines.get(&line).filter(|_| read.address != 0) else { continue };
+            let wanted = bits(read.address, read.width);
+            for level in 0..*crashes {
+                let overlaps =
+                    |store: &CachedStore| bits(store.event.address, store.event.width) & wanted != 0;
+                if !open.stores[level].iter().any(overlaps) {
+                    continue;
+                }
+                // The fewest kept, by what later executions stored over it.
+                let mut least: FxHashMap<u64, u32> = FxHashMap::default();
+                for survival in &open.survivals {
+                    let covered = self.covered(line, open, survival, level + 1..*crashes);
+                    let kept = least.entry(covered & wanted).or_insert(u32::MAX);
+                    *kept = (*kept).min(survival[level]);
+                }
+                for (index, store) in open.stores[level].iter().enumerate() {
+                    let bytes = bits(store.event.address, store.event.width) & wanted;
+                    let lost = |(covered, kept): (&u64, &u32)| index as u32 >= *kept && bytes & !covered != 0;
+                    if bytes != 0 && least.iter().any(lost) && !self.is_tolerated(level, store.tag) {
+                        losses.push(Loss { level, store: *store, line, read: number });
+                    }
+                }
+            }
+        }
+        losses
+    }
+
+    /// The bytes of a line that these executions stored to for good.
+    fn covered(
+        &self,
+        line: Line,
+        open: &OpenLine,
+        survival: &Survival,
+        levels: std::ops::Range<usize>,
+    ) -> u64 {
+        let mut covered = 0;
+        for level in levels {
+            let certain = self.state.later[level - 1].persisted.get(&line).into_iter().flatten();
+            let kept = open.stores[level][..survival[level] as usize].iter();
+            certain.chain(kept).for_each(|store| covered |= bits(store.event.address, store.event.width));
+        }
+        covered
+    }
+
+    fn is_tolerated(&self, level: usize, store: u32) -> bool {
+        self.state.history(level).is_tolerated(store)
+    }
+
+    /// The stores of an execution that a read may have come from.
+    fn sources(&self, level: usize, crashes: usize, read: &Read, found: &mut Vec<u32>) {
+        let line = Line::containing(read.address);
+        let wanted = bits(read.address, read.width);
+        found.clear();
+        let Some(open) = self.lines.get(&line) else {
+            if level == 0 {
+                let before = self.state.first.at as u32;
+                found.extend(self.state.history.last_writers(line, wanted, before));
+            }
+            return;
+        };
+        if level >= crashes {
+            return;
+        }
+        // The bytes that come from before the open stores, whatever was kept.
+        let mut below = 0;
+        for survival in &open.survivals {
+            let mut left = wanted & !self.covered(line, open, survival, level + 1..crashes);
+            let certain = level.checked_sub(1).map(|before| &self.state.later[before]);
+            let certain = certain.and_then(|later| later.persisted.get(&line)).into_iter().flatten();
+            let kept = open.stores[level][..survival[level] as usize].iter();
+            for store in kept.rev().chain(certain.rev()) {
+                let bytes = bits(store.event.address, store.event.width);
+                if left & bytes != 0 && !found.contains(&store.tag) {
+                    found.push(store.tag);
+                }
+                left &= !bytes;
+                if left == 0 {
+                    break;
+                }
+            }
+            below |= left;
+        }
+        if level == 0 && below != 0 {
+            let oldest = open.stores[0].first().map_or(u32::MAX, |store| store.tag);
+            let before = oldest.min(self.state.first.at as u32);
+            found.extend(self.state.history.last_writers(line, below, before));
+        }
+    }
+
+    /// The stores of an execution that reads may have come from, and that are younger than some loss; with the
+    /// read, by number.
+    fn survivors(&self, level: usize, oldest_loss: u32) -> Vec<(u32, Line, usize)> {
+        let mut survivors: Vec<(u32, Line, usize)> = Vec::new();
+        let mut found = Vec::new();
+        let certain = self.state.first.certain_until() > oldest_loss;
+        for (number, (crashes, read)) in self.reads.iter().enumerate() {
+            if read.address == 0 {
+                continue;
+            }
+            let line = Line::containing(read.address);
+            if !self.lines.contains_key(&line) {
+                let last = || self.state.history.last_store(line, self.state.first.at as u32);
+                if level > 0 || !certain || last().is_none_or(|store| store <= oldest_loss) {
+                    continue;
+                }
+            }
+            self.sources(level, *crashes, read, &mut found);
+            survivors.extend(found.iter().map(|store| (*store, line, number)));
+        }
+        survivors
+    }
+
+    fn pairs(&self, level: usize, losses: &[&Loss], met: &mut Vec<TraceViolation>) {
+        let history = self.state.history(level);
+        let candidate = |store: u32, line: Line, name: usize| Candidate {
+            store: history.issued(store),
+            line: line.0,
+            name,
+        };
+        let oldest = losses.iter().map(|loss| history.issued(loss.store.tag).at).min().unwrap_or(0);
+        let read = self.survivors(level, oldest);
+        let named = read.iter().enumerate().map(|(name, (store, line, _))| candidate(*store, *line, name));
+        let survivors = Survivors::new(named);
+        // By survivor and line of the losses: one flush before the survivor saves them all.
+        let mut groups: FxHashMap<(usize, Line), Vec<&Loss>> = FxHashMap::default();
+        let mut order: Vec<(usize, Line)> = Vec::new();
+        for loss in losses {
+            let lost = candidate(loss.store.tag, loss.line, 0);
+            for survivor in survivors.after(&history.order, &lost) {
+                let key = (survivor.name, loss.line);
+                groups.entry(key).or_insert_with(|| {
+                    order.push(key);
+                    Vec::new()
+                });
+                groups.get_mut(&key).expect("just added").push(loss);
+            }
+        }
+        for key in order {
+            let (survived, _, survivor_read) = read[key.0];
+            let mut losses = groups.remove(&key).expect("each once");
+            losses.sort_by_key(|loss| loss.store.at);
+            met.push(self.met(level, &losses, survived, survivor_read));
+        }
+    }
+
+    fn flush_after(&self, level: usize, last: &Loss, survived: u32) -> u32 {
+        let history = self.state.history(level);
+        let (from, before) = (history.issued(last.store.tag), history.issued(survived));
+        let function = |store: &CachedStore| &self.sites.of(level).get(store.event.site.0).function;
+        let same_place = |store: &CachedStore| {
+            let issued = history.issued(store.tag);
+            issued.thread == from.thread
+                && issued.at >= from.at
+                && history.order.before(issued, before)
+                && function(store) == function(&last.store)
+        };
+        let stores = self.lines[&last.line].stores[level].iter();
+        let all = stores.filter(|store| same_place(store)).max_by_key(|store| history.issued(store.tag).at);
+        all.map_or(last.store.tag, |store| store.tag)
+    }
+
+    /// `losses` are in the order they reached the cache; a store is there once for each read that missed it.
+    fn met(&self, level: usize, losses: &[&Loss], survived: u32, survivor_read: usize) -> TraceViolation {
+        // What a later one of them overwrites would not have been read anyway.
+        let mut overwritten = 0;
+        let mut lost: Vec<(u32, bool)> = Vec::new();
+        let mut matters: Option<&Loss> = None;
+        let last = losses.last().expect("at least one");
+        for loss in losses.iter().rev() {
+            let read = &self.reads[loss.read].1;
+            let bytes = bits(loss.store.event.address, loss.store.event.width);
+            if lost.last().is_none_or(|(store, _)| *store != loss.store.tag) {
+                if bytes & !overwritten == 0 {
+                    continue;
+                }
+                lost.push((loss.store.tag, false));
+            }
+            if !same_value(&loss.store, read) {
+                matters = Some(loss);
+                lost.last_mut().expect("just added").1 = true;
+            }
+            overwritten |= bytes;
+        }
+        // Those that stored what was there are not worth reporting, unless there are no others.
+        lost.retain(|(_, differs)| *differs || matters.is_none());
+        let lost = lost.into_iter().rev().map(|(store, _)| store).collect();
+        let shown = matters.unwrap_or(last);
+        let too_old = shown.read > survivor_read;
+        let mut reads = [self.reads[survivor_read].1, self.reads[shown.read].1];
+        if !too_old {
+            reads.reverse();
+        }
+        let seen_at = shown.read.max(survivor_read);
+        let flush_after = self.flush_after(level, last, survived);
+        TraceViolation {
+            level,
+            lost,
+            flush_after,
+            survived,
+            reads,
+            too_old,
+            seen_at,
+            same_value: matters.is_none(),
+        }
+    }
+}
+
+/// Keeps what agrees with what was revealed of the line.
+fn retain(survivals: &mut Vec<(Survival, Bytes)>, revealed: &Revealed, line: Line) {
+    if let Some(contents) = revealed.get(&line) {
+        survivals.retain(|(_, bytes)| contents.iter().any(|content| content.bytes == *bytes));
+    }
+}
+
+/// Would the read have given the same if the store had persisted?
+fn same_value(store: &CachedStore, read: &Read) -> bool {
+    let (stored, seen) = (store.event.value.to_le_bytes(), read.value.to_le_bytes());
+    let byte = |address: u64| {
+        let within = |start: u64, width: u8| {
+            let at = address.checked_sub(start).filter(|at| *at < u64::from(width));
+            at.map(|at| at as usize)
+        };
+        match (within(store.event.address, store.event.width), within(read.address, read.width)) {
+            (Some(at), Some(there)) => stored[at] == seen[there],
+            _ => true,
+        }
+    };
+    let start = Line::containing(read.address).start();
+    (start..start + LINE_BYTES).all(byte)
+}

@@ -1,0 +1,193 @@
+//! Missing flushes: robustness violations with their places in the source, and where the flush belongs (PSan,
+//! section 5.2).
+
+use crashproof_findings::story::Story;
+use crashproof_findings::{Place, Related};
+use crashproof_protocol::{Record, record, sync};
+use px86::{Kind, Line};
+
+use crate::crash::{CrashState, History};
+use crate::judge::robustness::TraceViolation;
+use crate::subject::{AllSites, Sites};
+
+/// In which way the loads of recovery saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Saw {
+    /// The last load read a store that is too old (Figure 11).
+    TooOld,
+    /// The last load read a store that is too new (Figure 12).
+    TooNew,
+}
+
+/// What the program does about the lost store's line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Flushed {
+    /// Nothing.
+    Never,
+    /// It flushes it in time, but no fence follows before the other store.
+    Unfenced(Place),
+    /// It flushes it, but only after the other store.
+    Late(Place),
+}
+
+/// Where a thread may flush the lost store so that it persists before the survivor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The thread.
+    pub thread: u16,
+    /// Is it the thread that made the lost store?
+    pub primary: bool,
+    /// After this: the lost store, or the load by which this thread learned of it.
+    pub after: Place,
+    /// Before this store.
+    pub before: Place,
+    /// Is `after` an access to the lost store's line?
+    pub same_line: bool,
+}
+
+/// A store was lost although it happened before one that survived: a flush is missing.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// The store that was lost; if several stores of one line were, the first of them.
+    pub place: Place,
+    /// The last store to that line before the survivor: a flush after it saves them all. Violations are distinguished
+    /// by this place.
+    pub last: Place,
+    /// Where the first of them stored, and how many bytes.
+    pub address: u64,
+    /// How many bytes it stored.
+    pub width: u8,
+    /// Where the survivor stored.
+    pub survivor_address: u64,
+    /// The survivor.
+    pub survived: Place,
+    /// How recovery saw it.
+    pub saw: Saw,
+    /// Are all values that recovery read those it would have read if nothing had been lost? Then nothing can come
+    /// of it as long as the program stores the same values.
+    pub same_value: bool,
+    /// What the program does about the lost store's line.
+    pub flushed: Flushed,
+    /// The flush windows, the one to use first. That is the lost store's own thread's unless it is empty
+    /// (Figure 7): then somebody who read the store must flush it.
+    pub windows: Vec<Window>,
+    /// Which layout would make the flush unnecessary, if it is known.
+    pub layout: Option<String>,
+    /// What happened, event by event.
+    pub story: Option<Story>,
+    /// The stores, loads and crashes that are part of it, in the order they happened.
+    pub related: Vec<Related>,
+    /// How often it was met.
+    pub count: u64,
+    /// How many crashes in a row it takes.
+    pub crashes: usize,
+    /// The schedule under which it was met.
+    pub seed: u32,
+}
+
+/// Of several ways to meet the same violation the smallest is reported.
+pub(crate) type Rank = (bool, usize, u32, std::cmp::Reverse<usize>, usize);
+
+impl TraceViolation {
+    pub(crate) fn rank(&self, state: &CrashState, seed: u32) -> Rank {
+        let lost = std::cmp::Reverse(self.lost.len());
+        (self.same_value, state.crashes(), seed, lost, state.first.at)
+    }
+
+    /// The execution and the site of one of its stores.
+    pub(crate) fn site(&self, state: &CrashState, store: u32) -> (usize, u32) {
+        (self.level, state.history(self.level).records[store as usize].site)
+    }
+
+    /// With its places in the source; nothing is in words yet.
+    pub(crate) fn locate(&self, sites: &AllSites, state: &CrashState, seed: u32) -> Violation {
+        let history = state.history(self.level);
+        let record = |store: u32| &history.records[store as usize];
+        let stored = sites.of(self.level);
+        let place = |store: u32| stored.get(record(store).site).clone();
+        let (mut windows, primary_end) = windows(history, stored, self.flush_after, self.survived);
+        windows.sort_by_key(|window| !window.primary);
+        let first = record(self.lost[0]);
+        Violation {
+            place: place(self.lost[0]),
+            last: place(self.flush_after),
+            address: first.address(),
+            width: first.width(),
+            survivor_address: record(self.survived).address(),
+            survived: place(self.survived),
+            saw: if self.too_old { Saw::TooOld } else { Saw::TooNew },
+            same_value: self.same_value,
+            flushed: flushed(history, stored, self.flush_after, primary_end),
+            windows,
+            layout: None,
+            story: None,
+            related: Vec::new(),
+            count: 1,
+            crashes: state.crashes(),
+            seed,
+        }
+    }
+}
+
+/// For every thread, what it issued between the lost store and the survivor; and the store at which the window of
+/// the lost store's own thread ends, if it is not empty.
+fn windows(history: &History, sites: &Sites, lost: u32, survived: u32) -> (Vec<Window>, Option<u32>) {
+    let (earlier, later) = (history.issued(lost), history.issued(survived));
+    let threads = history.order.threads().max(earlier.thread + 1).max(later.thread + 1);
+    let mut windows = Vec::new();
+    let mut primary_end = None;
+    for thread in 0..threads {
+        let Some(from) = history.order.first_after(thread, earlier) else { continue };
+        let until = history.order.last_before(thread, later);
+        // The last that the thread did and that must come after the flush: a store, or what another thread learnt
+        // of it by, such as leaving a lock.
+        let ends = |at: u32| {
+            let record = &history.records[at as usize];
+            let issued = history.issued(at).at;
+            let stores = record.event_kind().is_some_and(Kind::stores) && (from..until).contains(&issued);
+            let publishes = record.kind() == record::SYNC && record.value & sync::CHANGED != 0;
+            record.thread() == thread && (stores || publishes && (from..=until).contains(&at))
+        };
+        let range = from..(survived + 1).max(until + 1).min(history.records.len() as u32);
+        let Some(before) = range.filter(|at| ends(*at)).max_by_key(|at| history.issued(*at).at) else {
+            continue;
+        };
+        let primary = thread == earlier.thread;
+        if primary {
+            primary_end = Some(before);
+        }
+        let place = |record: &Record| sites.get(record.site).clone();
+        // What the thread learned of it by; its creation has no place of its own.
+        let mut later = history.records[from as usize..].iter();
+        let mut learned = || later.find(|record| record.thread() == thread && record.site != 0);
+        let lost = &history.records[lost as usize];
+        let after = if primary { Some(lost) } else { learned() };
+        let same_line =
+            after.is_some_and(|after| Line::containing(after.address()) == Line::containing(lost.address()));
+        let after = after.map(place).unwrap_or_default();
+        // A lock has no place of its own.
+        let before = Some(&history.records[before as usize]).filter(|record| record.site != 0);
+        let before = place(before.unwrap_or(&history.records[survived as usize]));
+        windows.push(Window { thread, primary, after, before, same_line });
+    }
+    (windows, primary_end)
+}
+
+/// What becomes of the lost store's line after it: before the end of its thread's window, or later.
+fn flushed(history: &History, sites: &Sites, lost: u32, end: Option<u32>) -> Flushed {
+    let line = Line::containing(history.records[lost as usize].address());
+    let flush = history.records[lost as usize..].iter().enumerate().find(|(_, record)| {
+        matches!(record.event_kind(), Some(Kind::Flush | Kind::FlushOpt))
+            && Line::containing(record.address()) == line
+    });
+    match flush {
+        None => Flushed::Never,
+        Some((after, record)) => {
+            let place = sites.get(record.site).clone();
+            match end {
+                Some(end) if lost as usize + after < end as usize => Flushed::Unfenced(place),
+                _ => Flushed::Late(place),
+            }
+        }
+    }
+}

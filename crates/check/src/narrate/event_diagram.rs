@@ -1,0 +1,258 @@
+//! The event diagram of a failure: the cache lines that it is about, what happened on them before the power failed, and
+//! what recovery read of them.
+//!
+//! Bounded, so that a failure of a long run costs no more than one of a short run: the last events of a few lines.
+
+use crashproof_findings::Place;
+use crashproof_findings::story::{Crash, Event, Execution, Fate, Kind, Lane, Story, StoryPlace};
+use crashproof_protocol::Record;
+use px86::Line;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::crash::{Content, Read, Revealed, Timeline};
+use crate::narrate::narrative::crash_moment;
+use crate::search::Recovered;
+use crate::subject::AllSites;
+
+/// Lines drawn, at most.
+const MAX_LANES: usize = 12;
+/// Events drawn of an execution, at most.
+const MAX_EVENTS: usize = 160;
+/// Records searched for them, back from the crash.
+const MAX_SEARCHED: usize = 100_000;
+
+/// The diagram of a failure.
+pub(crate) fn event_diagram(sites: &AllSites, recovered: &Recovered) -> Story {
+    let Recovered { state, revealed, .. } = *recovered;
+    let mut diagram = Diagram { sites, story: Story::default(), places: FxHashMap::default() };
+    for (level, timeline) in state.timelines().enumerate() {
+        diagram.execution(level, timeline, state.records(level), state.revealed(level, revealed));
+    }
+    diagram.recovery(state.crashes(), revealed, recovered.reads);
+    diagram.story
+}
+
+struct Diagram<'a> {
+    sites: &'a AllSites,
+    story: Story,
+    places: FxHashMap<(String, u32, u32), usize>,
+}
+
+impl Diagram<'_> {
+    fn place(&mut self, level: usize, site: u32) -> usize {
+        let Place { file, line, column, function, .. } = self.sites.of(level).get(site);
+        let places = &mut self.story.places;
+        *self.places.entry((file.clone(), *line, *column)).or_insert_with(|| {
+            let (file, function) = (file.clone(), function.clone());
+            places.push(StoryPlace { file, line: *line, column: *column, function });
+            places.len() - 1
+        })
+    }
+
+    /// An execution up to its crash.
+    fn execution(&mut self, level: usize, timeline: &Timeline, records: &[Record], revealed: &Revealed) {
+        let kept = |line: &Line| {
+            let contents = revealed.get(line)?;
+            Some(Content::most_kept(contents).kept[level] as usize)
+        };
+        // Lines of which something was lost first, then those that might have lost something.
+        let mut lines: Vec<Line> = revealed.keys().copied().filter(|line| timeline.is_open(*line)).collect();
+        let next = records.get(timeline.at).and_then(Record::event).and_then(|event| event.line());
+        lines.extend(next.filter(|line| timeline.is_open(*line) && !revealed.contains_key(line)));
+        let loses = |line: &Line| kept(line).is_some_and(|kept| kept < timeline.stores(*line).len());
+        lines.sort_by_key(|line| (!loses(line), *line));
+        let left_out = lines.len().saturating_sub(MAX_LANES);
+        lines.truncate(MAX_LANES);
+        lines.sort_unstable();
+
+        let (numbers, looked_at) = around_crash(timeline, records, &lines);
+        let fates = fates(timeline, &lines, &kept);
+        let mut events = Vec::new();
+        for number in numbers {
+            let record = &records[number];
+            let stores = record.event_kind().is_some_and(px86::Kind::stores);
+            let fate =
+                if stores { fates.get(&number).copied().unwrap_or(Fate::Certain) } else { Fate::Plain };
+            let place = self.place(level, record.site);
+            events.extend(event(number, record, &lines, place, fate));
+        }
+        let lanes = lines.iter().enumerate().map(|(lane, line)| self::lane(lane, *line, &events)).collect();
+        let crash = Crash {
+            place: self.place(level, timeline.next_site().0),
+            message: crash_moment(timeline).into(),
+        };
+        self.story.executions.push(Execution {
+            title: title(level),
+            lanes,
+            events,
+            crash: Some(crash),
+            left_out: looked_at as u64,
+            lanes_left_out: left_out as u64,
+        });
+    }
+
+    /// What the last recovery read of the lines that are drawn, and what it read last.
+    fn recovery(&mut self, level: usize, revealed: &Revealed, reads: &[Read]) {
+        let drawn: FxHashSet<String> = self
+            .story
+            .executions
+            .iter()
+            .flat_map(|execution| execution.lanes.iter().map(|lane| lane.address.clone()))
+            .collect();
+        let is_drawn = |address: u64| drawn.contains(&format!("{:#x}", Line::containing(address).start()));
+        let last = reads.len().wrapping_sub(1);
+        let mut shown: Vec<usize> = (0..reads.len())
+            .filter(|&index| {
+                let address = reads[index].address;
+                address != 0
+                    && (is_drawn(address)
+                        || revealed.contains_key(&Line::containing(address))
+                        || index == last)
+            })
+            .collect();
+        let left_out = shown.len().saturating_sub(MAX_EVENTS);
+        shown.drain(..left_out);
+        let mut lines: Vec<Line> =
+            shown.iter().map(|&index| Line::containing(reads[index].address)).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        let mut events = Vec::new();
+        for index in shown {
+            let Read { site, address, width, value, .. } = reads[index];
+            events.push(Event {
+                number: index as u64,
+                thread: 0,
+                kind: Kind::Read,
+                lane: lines.iter().position(|line| *line == Line::containing(address)),
+                address: format!("{address:#x}"),
+                width,
+                value: format!("{value:#x}"),
+                place: self.place(level, site),
+                fate: Fate::Plain,
+            });
+        }
+        let lane = |line: &Line| Lane {
+            address: format!("{:#x}", line.start()),
+            written_after: None,
+            written_before: None,
+        };
+        self.story.executions.push(Execution {
+            title: "recovery".into(),
+            lanes: lines.iter().map(lane).collect(),
+            events,
+            crash: None,
+            left_out: left_out as u64,
+            lanes_left_out: 0,
+        });
+    }
+}
+
+/// What became of each open store of these lines, by its number; `kept` is how many of a line's survived, if known.
+fn fates(
+    timeline: &Timeline,
+    lines: &[Line],
+    kept: &dyn Fn(&Line) -> Option<usize>,
+) -> FxHashMap<usize, Fate> {
+    let mut fates = FxHashMap::default();
+    for line in lines {
+        let kept = kept(line);
+        for (index, store) in timeline.stores(*line).iter().enumerate() {
+            let fate = match kept {
+                Some(kept) if index < kept => Fate::Survived,
+                Some(_) => Fate::Lost,
+                // Nobody read it: it may be either.
+                None => Fate::Plain,
+            };
+            fates.insert(store.tag as usize, fate);
+        }
+    }
+    fates
+}
+
+/// A lane, and between which of its events the line was last written back.
+fn lane(lane: usize, line: Line, events: &[Event]) -> Lane {
+    let on_it = |event: &Event, fates: &[Fate]| event.lane == Some(lane) && fates.contains(&event.fate);
+    Lane {
+        address: format!("{:#x}", line.start()),
+        written_after: events.iter().rposition(|event| on_it(event, &[Fate::Survived, Fate::Certain])),
+        written_before: events.iter().position(|event| on_it(event, &[Fate::Lost])),
+    }
+}
+
+fn title(level: usize) -> String {
+    match level {
+        0 => "the run".into(),
+        1 => "recovery, crashed too".into(),
+        more => format!("recovery {more}, crashed too"),
+    }
+}
+
+/// The numbers of the last events on these lines and of fences that had to do with them, in order; and how many
+/// records before them were not looked at.
+fn around_crash(timeline: &Timeline, records: &[Record], lines: &[Line]) -> (Vec<usize>, usize) {
+    let happened = timeline.at.min(records.len());
+    let on_lines = |record: &Record| {
+        let event = record.event().filter(|event| event.kind != px86::Kind::Load)?;
+        event.line().filter(|line| lines.contains(line))
+    };
+    let start = happened.saturating_sub(MAX_SEARCHED);
+    let mut numbers: Vec<usize> = (start..happened)
+        .rev()
+        .filter(|&number| on_lines(&records[number]).is_some())
+        .take(MAX_EVENTS)
+        .collect();
+    numbers.reverse();
+    let first = numbers.first().copied().unwrap_or(happened);
+    let looked_at = if numbers.len() < MAX_EVENTS { start } else { first };
+    // A fence belongs to the story if its thread did something on these lines since its last one.
+    let mut since: FxHashSet<u16> = FxHashSet::default();
+    let mut fences = Vec::new();
+    for (number, record) in records[..happened].iter().enumerate().skip(first) {
+        let fence = record.event_kind().is_some_and(px86::Kind::fences);
+        if on_lines(record).is_some() {
+            since.insert(record.thread());
+        } else if fence && since.remove(&record.thread()) {
+            fences.push(number);
+        }
+    }
+    numbers.extend(fences);
+    // Stores that come later in the program and may have persisted before the crash.
+    numbers.extend(
+        lines
+            .iter()
+            .flat_map(|line| timeline.stores(*line))
+            .map(|store| store.tag as usize)
+            .filter(|&number| number >= happened && number < records.len()),
+    );
+    numbers.sort_unstable();
+    numbers.dedup();
+    (numbers, looked_at)
+}
+
+fn event(number: usize, record: &Record, lines: &[Line], place: usize, fate: Fate) -> Option<Event> {
+    let event = record.event()?;
+    let kind = match event.kind {
+        px86::Kind::Load => return None,
+        px86::Kind::Store => Kind::Store,
+        px86::Kind::NonTemporalStore => Kind::NonTemporalStore,
+        px86::Kind::Rmw => Kind::Rmw,
+        px86::Kind::FailedRmw => Kind::FailedRmw,
+        px86::Kind::Flush => Kind::Flush,
+        px86::Kind::FlushOpt => Kind::FlushOpt,
+        px86::Kind::StoreFence => Kind::StoreFence,
+        px86::Kind::Fence => Kind::Fence,
+    };
+    let lane = event.line().and_then(|line| lines.iter().position(|it| *it == line));
+    let hexadecimal = |shown: bool, number: u64| if shown { format!("{number:#x}") } else { String::new() };
+    Some(Event {
+        number: number as u64,
+        thread: event.thread.0,
+        kind,
+        lane,
+        address: hexadecimal(lane.is_some(), event.address),
+        width: if event.kind.stores() { event.width } else { 0 },
+        value: hexadecimal(event.kind.stores(), event.value),
+        place,
+        fate,
+    })
+}

@@ -1,0 +1,258 @@
+//! Recovery that trusts a checksum (Jaaru, section 4, "Checksum-based recovery").
+//!
+//! A log protected by a checksum is written without a flush between its parts, so all its lines are open at once,
+//! and recovery reads them all before it knows whether to believe any. Followed read by read that is one behavior
+//! for every combination of contents. `crashproof_checksum_begin` and `crashproof_checksum_end` in recovery say
+//! which reads are meant and whether the checksum matched; between them, these combinations are tried:
+//!
+//! - for every *moment* since the last write-back, each line as it then was in the cache: the combinations that a
+//!   checksum can match honestly;
+//! - for every line and every content of it, that content with everything else kept: each way in which a single
+//!   line can tear the rest.
+//!
+//! Both are as many as there are open stores. What follows the bracket is explored in full for each of them.
+//!
+//! The others are **assumed** to be refused by the checksum, and to be dealt with like the torn ones that were
+//! tried. The report says how many they are. The assumption is tested on everything that is tried: if a torn
+//! combination that no moment gives is accepted, the bracket counts for nothing and every combination is followed.
+//! The same holds where there are few combinations, where a line is open from two crashes at once, and once recovery
+//! has threads.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crashproof_protocol::Patch;
+use num_bigint::BigUint;
+use px86::Line;
+use px86::storage::Seq;
+
+use crate::crash::{Content, CrashState, MAX_CRASHES, Read, Revealed, apply, group, value};
+use crate::search::shared_state::Stop;
+use crate::search::tree::{NodeId, Seen};
+use crate::search::worker::{Walk, Worker};
+use crate::subject::{Bytes, Subject};
+
+/// Up to this many combinations, all are tried.
+const FEW: u32 = 64;
+
+/// A combination to try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Pick {
+    /// Every line as it was at this moment.
+    Moment(Seq),
+    /// Everything kept, but this line with this one of its contents.
+    Except(Line, usize),
+}
+
+/// What a line may hold inside the bracket.
+struct Choice {
+    contents: Vec<Content>,
+    /// What it held from which moment on; none if it is open from more than one crash.
+    moments: Option<Vec<(Seq, Bytes)>>,
+}
+
+/// Where a combination led.
+struct Ended {
+    walk: Walk,
+    /// Did the checksum match? None if recovery ended within the bracket.
+    matched: Option<bool>,
+    /// Is it what the lines held at some moment?
+    honest: bool,
+}
+
+/// What is known of a bracket while it is explored.
+struct Bracket<'a, 'b> {
+    state: &'a CrashState<'b>,
+    before: &'a Revealed,
+    lines: BTreeMap<Line, Choice>,
+    /// Lines that can show more than one thing to what was read in the bracket.
+    open: BTreeSet<Line>,
+    to_try: Vec<Pick>,
+    tried: BTreeSet<Pick>,
+}
+
+impl Bracket<'_, '_> {
+    /// What a line holds in a combination.
+    fn bytes<S: Subject>(&mut self, worker: &Worker<S>, line: Line, pick: Pick) -> Bytes {
+        let (state, before) = (self.state, self.before);
+        let choice = self.lines.entry(line).or_insert_with(|| {
+            let contents = worker.contents(state, line, before);
+            let moments = moments(state, line, &contents, worker);
+            Choice { contents, moments }
+        });
+        let kept = Content::most_kept(&choice.contents).bytes;
+        match pick {
+            Pick::Except(other, index) if other == line => choice.contents[index].bytes,
+            Pick::Except(..) => kept,
+            Pick::Moment(moment) => {
+                let moments = choice.moments.as_deref().unwrap_or_default();
+                let then = moments.iter().rev().find(|(from, _)| *from <= moment);
+                let allowed = |bytes: &Bytes| choice.contents.iter().any(|content| content.bytes == *bytes);
+                then.map(|(_, bytes)| *bytes).filter(allowed).unwrap_or(kept)
+            }
+        }
+    }
+
+    /// A line was found to be able to show more than one thing. Says whether that can be dealt with.
+    fn opened(&mut self, line: Line) -> bool {
+        if !self.open.insert(line) {
+            return true;
+        }
+        let choice = &self.lines[&line];
+        let Some(moments) = &choice.moments else { return false };
+        self.to_try.extend(moments.iter().map(|(moment, _)| Pick::Moment(*moment)));
+        self.to_try.extend((0..choice.contents.len()).map(|index| Pick::Except(line, index)));
+        true
+    }
+
+    /// In how many ways the bracket can be read.
+    fn combinations(&self) -> BigUint {
+        self.open.iter().map(|line| BigUint::from(self.lines[line].contents.len())).product()
+    }
+}
+
+/// What a line held from which moment on, if only the last execution leaves that open.
+fn moments<S: Subject>(
+    state: &CrashState,
+    line: Line,
+    contents: &[Content],
+    worker: &Worker<S>,
+) -> Option<Vec<(Seq, Bytes)>> {
+    let last = state.crashes() - 1;
+    let differ = |level: usize| contents.iter().any(|content| content.kept[level] != contents[0].kept[level]);
+    if (0..MAX_CRASHES).any(|level| level != last && differ(level)) {
+        return None;
+    }
+    let stores = state.last().stores(line);
+    let all = state.contents(line, worker.subject.image_line(line));
+    // Nothing of the last execution kept, the others as they must have been.
+    let mut bytes = all
+        .iter()
+        .find(|content| content.kept[last] == 0 && content.kept[..last] == contents[0].kept[..last]);
+    // A store that put back what was there before stands for having kept none.
+    if bytes.is_none() && last == 0 {
+        bytes = all.first();
+    }
+    let mut bytes = bytes?.bytes;
+    let mut moments = vec![(0, bytes)];
+    for store in &stores {
+        apply(&mut bytes, store);
+        moments.push((store.at, bytes));
+    }
+    Some(moments)
+}
+
+impl<S: Subject> Worker<'_, S> {
+    /// Explores what recovery may do from the beginning of a bracket on. Says whether it did: if not, the bracket
+    /// must be followed read by read.
+    pub(crate) fn bracket(&mut self, state: &CrashState, begin: NodeId, walk: &Walk) -> Result<bool, Stop> {
+        let mut bracket = Bracket {
+            state,
+            before: &walk.revealed,
+            lines: BTreeMap::new(),
+            open: BTreeSet::new(),
+            to_try: vec![Pick::Moment(Seq::MAX)],
+            tried: BTreeSet::new(),
+        };
+        let mut ended: BTreeMap<NodeId, Ended> = BTreeMap::new();
+        while let Some(pick) = bracket.to_try.pop() {
+            if !bracket.tried.insert(pick) {
+                continue;
+            }
+            let honest = matches!(pick, Pick::Moment(_));
+            let start = Ended { walk: walk.clone(), matched: None, honest };
+            match self.try_pick(&mut bracket, begin, pick, start)? {
+                Tried::Mixed => return Ok(false),
+                Tried::Lost => {}
+                Tried::Ended(at, this) => {
+                    let first = ended.entry(at).or_insert_with(|| Ended { honest: false, ..this });
+                    first.honest |= honest;
+                }
+            }
+        }
+        // So few that nothing need be assumed.
+        if bracket.combinations() <= BigUint::from(FEW) {
+            return Ok(false);
+        }
+        let first_site =
+            ended.values().find_map(|it| it.walk.reads.get(walk.reads.len())).map_or(0, |read| read.site);
+        let refuted = ended.values().any(|it| it.matched == Some(true) && !it.honest);
+        let tried = BigUint::from(ended.len());
+        for (at, mut it) in ended {
+            // If the checksum cannot be trusted, everything is followed below.
+            if !refuted || it.matched == Some(true) && !it.honest {
+                self.walk(state, at, &mut it.walk)?;
+            }
+        }
+        if self.only_known.is_some() {
+            return Ok(!refuted);
+        }
+        if refuted {
+            self.search.observer.distrusted_checksum(first_site);
+        } else if bracket.combinations() > tried {
+            self.search.trust_checksum(first_site, bracket.combinations() - tried);
+        }
+        Ok(!refuted)
+    }
+
+    /// Follows recovery to the end of the bracket with a combination.
+    fn try_pick(
+        &mut self,
+        bracket: &mut Bracket,
+        begin: NodeId,
+        pick: Pick,
+        mut way: Ended,
+    ) -> Result<Tried, Stop> {
+        let state = bracket.state;
+        let mut at = self.search.shared().tree.pass(begin);
+        loop {
+            match self.follow_certain(state, &mut at, &mut way.walk.reads) {
+                Seen::Unknown => {
+                    way.walk.known = false;
+                    let patches: Vec<Patch> = state
+                        .open_lines()
+                        .into_iter()
+                        .map(|line| Patch { address: line.start(), bytes: bracket.bytes(self, line, pick) })
+                        .collect();
+                    self.recover(state, &patches)?;
+                    if matches!(self.search.shared().tree.look(at), Seen::Unknown) {
+                        return Ok(Tried::Lost);
+                    }
+                }
+                Seen::End { matched } => {
+                    way.matched = Some(matched);
+                    return Ok(Tried::Ended(at, way));
+                }
+                Seen::Leaf(_) => return Ok(Tried::Ended(at, way)),
+                // Brackets within brackets are not in the tree.
+                Seen::Begin => at = self.search.shared().tree.pass(at),
+                Seen::Read { address, width, site } => {
+                    let line = Line::containing(address);
+                    let seen = value(&bracket.bytes(self, line, pick), address, width);
+                    let all = self.contents(state, line, &way.walk.revealed);
+                    if group(&bracket.lines[&line].contents, address, width).len() > 1
+                        && !bracket.opened(line)
+                    {
+                        return Ok(Tried::Mixed);
+                    }
+                    let agrees = |content: &&Content| value(&content.bytes, address, width) == seen;
+                    let left: Vec<Content> = all.iter().filter(agrees).cloned().collect();
+                    if left.len() < all.len() {
+                        way.walk.revealed.insert(line, left);
+                    }
+                    way.walk.reads.push(Read { site, address, width, value: seen, open: true });
+                    at = self.search.shared().tree.follow(at, seen);
+                }
+            }
+        }
+    }
+}
+
+/// What came of following a combination.
+enum Tried {
+    /// The end of the bracket, or of recovery.
+    Ended(NodeId, Ended),
+    /// It went another way although it read the same; that is noted.
+    Lost,
+    /// A line is open from two crashes at once.
+    Mixed,
+}

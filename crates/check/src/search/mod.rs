@@ -1,0 +1,40 @@
+//! Searches all that recovery may do after any crash (Jaaru, section 3).
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `shared_state` | what the workers of a check share: settings, the tree, statistics |
+//! | `observer` | what a search reports, and to whom |
+//! | `tree` | everything recovery was ever seen to do, by what it read |
+//! | `worker` | crashes the recorded run, walks the tree, runs recoveries where the tree ends |
+//! | `plan` | which crashes to try, and how workers share them |
+//! | `checksums` | recovery that trusts a checksum, without trying every torn content |
+//! | `random` | some crashes instead of all |
+//! | `minimize` | the least that must be lost for a failure |
+//! | `schedules` | schedules from seeds |
+//!
+//! Recovery is a function of what it reads from before the crash. So the tree of first reads (node: an address; edge: the
+//! bytes seen; leaf: how recovery ended) answers for every crash whose possible contents stay within what was seen; a
+//! process runs only for behavior that is new. Whether an outcome is a bug is not decided here: an [`Observer`] is told of
+//! every recovery that ends.
+
+mod checksums;
+mod minimize;
+mod observer;
+mod plan;
+mod random;
+mod schedules;
+mod shared_state;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod worker;
+
+pub(crate) use minimize::{MAX_RUNS, minimize};
+pub(crate) use observer::{Incomplete, Observer, Recovered};
+pub(crate) use plan::Plan;
+pub use random::Random;
+pub(crate) use random::{Draws, count};
+pub use schedules::Strategy;
+pub use shared_state::Statistics;
+pub(crate) use shared_state::{Search, Settings, Stop};
+pub(crate) use worker::{Recording, Worker, completed};

@@ -1,0 +1,162 @@
+//! Random crashes, for programs that are too large to exhaust.
+//!
+//! A draw is a crash point, all equally likely, and a content for every line that is open there, all that the model
+//! allows equally likely. Recovery is followed down the one path it then takes, and crashed at random in its turn if
+//! several crashes in a row are wanted. All of it follows from the seed.
+
+use std::collections::BTreeMap;
+
+use crashproof_protocol::Record;
+use num_bigint::BigUint;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+use crate::crash::{Chosen, CrashState, Later, Persisted, Timeline, had_read};
+use crate::search::shared_state::Stop;
+use crate::search::worker::Worker;
+use crate::subject::{Schedule, Subject};
+
+/// Random crashes instead of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Random {
+    /// How many, for each schedule.
+    pub crashes: u64,
+    /// What they follow from.
+    pub seed: u64,
+}
+
+/// The draws of a check, by their crash point.
+pub(crate) struct Draws {
+    /// Each with its generator, from which the crash point was already drawn.
+    by_point: BTreeMap<usize, Vec<Pcg64>>,
+}
+
+impl Draws {
+    pub(crate) fn new(random: Random, schedule: Schedule, points: usize) -> Draws {
+        let mut by_point: BTreeMap<usize, Vec<Pcg64>> = BTreeMap::new();
+        if points > 0 {
+            for draw in 0..random.crashes {
+                let mut generator = generator(random.seed, schedule, draw);
+                let point = generator.random_range(0..points);
+                by_point.entry(point).or_default().push(generator);
+            }
+        }
+        Draws { by_point }
+    }
+
+    /// The draws that crash at a point.
+    fn at(&self, point: usize) -> &[Pcg64] {
+        self.by_point.get(&point).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The generator of a draw: a stream of its own, so that draws do not depend on each other's order.
+fn generator(seed: u64, schedule: Schedule, draw: u64) -> Pcg64 {
+    let stream = u128::from(schedule.seed) << 64 | u128::from(draw);
+    // Small seeds make generators whose first numbers are alike; spread out they do not.
+    let mut spread = Pcg64::seed_from_u64(seed);
+    let state = u128::from(spread.next_u64()) << 64 | u128::from(spread.next_u64());
+    let mut generator = Pcg64::new(state, stream);
+    generator.next_u64();
+    generator
+}
+
+/// How many crash points a timeline has from here on, and how many crash states brute force would try there.
+pub(crate) fn count(mut timeline: Timeline, records: &[Record]) -> (usize, BigUint) {
+    let (mut points, mut states) = (0, BigUint::ZERO);
+    loop {
+        if timeline.is_crash_point(records) {
+            points += 1;
+            states += timeline.eager_states();
+            timeline.crashed();
+        }
+        let Some(next) = records.get(timeline.at) else { return (points, states) };
+        timeline.advance(next);
+    }
+}
+
+impl<S: Subject> Worker<'_, S> {
+    /// The power fails here, once for each draw.
+    pub(crate) fn random_crashes(
+        &mut self,
+        timeline: &Timeline,
+        draws: &Draws,
+        point: usize,
+    ) -> Result<(), Stop> {
+        let drawn = draws.at(point);
+        self.search.shared().statistics.failure_points += u64::from(!drawn.is_empty());
+        for generator in drawn {
+            let mut generator = generator.clone();
+            self.recoveries = 0;
+            match self.random_crash(&self.crashed(timeline), &mut generator) {
+                Ok(()) | Err(Stop::Crash) => {}
+                Err(stop) => return Err(stop),
+            }
+        }
+        Ok(())
+    }
+
+    /// The power fails, and something survives that the model allows.
+    fn random_crash(&mut self, state: &CrashState, generator: &mut Pcg64) -> Result<(), Stop> {
+        if self.search.shared().stopped {
+            return Err(Stop::Limit);
+        }
+        self.search.within_time()?;
+        self.search.observer.crashed(state.first.at);
+        let mut lines: Vec<_> = state.open_lines().into_iter().collect();
+        lines.sort_unstable();
+        let mut chosen = Chosen::default();
+        for line in lines {
+            let contents = state.contents(line, self.subject.image_line(line));
+            chosen.insert(line, contents[generator.random_range(0..contents.len())].bytes);
+        }
+        let Some(followed) = self.follow_chosen(state, &chosen)? else { return Ok(()) };
+        let (threads, outcome) = {
+            let mut shared = self.search.shared();
+            shared.statistics.recoveries_saved += u64::from(followed.known);
+            (shared.recovery_has_threads, shared.tree.outcome(followed.outcome))
+        };
+        self.leaf(state, &followed.revealed, &followed.reads, &outcome);
+        if !threads {
+            let observer = self.search.observer;
+            self.recovered(state, &followed.revealed, &followed.reads, &outcome, &mut |recovered| {
+                observer.sampled(recovered, &followed.checksummed);
+            });
+        }
+        if state.crashes() >= self.search.settings.crashes {
+            return Ok(());
+        }
+        let Some(records) = &outcome.writes else { return Ok(()) };
+        let platform = &self.search.settings.platform;
+        let (points, _) = count(Timeline::after(platform, state.last()), records);
+        if points == 0 {
+            return Ok(());
+        }
+        let wanted = generator.random_range(0..points);
+        let mut timeline = Timeline::after(platform, state.last());
+        let mut persisted = Persisted::default();
+        let mut point = 0;
+        loop {
+            if timeline.is_crash_point(records) {
+                if point == wanted {
+                    let history = self.search.history(records);
+                    let reads = had_read(&records[..timeline.at], &followed.reads, &outcome.ignored);
+                    let again = state.then(Later {
+                        revealed: &followed.revealed,
+                        timeline: &timeline,
+                        persisted: &persisted,
+                        history: &history,
+                        reads: &reads,
+                        records,
+                    });
+                    self.search.shared().statistics.failure_points += 1;
+                    return self.random_crash(&again, generator);
+                }
+                point += 1;
+                timeline.crashed();
+            }
+            let Some(next) = records.get(timeline.at) else { return Ok(()) };
+            timeline.advance_into(next, &mut persisted);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! How a run ended, and whether that is a failure.
+
+use crashproof_protocol::exit;
+
+use crate::subject::panic;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Ending {
+    Exit(i32),
+    Signal(i32),
+}
+
+/// How a run ended, and how many threads it had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) ending: Ending,
+    pub(crate) threads: u32,
+    /// Points at which threads could be switched.
+    pub(crate) switch_points: u64,
+}
+
+/// In which way a run failed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// Killed by this signal.
+    Signal(i32),
+    /// Ended with this code.
+    Exit(i32),
+    /// A `crashproof_assert` was false.
+    Assertion,
+    /// It did not come to an end within the work it is allowed.
+    Endless,
+    /// All its threads waited for each other.
+    Deadlock,
+    /// A sanitizer that it was built with found something.
+    Sanitizer,
+}
+
+impl Failure {
+    /// The failure that an ending amounts to, if any.
+    pub(crate) fn of(ending: Ending) -> Option<Failure> {
+        Some(match ending {
+            Ending::Exit(0) => return None,
+            Ending::Exit(exit::ASSERT) => Failure::Assertion,
+            Ending::Exit(exit::TOO_MUCH_WORK) | Ending::Signal(libc::SIGXCPU | libc::SIGKILL) => {
+                Failure::Endless
+            }
+            Ending::Exit(exit::DEADLOCK) => Failure::Deadlock,
+            Ending::Exit(exit::SANITIZER) => Failure::Sanitizer,
+            Ending::Exit(code) => Failure::Exit(code),
+            Ending::Signal(signal) => Failure::Signal(signal),
+        })
+    }
+
+    /// What distinguishes it from other failures. Assertions and sanitizers name themselves last, panics first; two of
+    /// them are two failures.
+    pub(crate) fn kind(&self, output: &str) -> String {
+        if let Some(place) = panic::place(output) {
+            return format!("{self:?} {place}");
+        }
+        let said = output.lines().last().unwrap_or_default();
+        let speaks = match self {
+            Failure::Assertion | Failure::Sanitizer => true,
+            // The C library's `assert`.
+            Failure::Signal(libc::SIGABRT) => said.contains(": Assertion `"),
+            _ => false,
+        };
+        if speaks { format!("{self:?} {said}") } else { format!("{self:?}") }
+    }
+
+    /// As the end of the sentence "recovery …".
+    pub fn describe(&self) -> String {
+        match self {
+            Failure::Signal(libc::SIGSEGV) => "crashes with a segmentation fault".into(),
+            Failure::Signal(libc::SIGBUS) => "crashes with a bus error".into(),
+            Failure::Signal(libc::SIGFPE) => "crashes with an arithmetic error".into(),
+            Failure::Signal(libc::SIGILL | libc::SIGTRAP) => "hits an illegal instruction".into(),
+            Failure::Signal(libc::SIGABRT) => "aborts".into(),
+            Failure::Signal(signal) => format!("is killed by signal {signal}"),
+            Failure::Exit(code) => format!("ends with exit code {code}"),
+            Failure::Assertion => "fails an assertion".into(),
+            Failure::Endless => "does not come to an end".into(),
+            Failure::Deadlock => "deadlocks".into(),
+            Failure::Sanitizer => "is stopped by a sanitizer".into(),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Why a program cannot be checked.
+
+use std::path::PathBuf;
+
+use crate::subject::ending::Failure;
+
+/// What can keep a program from being checked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be started.
+    #[error("cannot start {program}: {source}")]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It never parked.
+    #[error(
+        "{program} was not built with crashproof, or ended before main\n\
+         build it with `crashproof cc` (or crashproof-cc, crashproof-c++) and try again"
+    )]
+    NotInstrumented {
+        /// The program.
+        program: PathBuf,
+    },
+    /// It fails without any crash.
+    #[error("the program fails without any crash ({how}); fix that first\n{output}")]
+    FailsAlone {
+        /// How it ended, in words.
+        how: String,
+        /// How it ended.
+        failure: Failure,
+        /// What it printed last.
+        output: String,
+    },
+    /// Another program is to recover, which cannot know where the first one has its globals.
+    #[error(
+        "{file}:{line} stores to a persistent global, which the program given with --recover does not have\n\
+         keep what both use in files on the PM path, in the root object, or in memory from crashproof_alloc"
+    )]
+    OtherGlobals {
+        /// Where it is stored to.
+        file: String,
+        /// The line.
+        line: u32,
+    },
+    /// A replay token is for another build of the program.
+    #[error(
+        "the replay token does not fit the program: it was built anew, or its inputs changed\nrun the check again"
+    )]
+    Stale,
+    /// Somebody ended the check before the program was recorded.
+    #[error("interrupted before anything was checked")]
+    Interrupted,
+    /// The machine is at its limits.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}
+
+/// An error of the operating system, while trying `what`.
+pub(crate) fn system(what: &'static str) -> impl Fn(std::io::Error) -> Error {
+    move |source| Error::System { what, source }
+}

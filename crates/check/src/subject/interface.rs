@@ -1,0 +1,72 @@
+//! What the rest of a check sees of the program under test.
+
+use std::path::PathBuf;
+
+use crashproof_protocol::{Patch, Record};
+use px86::{LINE_BYTES, Line};
+
+use crate::subject::ending::{Ended, Ending};
+use crate::subject::error::Error;
+use crate::subject::run::Run;
+use crate::subject::sites::Sites;
+use crate::subject::trace::Trace;
+
+/// The bytes of a cache line.
+pub(crate) type Bytes = [u8; LINE_BYTES as usize];
+
+/// A program that can be run any number of times, each time from its start.
+///
+/// It has an image of persistent memory: what is certain to have persisted. A run begins with the image and the patches
+/// given for it; its own stores never reach the image.
+pub(crate) trait Subject: Send + Sized + 'static {
+    /// Runs the program from its start, with these lines instead of the image's.
+    fn run(&mut self, run: &Run, patches: &[Patch]) -> Result<Ended, Error>;
+
+    /// The records of the last run.
+    fn records(&self) -> &[Record];
+
+    /// What the last run printed that explains how it ended.
+    fn output(&mut self, ending: Ending) -> String;
+
+    /// Keeps the trace of the last run while later ones are recorded.
+    fn keep_trace(&mut self) -> Result<Trace, Error>;
+
+    /// Forgets the trace that was kept: the next run may overwrite it.
+    fn forget_trace(&mut self);
+
+    /// Where in the source its events come from.
+    fn sites(&mut self) -> Result<Sites, Error>;
+
+    /// A line of the image.
+    fn image_line(&self, line: Line) -> Bytes;
+
+    /// Up to eight bytes of the image, within a line.
+    fn image_value(&self, address: u64, width: u8) -> u64;
+
+    /// Writes up to eight bytes of the image, within a line.
+    fn set_image(&mut self, address: u64, width: u8, value: u64);
+
+    /// Restores the image to what it was before anything was written.
+    fn rewind(&mut self);
+
+    /// The files on the PM path that runs have created since the program started; a bit each.
+    fn files_created(&self) -> u64;
+
+    /// Does the program use files on the PM path? All processes see them, so only one may run at a time.
+    fn uses_files(&self) -> bool;
+
+    /// A file outside the PM path that a run mapped to share what it writes, if any.
+    fn mapped_outside(&self) -> Option<PathBuf>;
+
+    /// Another one with the same program and image, to run at the same time.
+    fn twin(&self) -> Result<Self, Error>;
+
+    /// Takes over the files that another program opened or created, with their contents.
+    fn adopt_files(&mut self, other: &Self);
+
+    /// Takes over the table of files alone.
+    fn copy_file_table(&mut self, other: &Self);
+
+    /// Keeps this thread and the program on one processor, or no longer does.
+    fn pin(&mut self, pinned: bool);
+}

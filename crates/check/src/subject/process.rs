@@ -1,0 +1,439 @@
+//! A program under test that is a process: parked just before `main`, it forks a child for each run. Control block,
+//! image, trace and output are memory shared with it.
+
+#![allow(unsafe_code, reason = "shared memory, and setting up a child process")]
+
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::ops::Range;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crashproof_protocol::{
+    CONTROL_BYTES, Control, ENVIRONMENT, FILES, FILES_OFFSET, MAX_FILES, PARKED, PATCHES_OFFSET, PM_PATH,
+    POOL_BASE, POOL_BYTES, Patch, PmFile, RUN, Record, TRACE_BYTES, VERSION, exit, fd, flag,
+};
+use memmap2::{MmapMut, MmapOptions};
+use px86::{LINE_BYTES, Line, Platform};
+use rustc_hash::FxHashMap;
+
+use crate::subject::ending::{Ended, Ending};
+use crate::subject::error::{Error, system};
+use crate::subject::interface::{Bytes, Subject};
+use crate::subject::interrupt::Interrupt;
+use crate::subject::panic;
+use crate::subject::pinning::Pinning;
+use crate::subject::run::Run;
+use crate::subject::sanitizer;
+use crate::subject::sites::Sites;
+use crate::subject::trace::{PAGE, Trace};
+
+/// A program and everything that stays the same in all its runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    /// The program, built with crashproof.
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
+    /// What stands before it on the command line, such as a debugger.
+    pub(crate) wrapper: Vec<OsString>,
+    /// Files below these count as persistent memory; if empty, those below the runtime's default paths.
+    pub(crate) pm_path: Vec<PathBuf>,
+    pub(crate) pm_heap: bool,
+    pub(crate) strict: bool,
+    pub(crate) platform: Platform,
+    /// Bytes of memory a run may take beyond what the program has before `main`.
+    pub(crate) max_memory: u64,
+    pub(crate) interrupt: Interrupt,
+}
+
+/// The parked process.
+pub(crate) struct Process {
+    launch: Launch,
+    process: Child,
+    command: UnixStream,
+    control: MmapMut,
+    trace: MmapMut,
+    trace_file: File,
+    image: MmapMut,
+    image_file: File,
+    output: File,
+    sites: File,
+    /// What the lines that were written held before; see [`Subject::rewind`].
+    original: FxHashMap<Line, Bytes>,
+    /// Removes the files that came into being when it ends.
+    owns_files: bool,
+    pinning: Pinning,
+}
+
+/// Bytes a run may print.
+const MAX_OUTPUT: u64 = 4 << 20;
+
+fn shared_file(name: &str, bytes: u64) -> Result<File, Error> {
+    let name = CString::new(name).expect("no zero in the name");
+    // Above the descriptors that the program inherits, so that giving them their numbers disturbs none.
+    let descriptor =
+        unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    if descriptor < 0 {
+        return Err(system("cannot create shared memory")(std::io::Error::last_os_error()));
+    }
+    let file = unsafe { File::from_raw_fd(descriptor) };
+    file.set_len(bytes).map_err(system("cannot size shared memory"))?;
+    Ok(file)
+}
+
+fn map(file: &File, bytes: u64) -> Result<MmapMut, Error> {
+    // Safety: the file is ours; the program writes to it only while this side waits for it.
+    unsafe { MmapOptions::new().len(bytes as usize).no_reserve_swap().map_mut(file) }
+        .map_err(system("cannot map shared memory"))
+}
+
+/// Standard input, if it is a file: then every run of the program can read it from the beginning. A pipe or a
+/// terminal can be read but once, so programs find it empty.
+fn regular_input() -> Option<File> {
+    // By way of the link, so that a file that was only opened for reading is opened just so again.
+    File::open("/proc/self/fd/0").ok().filter(|file| file.metadata().is_ok_and(|it| it.is_file()))
+}
+
+/// Waits for the answer to a command.
+///
+/// Work is what bounds a run. But one that waits for something that never comes does none; it is ended when it
+/// has not used the processor for a while, and then gives its answer. None if somebody ended the check meanwhile.
+fn wait_for(
+    child: i32,
+    may_end: bool,
+    command: &mut UnixStream,
+    interrupt: &Interrupt,
+) -> std::io::Result<Option<i32>> {
+    const LOOK: Duration = Duration::from_millis(100);
+    const IDLE: u32 = 200;
+    let mut answer = [0; 4];
+    let mut used = String::new();
+    let mut idle = 0;
+    let mut interrupted = false;
+    command.set_read_timeout(Some(LOOK))?;
+    loop {
+        match command.read_exact(&mut answer) {
+            Ok(()) => break,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        let now = processor_time(child);
+        idle = if now == used { idle + 1 } else { 0 };
+        used = now;
+        interrupted = interrupt.is_set();
+        if may_end && idle == IDLE || interrupted {
+            // Safety: the child is not waited for before its parent answers, so its number is its own.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+        }
+    }
+    command.set_read_timeout(None)?;
+    Ok((!interrupted).then_some(i32::from_le_bytes(answer)))
+}
+
+/// How much processor time a process and its threads have taken, and what the children it waited for took:
+/// something that changes when they run. The fields of `stat` after the name, which may hold anything.
+fn processor_time(process: i32) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    fields.split_whitespace().skip(11).take(4).collect::<Vec<_>>().join(" ")
+}
+
+/// The command that starts a program with these descriptors, each under the number it expects.
+fn command(launch: &Launch, inherited: [(i32, i32); 6]) -> Command {
+    let mut words = launch.wrapper.iter().map(OsString::as_os_str).chain([launch.program.as_os_str()]);
+    let mut command = Command::new(words.next().expect("at least the program"));
+    command.args(words).args(&launch.arguments).env(ENVIRONMENT, VERSION.to_string());
+    sanitizer::prepare(&mut command);
+    let input = regular_input();
+    if launch.wrapper.is_empty() {
+        // Ctrl-C is for the checker, not for the program.
+        command.stdin(Stdio::null()).process_group(0);
+    }
+    if !launch.pm_path.is_empty() {
+        let paths: Vec<_> = launch.pm_path.iter().map(|path| path.as_os_str()).collect();
+        command.env(PM_PATH, paths.join(OsStr::new(":")));
+    }
+    // Safety: only async-signal-safe calls between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            // The same addresses in every run: what a program stores must not depend on chance.
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            for (from, to) in inherited {
+                if libc::dup2(from, to) < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+            }
+            match &input {
+                Some(file) => drop(libc::dup2(file.as_raw_fd(), fd::INPUT)),
+                None => drop(libc::close(fd::INPUT)),
+            }
+            Ok(())
+        });
+    }
+    command
+}
+
+impl Process {
+    /// Starts a program and waits until it is parked.
+    pub(crate) fn start(launch: Launch) -> Result<Process, Error> {
+        let program = &launch.program;
+        let control = shared_file("crashproof-control", CONTROL_BYTES)?;
+        let image = shared_file("crashproof-image", POOL_BYTES)?;
+        let trace = shared_file("crashproof-trace", TRACE_BYTES)?;
+        let sites = shared_file("crashproof-sites", 0)?;
+        let output = shared_file("crashproof-output", MAX_OUTPUT)?;
+        // What a run prints beyond this is lost, and its `write` fails; memory is not.
+        let seals = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK;
+        if unsafe { libc::fcntl(output.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
+            return Err(system("cannot bound the output")(std::io::Error::last_os_error()));
+        }
+        let (ours, theirs) = UnixStream::pair().map_err(system("cannot create a socket"))?;
+        let inherited = [
+            (control.as_raw_fd(), fd::CONTROL),
+            (image.as_raw_fd(), fd::IMAGE),
+            (trace.as_raw_fd(), fd::TRACE),
+            (theirs.as_raw_fd(), fd::COMMAND),
+            (sites.as_raw_fd(), fd::SITES),
+            (output.as_raw_fd(), fd::OUTPUT),
+        ];
+        let mut command = command(&launch, inherited);
+        let process =
+            command.spawn().map_err(|source| Error::Start { program: program.to_owned(), source })?;
+        drop(theirs);
+        let mut process = Process {
+            control: map(&control, CONTROL_BYTES)?,
+            trace: map(&trace, TRACE_BYTES)?,
+            trace_file: trace,
+            image: map(&image, POOL_BYTES)?,
+            image_file: image,
+            process,
+            command: ours,
+            output,
+            sites,
+            original: FxHashMap::default(),
+            owns_files: true,
+            pinning: Pinning::default(),
+            launch,
+        };
+        let mut hello = [0];
+        if process.command.read_exact(&mut hello).is_err()
+            || hello != [PARKED]
+            || process.control().modules == 0
+        {
+            return Err(Error::NotInstrumented { program: process.launch.program.clone() });
+        }
+        let switches = [
+            (process.launch.pm_heap, flag::PM_HEAP),
+            (process.launch.strict, flag::STRICT),
+            (process.launch.platform.every_cache_survives(), flag::EADR),
+        ];
+        process.control_mut().flags =
+            switches.iter().filter(|(on, _)| *on).fold(0, |flags, (_, flag)| flags | flag);
+        process.control_mut().max_memory = process.launch.max_memory;
+        Ok(process)
+    }
+
+    fn control(&self) -> &Control {
+        // Safety: as for `control_mut`.
+        unsafe { &*self.control.as_ptr().cast::<Control>() }
+    }
+
+    fn control_mut(&mut self) -> &mut Control {
+        // Safety: the block lies at the start of the mapping, which is page-aligned and large enough; the
+        // program touches it only while this side waits.
+        unsafe { &mut *self.control.as_mut_ptr().cast::<Control>() }
+    }
+
+    /// Copies a part of another one's image: it is huge and nearly empty, so only what is there.
+    fn copy_image(&mut self, other: &Process, addresses: Range<u64>) {
+        let from = other.image_file.as_raw_fd();
+        let last = (addresses.end - POOL_BASE) as i64;
+        let mut at = (addresses.start - POOL_BASE) as i64;
+        while at < last {
+            // Safety: seeking in a file of our own.
+            let start = unsafe { libc::lseek(from, at, libc::SEEK_DATA) };
+            if start < 0 || start >= last {
+                break;
+            }
+            let end = unsafe { libc::lseek(from, start, libc::SEEK_HOLE) }.min(last);
+            let range = start as usize..end as usize;
+            self.image[range.clone()].copy_from_slice(&other.image[range]);
+            at = end;
+        }
+    }
+
+    /// The files on the PM path that runs have opened.
+    fn files(&self) -> &[PmFile] {
+        // Safety: the table lies in the mapping, aligned; plain data in which every pattern is valid.
+        unsafe {
+            let start = self.control.as_ptr().add(FILES_OFFSET as usize).cast::<PmFile>();
+            std::slice::from_raw_parts(start, MAX_FILES)
+        }
+    }
+
+    /// The end of what the last child printed.
+    fn output_tail(&mut self, most: u64) -> String {
+        let length = self.output.stream_position().unwrap_or(0);
+        let start = length.saturating_sub(most);
+        let mut bytes = vec![0; (length - start) as usize];
+        let _ = std::os::unix::fs::FileExt::read_exact_at(&self.output, &mut bytes, start);
+        String::from_utf8_lossy(&bytes).trim_end().to_owned()
+    }
+}
+
+impl Subject for Process {
+    fn run(&mut self, run: &Run, patches: &[Patch]) -> Result<Ended, Error> {
+        let files_created = self.files_created();
+        run.fill(self.control_mut(), files_created);
+        self.control_mut().patches = patches.len() as u64;
+        let size = size_of::<Patch>();
+        for (index, patch) in patches.iter().enumerate() {
+            let start = PATCHES_OFFSET as usize + index * size;
+            self.control[start..start + 8].copy_from_slice(&patch.address.to_le_bytes());
+            self.control[start + 8..start + size].copy_from_slice(&patch.bytes);
+        }
+        // The child's descriptor shares this one's position, which is how much it printed.
+        let _ = self.output.rewind();
+        self.pinning.before_run(self.process.id());
+        let lost = |error| system("lost the program")(error);
+        self.command.write_all(&[RUN]).map_err(lost)?;
+        let mut answer = [0; 4];
+        self.command.read_exact(&mut answer).map_err(lost)?;
+        let child = i32::from_le_bytes(answer);
+        // Under a debugger a run may take all the time it wants.
+        let may_end = run.limits.cpu_seconds > 0;
+        let status = wait_for(child, may_end, &mut self.command, &self.launch.interrupt).map_err(lost)?;
+        self.pinning.after_run(self.process.id());
+        let status = status.ok_or(Error::Interrupted)?;
+        let ending = if libc::WIFSIGNALED(status) {
+            Ending::Signal(libc::WTERMSIG(status))
+        } else {
+            Ending::Exit(libc::WEXITSTATUS(status))
+        };
+        let control = self.control();
+        Ok(Ended { ending, threads: control.threads, switch_points: control.points })
+    }
+
+    fn records(&self) -> &[Record] {
+        let (count, start) = (self.control().records as usize, self.control().trace_start as usize);
+        // Safety: the child has ended; it wrote `count` whole records there.
+        unsafe { std::slice::from_raw_parts(self.trace.as_ptr().add(start).cast::<Record>(), count) }
+    }
+
+    /// A sanitizer's report, a panic, or the end of what was printed.
+    fn output(&mut self, ending: Ending) -> String {
+        match ending {
+            Ending::Exit(exit::SANITIZER) => sanitizer::report(&self.output_tail(MAX_OUTPUT)),
+            // The calls that led to a panic come after it.
+            Ending::Exit(panic::EXIT) | Ending::Signal(libc::SIGABRT) => {
+                panic::message(&self.output_tail(1 << 16)).unwrap_or_else(|| self.output_tail(4096))
+            }
+            _ => self.output_tail(4096),
+        }
+    }
+
+    /// The trace is at the start of the file; those of later runs come behind it.
+    fn keep_trace(&mut self) -> Result<Trace, Error> {
+        let length = self.control().records as usize;
+        let trace = Trace::map(&self.trace_file, length).map_err(system("cannot map the trace"))?;
+        self.control_mut().trace_start = trace.bytes().next_multiple_of(PAGE);
+        Ok(trace)
+    }
+
+    fn forget_trace(&mut self) {
+        self.control_mut().trace_start = 0;
+    }
+
+    fn sites(&mut self) -> Result<Sites, Error> {
+        let mut bytes = vec![0; self.control().sites_bytes as usize];
+        std::os::unix::fs::FileExt::read_exact_at(&self.sites, &mut bytes, 0)
+            .map_err(system("cannot read the site table"))?;
+        Ok(Sites::parse(&String::from_utf8_lossy(&bytes)))
+    }
+
+    fn image_line(&self, line: Line) -> Bytes {
+        let start = (line.start() - POOL_BASE) as usize;
+        self.image[start..start + LINE_BYTES as usize].try_into().expect("a line")
+    }
+
+    fn image_value(&self, address: u64, width: u8) -> u64 {
+        let start = (address - POOL_BASE) as usize;
+        let mut bytes = [0; 8];
+        bytes[..usize::from(width)].copy_from_slice(&self.image[start..start + usize::from(width)]);
+        u64::from_le_bytes(bytes)
+    }
+
+    fn set_image(&mut self, address: u64, width: u8, value: u64) {
+        let line = Line::containing(address);
+        if !self.original.contains_key(&line) {
+            let before = self.image_line(line);
+            self.original.insert(line, before);
+        }
+        let start = (address - POOL_BASE) as usize;
+        let width = usize::from(width);
+        self.image[start..start + width].copy_from_slice(&value.to_le_bytes()[..width]);
+    }
+
+    fn rewind(&mut self) {
+        for (line, before) in std::mem::take(&mut self.original) {
+            let start = (line.start() - POOL_BASE) as usize;
+            self.image[start..start + before.len()].copy_from_slice(&before);
+        }
+    }
+
+    fn files_created(&self) -> u64 {
+        let created = self.files().iter().enumerate().filter(|(_, file)| file.created != 0);
+        created.fold(0, |set, (index, _)| set | 1 << index)
+    }
+
+    fn uses_files(&self) -> bool {
+        self.files().iter().any(|file| file.path[0] != 0)
+    }
+
+    fn mapped_outside(&self) -> Option<PathBuf> {
+        let path = CStr::from_bytes_until_nul(&self.control().mapped_outside).ok()?.to_bytes();
+        (!path.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(path)))
+    }
+
+    fn twin(&self) -> Result<Process, Error> {
+        let mut twin = Process::start(self.launch.clone())?;
+        twin.owns_files = false;
+        twin.copy_image(self, POOL_BASE..POOL_BASE + POOL_BYTES);
+        twin.copy_file_table(self);
+        Ok(twin)
+    }
+
+    fn adopt_files(&mut self, other: &Process) {
+        self.copy_image(other, FILES.base..FILES.end());
+        self.copy_file_table(other);
+    }
+
+    /// What the other one added to the table has kept its place.
+    fn copy_file_table(&mut self, other: &Process) {
+        let tables = FILES_OFFSET as usize..FILES_OFFSET as usize + MAX_FILES * size_of::<PmFile>();
+        self.control[tables.clone()].copy_from_slice(&other.control[tables]);
+    }
+
+    fn pin(&mut self, pinned: bool) {
+        self.pinning.set(pinned, self.process.id());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        for file in self.files().iter().filter(|file| self.owns_files && file.created != 0) {
+            if let Ok(path) = CStr::from_bytes_until_nul(&file.path) {
+                let _ = std::fs::remove_file(OsStr::from_bytes(path.to_bytes()));
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! One run of a subject: what it is to do, from where, and for how long.
+//!
+//! [`Run::fill`] is the only place that fills the control block, and [`RunLimits`] the only one that decides how long a
+//! run may go on. A check and the replay of what it found therefore stop in the same place.
+
+use crashproof_protocol::{ARENA, Control, HEAP_CLASSES, mode};
+
+/// What a run records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Everything that it does to persistent memory; with `regions`, also what strands and epochs read.
+    Record { regions: bool },
+    /// Its stores, and the first read of every byte from before the crash.
+    Recover,
+}
+
+/// One interleaving of the threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    pub(crate) seed: u32,
+    /// How it is made from the seed; see [`crashproof_protocol::schedule`].
+    pub(crate) strategy: u32,
+    /// Points at which threads can be switched in the run of seed 0; 0 if not known.
+    pub(crate) expected_points: u64,
+}
+
+/// What survives every crash because it is durable at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Durable {
+    /// End of the arena.
+    pub(crate) arena_end: u64,
+    /// Files that do not exist although they may be on disk; a bit each.
+    pub(crate) files_absent: u64,
+    /// Files whose existence is known. Those that are not known and on disk were created by some other run: for this
+    /// one they do not exist.
+    pub(crate) files_known: u64,
+    /// Ends of the heap's size classes.
+    pub(crate) heap_ends: [u64; HEAP_CLASSES],
+}
+
+impl Durable {
+    /// Before the first run, when the files that runs have created since do not exist yet.
+    pub(crate) fn nothing(files_created: u64) -> Durable {
+        Durable {
+            arena_end: ARENA.base,
+            files_absent: files_created,
+            files_known: files_created,
+            heap_ends: [0; HEAP_CLASSES],
+        }
+    }
+
+    /// A file came into being, or was removed.
+    pub(crate) fn set_file(&mut self, file: u64, exists: bool) {
+        self.files_known |= 1 << file;
+        self.files_absent = self.files_absent & !(1 << file) | u64::from(!exists) << file;
+    }
+}
+
+/// How long a run may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// PM events.
+    pub(crate) records: u64,
+    /// Seconds of processor time; 0 for any.
+    pub(crate) cpu_seconds: u32,
+}
+
+/// How long the runs of a check may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunLimits {
+    /// PM events of any run.
+    pub(crate) max_records: u64,
+    /// Seconds of processor time for the recorded run.
+    pub(crate) max_run_seconds: u32,
+    /// Seconds of processor time for a recovery.
+    pub(crate) max_cpu_seconds: u32,
+}
+
+impl RunLimits {
+    /// For the recorded run.
+    pub(crate) fn recording(self) -> Limits {
+        Limits { records: self.max_records, cpu_seconds: self.max_run_seconds }
+    }
+
+    /// For a recovery of a run with this many records: one that does far more work than the run itself does not end.
+    pub(crate) fn recovery(self, recorded: usize) -> Limits {
+        let records = (recorded as u64 * 20 + 1_000_000).min(self.max_records);
+        Limits { records, cpu_seconds: self.max_cpu_seconds }
+    }
+}
+
+/// One run of a subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) mode: Mode,
+    pub(crate) schedule: Schedule,
+    /// How many crashes there were before it.
+    pub(crate) crashes: usize,
+    /// What those left besides the image and the patches.
+    pub(crate) durable: Durable,
+    pub(crate) limits: Limits,
+}
+
+impl Run {
+    /// Fills the control block; `files_created` are all files that exist only since the program started.
+    pub(crate) fn fill(&self, control: &mut Control, files_created: u64) {
+        control.mode = match self.mode {
+            Mode::Record { regions: true } => mode::RECORD_REGIONS,
+            Mode::Record { regions: false } => mode::RECORD,
+            Mode::Recover => mode::RECOVER,
+        };
+        control.seed = self.schedule.seed;
+        control.strategy = self.schedule.strategy;
+        control.expected_points = self.schedule.expected_points;
+        control.crashes = self.crashes as u32;
+        control.arena_end = self.durable.arena_end;
+        control.files_absent = self.durable.files_absent | files_created & !self.durable.files_known;
+        control.heap_ends = self.durable.heap_ends;
+        control.max_records = self.limits.records;
+        control.max_cpu_seconds = self.limits.cpu_seconds;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_other_runs_do_not_exist() {
+        let mut durable = Durable::nothing(0b001);
+        durable.set_file(1, true);
+        durable.set_file(2, true);
+        durable.set_file(2, false);
+        assert_eq!(durable.files_absent, 0b101);
+        assert_eq!(0b1111 & !durable.files_known, 0b1000, "the fourth is another run's");
+    }
+}

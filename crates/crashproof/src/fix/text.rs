@@ -1,0 +1,66 @@
+//! Fixes for people: the change as a diff, and what it is worth.
+
+use std::fmt::Write as _;
+
+use crashproof_findings::rules;
+use crashproof_fix::Outcome;
+use crashproof_report::style::{BAD, FAINT, GOOD, UNSURE, paint};
+
+/// What came of a fix. `applied` says whether the sources were changed.
+pub(crate) fn outcome(outcome: &Outcome, applied: bool) -> String {
+    let mut text = String::new();
+    for changed in &outcome.changed {
+        for line in changed.diff().split_inclusive('\n') {
+            let painted = match line.as_bytes().first() {
+                Some(b'+') => paint(GOOD, line.trim_end_matches('\n')),
+                Some(b'-') => paint(BAD, line.trim_end_matches('\n')),
+                Some(b'@') => paint(FAINT, line.trim_end_matches('\n')),
+                _ => line.trim_end_matches('\n').to_owned(),
+            };
+            let _ = writeln!(text, "{painted}");
+        }
+    }
+    for remaining in &outcome.remaining {
+        let place = &remaining.violation.place;
+        let _ = writeln!(
+            text,
+            "{}[{}]: {}:{}:{} {}",
+            paint(BAD, "error"),
+            rules::check::MISSING_FLUSH.id,
+            place.file,
+            place.line,
+            place.column,
+            remaining.violation.message()
+        );
+        let _ = writeln!(text, "   {} {}", paint(UNSURE, "no patch:"), remaining.reason);
+    }
+    for (place, statement) in &outcome.removed {
+        let _ = writeln!(text, "removed {place}: {statement}");
+    }
+    let fixed = outcome.missing.saturating_sub(outcome.remaining.len());
+    let done = if applied { "written" } else { "not written; --apply does" };
+    let change = if outcome.changed.is_empty() { String::new() } else { format!(" ({done})") };
+    let found = match outcome.missing {
+        0 if outcome.changed.is_empty() => "nothing to fix: no flush is missing".to_owned(),
+        missing => format!("{fixed} of {missing} missing flushes fixed{change}"),
+    };
+    let times = if outcome.rounds == 0 { "once".to_owned() } else { format!("{} times", outcome.rounds + 1) };
+    let _ = writeln!(
+        text,
+        "{}: {found}; checked {times}",
+        match outcome.report.errors() {
+            0 if outcome.report.unknown.is_empty() => paint(GOOD, "clean"),
+            0 => paint(UNSURE, "unknown"),
+            1 => paint(BAD, "1 error left"),
+            more => paint(BAD, format!("{more} errors left")),
+        },
+    );
+    for reason in &outcome.report.unknown {
+        let _ = writeln!(text, "  {} not covered: {reason}", paint(UNSURE, "!"));
+    }
+    let others = outcome.report.findings.iter().filter(|finding| finding.cause.is_none()).count();
+    if others > 0 {
+        let _ = writeln!(text, "  {others} of them no flush can fix: crashproof check tells of them");
+    }
+    text
+}

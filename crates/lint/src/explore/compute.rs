@@ -1,0 +1,111 @@
+//! Instructions that compute a value from others.
+
+use super::walk::{State, Walk};
+use crate::expression::{Expression, Form, NOTHING};
+use crashproof_frontend::program::ir::{Arithmetic, Op, Operand};
+
+impl Walk<'_, '_> {
+    pub(super) fn computed_value(&mut self, state: &State, number: u32, op: &Op) -> Expression {
+        let value = match op {
+            Op::Offset { base, offset, index } => self.offset(state, *base, *offset, index),
+            Op::Arithmetic { what, left, right } => {
+                let (left, right) = (self.value(state, *left), self.value(state, *right));
+                self.explorer.expressions.arithmetic(*what, left, right)
+            }
+            Op::Compare { what, left, right } => {
+                let (left, right) = (self.value(state, *left), self.value(state, *right));
+                self.explorer.expressions.comparison(*what, left, right)
+            }
+            Op::Select { condition, yes, no } => self.select(state, *condition, *yes, *no),
+            Op::Copy { value } => self.value(state, *value),
+            Op::Extract { aggregate, index } => {
+                let aggregate = self.value(state, *aggregate);
+                match (self.explorer.expressions.form(aggregate), index) {
+                    (Form::Pair(left, _), 0) => left,
+                    (Form::Pair(_, right), 1) => right,
+                    _ => NOTHING,
+                }
+            }
+            // Only pairs are followed.
+            Op::Insert { aggregate, value, index } => {
+                return self.insert(state, *aggregate, *value, *index);
+            }
+            _ => NOTHING,
+        };
+        if value == NOTHING { self.opaque(state, number) } else { value }
+    }
+
+    fn offset(&mut self, state: &State, base: Operand, offset: i64, index: &[(Operand, i64)]) -> Expression {
+        let mut address = self.value(state, base);
+        for (operand, scale) in index {
+            let value = self.value(state, *operand);
+            if value == NOTHING {
+                return NOTHING;
+            }
+            address = self.explorer.expressions.element(address, value, *scale);
+        }
+        self.explorer.expressions.plus(address, offset)
+    }
+
+    fn select(&mut self, state: &State, condition: Operand, yes: Operand, no: Operand) -> Expression {
+        let condition = self.value(state, condition);
+        let (yes, no) = (self.value(state, yes), self.value(state, no));
+        match self.truth(state, condition) {
+            Some(true) => yes,
+            Some(false) => no,
+            None if yes == no => yes,
+            // `a && b` and `a || b`, as the optimizer writes them.
+            None if self.is_condition(yes) && self.explorer.expressions.as_int(no) == Some(0) => {
+                self.explorer.expressions.arithmetic(Arithmetic::And, condition, yes)
+            }
+            None if self.is_condition(no)
+                && self.explorer.expressions.as_int(yes).is_some_and(|n| n & 1 == 1) =>
+            {
+                self.explorer.expressions.arithmetic(Arithmetic::Or, condition, no)
+            }
+            None => NOTHING,
+        }
+    }
+
+    fn insert(&mut self, state: &State, aggregate: Operand, value: Operand, index: u32) -> Expression {
+        let aggregate = self.value(state, aggregate);
+        let value = self.value(state, value);
+        let (left, right) = match self.explorer.expressions.form(aggregate) {
+            Form::Pair(left, right) => (left, right),
+            _ => (NOTHING, NOTHING),
+        };
+        match index {
+            0 => self.explorer.expressions.add(Form::Pair(value, right)),
+            1 => self.explorer.expressions.add(Form::Pair(left, value)),
+            _ => NOTHING,
+        }
+    }
+
+    /// The value of an operand that is computed later, from values that are known now.
+    pub(super) fn ahead(&mut self, state: &State, operand: Operand) -> Expression {
+        let value = self.value(state, operand);
+        let Operand::Instruction(number) = operand else { return value };
+        if value != NOTHING {
+            return value;
+        }
+        match &self.function.instructions[number as usize].op {
+            Op::Copy { value } => self.ahead(state, *value),
+            Op::Arithmetic { what, left, right } => {
+                let (left, right) = (self.ahead(state, *left), self.ahead(state, *right));
+                self.explorer.expressions.arithmetic(*what, left, right)
+            }
+            Op::Offset { base, offset, index } => {
+                let mut address = self.ahead(state, *base);
+                for (operand, scale) in index {
+                    let value = self.ahead(state, *operand);
+                    if address == NOTHING || value == NOTHING {
+                        return NOTHING;
+                    }
+                    address = self.explorer.expressions.element(address, value, *scale);
+                }
+                self.explorer.expressions.plus(address, *offset)
+            }
+            _ => NOTHING,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Flushes and fences, one by one and in loops over a range.
+
+use super::walk::{State, Walk};
+use crate::event::Kind;
+use crate::expression::{Expression, NOTHING, Persistence};
+use crate::loops::FlushLoop;
+use crate::span::Length;
+use crashproof_frontend::program::ir::{Arithmetic, Op, Operand, PlaceId};
+
+impl Walk<'_, '_> {
+    pub(super) fn flush_or_fence(
+        &mut self,
+        state: &mut State,
+        number: u32,
+        op: &Op,
+        place: PlaceId,
+    ) -> Expression {
+        match op {
+            Op::Flush { address, class } => {
+                let address = self.known_address(state, *address, place);
+                if self.persistence(address) == Persistence::No {
+                    self.emit(state, Kind::Elsewhere, place);
+                } else if !self.is_in_flush_loop(number) {
+                    // The instruction takes any address of a line.
+                    let span = self.span(address, Length::Known(1));
+                    self.emit(state, Kind::Flush { span, class: *class }, place);
+                }
+            }
+            Op::Fence { class } => {
+                self.emit(state, Kind::Fence { class: *class, drains: true }, place);
+            }
+            _ => {}
+        }
+        NOTHING
+    }
+
+    pub(super) fn is_in_flush_loop(&self, number: u32) -> bool {
+        self.shape.flush_loops.values().any(|flushes| flushes.flush == number)
+    }
+
+    /// A call of a flush wrapper in a loop over a range: the range was flushed where the loop began.
+    pub(super) fn flush_in_loop(
+        &mut self,
+        state: &mut State,
+        number: u32,
+        arguments: &[Operand],
+        place: PlaceId,
+    ) {
+        let values: Vec<Expression> = arguments.iter().map(|operand| self.value(state, *operand)).collect();
+        if values.iter().all(|value| self.persistence(*value) == Persistence::No) {
+            self.emit(state, Kind::Elsewhere, place);
+        }
+        state.values[number as usize] = self.opaque(state, number);
+    }
+
+    pub(super) fn flush_loop(&mut self, state: &mut State, flushes: FlushLoop) {
+        let start = self.value(state, flushes.start);
+        let first = self.value(state, flushes.first);
+        let start = self.explorer.expressions.arithmetic(Arithmetic::Add, start, first);
+        if start == NOTHING || self.persistence(start) == Persistence::No {
+            return;
+        }
+        let length = match flushes.end.map(|end| self.ahead(state, end)) {
+            Some(end) if end != NOTHING => {
+                let from = if flushes.counts_bytes { first } else { start };
+                let length = self.explorer.expressions.difference(end, from);
+                let length = self.explorer.expressions.without_misalignment(length);
+                self.length(length)
+            }
+            _ => Length::Unknown,
+        };
+        let span = self.span(start, length);
+        let place = self.function.instructions[flushes.flush as usize].place;
+        self.emit(state, Kind::Flush { span, class: flushes.class }, place);
+    }
+}

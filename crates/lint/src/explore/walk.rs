@@ -1,0 +1,287 @@
+//! The exploration: functions callees first, and the blocks of one function with the paths open in them.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::dsa::Analysis;
+use crate::event::{EMPTY, Names, Traces};
+use crate::expression::{Address, Expression, Expressions, NOTHING, Persistence};
+use crate::loops::Shape;
+use crate::machine::{Exit, Machine};
+use crate::rules::{Model, Verdicts};
+use crashproof_frontend::frameworks::{Apis, What};
+use crashproof_frontend::program::ir::{Callee, Function, FunctionId, GlobalId, Op, Operand, Program};
+
+use super::bases;
+use super::limits::{Bounds, Cuts};
+use super::way::{Summary, Way};
+
+/// Marks a loop that has to be left, in place of its number of rounds.
+pub(super) const EXHAUSTED: u32 = u32::MAX / 4;
+/// Loops that count to a constant are followed to the end up to this many rounds; what longer ones store is known in part.
+pub(super) const COUNTED: u32 = 64;
+/// Paths distinguished by everything they did. More are distinguished only by what still matters, and from half of what the
+/// bounds allow only by what is still open.
+pub(super) const DISTINGUISHED: usize = 8;
+/// Pointers behind pointers that are distinguished.
+pub(super) const MAX_DEPTH: u8 = 20;
+
+/// What memory holds, where it is known.
+pub(super) type Memory = BTreeMap<Address, (u64, Expression)>;
+
+/// One open path.
+#[derive(Clone)]
+pub(super) struct State {
+    pub(super) values: Vec<Expression>,
+    pub(super) memory: Rc<Memory>,
+    pub(super) facts: Rc<BTreeMap<Expression, bool>>,
+    pub(super) machine: Rc<Machine>,
+    pub(super) trace: u32,
+    pub(super) from: u32,
+    /// Rounds of each loop, and what it looked like at its head.
+    pub(super) rounds: Rc<BTreeMap<u32, (u32, Vec<u64>)>>,
+}
+
+/// Walks all functions of a program.
+pub(crate) struct Explorer<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) apis: &'a Apis,
+    pub(crate) analysis: &'a Analysis,
+    pub(crate) model: Model,
+    pub(crate) pedantic: bool,
+    pub(crate) bounds: Bounds,
+    pub(crate) expressions: Expressions,
+    pub(crate) names: Names,
+    pub(crate) verdicts: Verdicts,
+    pub(super) traces: Traces,
+    pub(super) summaries: FxHashMap<FunctionId, Summary>,
+    /// Exceeded limits.
+    pub(crate) cuts: Cuts,
+    /// Functions passed to libraries that were met where they are called.
+    pub(super) met: FxHashSet<FunctionId>,
+    /// The program has transactions that keep other threads out.
+    pub(super) isolates: bool,
+    /// Variables in which only pointers to whole mapped files are ever stored.
+    pub(crate) bases: FxHashSet<GlobalId>,
+}
+
+impl Explorer<'_> {
+    pub(crate) fn new<'a>(
+        program: &'a Program,
+        apis: &'a Apis,
+        analysis: &'a Analysis,
+        model: Model,
+        pedantic: bool,
+        bounds: Bounds,
+    ) -> Explorer<'a> {
+        Explorer {
+            program,
+            apis,
+            analysis,
+            model,
+            pedantic,
+            bounds,
+            expressions: Expressions::new(),
+            names: Names::new(),
+            verdicts: Verdicts::default(),
+            traces: Traces::default(),
+            summaries: FxHashMap::default(),
+            cuts: Cuts::default(),
+            met: FxHashSet::default(),
+            isolates: program.functions.iter().any(|function| {
+                apis.meaning(&function.name).is_some_and(|meaning| {
+                    apis.frameworks[meaning.framework].commit.isolates
+                        && meaning.effects.iter().any(|effect| effect.what == What::Begin)
+                })
+            }),
+            bases: bases::of(program, apis),
+        }
+    }
+
+    /// Callees first; recursion is followed until nothing changes, or to its bound.
+    pub(crate) fn run(&mut self) {
+        for component in &self.analysis.order {
+            let recursive = component.len() > 1 || self.analysis.calls_itself.contains(&component[0]);
+            let rounds = if recursive { self.bounds.recursion.max(1) } else { 1 };
+            for round in 0..rounds {
+                let mut changed = false;
+                for id in component {
+                    if self.analysis.left_over.contains(id)
+                        || self.apis.meaning(&self.program.function(*id).name).is_some()
+                        || round > 0 && self.cuts.is_inside(*id)
+                    {
+                        continue;
+                    }
+                    let is_root = !self.analysis.called.contains(id);
+                    let summary = Walk::new(self, *id, is_root).run();
+                    changed |= self.summaries.get(id) != Some(&summary);
+                    self.summaries.insert(*id, summary);
+                    self.traces.clear();
+                }
+                if !changed || round + 1 == rounds {
+                    break;
+                }
+            }
+        }
+        // A function that only code out of sight calls is an entry point.
+        for id in self.analysis.order.iter().flatten() {
+            if self.analysis.handed_on.contains(id) && !self.met.contains(id) {
+                Walk::new(self, *id, true).run();
+                self.traces.clear();
+            }
+        }
+    }
+}
+
+/// The walk through one function.
+pub(super) struct Walk<'e, 'a> {
+    pub(super) explorer: &'e mut Explorer<'a>,
+    pub(super) id: FunctionId,
+    pub(super) function: &'a Function,
+    pub(super) shape: Shape,
+    pub(super) pending: BTreeMap<(u32, u32), Vec<State>>,
+    pub(super) ways: Vec<Way>,
+    /// How the paths of an entry point ended, and whether that may have been a failure as well.
+    pub(super) ends: Vec<(Rc<Machine>, Exit, bool)>,
+    /// Objects that are flushed or logged on some path.
+    pub(super) cared_for: FxHashSet<Expression>,
+    /// Loops that touch persistent memory.
+    pub(super) eventful: FxHashSet<u32>,
+    pub(super) is_root: bool,
+    pub(super) steps: usize,
+    pub(super) meetings: u32,
+    /// Variables that hold pointers, in a fixed order.
+    pub(super) variables: Vec<(Operand, &'a crashproof_frontend::program::ir::Variable)>,
+}
+
+impl<'e, 'a> Walk<'e, 'a> {
+    fn new(explorer: &'e mut Explorer<'a>, id: FunctionId, is_root: bool) -> Self {
+        let function = explorer.program.function(id);
+        let shape = Shape::of(explorer.program, function);
+        let mut walk = Walk {
+            function,
+            shape,
+            pending: BTreeMap::new(),
+            ways: Vec::new(),
+            ends: Vec::new(),
+            cared_for: FxHashSet::default(),
+            eventful: FxHashSet::default(),
+            is_root,
+            steps: 0,
+            meetings: 0,
+            variables: Vec::new(),
+            explorer,
+            id,
+        };
+        walk.variables = function
+            .variables
+            .iter()
+            .filter(|(_, variable)| {
+                let ty = variable.ty.map(|ty| &walk.explorer.program.types[ty.0 as usize]);
+                !variable.is_address && ty.is_some_and(|ty| ty.is_pointer)
+            })
+            .map(|(operand, variable)| (*operand, variable))
+            .collect();
+        walk.variables.sort_by_key(|(operand, _)| *operand);
+        walk.eventful = walk
+            .shape
+            .loops
+            .iter()
+            .filter(|(_, a_loop)| a_loop.blocks.iter().any(|block| walk.is_eventful(*block)))
+            .map(|(header, _)| *header)
+            .collect();
+        walk
+    }
+
+    fn is_eventful(&self, block: u32) -> bool {
+        self.function.block(block).any(|(_, instruction)| match &instruction.op {
+            Op::Flush { .. } | Op::Fence { .. } => true,
+            Op::Store { address, .. } | Op::Bulk { target: address, .. } => {
+                let graph = &self.explorer.analysis.graphs[&self.id];
+                graph.lookup(*address).is_some_and(|cell| graph.graph.flags(cell).persistent)
+            }
+            Op::Call { callee: Callee::Direct(called), .. } => {
+                let name = &self.explorer.program.function(*called).name;
+                match self.explorer.apis.meaning(name) {
+                    Some(meaning) => !meaning.effects.is_empty(),
+                    None => self
+                        .explorer
+                        .summaries
+                        .get(called)
+                        .is_some_and(|summary| summary.ways.iter().any(|way| !way.events.is_empty())),
+                }
+            }
+            _ => false,
+        })
+    }
+
+    fn run(mut self) -> Summary {
+        let state = State {
+            values: vec![NOTHING; self.function.instructions.len()],
+            memory: Rc::default(),
+            facts: Rc::default(),
+            machine: Rc::default(),
+            trace: EMPTY,
+            from: u32::MAX,
+            rounds: Rc::default(),
+        };
+        self.pending.insert((0, 0), vec![state]);
+        while let Some(((_, block), states)) = self.pending.pop_first() {
+            let states = self.join(block, None, states);
+            let states = self.thin(states);
+            self.steps += states.len();
+            if self.is_over() {
+                break;
+            }
+            self.block(block, states);
+        }
+        self.summary()
+    }
+
+    /// Walks all open paths through a block at once, so that they can be joined after each call.
+    fn block(&mut self, block: u32, mut states: Vec<State>) {
+        if let Some(flushes) = self.shape.flush_loops.get(&block).copied() {
+            for state in &mut states {
+                if state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds == 0) {
+                    self.flush_loop(state, flushes);
+                }
+            }
+        }
+        let crashproof_frontend::program::ir::Block { start, end } = self.function.blocks[block as usize];
+        for number in start..end - 1 {
+            let instruction = &self.function.instructions[number as usize];
+            if let Op::Call { arguments, .. } = &instruction.op
+                && self.is_in_flush_loop(number)
+            {
+                for state in &mut states {
+                    self.flush_in_loop(state, number, arguments, instruction.place);
+                }
+            } else if let Op::Call { callee, arguments } = &instruction.op {
+                let mut after = Vec::new();
+                for state in states {
+                    after.extend(self.call(state, number, *callee, arguments, instruction.place));
+                }
+                states = if after.len() > 1 { self.join(block, Some(number), after) } else { after };
+                states = self.thin(states);
+            } else {
+                for state in &mut states {
+                    self.step(state, number, &instruction.op, instruction.place);
+                }
+            }
+        }
+        for state in states {
+            self.terminator(block, &self.function.terminator(block).op, state);
+        }
+    }
+}
+
+/// What the graph of a function says of the memory that a value points to.
+pub(super) fn persistence_of(analysis: &Analysis, id: FunctionId, number: u32) -> Persistence {
+    let graph = &analysis.graphs[&id];
+    match graph.lookup(Operand::Instruction(number)) {
+        Some(cell) => graph.graph.persistence(cell),
+        None => Persistence::No,
+    }
+}

@@ -1,0 +1,84 @@
+//! What is not understood and may concern persistent memory. Each gap makes the verdict UNKNOWN.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crashproof_frontend::program::ir::{FunctionId, PlaceId, Program};
+
+/// Why something is not understood.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Gap {
+    /// A function that has neither code nor a description gets persistent memory.
+    Function(FunctionId),
+    /// A call through a pointer to unknown code gets persistent memory, or may fence what is on its way.
+    Pointer,
+    /// The address of a store or flush is not known.
+    Address,
+    /// The address of a store or flush is a constant.
+    ConstantAddress,
+    /// A file is mapped to be written, and nothing shows whether it is persistent memory.
+    Mapping,
+}
+
+/// All gaps, each with where it was met.
+#[derive(Debug, Default)]
+pub(crate) struct Gaps {
+    known: BTreeMap<Gap, BTreeSet<PlaceId>>,
+    /// What the table of meaning does not list, by name.
+    not_understood: BTreeMap<String, BTreeSet<PlaceId>>,
+}
+
+impl Gaps {
+    pub(crate) fn add(&mut self, gap: Gap, place: PlaceId) {
+        self.known.entry(gap).or_default().insert(place);
+    }
+
+    /// Something that the table of meaning does not list may touch persistent memory.
+    pub(crate) fn not_understood(&mut self, what: &str, place: PlaceId) {
+        self.not_understood.entry(what.to_owned()).or_default().insert(place);
+    }
+
+    /// One sentence each, for the report.
+    pub(crate) fn describe(&self, program: &Program) -> Vec<String> {
+        let known = self.known.iter().map(|(gap, places)| (gap.describe(program), places));
+        let others = self
+            .not_understood
+            .iter()
+            .map(|(what, places)| (format!("not understood, and may touch PM: {what}"), places));
+        known.chain(others).map(|(text, places)| format!("{text} ({})", listed(program, places))).collect()
+    }
+}
+
+impl Gap {
+    fn describe(self, program: &Program) -> String {
+        match self {
+            Gap::Function(id) => format!(
+                "PM passed to the unknown function `{}`: add its source, or describe it with --api",
+                program.function(id).readable
+            ),
+            Gap::Pointer => {
+                "a call through a pointer may run unknown code, which may store to PM or flush it".into()
+            }
+            Gap::Address => "the address of a store or flush is not known".into(),
+            Gap::ConstantAddress => "a store or flush at a constant address is not followed".into(),
+            Gap::Mapping => {
+                "a file is mapped, but nothing shows whether it is persistent memory: it is never flushed"
+                    .into()
+            }
+        }
+    }
+}
+
+/// Where something is: the first few lines, in the order of the source.
+fn listed(program: &Program, places: &BTreeSet<PlaceId>) -> String {
+    const SHOWN: usize = 3;
+    let mut lines: Vec<(&str, u32)> =
+        places.iter().map(|id| program.place(*id)).map(|place| (place.file.as_str(), place.line)).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    let mut text: Vec<String> =
+        lines.iter().take(SHOWN).map(|(file, line)| format!("{file}:{line}")).collect();
+    if lines.len() > SHOWN {
+        text.push(format!("{} more", lines.len() - SHOWN));
+    }
+    text.join(", ")
+}

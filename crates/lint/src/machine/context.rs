@@ -1,0 +1,189 @@
+//! What the machine asks the analysis around it: which memory is persistent, what it is called, where violations go.
+
+use px86::LINE_BYTES;
+use rustc_hash::FxHashSet;
+
+use crate::dsa::FunctionGraph;
+use crate::event::{Names, Site};
+use crate::expression::{Expression, Expressions, Form, Persistence};
+use crate::rules::{Model, RelatedPlace, Rule, Verdict, Verdicts};
+use crashproof_frontend::frameworks::Apis;
+use crashproof_frontend::program::ir::{FunctionId, GlobalId, Operand, PlaceId, Program};
+
+/// Where the machine runs.
+pub(crate) struct Context<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) apis: &'a Apis,
+    pub(crate) expressions: &'a mut Expressions,
+    pub(crate) names: &'a Names,
+    pub(crate) verdicts: &'a mut Verdicts,
+    pub(crate) graph: &'a FunctionGraph,
+    pub(crate) function: FunctionId,
+    /// The parameter that is a fresh object, if the function is a constructor.
+    pub(crate) constructed: Option<u32>,
+    /// Nothing in the program calls the function, so nothing can be left to a caller.
+    pub(crate) is_root: bool,
+    pub(crate) model: Model,
+    pub(crate) pedantic: bool,
+    /// Variables that hold pointers to whole mapped files.
+    pub(crate) bases: &'a FxHashSet<GlobalId>,
+}
+
+impl Context<'_> {
+    /// The cell of the graph that an address lies in.
+    pub(super) fn cell(&self, expression: Expression) -> Option<crate::dsa::Cell> {
+        let graph = self.graph;
+        match self.expressions.form(expression) {
+            Form::Parameter(number) => graph.lookup(Operand::Parameter(number)),
+            Form::Global(id) => graph.lookup(Operand::Global(id, 0)),
+            Form::Local(function, number) if function == self.function => {
+                graph.lookup(Operand::Instruction(number))
+            }
+            Form::Plus(inner, offset) => {
+                let cell = self.cell(inner)?;
+                Some(crate::dsa::Cell { node: cell.node, offset: cell.offset + offset })
+            }
+            Form::Element(inner, ..) => self.cell(inner),
+            Form::Content(address) => graph.graph.edge(self.cell(address)?),
+            _ => None,
+        }
+    }
+
+    /// Whether an address is in persistent memory.
+    pub(crate) fn persistence(&self, address: Expression) -> Persistence {
+        let object = self.expressions.address(address).object;
+        match self.expressions.form(object) {
+            Form::Mapped(_) | Form::Found(..) | Form::Fresh(_) | Form::Direct(_) => Persistence::Surely,
+            Form::Opaque(_, persistence) => persistence,
+            Form::Global(id) => {
+                let section = &self.program.globals[id.0 as usize].section;
+                let persistent = self.apis.sections.iter().any(|known| known == section);
+                if persistent { Persistence::Surely } else { Persistence::No }
+            }
+            Form::Parameter(_) | Form::Content(_) => match self.cell(address) {
+                Some(cell) => self.graph.graph.persistence(cell),
+                None => self.expressions.loaded(object).unwrap_or(Persistence::No),
+            },
+            _ => Persistence::No,
+        }
+    }
+
+    pub(super) fn alignment(&self, object: Expression) -> u64 {
+        match self.expressions.form(object) {
+            Form::Global(id) => self.program.globals[id.0 as usize].alignment,
+            // Files are mapped at pages.
+            Form::Mapped(_) => LINE_BYTES,
+            Form::Content(variable) if self.is_base(variable) => LINE_BYTES,
+            _ => self.expressions.alignment(object).unwrap_or(8),
+        }
+    }
+
+    fn is_base(&self, variable: Expression) -> bool {
+        matches!(self.expressions.form(variable), Form::Global(id) if self.bases.contains(&id))
+    }
+
+    /// The object was allocated on this path, and nothing points to it unless the path stored a pointer.
+    pub(super) fn is_fresh(&self, object: Expression) -> bool {
+        match self.expressions.form(object) {
+            Form::Fresh(_) => true,
+            Form::Direct(id) => matches!(self.expressions.form(id), Form::FreshId(_)),
+            Form::Parameter(number) => self.constructed == Some(number),
+            _ => false,
+        }
+    }
+
+    /// The object came into being or was mapped on this path: nobody can have stored to it before.
+    pub(super) fn is_new(&self, object: Expression) -> bool {
+        self.is_fresh(object) || matches!(self.expressions.form(object), Form::Mapped(_))
+    }
+
+    pub(super) fn is_parameter(&self, object: Expression) -> bool {
+        matches!(self.expressions.form(object), Form::Parameter(_))
+    }
+
+    /// Whether two objects may be the same although their expressions differ.
+    pub(super) fn may_be_same(&self, left: Expression, right: Expression) -> bool {
+        if left == right {
+            return true;
+        }
+        if self.is_fresh(left) || self.is_fresh(right) {
+            return false;
+        }
+        self.expressions.has_opaque(left) || self.expressions.has_opaque(right)
+    }
+
+    /// The function that something is in; without debug information, the one that is walked.
+    pub(super) fn inside(&self, place: PlaceId) -> &str {
+        match self.program.place(place).function.as_str() {
+            "" => &self.program.function(self.function).readable,
+            name => name,
+        }
+    }
+
+    pub(super) fn name(&self, site: Site) -> String {
+        match self.names.text(site.name) {
+            "" => "persistent memory".into(),
+            name => format!("`{name}`"),
+        }
+    }
+
+    /// The name in a fix: the message has named the memory already.
+    pub(super) fn it(&self, site: Site) -> String {
+        match self.names.text(site.name) {
+            "" => "it".into(),
+            name => format!("`{name}`"),
+        }
+    }
+
+    /// Where something is, seen from a finding: the file only if it is another one.
+    pub(super) fn line(&self, place: PlaceId, from: Site) -> String {
+        let (there, here) = (self.program.place(place), self.program.place(from.place));
+        if there.file == here.file {
+            format!("line {}", there.line)
+        } else {
+            format!("{}:{}", there.file.rsplit('/').next().unwrap_or(&there.file), there.line)
+        }
+    }
+
+    /// The names of several stores, each once; none if one has no name or there are many.
+    pub(super) fn list(&self, sites: impl Iterator<Item = Site>) -> Option<String> {
+        const MANY: usize = 4;
+        let mut names: Vec<String> = Vec::new();
+        for site in sites {
+            if site.name == 0 {
+                return None;
+            }
+            let name = self.name(site);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let last = names.pop()?;
+        match names.len() {
+            0 => Some(last),
+            1..MANY => Some(format!("{} and {last}", names.join(", "))),
+            _ => None,
+        }
+    }
+
+    pub(super) fn by_call(&self, site: Site, related: &mut Vec<RelatedPlace>) {
+        if let Some(call) = site.call {
+            related.push(RelatedPlace {
+                role: "call",
+                place: call,
+                message: "reached through this call".into(),
+            });
+        }
+    }
+
+    pub(super) fn violates(
+        &mut self,
+        rule: Rule,
+        site: Site,
+        message: String,
+        mut related: Vec<RelatedPlace>,
+    ) -> &mut Verdict {
+        self.by_call(site, &mut related);
+        self.verdicts.violates(rule, site, self.function, || (message, related))
+    }
+}

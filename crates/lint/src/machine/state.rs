@@ -1,0 +1,317 @@
+//! The state of a path, and which event changes what of it.
+
+use px86::order::Class;
+
+use crate::event::{Event, Kind, Site, UnknownCode};
+use crate::expression::Expression;
+use crate::gap::Gap;
+use crate::rules::Rule;
+use crate::span::Span;
+use crashproof_frontend::program::ir::PlaceId;
+
+use super::context::Context;
+
+/// Where data is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(super) enum Status {
+    /// In the cache only.
+    Dirty,
+    /// Possibly written back.
+    Maybe,
+    /// Remembered for a later flush.
+    Queued(PlaceId),
+    /// Flushed, not yet fenced; whether the flush is ordered before later stores.
+    Pending(PlaceId, bool),
+    Durable,
+}
+
+/// Whether a transaction can undo a store.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(super) enum Logged {
+    No,
+    Maybe,
+    Yes,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Write {
+    pub(super) span: Span,
+    pub(super) value: Expression,
+    pub(super) site: Site,
+    pub(super) status: Status,
+    pub(super) logged: Logged,
+    pub(super) nontemporal: bool,
+    pub(super) bulk: bool,
+    /// In this transaction, counted from 1; 0 for none.
+    pub(super) transaction: u32,
+    /// The number of the epoch, and the place among all events.
+    pub(super) epoch: u32,
+    pub(super) number: u32,
+    /// Whether nothing pointed to the object.
+    pub(super) unpublished: bool,
+    /// Whether it was stored in a call that failed.
+    pub(super) failed: bool,
+    /// The flush that last wrote it back.
+    pub(super) flushed: Option<PlaceId>,
+}
+
+/// A range that was written back and not touched since.
+#[derive(Clone, Debug)]
+pub(super) struct Clean {
+    pub(super) span: Span,
+    pub(super) site: Site,
+    pub(super) pending: bool,
+    pub(super) queued: bool,
+    pub(super) number: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Log {
+    pub(super) span: Span,
+    pub(super) site: Site,
+    pub(super) number: u32,
+    /// Unknown code ran since: it may have modified what was logged.
+    pub(super) uncertain: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Transaction {
+    pub(super) site: Site,
+    pub(super) framework: usize,
+    pub(super) stage: i64,
+    pub(super) changed: bool,
+    /// Something persistent was read.
+    pub(super) read: bool,
+    pub(super) number: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    pub(super) span: Span,
+    pub(super) site: Site,
+    pub(super) strand: u32,
+    pub(super) write: bool,
+}
+
+/// PMDK's names for the stages of a transaction.
+pub(crate) mod stage {
+    pub(crate) const NONE: i64 = 0;
+    pub(crate) const WORK: i64 = 1;
+    pub(crate) const ON_COMMIT: i64 = 2;
+    pub(crate) const FINALLY: i64 = 4;
+}
+
+/// How a path ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Exit {
+    Normal,
+    /// It returns a failure.
+    Failure,
+}
+
+/// The state of a path.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Machine {
+    pub(super) writes: Vec<Write>,
+    pub(super) clean: Vec<Clean>,
+    pub(super) logs: Vec<Log>,
+    pub(super) transactions: Vec<Transaction>,
+    pub(super) epochs_open: Vec<(Site, u32)>,
+    pub(super) accesses: Vec<Access>,
+    pub(super) strand: Option<u32>,
+    pub(super) strands: u32,
+    pub(super) published: Vec<Expression>,
+    /// Objects of which something was flushed or logged: the program takes them for persistent.
+    pub(super) cared_for: Vec<Expression>,
+    /// Something was logged although no transaction is open: a caller has one.
+    pub(super) inside_callers: bool,
+    /// Unknown code may have logged something in this transaction.
+    pub(super) maybe_logged: bool,
+    /// A transaction that began while a flush may have been pending, and in which nothing was stored yet.
+    pub(super) begun: Option<(Site, u32)>,
+    /// The event of the last fence.
+    pub(super) last_fence: u32,
+    /// Surely no flush is pending.
+    pub(super) drained: bool,
+    /// Surely nothing is queued.
+    pub(super) queue_drained: bool,
+    pub(super) epoch: u32,
+    pub(super) number: u32,
+    /// A store that was not durable was dropped.
+    pub(super) forgotten: bool,
+    /// Flushes that something overtook: to fence them now is too late.
+    pub(super) overtaken: Vec<PlaceId>,
+    /// Objects of which loops that were cut short may have stored more.
+    pub(super) cut_short: Vec<Expression>,
+}
+
+/// Stores remembered per path. A function with a longer path is UNKNOWN.
+pub(crate) const MAX_WRITES: usize = 400;
+
+impl Machine {
+    pub(crate) fn in_transaction(&self) -> bool {
+        !self.transactions.is_empty()
+    }
+
+    /// Whether it matters that something is read: the innermost transaction has not read yet, or belongs to a caller.
+    pub(crate) fn wants_reads(&self) -> bool {
+        self.transactions.last().is_none_or(|transaction| !transaction.read && !transaction.changed)
+    }
+
+    /// The stage of the innermost transaction.
+    pub(crate) fn stage(&self) -> i64 {
+        self.transactions.last().map_or(stage::NONE, |transaction| transaction.stage)
+    }
+
+    /// Whether a fence may have something to wait for, also if a caller left it pending.
+    pub(crate) fn may_wait(&self) -> bool {
+        !self.drained
+            || self.clean.iter().any(|clean| clean.pending)
+            || self.writes.iter().any(|write| match write.status {
+                Status::Pending(..) => true,
+                Status::Dirty | Status::Maybe => write.nontemporal,
+                Status::Queued(_) | Status::Durable => false,
+            })
+    }
+
+    /// Whether a store was dropped because there were too many.
+    pub(crate) fn has_forgotten(&self) -> bool {
+        self.forgotten
+    }
+
+    /// A loop is left before its end: it may store to more of each object.
+    pub(crate) fn cut_short(&mut self) {
+        for write in &self.writes {
+            if !self.cut_short.contains(&write.span.at.object) {
+                self.cut_short.push(write.span.at.object);
+            }
+        }
+    }
+
+    /// The number of the last event: later events have higher ones.
+    pub(crate) fn now(&self) -> u32 {
+        self.number
+    }
+
+    /// What matters for the rest of the path, by places rather than by values. Loops that change nothing of
+    /// this are done.
+    pub(crate) fn signature(&self) -> u64 {
+        use std::hash::{Hash, Hasher};
+        let mut hasher = rustc_hash::FxHasher::default();
+        let mut writes: Vec<_> =
+            self.writes.iter().map(|w| (w.site.place, w.status, w.logged, w.transaction)).collect();
+        writes.sort_unstable();
+        writes.dedup();
+        writes.hash(&mut hasher);
+        let mut clean: Vec<_> = self.clean.iter().map(|c| (c.site.place, c.pending, c.queued)).collect();
+        clean.sort_unstable();
+        clean.dedup();
+        clean.hash(&mut hasher);
+        let mut logs: Vec<_> = self.logs.iter().map(|l| l.site.place).collect();
+        logs.sort_unstable();
+        logs.dedup();
+        logs.hash(&mut hasher);
+        for transaction in &self.transactions {
+            (transaction.site.place, transaction.stage, transaction.changed).hash(&mut hasher);
+        }
+        (self.drained, self.queue_drained, self.strand.is_some(), self.epochs_open.len()).hash(&mut hasher);
+        self.begun.is_some().hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Reads one event.
+    pub(crate) fn step(&mut self, context: &mut Context, event: &Event) {
+        self.number += 1;
+        let site = event.site;
+        match &event.kind {
+            Kind::Store { span, value, nontemporal, bulk } => {
+                self.store(context, site, *span, *value, *nontemporal, *bulk);
+            }
+            Kind::Load { span } => {
+                if let Some(transaction) = self.transactions.last_mut() {
+                    transaction.read = true;
+                }
+                self.access(context, site, *span, false);
+            }
+            Kind::Flush { span, class } => self.flush(context, site, *span, Some(*class)),
+            Kind::Queue { span } => self.flush(context, site, *span, None),
+            Kind::Elsewhere => (self.drained, self.queue_drained) = (false, false),
+            // An mfence may be there for other threads.
+            Kind::Fence { class, drains } => self.fence(context, site, *drains, *class == Class::StoreFence),
+            Kind::Locked => self.fence(context, site, false, false),
+            Kind::Log { span } => self.log(context, site, *span),
+            Kind::Begin { framework } => self.begin(site, *framework),
+            Kind::Commit => {
+                self.commit(context);
+                self.transactions.pop();
+                self.logs_are_over();
+            }
+            Kind::Abort => self.abort(),
+            Kind::Process => match self.stage() {
+                stage::WORK => self.commit_stage(context),
+                stage::ON_COMMIT => self.set_stage(stage::FINALLY),
+                _ => self.set_stage(stage::NONE),
+            },
+            Kind::CommitStage => self.commit_stage(context),
+            Kind::End => {
+                if self.stage() == stage::WORK {
+                    self.commit_stage(context);
+                }
+                self.transactions.pop();
+                self.logs_are_over();
+            }
+            Kind::Change => {
+                self.change();
+                // A library that changes its memory durably fences, and so everything before is durable as well.
+                self.fence(context, site, false, false);
+            }
+            Kind::Inside => self.inside_callers |= self.transactions.is_empty(),
+            Kind::EpochBegin => {
+                if self.epochs_open.is_empty() {
+                    let all = 0..self.number;
+                    self.missing_barrier(context, Rule::MissingBarrier, all, "an epoch begins", site);
+                }
+                self.epochs_open.push((site, self.number));
+            }
+            Kind::EpochEnd => self.epoch_end(context, site),
+            Kind::StrandBegin => {
+                self.strands += 1;
+                self.strand = Some(self.strands);
+            }
+            Kind::StrandEnd => self.strand = None,
+            Kind::StrandJoin => {
+                self.accesses.clear();
+                self.strand = None;
+                self.fence(context, site, true, false);
+            }
+            Kind::Unknown { objects, code } => {
+                let own = *code != UnknownCode::Library;
+                self.maybe_logged |= own && (self.in_transaction() || !context.is_root);
+                if *code == UnknownCode::Pointer && self.depends_on_unknown(objects) {
+                    context.verdicts.gaps.add(Gap::Pointer, site.place);
+                }
+                self.unknown(context, objects);
+            }
+        }
+    }
+}
+
+/// How many bytes of a range the others hold.
+pub(super) fn overlap(start: i64, end: i64, others: &[(i64, i64)]) -> i64 {
+    let mut parts: Vec<(i64, i64)> =
+        others.iter().map(|(from, to)| ((*from).max(start), (*to).min(end))).filter(|(a, b)| a < b).collect();
+    parts.sort_unstable();
+    let (mut sum, mut reached) = (0, start);
+    for (from, to) in parts {
+        let from = from.max(reached);
+        if to > from {
+            sum += to - from;
+            reached = to;
+        }
+    }
+    sum
+}
+
+pub(super) fn covered(start: i64, end: i64, others: Vec<(i64, i64)>) -> bool {
+    overlap(start, end, &others) == end - start
+}

@@ -1,0 +1,25 @@
+// A verdict about nothing is none. What would count as persistent memory is said.
+//@ variant nothing: -DNOTHING
+//@ check: unknown (no persistent memory found)
+//@ lint: unknown (no persistent memory found)
+//@ prove: vacuous
+//@ variant heap: -DHEAP
+//@ check: unknown (no persistent memory found)
+//@ lint: unknown (no persistent memory found)
+//@ prove: vacuous
+//@ cflags: -mclwb
+#include <immintrin.h>
+#include <stdlib.h>
+
+static long value;
+
+int main(void) {
+#ifdef HEAP
+  long *copy = malloc(sizeof *copy);
+  *copy = 1;
+  _mm_clwb(copy);
+  _mm_sfence();
+#endif
+  value = 1;
+  return 0;
+}
