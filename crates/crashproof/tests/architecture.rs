@@ -240,7 +240,11 @@ fn cycles(graph: &BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<Vec<Module>> {
         .iter()
         .filter(|(module, reached)| reached.contains(**module))
         .map(|(module, there)| {
-            there.iter().filter(|other| reached[**other].contains(*module)).map(|other| (*other).clone()).collect()
+            there
+                .iter()
+                .filter(|other| reached[**other].contains(*module))
+                .map(|other| (*other).clone())
+                .collect()
         })
         .collect()
 }

@@ -33,7 +33,9 @@ fn ops(source: &str) -> Vec<Op> {
 
 #[test]
 fn narrow_non_temporal_stores_are_plain() {
-    for (ty, expected) in [("char", false), ("short", false), ("int", true), ("long", true), ("double", false)] {
+    for (ty, expected) in
+        [("char", false), ("short", false), ("int", true), ("long", true), ("double", false)]
+    {
         let ops = ops(&format!("void f({ty} *p, {ty} v) {{ __builtin_nontemporal_store(v, p); }}"));
         assert!(
             matches!(ops[..], [Op::Store { nontemporal, .. }] if nontemporal == expected),
@@ -44,27 +46,40 @@ fn narrow_non_temporal_stores_are_plain() {
 
 #[test]
 fn sequentially_consistent_stores_are_locked() {
-    let ops = ops("void f(int *p) { __atomic_store_n(p, 1, __ATOMIC_RELEASE); __atomic_store_n(p, 2, __ATOMIC_SEQ_CST); }");
+    let ops = ops(
+        "void f(int *p) { __atomic_store_n(p, 1, __ATOMIC_RELEASE); __atomic_store_n(p, 2, __ATOMIC_SEQ_CST); }",
+    );
     assert!(
-        matches!(ops[..], [Op::Store { nontemporal: false, .. }, Op::Locked { value: Operand::Int(2), bytes: 4, .. }]),
+        matches!(
+            ops[..],
+            [Op::Store { nontemporal: false, .. }, Op::Locked { value: Operand::Int(2), bytes: 4, .. }]
+        ),
         "{ops:?}"
     );
 }
 
 #[test]
 fn weak_fences_are_nothing() {
-    let ops = ops("void f(void) { __atomic_thread_fence(__ATOMIC_ACQ_REL); __atomic_signal_fence(__ATOMIC_SEQ_CST);\
-                   __atomic_thread_fence(__ATOMIC_SEQ_CST); }");
+    let ops = ops(
+        "void f(void) { __atomic_thread_fence(__ATOMIC_ACQ_REL); __atomic_signal_fence(__ATOMIC_SEQ_CST);\
+                   __atomic_thread_fence(__ATOMIC_SEQ_CST); }",
+    );
     assert!(matches!(ops[..], [Op::Other, Op::Other, Op::Fence { class: Class::Fence }]), "{ops:?}");
 }
 
 #[test]
 fn masked_stores_are_stores() {
     let ops = ops("void f(long long *p, __m256i m, __m256i v) { _mm256_maskstore_epi64(p, m, v); }");
-    assert!(ops.iter().any(|op| matches!(op, Op::Store { address: Operand::Parameter(0), bytes: 32, .. })), "{ops:?}");
-    let scattered = self::ops("void f(int *p, __m512i i, __m512i v) { _mm512_i32scatter_epi32(p, i, v, 4); }");
     assert!(
-        scattered.iter().any(|op| matches!(op, Op::NotUnderstood { pointers, .. } if pointers[..] == [Operand::Parameter(0)])),
+        ops.iter().any(|op| matches!(op, Op::Store { address: Operand::Parameter(0), bytes: 32, .. })),
+        "{ops:?}"
+    );
+    let scattered =
+        self::ops("void f(int *p, __m512i i, __m512i v) { _mm512_i32scatter_epi32(p, i, v, 4); }");
+    assert!(
+        scattered.iter().any(
+            |op| matches!(op, Op::NotUnderstood { pointers, .. } if pointers[..] == [Operand::Parameter(0)])
+        ),
         "{scattered:?}"
     );
 }
@@ -91,7 +106,9 @@ fn library_functions_write() {
             _ => unknown,
         };
         let found = ops.iter().find_map(|op| match op {
-            Op::Bulk { target, length: Operand::Instruction(number), .. } => Some((*target, product(*number))),
+            Op::Bulk { target, length: Operand::Instruction(number), .. } => {
+                Some((*target, product(*number)))
+            }
             Op::Bulk { target, length, .. } => Some((*target, *length)),
             _ => None,
         });
@@ -114,27 +131,37 @@ fn addresses_of_assembly_are_whole() {
         __asm__ volatile(\"clwb 64(%0)\" :: \"r\"(p) : \"memory\");\
         __asm__ volatile(\"movq %2, -8(%0,%1,4)\" :: \"r\"(p), \"r\"(i), \"r\"(1L) : \"memory\");\
         __asm__ volatile(\"lock; incl %0\" : \"+m\"(*(int *)p)); }");
-    let [Op::Offset { base, offset: 64, index }, Op::Flush { address, class: Class::FlushOpt }, rest @ ..] = &ops[..]
+    let [Op::Offset { base, offset: 64, index }, Op::Flush { address, class: Class::FlushOpt }, rest @ ..] =
+        &ops[..]
     else {
         panic!("{ops:?}")
     };
     assert_eq!((*base, index.len(), *address), (Operand::Parameter(0), 0, Operand::Instruction(0)));
-    let [Op::Offset { base, offset: -8, index }, Op::Store { address, bytes: 8, .. }, rest @ ..] = rest else {
+    let [Op::Offset { base, offset: -8, index }, Op::Store { address, bytes: 8, .. }, rest @ ..] = rest
+    else {
         panic!("{ops:?}")
     };
     assert_eq!((*base, *address), (Operand::Parameter(0), Operand::Instruction(2)));
     assert_eq!(index[..], [(Operand::Parameter(1), 4)]);
-    assert!(rest.iter().all(|op| matches!(op, Op::Locked { address: Operand::Parameter(0), bytes: 4, .. })), "{ops:?}");
+    assert!(
+        rest.iter().all(|op| matches!(op, Op::Locked { address: Operand::Parameter(0), bytes: 4, .. })),
+        "{ops:?}"
+    );
     assert!(!rest.is_empty(), "{ops:?}");
 }
 
 #[test]
 fn unknown_intrinsics_and_assembly_are_not_understood() {
     let assembly = ops("void f(char *p) { __asm__ volatile(\"clzero\" :: \"a\"(p) : \"memory\"); }");
-    assert!(matches!(&assembly[..], [Op::NotUnderstood { pointers, .. }] if pointers.is_empty()), "{assembly:?}");
+    assert!(
+        matches!(&assembly[..], [Op::NotUnderstood { pointers, .. }] if pointers.is_empty()),
+        "{assembly:?}"
+    );
     let intrinsic = ops("void f(char *p, __m128i v) { _mm_maskmoveu_si128(v, v, p); }");
     assert!(
-        intrinsic.iter().any(|op| matches!(op, Op::NotUnderstood { pointers, .. } if pointers[..] == [Operand::Parameter(0)])),
+        intrinsic.iter().any(
+            |op| matches!(op, Op::NotUnderstood { pointers, .. } if pointers[..] == [Operand::Parameter(0)])
+        ),
         "{intrinsic:?}"
     );
 }

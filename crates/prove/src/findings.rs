@@ -22,7 +22,9 @@ pub fn report(name: &str, question: Question, answer: &Report) -> crashproof_fin
     let mut report = crashproof_findings::Report::new("prove", name);
     match &answer.verdict {
         Verdict::Holds => match answer.vacuous {
-            Some(Vacuous::NoPersistentMemory) => report.incomplete.push(no_persistent_memory(WHAT_COUNTS, &[])),
+            Some(Vacuous::NoPersistentMemory) => {
+                report.incomplete.push(no_persistent_memory(WHAT_COUNTS, &[]))
+            }
             Some(Vacuous::NoClaim) if question == Question::Invariants => {
                 report
                     .incomplete
