@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crashproof_prove::encode::{CrashEncoding, Settings};
 use crashproof_prove::prove::{self, Verdict};
 use crashproof_symbolic::{Flushes, Options, Pool};
+use px86::Domain;
 
 struct Expected {
     verdict: String,
@@ -29,6 +30,7 @@ fn expected(text: &str) -> Expected {
                     "unwind" => expected.options.unwind = value,
                     "recursion" => expected.options.recursion = value,
                     "robust" => expected.robust = value == 1,
+                    "eadr" => expected.options.domain = Domain::Eadr,
                     "flush_every_access" => expected.options.flushes = Flushes::EveryAccess,
                     "no_flushes" => expected.options.flushes = Flushes::None,
                     "approximate" => expected.options.approximate = value == 1,
@@ -62,6 +64,8 @@ fn complaint(file: &Path, options: &prove::Options) -> Option<String> {
         Ok(program) => program,
         Err(error) => return Some(error.to_string()),
     };
+    let settings = Settings { domain: expected.options.domain, ..options.settings };
+    let options = &prove::Options { settings, ..*options };
     let report = if expected.robust {
         crashproof_prove::robust::prove(&program, options)
     } else {

@@ -259,9 +259,9 @@ pub struct Encoder<'a> {
     pub violations: Vec<Violation>,
     /// What may be too far.
     pub limits: Vec<Limit>,
-    /// For telling.
+    /// For counterexamples.
     pub reads_from: Vec<ReadsFrom>,
-    /// For telling.
+    /// For counterexamples.
     pub overwrites: Vec<Overwrites>,
     /// What is looked at after the crash.
     pub survivors: Vec<Survivor>,

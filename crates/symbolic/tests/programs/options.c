@@ -1,5 +1,5 @@
 // The command line of the program.
-//! arguments -n 3 -xv --name=long rest -y
+//! arguments -n 3 -xv rest --name=long more -m 5 -y
 //! holds
 #include <crashproof.h>
 #include <getopt.h>
@@ -9,18 +9,20 @@ int main(int argc, char *argv[]) {
   static const struct option options[] = {{"name", required_argument, 0, 'l'}, {0, 0, 0, 0}};
   int number = 0, flags = 0;
   const char *name = "";
-  for (int option; (option = getopt_long(argc, argv, "n:xvy", options, 0)) != -1;) {
+  for (int option; (option = getopt_long(argc, argv, "n:m:xvy", options, 0)) != -1;) {
     if (option == 'n')
       number = atoi(optarg);
     else if (option == 'l')
       name = optarg;
-    else if (option == 'x' || option == 'v')
+    else if (option == 'm')
+      number += atoi(optarg);
+    else if (option == 'x' || option == 'v' || option == 'y')
       flags++;
     else
       crashproof_assert(0);
   }
-  crashproof_assert(number == 3 && flags == 2 && !strcmp(name, "long"));
-  crashproof_assert(!strcmp(argv[optind], "rest") && optind == argc - 2);
+  crashproof_assert(number == 8 && flags == 3 && !strcmp(name, "long"));
+  crashproof_assert(!strcmp(argv[optind], "rest") && !strcmp(argv[optind + 1], "more") && optind == argc - 2);
   return 0;
 }
 void recover(void) {}
