@@ -315,7 +315,5 @@ pub(crate) fn end_at_once(code: i32) -> ! {
     control(|control| control.ended = 1);
     // Not through the C library's function, which would let store buffers run out into a full trace.
     // SAFETY: ends the process.
-    unsafe {
-        std::arch::asm!("syscall", in("rax") libc::SYS_exit_group, in("rdi") code, options(noreturn))
-    }
+    unsafe { std::arch::asm!("syscall", in("rax") libc::SYS_exit_group, in("rdi") code, options(noreturn)) }
 }
