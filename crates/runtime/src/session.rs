@@ -307,10 +307,13 @@ fn more_trace(trace: &mut Trace, index: u64, limit: u64) {
 /// Ends the process: it does not come to an end by itself.
 #[cold]
 pub(crate) fn too_much_work() -> ! {
+    end_at_once(exit::TOO_MUCH_WORK)
+}
+
+/// Ends the process without touching the state of the running thread: any thread may do that.
+pub(crate) fn end_at_once(code: i32) -> ! {
     control(|control| control.ended = 1);
     // Not through the C library's function, which would let store buffers run out into a full trace.
     // SAFETY: ends the process.
-    unsafe {
-        std::arch::asm!("syscall", in("rax") libc::SYS_exit_group, in("rdi") exit::TOO_MUCH_WORK, options(noreturn))
-    }
+    unsafe { std::arch::asm!("syscall", in("rax") libc::SYS_exit_group, in("rdi") code, options(noreturn)) }
 }

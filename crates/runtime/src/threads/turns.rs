@@ -14,7 +14,7 @@ use super::{happens_before, locks, running};
 use crate::cell::{self, RunningThreadCell};
 use crate::real::Real;
 use crate::session;
-use crate::system::{KeptErrno, give_up, own_process, own_thread, raw_syscall, write_error};
+use crate::system::{KeptErrno, own_process, own_thread, raw_syscall, write_error};
 
 /// The kernel's number of the thread that passed the baton on for the last time; 0 if none.
 static LEAVING: RunningThreadCell<i32> = RunningThreadCell::new(0);
@@ -231,11 +231,12 @@ impl Watch {
         self.times = if asleep { self.times + 1 } else { 0 };
         self.points = points;
         if self.times >= Watch::PATIENCE {
-            give_up(&format!(
-                "thread {} waits in the kernel while others could run: only the waiting functions of \
-                 pthreads, C11, semaphores and futexes let threads wait for each other here",
+            write_error(&format!(
+                "crashproof runtime: thread {} waits in the kernel while others could run: only the waiting functions \
+                 of pthreads, C11, semaphores and futexes let threads wait for each other here\n",
                 running::number()
             ));
+            session::end_at_once(exit::UNSUPPORTED);
         }
     }
 }
