@@ -8,7 +8,7 @@ use crashproof_check::{
 };
 use num_bigint::BigUint;
 
-/// A program of `tests/explore`, compiled with these flags into a directory of its own.
+/// A program of `tests/programs/search`, compiled with these flags into a directory of its own.
 struct Built {
     directory: tempfile::TempDir,
     text: String,
@@ -16,7 +16,7 @@ struct Built {
 
 impl Built {
     fn new(name: &str, flags: &[&str]) -> Built {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/explore").join(name);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/search").join(name);
         let directory = tempfile::tempdir().expect("a directory");
         let all: Vec<&str> = ["-Wall", "-Wextra", "-Werror"].iter().chain(flags).copied().collect();
         crashproof_toolchain::testing::compile(&source, &directory.path().join("program"), &all);
@@ -33,7 +33,7 @@ impl Built {
 
     /// The line with a comment.
     fn line_of(&self, mark: &str) -> u32 {
-        let at = self.text.lines().position(|line| line.contains(&format!("// {mark}")));
+        let at = self.text.lines().position(|line| line.contains(&format!("// MARK: {mark}")));
         at.expect("the mark is in the program") as u32 + 1
     }
 }
@@ -244,6 +244,17 @@ fn what_the_first_recovery_does_not_read_matters_to_the_second() {
     assert!(check(&options).expect("it can be checked").findings.is_empty());
     options.crashes = 2;
     assert_eq!(check(&options).expect("it can be checked").findings.len(), 1);
+}
+
+#[test]
+fn recovery_that_spins_or_takes_all_memory_is_ended() {
+    for flag in ["-DSPIN", "-DMEMORY"] {
+        let built = Built::new("../recovery/process.c", &["-D_GNU_SOURCE", flag]);
+        let report = check(&Options { max_cpu_seconds: 2, ..built.options() }).expect("a report");
+        let line = built.line_of("LAST");
+        assert!(report.findings.iter().any(|finding| finding.place.line == line), "{flag}: {report:?}");
+        assert!(report.unknown.is_empty(), "{flag}: {:?}", report.unknown);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 /// A check that would not end in a lifetime, in its own temporary directory.
 fn check(directory: &Path, flags: &[&str], format: &str) -> Child {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../check/tests/explore/many_lines.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/search/many_lines.c");
     let program = directory.join("program");
     crashproof_toolchain::testing::compile(&source, &program, flags);
     let temporary = directory.join("tmp");

@@ -1,7 +1,6 @@
 //! Persistent structures with a flush left out, and fixed: the program is clean after the first edit.
 //!
-//! `// bugs: N` at the top of a program says how many flushes can be left out, with `-DBUG=1` and so on; with
-//! `-DBUG=0` it is clean.
+//! The variants of the programs say which flushes can be left out, with `-DBUG=1` and so on; with `-DBUG=0` it is clean.
 
 mod bench;
 
@@ -11,13 +10,14 @@ use bench::Bench;
 use crashproof_fix::fix;
 
 fn number(text: &str, what: &str) -> Option<u32> {
-    text.lines().find_map(|line| line.strip_prefix(what)?.trim().parse().ok())
+    let last = text.lines().filter_map(|line| line.split_once(what)?.1.trim().parse().ok());
+    last.last()
 }
 
 #[test]
 fn seeded_bugs_are_fixed_at_the_first_try() {
     let directory = crashproof_toolchain::testing::scratch("fix-structures");
-    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/structures");
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/structures");
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(programs).expect("programs").map(|entry| entry.expect("a file").path()).collect();
     files.sort();
@@ -26,8 +26,8 @@ fn seeded_bugs_are_fixed_at_the_first_try() {
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a program");
         let name = file.file_name().expect("a name").to_string_lossy().into_owned();
-        let schedules = number(&text, "// schedules:").unwrap_or(1);
-        for bug in 0..=number(&text, "// bugs:").expect("how many bugs there are") {
+        let schedules = number(&text, "//@ flags check: --schedules ").unwrap_or(1);
+        for bug in 0..=number(&text, ": -DBUG=").expect("how many bugs there are") {
             let source = directory.join(format!("{bug}-{name}"));
             std::fs::write(&source, &text).expect("written");
             let mut bench = Bench::new(source, vec![format!("-DBUG={bug}")]);

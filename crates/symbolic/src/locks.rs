@@ -251,10 +251,10 @@ impl Machine<'_> {
         let Some(kind) = self.mutex_kind(lock, state, at)? else {
             return self.take(lock, taken, &mut from_free_to(1), state, at);
         };
-        // Another holder is who and how often; what this thread holds it may take again, or is told.
+        // Another holder is who and how often; what this thread holds it may retake, or gets an error.
         let me = self.own_number();
         let (recursive, checking) = self.kinds(kind);
-        let again = &mut |terms: &mut Terms, old: Term| {
+        let retake = &mut |terms: &mut Terms, old: Term| {
             let mine = is_mine(terms, old, me);
             let (first, more) = (terms.number(me | 1 << 8, 32), terms.number(1 << 8, 32));
             let more = terms.binary(Binary::Add, old, more);
@@ -264,8 +264,8 @@ impl Machine<'_> {
             (terms.choose(mine, more, first), terms.or(free, deeper))
         };
         self.learn_tries(taken)?;
-        let old = self.rmw(state, lock, 32, again, at)?;
-        let (_, free) = again(&mut self.terms, old);
+        let old = self.rmw(state, lock, 32, retake, at)?;
+        let (_, free) = retake(&mut self.terms, old);
         let mine = is_mine(&mut self.terms, old, me);
         let refused = self.terms.and(mine, checking);
         let (deadlock, busy) = (self.terms.number(EDEADLK, 32), self.terms.number(EBUSY, 32));

@@ -2,6 +2,7 @@
 //@ variant NEXT_LINE: -DNEXT_LINE
 //@ check: fails
 //@ lint: unflushed-write at stored
+//@ lint: flush-unmodified at next
 //@ prove: refuted
 //@ variant DISPLACED: -DDISPLACED
 //@ check: clean
@@ -14,6 +15,7 @@
 //@ variant STORED: -DSTORED
 //@ check: fails
 //@ lint: unflushed-write at asm
+//@ lint: flush-unmodified at before
 //@ prove: unknown (inline assembly)
 
 #include <assert.h>
@@ -33,12 +35,12 @@ int main(void) {
   }
 #ifdef STORED
   __asm__ volatile("movq %1, 64(%0)" ::"r"(&p.first), "r"(1L) : "memory"); /* MARK: asm */
-  _mm_clwb(&p.first);
+  _mm_clwb(&p.first); /* MARK: before */
 #else
   p.value = 1; /* MARK: stored */
 #endif
 #if defined NEXT_LINE
-  __asm__ volatile("clwb 64(%0)" ::"r"(&p.value) : "memory");
+  __asm__ volatile("clwb 64(%0)" ::"r"(&p.value) : "memory"); /* MARK: next */
 #elif defined DISPLACED
   __asm__ volatile("clwb 64(%0)" ::"r"(&p.first) : "memory");
 #elif defined INDEXED

@@ -1,4 +1,5 @@
 // Whoever calls decides which code runs: it may fence what was flushed, and so nothing can be said of the flush.
+//@ cflags: -mclwb
 //@ variant pending: -DPENDING
 //@ check: skip (the program has no main)
 //@ lint: unknown (a call through a pointer may run unknown code)
@@ -11,7 +12,6 @@
 //@ check: skip (the program has no main)
 //@ lint: clean
 //@ prove: skip (the program has no main)
-//@ cflags: -mclwb
 #include <crashproof.h>
 #include <immintrin.h>
 

@@ -239,7 +239,7 @@ impl Machine {
         let waits = |write: &Write| match write.status {
             Status::Pending(..) => true,
             Status::Queued(_) => drains,
-            Status::Dirty | Status::Maybe => write.nontemporal,
+            Status::Dirty | Status::Maybe => write.kind().needs_fence(),
             Status::Durable => false,
         };
         let pending = self.writes.iter().any(waits)

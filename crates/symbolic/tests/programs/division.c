@@ -1,9 +1,0 @@
-//! refuted 6 the divisor is not 0
-#include <crashproof.h>
-PERSISTENT long x;
-int main(void) {
-  int d = crashproof_nondet_int();
-  x = 10 / d;
-  return 0;
-}
-void recover(void) {}

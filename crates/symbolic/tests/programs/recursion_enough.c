@@ -1,9 +1,0 @@
-//! holds
-#include <crashproof.h>
-PERSISTENT long depth;
-static long deeper(long n) { return n <= 0 ? 0 : 1 + deeper(n - 1); }
-int main(void) {
-  depth = deeper(3);
-  return 0;
-}
-void recover(void) { crashproof_assert(depth == 0 || depth == 3); }

@@ -1,0 +1,12 @@
+//@ check: unknown (not understood: instruction `rep stosb`: rep stosb)
+//@ lint: unknown (inline assembly)
+//@ prove: unknown at not-modelled (inline assembly)
+#include <crashproof.h>
+PERSISTENT long a[8];
+int main(void) {
+  long *p = a;
+
+  __asm__ volatile("rep stosb" : "+D"(p) : "a"(1), "c"(8) : "memory"); // MARK: not-modelled
+  return 0;
+}
+void recover(void) {}

@@ -1,0 +1,52 @@
+// A program that cannot open what a crash left of its pool's creation says so again and again: one finding.
+//@ args: {dir}/pool
+//@ lint: flush-unmodified at CREATED
+//@ variant plain:
+//@ check: fails at CREATED
+//@ figures: 4 crash points, 9 recoveries
+//@ prove: refuted at claim-violated
+//@ variant prepared: -DPREPARED
+//@ check: clean
+//@ figures: 4 crash points, 2 recoveries
+//@ prove: proved
+#include <crashproof.h>
+#include <stdio.h>
+#include <string.h>
+
+struct pool {
+  long size;
+  char name[40];
+  long checksum;
+  long entries[8];
+  long ready;
+};
+
+static long sum(struct pool *pool) {
+  long sum = pool->size + 1;
+  for (size_t i = 0; i < sizeof pool->name; i++)
+    sum += pool->name[i];
+  return sum;
+}
+
+int main(void) { // MARK: claim-violated
+  struct pool *pool = crashproof_root(sizeof *pool);
+#ifndef PREPARED
+  if (crashproof_crashes() && (pool->checksum != sum(pool) || !pool->ready)) {
+    fprintf(stderr, "cannot open the pool\n");
+    return 1;
+  }
+#endif
+  if (!pool->ready) {
+    pool->size = sizeof *pool;
+    memset(pool->name, 'n', sizeof pool->name);
+    pool->checksum = sum(pool);
+    crashproof_persist(pool, sizeof *pool); // MARK: CREATED
+    pool->entries[0] = 1;
+    crashproof_persist(pool->entries, sizeof pool->entries);
+    pool->ready = 1;
+    crashproof_persist(&pool->ready, sizeof pool->ready);
+  }
+  pool->entries[1] = 1;
+  crashproof_persist(pool->entries, sizeof pool->entries);
+  return 0;
+}

@@ -1,0 +1,11 @@
+//@ check: skip (it cannot be linked: what it uses is nowhere)
+//@ lint: unflushed-write at not-modelled
+//@ prove: unknown at not-modelled (`mystery`, which is not defined here)
+#include <crashproof.h>
+long mystery(long);
+PERSISTENT long x;
+int main(void) {
+  x = mystery(1); // MARK: not-modelled
+  return 0;
+}
+void recover(void) {}

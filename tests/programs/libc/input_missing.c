@@ -1,0 +1,9 @@
+// Nobody said what there is to read.
+//@ check: vacuous
+//@ lint: clean, no warnings
+//@ prove: unknown at not-modelled (--stdin)
+#include <stdio.h>
+int main(void) {
+  return getchar() == 'x'; // MARK: not-modelled
+}
+void recover(void) {}

@@ -1,0 +1,15 @@
+// The function that set the buffer has returned.
+//@ check: refused (fails without any crash)
+//@ lint: clean, no warnings
+//@ prove: unknown at not-modelled (has returned)
+#include <setjmp.h>
+static jmp_buf place;
+static int set(void) {
+  return setjmp(place);
+}
+int main(void) {
+  if (set() == 0)
+    longjmp(place, 1); // MARK: not-modelled
+  return 0;
+}
+void recover(void) {}

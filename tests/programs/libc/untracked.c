@@ -1,0 +1,68 @@
+// What is not followed on persistent memory is named.
+//@ args: {dir}/pool
+//@ lint: clean, no warnings
+//@ prove: unknown (calls `gmtime_r`, which is not defined here)
+//@ variant plain:
+//@ check: clean
+//@ figures: 1 crash points, 1 recoveries
+//@ variant date: -DDATE
+//@ check: unknown (gmtime_r touches persistent memory)
+//@ figures: 1 crash points, 1 recoveries
+//@ variant recovers: -DRECOVERS
+//@ check: unknown (gmtime_r touches persistent memory)
+//@ figures: 1 crash points, 1 recoveries
+//@ variant aio: -DAIO
+//@ check: unknown (aio_read touches persistent memory)
+//@ figures: 1 crash points, 1 recoveries
+//@ variant stream: -DSTREAM
+//@ check: unknown (as a stream)
+//@ figures: 1 crash points, 1 recoveries
+#include <aio.h>
+#include <crashproof.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct root {
+  struct tm date;
+  char buffer[64];
+  long done;
+};
+
+int main(int argc, char **argv) {
+  struct root *r = crashproof_root(sizeof *r);
+  time_t when = 1000000000;
+  if (crashproof_crashes()) {
+#ifdef RECOVERS
+    gmtime_r(&when, &r->date);
+#endif
+    return 0;
+  }
+  struct tm date;
+  gmtime_r(&when, &date); // not on persistent memory
+#ifdef DATE
+  gmtime_r(&when, &r->date);
+#endif
+#ifdef AIO
+  struct aiocb request;
+  memset(&request, 0, sizeof request);
+  request.aio_fildes = open("/dev/zero", O_RDONLY);
+  request.aio_buf = r->buffer;
+  request.aio_nbytes = sizeof r->buffer;
+  aio_read(&request);
+  while (aio_error(&request) == EINPROGRESS)
+    ;
+#endif
+#ifdef STREAM
+  FILE *stream = fopen(argv[1], "w");
+  fputs("text", stream);
+  fclose(stream);
+  unlink(argv[1]);
+#endif
+  r->done = argc + date.tm_year + (argv != NULL);
+  crashproof_persist(&r->done, sizeof r->done);
+  return 0;
+}

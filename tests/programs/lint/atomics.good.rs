@@ -1,0 +1,41 @@
+// As atomics.bad.rs, the node first, and the count written back.
+//@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
+//@ prove: skip (a fragment: it has no main)
+use std::arch::x86_64::{_mm_clflush, _mm_sfence};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+#[repr(C, align(64))]
+pub struct Node {
+    key: u64,
+    next: AtomicPtr<Node>,
+}
+
+#[unsafe(link_section = "crashproof_pm")]
+static HEAD: AtomicPtr<Node> = AtomicPtr::new(std::ptr::null_mut());
+#[unsafe(link_section = "crashproof_pm")]
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+fn persist<T>(at: *const T) {
+    let (mut line, end) = (at as usize & !63, at as usize + size_of::<T>());
+    while line < end {
+        unsafe { _mm_clflush(line as *const u8) };
+        line += 64;
+    }
+    unsafe { _mm_sfence() };
+}
+
+#[unsafe(no_mangle)]
+pub fn push(node: &mut Node, key: u64) {
+    node.key = key;
+    node.next.store(HEAD.load(Ordering::Acquire), Ordering::Relaxed);
+    persist(node);
+    HEAD.store(node, Ordering::Release);
+    persist(&HEAD);
+}
+
+#[unsafe(no_mangle)]
+pub fn count() {
+    COUNT.fetch_add(1, Ordering::SeqCst);
+    persist(&COUNT);
+}

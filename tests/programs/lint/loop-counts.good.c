@@ -1,0 +1,20 @@
+// As loop-counts.bad.c, waiting.
+//@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
+//@ prove: skip (a fragment: it has no main)
+#include "raw.h"
+
+PERSISTENT static char block[4096];
+PERSISTENT static uint64_t sequence;
+
+static void stream(void *to, const void *from, size_t bytes) {
+  for (size_t i = 0; i < bytes / 16; i++)
+    _mm_stream_si128((__m128i *)to + i, _mm_loadu_si128((const __m128i *)from + i));
+}
+
+void write_block(const void *from, uint64_t number) {
+  stream(block, from, sizeof block);
+  _mm_sfence();
+  _mm_stream_si64((long long *)&sequence, number);
+  _mm_sfence();
+}

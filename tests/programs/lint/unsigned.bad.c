@@ -1,0 +1,28 @@
+// Sizes have no sign: what is larger than all of them is not less than zero.
+//@ check: skip (a fragment: it has no main)
+//@ lint: unflushed-write at unflushed-write
+//@ prove: skip (a fragment: it has no main)
+#include "raw.h"
+
+PERSISTENT struct {
+  uint64_t used;
+  char pad[120];
+  uint64_t full;
+} pool;
+
+static size_t find(size_t want) { return want > 4096 ? (size_t)-1 : want; }
+
+void take(size_t want) {
+  size_t at = find(want);
+  if (at > 4096) {
+    pool.full = 1; // MARK: unflushed-write
+    return;
+  }
+  pool.used = at;
+  persist(&pool.used, sizeof pool.used);
+}
+
+void give(void) {
+  pool.full = 0;
+  persist(&pool.full, sizeof pool.full);
+}

@@ -1,0 +1,20 @@
+// A transaction with two lines under way: recovery copes, but no run without a crash goes through that.
+//@ check: skip (it needs libpmemobj itself)
+//@ lint: clean, no warnings
+//@ prove: proved
+//@ robust: refuted at claim (a crash can leave root)
+#include "pmemobj.h"
+struct root {
+  char before[48];
+  long a LINE, b LINE;
+};
+int main(void) {
+  struct root *root = begin(sizeof *root);
+  TX_BEGIN(pool) {
+    TX_ADD(*root);
+    root->a = 1; // MARK: claim
+    root->b = 1;
+  }
+  TX_END
+  return 0;
+}

@@ -1,0 +1,27 @@
+// As symlink-nested-barrier.bad.c, waiting for the flush.
+//@ check: skip (a fragment: it has no main)
+//@ lint: clean, no warnings
+//@ prove: skip (a fragment: it has no main)
+#include "pmfs.h"
+
+struct inode {
+  uint64_t size;
+};
+
+static int block_symlink(struct super_block *sb, const char *name, int len) {
+  char *block = pmfs_get_block(sb, 7);
+  memcpy(block, name, len);
+  block[len] = 0;
+  pmfs_flush_buffer(block, len + 1, true);
+  return 0;
+}
+
+int symlink(struct super_block *sb, const char *name, int len) {
+  pmfs_transaction_t *trans = pmfs_new_transaction(sb, 4);
+  struct inode *pi = pmfs_get_inode(sb, 3);
+  pmfs_add_logentry(sb, trans, pi, sizeof *pi, 0);
+  block_symlink(sb, name, len);
+  pi->size = len;
+  pmfs_commit_transaction(sb, trans);
+  return 0;
+}

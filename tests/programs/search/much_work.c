@@ -1,0 +1,25 @@
+// After a lost store, recovery works longer than a check lets it, and then succeeds.
+//@ check: fails
+#include <crashproof.h>
+
+struct line {
+  volatile long value;
+} __attribute__((aligned(64)));
+
+struct root {
+  struct line data, done, work;
+};
+
+int main(void) {
+  struct root *root = crashproof_root(sizeof *root);
+  if (!crashproof_crashes()) {
+    root->data.value = 1; // LOST
+    root->done.value = 1;
+    crashproof_persist(&root->done, sizeof root->done);
+    return 0;
+  }
+  if (root->done.value && !root->data.value)
+    for (long step = 0; step < 1500000; step++)
+      root->work.value = step;
+  return 0;
+}
