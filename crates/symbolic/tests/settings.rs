@@ -39,7 +39,9 @@ fn question(text: &str, include: &Path) -> Option<Question> {
                 }
             }
             "cflags" => question.compiler.extend(words.map(OsString::from)),
-            "args" => question.options.arguments = words.map(|word| word.replace("{dir}", "/mnt/pmem")).collect(),
+            "args" => {
+                question.options.arguments = words.map(|word| word.replace("{dir}", "/mnt/pmem")).collect()
+            }
             "stdin" => question.options.stdin = Some(value.replace("\\n", "\n").into_bytes()),
             "flags prove" | "flags robust" => set(&mut question.options, &words.collect::<Vec<_>>())?,
             _ if key.starts_with("variant ") => return None,

@@ -20,7 +20,7 @@
 //@ check: fails at LOST
 //@ lint: missing-barrier at FLUSH
 //@ lint: missing-barrier at LAST
-//@ prove: refuted
+//@ prove: refuted at claim-violated
 #include <crashproof.h>
 #include <immintrin.h>
 
@@ -29,7 +29,7 @@ PERSISTENT long done __attribute__((aligned(64)));
 long counter; // Not static: stores to what nothing reads are left out by the optimizer.
 
 void recover(void) {
-  crashproof_assert(!done || data == 1);
+  crashproof_assert(!done || data == 1); // MARK: claim-violated
 }
 
 static void wait_for_flushes(void) {

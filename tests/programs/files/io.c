@@ -4,11 +4,11 @@
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
-//@ lint: clean, no warnings
+//@ lint: unknown (not understood, and may touch PM: readv)
 //@ variant plain:
 //@ check: fails at LOST
 //@ figures: 2 crash points, 3 recoveries
-//@ lint: unknown (known wrong: memory given to functions that nothing is known of is only noted)
+//@ lint: unknown
 #include <crashproof.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // A file that is mapped, a text that is written into it, elements that are sorted: the commit comes too early.
 //@ cflags: '-DDIR="{dir}"'
-//@ check: fails
+//@ check: recovery-fails at recovery-fails
 //@ lint: clean, no warnings
 //@ prove: refuted at claim (is the number)
 #include <crashproof.h>
@@ -33,7 +33,7 @@ int main(void) {
   crashproof_assert(length == 13 && now.tv_nsec < 1000000000);
   int elements[4] = {3, 1, 4, 2};
   qsort(elements, 4, sizeof *elements, compare);
-  memcpy(file->sorted, elements, sizeof elements);
+  memcpy(file->sorted, elements, sizeof elements); // MARK: recovery-fails
   crashproof_persist(file->name, sizeof file->name); /* the last elements lie behind */
   file->valid = 1;
   return 0;

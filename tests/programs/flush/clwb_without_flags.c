@@ -6,7 +6,7 @@
 //@ variant lost: -DLOST
 //@ check: fails at lost
 //@ lint: fails at lost
-//@ prove: refuted
+//@ prove: refuted at claim-violated
 #include <crashproof.h>
 #include <immintrin.h>
 
@@ -16,7 +16,7 @@ PERSISTENT struct {
 
 void recover(void) {
   if (p.flag)
-    crashproof_assert(p.data == 42);
+    crashproof_assert(p.data == 42); // MARK: claim-violated
 }
 
 int main(void) {

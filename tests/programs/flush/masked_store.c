@@ -1,13 +1,12 @@
 // A masked vector store is a store: without a flush what it stored is lost.
 //@ cflags: -mavx2
+//@ prove: unknown
 //@ variant flushed: -DFLUSH
 //@ check: clean
 //@ lint: clean
-//@ prove: unknown
 //@ variant lost:
 //@ check: fails at LOST
 //@ lint: unflushed-write at LOST
-//@ prove: unknown
 #include <crashproof.h>
 #include <immintrin.h>
 

@@ -2,11 +2,11 @@
 //@ variant narrow: -DTYPE=char
 //@ check: fails at LOST
 //@ lint: unflushed-write at LOST
-//@ prove: refuted
+//@ prove: refuted at claim-violated
 //@ variant short: -DTYPE=short
 //@ check: fails at LOST
 //@ lint: unflushed-write at LOST
-//@ prove: refuted
+//@ prove: refuted at claim-violated
 //@ variant wide: -DTYPE=long
 //@ check: clean
 //@ lint: clean
@@ -26,7 +26,7 @@ PERSISTENT TYPE data __attribute__((aligned(64)));
 PERSISTENT long done __attribute__((aligned(64)));
 
 void recover(void) {
-  crashproof_assert(!done || data == 1);
+  crashproof_assert(!done || data == 1); // MARK: claim-violated
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
 // Wide strings: what these functions write are stores, what they look at is read.
-//@ prove: unknown (calls `wcscpy`, which is not defined here)
+//@ prove: unknown (is not modelled)
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries

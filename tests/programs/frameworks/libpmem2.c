@@ -1,21 +1,18 @@
 // libpmem2 hands out its functions through pointers: lint follows them, check stands in for them.
 //@ args: {dir}/pool
+//@ prove: skip (prove has no model of libpmem2)
 //@ variant persist: -DPERSIST
 //@ check: clean
 //@ lint: clean
-//@ prove: skip (prove has no model of libpmem2)
 //@ variant copy: -DCOPY
 //@ check: clean
 //@ lint: clean
-//@ prove: skip (prove has no model of libpmem2)
 //@ variant no-flush: -DNO_FLUSH
 //@ check: fails at UNFLUSHED
 //@ lint: unflushed-write at UNFLUSHED
-//@ prove: skip (prove has no model of libpmem2)
 //@ variant nothing:
 //@ check: fails at LOST
 //@ lint: unflushed-write at LOST
-//@ prove: skip (prove has no model of libpmem2)
 #include <crashproof.h>
 #include <fcntl.h>
 #include <libpmem2.h>

@@ -1,9 +1,10 @@
 // Arithmetic that tells whether it overflowed, in all widths; rotations and saturation come out of such code, too.
-//@ check: vacuous
+//@ check: clean
 //@ lint: clean, no warnings
 //@ prove: proved
 #include <crashproof.h>
 #include <limits.h>
+PERSISTENT long reached;
 int main(void) {
   int i;
   long l;
@@ -22,6 +23,8 @@ int main(void) {
   crashproof_assert(!__builtin_mul_overflow(LONG_MIN, 1l, &l) && l == LONG_MIN);
   crashproof_assert(__builtin_mul_overflow(1ul << 40, 1ul << 30, &u) && !__builtin_mul_overflow(0ul, ~0ul, &u));
   crashproof_assert(__builtin_sub_overflow(LONG_MIN, 1l, &l) && __builtin_add_overflow(LONG_MAX, 1l, &l));
+  reached = 1;
+  crashproof_persist(&reached, sizeof reached);
   return 0;
 }
 void recover(void) {}

@@ -1,11 +1,12 @@
 // Memory from calloc is zero, and what is written before it is shown to others is seen by them.
-//@ check: vacuous
+//@ check: clean
 //@ lint: clean, no warnings
 //@ prove: proved
 #include <crashproof.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+PERSISTENT long reached;
 struct pair {
   atomic_long a, b;
 };
@@ -23,6 +24,8 @@ int main(void) {
   pair->a = 1;
   shared = pair;
   pthread_join(thread, 0);
+  reached = 1;
+  crashproof_persist(&reached, sizeof reached);
   return 0;
 }
 void recover(void) {}

@@ -1,19 +1,17 @@
 // Block functions of the C library, called as functions.
+//@ prove: unknown (is not modelled)
 //@ variant good-fno-builtin: -DGOOD -fno-builtin
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
 //@ lint: clean, no warnings
-//@ prove: unknown (calls `bzero`, which is not defined here)
 //@ variant good-o2-fortify-source-2: -DGOOD -O2 -D_FORTIFY_SOURCE=2
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
 //@ lint: clean, no warnings
-//@ prove: unknown (calls `__mempcpy_chk`, which is not defined here)
 //@ variant fno-builtin: -fno-builtin
 //@ check: fails at LOST
 //@ figures: 2 crash points, 3 recoveries
 //@ lint: unflushed-write at LOST (known wrong: memccpy is not known)
-//@ prove: unknown (calls `bzero`, which is not defined here)
 #include <crashproof.h>
 #include <string.h>
 #include <strings.h>

@@ -3,7 +3,7 @@
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 3 crash points, 2 recoveries
-//@ lint: clean, no warnings (known wrong: sprintf and sscanf are not known)
+//@ lint: clean, no warnings
 //@ variant plain:
 //@ check: fails at LOST
 //@ figures: 2 crash points, 5 recoveries

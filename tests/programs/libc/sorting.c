@@ -2,12 +2,12 @@
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 3 crash points, 2 recoveries
-//@ lint: clean, no warnings (known wrong: qsort is not known)
+//@ lint: clean, no warnings
 //@ prove: proved
 //@ variant plain:
 //@ check: fails at LOST
 //@ figures: 2 crash points, 6 recoveries
-//@ lint: unflushed-write at LOST (known wrong: qsort is not known)
+//@ lint: unflushed-write at LOST
 //@ prove: refuted at claim-violated
 #include <crashproof.h>
 #include <stdlib.h>

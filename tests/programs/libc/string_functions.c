@@ -3,17 +3,17 @@
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
 //@ lint: clean, no warnings
-//@ prove: unknown (calls `stpcpy`, which is not defined here)
+//@ prove: unknown (is not modelled)
 //@ variant good-o2-fortify-source-2: -DGOOD -O2 -D_FORTIFY_SOURCE=2
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
 //@ lint: clean, no warnings
-//@ prove: unknown (calls `__strcpy_chk`, which is not defined here)
+//@ prove: unknown (`__strcpy_chk` at)
 //@ variant fno-builtin: -fno-builtin
 //@ check: fails at LOST
 //@ figures: 2 crash points, 7 recoveries
 //@ lint: unflushed-write at LOST (known wrong: snprintf is not known)
-//@ prove: unknown (calls `stpcpy`, which is not defined here)
+//@ prove: unknown (is not modelled)
 #include <crashproof.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -31,6 +31,7 @@
 //@ variant reads: -DREADS
 //@ check: clean
 //@ figures: 1 crash points, 1 recoveries
+//@ lint: unknown (PM passed to the unknown function `a64l`: add its source, or describe it with --api)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
@@ -39,6 +40,7 @@
 //@ flags check: --strict
 //@ check: unknown at touched-2 (it touches)
 //@ figures: 1 crash points, 1 recoveries
+//@ lint: unknown (PM passed to the unknown function `a64l`: add its source, or describe it with --api)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
@@ -52,6 +54,7 @@
 //@ variant recovery: -DRECOVERY
 //@ check: clean
 //@ figures: 1 crash points, 1 recoveries
+//@ lint: unknown (PM passed to the unknown function `frexp`: add its source, or describe it with --api)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
@@ -60,6 +63,7 @@
 //@ flags check: --strict
 //@ check: unknown at touched-3 (it touches)
 //@ figures: 1 crash points, 1 recoveries
+//@ lint: unknown (PM passed to the unknown function `frexp`: add its source, or describe it with --api)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3

@@ -1,19 +1,22 @@
 // What is not followed on persistent memory is named.
 //@ args: {dir}/pool
 //@ lint: clean, no warnings
-//@ prove: unknown (calls `gmtime_r`, which is not defined here)
+//@ prove: unknown (is not modelled)
 //@ variant plain:
 //@ check: clean
 //@ figures: 1 crash points, 1 recoveries
 //@ variant date: -DDATE
 //@ check: unknown (gmtime_r touches persistent memory)
 //@ figures: 1 crash points, 1 recoveries
+//@ lint: unflushed-write at unflushed-write
 //@ variant recovers: -DRECOVERS
 //@ check: unknown (gmtime_r touches persistent memory)
 //@ figures: 1 crash points, 1 recoveries
+//@ lint: unflushed-write at unflushed-write-2
 //@ variant aio: -DAIO
 //@ check: unknown (aio_read touches persistent memory)
 //@ figures: 1 crash points, 1 recoveries
+//@ lint: unknown (PM passed to the unknown function `aio_read`: add its source, or describe it with --api)
 //@ variant stream: -DSTREAM
 //@ check: unknown (as a stream)
 //@ figures: 1 crash points, 1 recoveries
@@ -37,14 +40,14 @@ int main(int argc, char **argv) {
   time_t when = 1000000000;
   if (crashproof_crashes()) {
 #ifdef RECOVERS
-    gmtime_r(&when, &r->date);
+    gmtime_r(&when, &r->date); // MARK: unflushed-write-2
 #endif
     return 0;
   }
   struct tm date;
   gmtime_r(&when, &date); // not on persistent memory
 #ifdef DATE
-  gmtime_r(&when, &r->date);
+  gmtime_r(&when, &r->date); // MARK: unflushed-write
 #endif
 #ifdef AIO
   struct aiocb request;

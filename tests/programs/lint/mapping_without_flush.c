@@ -1,20 +1,17 @@
 // A pool that is mapped by hand and never flushed looks like any file. That keeps the verdict from being clean.
+//@ prove: skip (files are not modelled)
 //@ variant alone: -DALONE
 //@ check: skip (the file has to be named as persistent memory)
 //@ lint: unknown (a file is mapped, but nothing shows whether it is persistent memory)
-//@ prove: skip (files are not modelled)
 //@ variant beside: -DBESIDE
 //@ check: skip (the file has to be named as persistent memory)
 //@ lint: unknown (a file is mapped, but nothing shows whether it is persistent memory)
-//@ prove: skip (files are not modelled)
 //@ variant flushed: -DFLUSHED
 //@ check: skip (the file has to be named as persistent memory)
 //@ lint: clean
-//@ prove: skip (files are not modelled)
 //@ variant reading: -DBESIDE -DREADING
 //@ check: skip (the file has to be named as persistent memory)
 //@ lint: clean
-//@ prove: skip (files are not modelled)
 #include <crashproof.h>
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,13 +1,11 @@
 // A verdict about nothing is none. What would count as persistent memory is said.
 //@ cflags: -mclwb
+//@ lint: vacuous
+//@ prove: vacuous
 //@ variant nothing: -DNOTHING
 //@ check: vacuous
-//@ lint: vacuous
-//@ prove: vacuous
 //@ variant heap: -DHEAP
 //@ check: vacuous
-//@ lint: vacuous
-//@ prove: vacuous
 #include <immintrin.h>
 #include <stdlib.h>
 

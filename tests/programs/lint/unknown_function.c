@@ -1,20 +1,14 @@
 // A function without code or description may do anything to the memory it is given, also through a structure.
+//@ prove: unknown
 //@ variant given: -DGIVEN
 //@ check: skip (the function is in no library)
 //@ lint: unknown (PM passed to the unknown function `write_back`)
-//@ prove: unknown
 //@ variant through: -DTHROUGH
 //@ check: skip (the function is in no library)
 //@ lint: unknown (PM passed to the unknown function `submit`)
-//@ prove: unknown
 //@ variant elsewhere: -DELSEWHERE
 //@ check: skip (the function is in no library)
 //@ lint: clean
-//@ prove: unknown
-//@ variant no-return: -DNO_RETURN
-//@ check: skip (the function is in no library)
-//@ lint: clean
-//@ prove: unknown
 #include <crashproof.h>
 
 struct request {
@@ -24,7 +18,6 @@ struct request {
 void write_back(void *line);
 void submit(struct request *request);
 void report(const char *text);
-__attribute__((noreturn)) void give_up(const long *value);
 
 PERSISTENT long value __attribute__((aligned(64)));
 
@@ -35,9 +28,6 @@ int main(void) {
 #elif defined THROUGH
   struct request request = {8, &value};
   submit(&request);
-#elif defined NO_RETURN
-  if (value != 1)
-    give_up(&value);
 #else
   report("stored");
 #endif

@@ -1,17 +1,15 @@
 // Whoever calls decides which code runs: it may fence what was flushed, and so nothing can be said of the flush.
 //@ cflags: -mclwb
+//@ prove: skip (the program has no main)
 //@ variant pending: -DPENDING
 //@ check: skip (the program has no main)
 //@ lint: unknown (a call through a pointer may run unknown code)
-//@ prove: skip (the program has no main)
 //@ variant given: -DGIVEN
 //@ check: skip (the program has no main)
 //@ lint: unknown (a call through a pointer may run unknown code)
-//@ prove: skip (the program has no main)
 //@ variant apart: -DAPART
 //@ check: skip (the program has no main)
 //@ lint: clean
-//@ prove: skip (the program has no main)
 #include <crashproof.h>
 #include <immintrin.h>
 

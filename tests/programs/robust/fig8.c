@@ -4,14 +4,13 @@
 //@ lint: unflushed-write at Y
 //@ lint: unflushed-write at unflushed-write
 //@ prove: proved
+//@ robust: refuted at X
 //@ variant plain:
 //@ flags check: --crashes 1
 //@ check: clean
-//@ robust: refuted at X
 //@ variant plain-2:
 //@ flags check: --crashes 2
 //@ check: missing-flush at X, survived Y, window X..Y, primary (too new) (missing flush)
-//@ robust: refuted at X
 
 #include <crashproof.h>
 

@@ -1,17 +1,16 @@
 // A lock-free stack that four threads push on (Treiber's, made persistent). A node is persistent before it is
 // linked; whether the link under it is does not matter, since it shares a line with the link above it.
+//@ robust: refuted at LINK
 //@ variant plain:
 //@ flags check: --schedules 20
 //@ check: clean
 //@ lint: clean (known wrong: nobody can reach the node yet)
 //@ prove: proved
-//@ robust: refuted at LINK
 //@ variant unflushed: -DUNFLUSHED
 //@ flags check: --schedules 4
 //@ check: recovery-fails at VALUE, survived LINK, window NEXT..LINK, primary (missing flush)
 //@ lint: publish-before-persist at LINK
 //@ prove: refuted at claim-violated
-//@ robust: refuted at LINK
 
 #include <crashproof.h>
 #include <pthread.h>

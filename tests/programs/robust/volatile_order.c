@@ -1,36 +1,30 @@
+//@ lint: unflushed-write at x (known wrong: memory handed to a thread is not followed)
 //@ variant mutex: -DMUTEX
 //@ check: missing-flush at x, survived y, window x..y, primary (missing flush)
-//@ lint: unflushed-write at x (known wrong: memory handed to a thread is not followed)
 //@ prove: proved
 //@ robust: proved
 //@ variant atomic: -DATOMIC
 //@ check: missing-flush at x, survived y, window x..store, primary (missing flush)
-//@ lint: unflushed-write at x (known wrong: memory handed to a thread is not followed)
 //@ prove: proved
 //@ robust: refuted at x
 //@ variant exchange: -DEXCHANGE
 //@ check: missing-flush at x, survived y, window x..exchange, primary (missing flush)
-//@ lint: unflushed-write at x (known wrong: memory handed to a thread is not followed)
 //@ prove: unknown (goes round more than 64 times)
 //@ robust: refuted at x
 //@ variant failed: -DFAILED
 //@ check: clean
-//@ lint: unflushed-write at x (known wrong: memory handed to a thread is not followed)
 //@ prove: proved
 //@ robust: proved
 //@ variant semaphore: -DSEMAPHORE
 //@ check: missing-flush at x, survived y, window x..y, primary (missing flush)
-//@ lint: unflushed-write at x (known wrong: memory handed to a thread is not followed)
 //@ prove: proved
 //@ robust: refuted at x
 //@ variant condition: -DCONDITION
 //@ check: missing-flush at x, survived y, window x..y, primary (missing flush)
-//@ lint: unflushed-write at x (known wrong: memory handed to a thread is not followed)
 //@ prove: proved
 //@ robust: refuted at x
 //@ variant nothing: -DNOTHING
 //@ check: clean
-//@ lint: unflushed-write at x (known wrong: memory handed to a thread is not followed)
 //@ prove: proved
 //@ robust: proved
 #include <crashproof.h>

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::engines::{self, Answer, Finding};
-use crate::header::{Engine, Expected, Program, Variant, directive, mark_of};
+use crate::header::{Engine, Program, Variant, directive, mark_of};
 
 /// A line, and which one it was.
 type Line = (Option<usize>, String);
@@ -37,18 +37,19 @@ pub(crate) fn bless(program: &Program) {
 }
 
 /// What one variant has to say of an engine from now on; `None` if it is right as it is.
-fn answered(
-    program: &Program,
-    variant: &Variant,
-    engine: Engine,
-    lines: &mut [Line],
-) -> Option<Vec<String>> {
+fn answered(program: &Program, variant: &Variant, engine: Engine, lines: &mut [Line]) -> Option<Vec<String>> {
     let expected = variant.expected.get(&engine);
-    let settled = |expected: &Expected| expected.kind() == "skipped" || expected.known_wrong.is_some();
-    if expected.is_some_and(settled) || expected.is_none() && !engine.required() {
+    let skipped = expected.is_some_and(|expected| expected.kind() == "skipped");
+    if skipped || expected.is_none() && !engine.required() {
         return None;
     }
     let answer = engines::ask(engine, program, variant);
+    if let Some(expected) = expected.filter(|expected| expected.known_wrong.is_some()) {
+        if expected.differs(program, variant, engine, &answer).is_none() {
+            eprintln!("{} {}: {engine} is right now; remove `known wrong`", program.name, variant.name);
+        }
+        return None;
+    }
     let right = expected.is_some_and(|expected| {
         !expected.is_loose() && expected.differs(program, variant, engine, &answer).is_none()
     });
@@ -79,7 +80,9 @@ fn replacement(
         let line = match mark(program, finding, lines) {
             Some(mark) => format!("//@ {engine}: {what} at {mark}"),
             // Such as a deadlock, which is nowhere in particular.
-            None => format!("//@ {engine}: {what} ({})", bare(finding.text.lines().next().unwrap_or_default())),
+            None => {
+                format!("//@ {engine}: {what} ({})", bare(finding.text.lines().next().unwrap_or_default()))
+            }
         };
         if !said.contains(&line) {
             said.push(line);

@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::header::{Engine, Program, Variant};
 
 /// Seconds after which an engine is stopped; `prove` gives up on its own before.
-const PATIENCE: &str = "60";
-const PROVE_SECONDS: &str = "10";
+const PATIENCE: &str = "120";
+const PROVE_SECONDS: &str = "30";
 
 /// One finding of a report.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub(crate) struct Answer {
     pub(crate) unknown: Vec<String>,
     /// It was no program to judge: why.
     pub(crate) refused: Option<String>,
-    /// There was no persistent memory to judge.
+    /// There was no persistent memory to judge, or nothing was claimed of it.
     pub(crate) vacuous: bool,
     pub(crate) figures: String,
 }
@@ -192,7 +192,7 @@ fn compile(program: &Program, compiler: &[String], scratch: &Path, executable: &
     command
         .current_dir(scratch)
         .arg(if cpp { "c++" } else { "cc" })
-        .args(["-O1", "-g", "-pthread"])
+        .args(["-O1", "-g", "-pthread", "-mclwb", "-mclflushopt"])
         .args(compiler);
     if program.recovers() {
         let source = scratch.join("recovery.c");
@@ -242,7 +242,8 @@ fn read(engine: Engine, output: &Output, text: &str) -> Answer {
     }
     let findings: Vec<Finding> = report["findings"].as_array().into_iter().flatten().map(finding).collect();
     let stats = &report["stats"];
-    let vacuous = findings.is_empty() && unknown.iter().any(|reason| reason.contains(NOTHING));
+    let nothing = |reason: &String| reason.contains(NOTHING) || reason.starts_with("vacuous:");
+    let vacuous = findings.is_empty() && unknown.iter().any(nothing);
     if vacuous {
         unknown.clear();
     }

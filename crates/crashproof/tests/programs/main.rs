@@ -8,7 +8,7 @@
 //! //@ check: fails at lost, survived committed, window lost..committed, primary (part of the message)
 //! //@ lint: clean, no warnings         without `no warnings` they are allowed
 //! //@ prove: proved | refuted at claim (part of the message)
-//! //@ check: vacuous                   the program has no persistent memory to judge
+//! //@ check: vacuous                   the program has no persistent memory to judge, or claims nothing of it
 //! //@ prove: unknown at call (part of the reason)
 //! //@ check: refused (part of the message)         exit code 2: it cannot be judged at all
 //! //@ lint: skip (why this engine does not judge this program)

@@ -191,7 +191,7 @@ impl Machine {
             && span.bytes().is_some_and(|(start, end)| {
                 !covered(start, end, dirty.iter().filter_map(Span::bytes).collect())
             });
-        if redundant.is_none_or(|lines| lines <= 0) && !literal {
+        if redundant.is_none_or(|lines| lines == 0) && !literal {
             context.verdicts.satisfies(Rule::FlushUnmodified, site.place);
             return;
         }
