@@ -7,6 +7,7 @@
 typedef unsigned long size_t;
 
 void *__crashproof_file(const char *path, size_t bytes);
+int __crashproof_caches_survive(void);
 void crashproof_flush(const void *start, size_t bytes);
 void *memcpy(void *to, const void *from, size_t bytes);
 void *memmove(void *to, const void *from, size_t bytes);
@@ -25,7 +26,7 @@ MODEL int pmem_msync(const void *start, size_t bytes) {
   return 0;
 }
 MODEL int pmem_deep_persist(const void *start, size_t bytes) { return pmem_msync(start, bytes); }
-MODEL int pmem_has_auto_flush(void) { return 0; }
+MODEL int pmem_has_auto_flush(void) { return __crashproof_caches_survive(); }
 MODEL int pmem_has_hw_drain(void) { return 0; }
 MODEL int pmem_is_pmem(const void *start, size_t bytes) { return start != 0 && bytes != 0; }
 

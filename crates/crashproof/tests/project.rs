@@ -152,6 +152,8 @@ fn the_environment_goes_before_the_file() {
     std::fs::create_dir(at.join("pools")).expect("a directory");
     let check = |settings: &str, environment: Option<&str>, option: &[&str], code: i32| {
         write(at, "crashproof.toml", settings);
+        // What is no persistent memory is written in earnest.
+        let _ = std::fs::remove_file(at.join("pools/pool"));
         let mut command = command(at, &[&["check", "maps.c"], option].concat());
         if let Some(paths) = environment {
             command.env("CRASHPROOF_PM_PATH", paths);

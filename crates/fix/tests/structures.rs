@@ -10,8 +10,8 @@ use bench::Bench;
 use crashproof_fix::fix;
 
 fn number(text: &str, what: &str) -> Option<u32> {
-    let last = text.lines().filter_map(|line| line.split_once(what)?.1.trim().parse().ok());
-    last.last()
+    let mut last = text.lines().filter_map(|line| line.split_once(what)?.1.trim().parse().ok());
+    last.next_back()
 }
 
 #[test]

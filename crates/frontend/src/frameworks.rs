@@ -74,6 +74,8 @@ struct Entry {
     returns: Option<String>,
     #[serde(default)]
     constructor: Option<Constructor>,
+    #[serde(default)]
+    starts: Option<Starts>,
     /// What is returned lies at a multiple of this.
     #[serde(default)]
     alignment: u64,
@@ -89,6 +91,16 @@ pub struct Constructor {
     pub argument: u32,
     /// The parameter of it that is the object.
     pub object: u32,
+}
+
+/// A function of the program that the library runs in a new thread.
+#[derive(Deserialize, Debug, Clone, Copy)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Starts {
+    /// The argument that is the function.
+    pub argument: u32,
+    /// The argument that it is called with.
+    pub passes: u32,
 }
 
 /// What a call does, one thing at a time.
@@ -236,6 +248,8 @@ pub struct Meaning {
     pub returns: Returns,
     /// A callback.
     pub constructor: Option<Constructor>,
+    /// A thread.
+    pub starts: Option<Starts>,
     /// At what the result is aligned; 0 if nothing is known.
     pub alignment: u64,
     note: Option<String>,
@@ -371,6 +385,7 @@ impl Apis {
                 effects: entry.effects,
                 returns,
                 constructor: entry.constructor,
+                starts: entry.starts,
                 alignment: entry.alignment,
                 note: entry.note,
             };
@@ -499,6 +514,12 @@ impl Meaning {
             parts.push(format!(
                 "calls argument {} with a fresh object as its parameter {}",
                 constructor.argument, constructor.object
+            ));
+        }
+        if let Some(starts) = self.starts {
+            parts.push(format!(
+                "calls argument {} in a new thread, with argument {}",
+                starts.argument, starts.passes
             ));
         }
         if self.alignment > 0 {

@@ -156,6 +156,6 @@ fn outcome(child: i32, said: &[u8]) -> Result<(), Died> {
             code => format!("LLVM gives up when it reads it (exit code {code})"),
         }
     };
-    let last = said.split(|byte| *byte == 0).filter(|path| !path.is_empty()).next_back().unwrap_or_default();
+    let last = said.split(|byte| *byte == 0).rfind(|path| !path.is_empty()).unwrap_or_default();
     Err(Died { path: PathBuf::from(String::from_utf8_lossy(last).into_owned()), how })
 }

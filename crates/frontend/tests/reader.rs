@@ -18,7 +18,7 @@ fn ops(source: &str) -> Vec<Op> {
     std::fs::write(&path, format!("{headers}{source}")).expect("a source");
     let done = Command::new("clang-22")
         .args(["-c", "-emit-llvm", "-g", "-O1", "-Xclang", "-disable-llvm-passes", "-U_FORTIFY_SOURCE"])
-        .args(["-mavx2", "-mavx512f", "-mclwb", "-o"])
+        .args(["-mavx2", "-mavx512f", "-mclwb", "-fno-builtin", "-o"])
         .arg(&output)
         .arg(&path)
         .status();

@@ -27,7 +27,7 @@
 extern "C" {
 #endif
 
-#define CRASHPROOF_ABI_VERSION 2
+#define CRASHPROOF_ABI_VERSION 3
 
 #define CRASHPROOF_PM_SHIFT 44
 #define CRASHPROOF_PM_WINDOW 1
@@ -139,7 +139,7 @@ void __crashproof_load_n(void *destination, const void *address, uint64_t bytes,
 
 /* ---------------------------------------------------------------- stores */
 
-/* Relaxed and release stores are plain; sequentially consistent ones are an RMW with XCHG. */
+/* Relaxed and release stores are plain; sequentially consistent ones are an RMW with SET. */
 void __crashproof_store1(void *address, uint64_t value, const struct crashproof_site *site);
 void __crashproof_store2(void *address, uint64_t value, const struct crashproof_site *site);
 void __crashproof_store4(void *address, uint64_t value, const struct crashproof_site *site);
@@ -161,7 +161,8 @@ enum {
   CRASHPROOF_SUB = 2,
   CRASHPROOF_AND = 3,
   CRASHPROOF_OR = 4,
-  CRASHPROOF_XOR = 5
+  CRASHPROOF_XOR = 5,
+  CRASHPROOF_SET = 6 /* as XCHG, but nobody uses the old value: nothing is read */
 };
 
 /* bytes is 1, 2, 4 or 8; returns the old value. All are full fences, a failed cas too. */

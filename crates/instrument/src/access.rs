@@ -159,7 +159,7 @@ impl<'m> Instrumenter<'m> {
             let bits = self.to_bits(value);
             match manner {
                 Manner::Exchange => {
-                    let operation = i32.number(rmw::XCHG.into());
+                    let operation = i32.number(rmw::SET.into());
                     let arguments = [pointer, i32.number(bytes), operation, bits, site];
                     self.runtime.call(&self.builder, "rmw", &arguments);
                 }
@@ -174,7 +174,7 @@ impl<'m> Instrumenter<'m> {
         }
         let scratch = self.spill(Purpose::Value, value, at);
         if manner == Manner::Exchange {
-            let operation = i32.number(rmw::XCHG.into());
+            let operation = i32.number(rmw::SET.into());
             let old = self.scratch(Purpose::Expected, 16, at);
             self.runtime.call(&self.builder, "rmw16", &[pointer, operation, scratch, old, site]);
             return;
@@ -212,7 +212,8 @@ impl<'m> Instrumenter<'m> {
             RmwOp::LLVMAtomicRMWBinOpOr => rmw::OR,
             RmwOp::LLVMAtomicRMWBinOpXor => rmw::XOR,
             // All others were expanded before.
-            _ => rmw::XCHG,
+            _ if instruction.has_uses() => rmw::XCHG,
+            _ => rmw::SET,
         };
         let size = self.module.store_size(operand.ty());
         let site = self.sites.of(instruction, What { kind: kind::RMW, flags, size, text: None });

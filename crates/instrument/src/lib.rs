@@ -22,9 +22,9 @@
 //! 2. Pointers made from a local variable or a volatile global by arithmetic that leaves the object are
 //!    taken to stay inside it (`provenance`), as LLVM's own optimiser does.
 //! 3. What is not understood is named in a warning and makes the runtime say UNKNOWN once it runs: see
-//!    the crate `crashproof_asm` for assembly, `order` for intrinsics.
+//!    `crashproof_frontend::meaning`, which lists what is understood.
 //!
-//! The interface to the runtime is the crate `crashproof_abi` and `abi/crashproof_abi.h`.
+//! The interface to the runtime is `crashproof_protocol::abi` and `abi/crashproof_abi.h`.
 
 mod access;
 mod assembly;

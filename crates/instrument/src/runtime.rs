@@ -1,4 +1,4 @@
-//! Calls into the runtime, declared on first use from the list in `crashproof_abi`.
+//! Calls into the runtime, declared on first use from the list in `crashproof_protocol::abi`.
 
 use crashproof_protocol::abi::{FUNCTIONS, Type as AbiType};
 use rustc_hash::FxHashMap;

@@ -106,6 +106,7 @@ fn numbers_agree() {
         ("CRASHPROOF_AND", abi::rmw::AND.into()),
         ("CRASHPROOF_OR", abi::rmw::OR.into()),
         ("CRASHPROOF_XOR", abi::rmw::XOR.into()),
+        ("CRASHPROOF_SET", abi::rmw::SET.into()),
         ("CRASHPROOF_ASM_READ", abi::asm::READ.into()),
         ("CRASHPROOF_ASM_WRITE", abi::asm::WRITE.into()),
         ("CRASHPROOF_ASM_LOCKED", abi::asm::LOCKED.into()),

@@ -136,6 +136,7 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
     report.notes.extend(coverage::notes(&program));
     let instructions: usize = program.functions.iter().map(|function| function.instructions.len()).sum();
     let functions = program.defined().count();
+    report.bounds.insert("incomplete".into(), json!(report.incomplete));
     report.bounds.insert("loops".into(), json!(options.bounds.loops));
     report.bounds.insert("recursion".into(), json!(options.bounds.recursion));
     report.bounds.insert("paths".into(), json!(options.bounds.paths));

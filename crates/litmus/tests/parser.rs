@@ -2,6 +2,7 @@
 
 use crashproof_litmus::{Op, parse};
 use proptest::prelude::*;
+use px86::{Domain, Line};
 
 fn error(source: &str) -> (usize, usize, String) {
     let error = parse(source).expect_err("this is wrong");
@@ -41,6 +42,18 @@ fn the_example_of_the_language_reference() {
     let stores = test.threads[1].instructions.iter().filter(|i| matches!(i.op, Op::Store(..)));
     assert_eq!(stores.count(), 3, "one under `if`, two from `repeat 2`");
     assert_eq!(test.queries[1].text, "flag == 0 && data == 1");
+}
+
+#[test]
+fn a_line_may_have_a_persistence_domain_of_its_own() {
+    let test = parse("litmus t line { a } line eadr { b, eadr } line adr { c }").unwrap();
+    assert_eq!(test.domains, [None, Some(Domain::Eadr), Some(Domain::Adr)]);
+    let survives = |default| {
+        let platform = test.platform(default, Line(7));
+        [7, 8, 9].map(|line| platform.cache_survives(Line(line)))
+    };
+    assert_eq!(survives(Domain::Adr), [false, true, false]);
+    assert_eq!(survives(Domain::Eadr), [true, true, false]);
 }
 
 #[test]
@@ -95,6 +108,7 @@ fn errors_name_the_place_and_what_was_expected() {
             32,
             "9 locations on one line, but a cache line holds 8 of 8 bytes",
         ),
+        ("line dram { z }", 6, "expected `{`, `adr` or `eadr` after `line`, found `dram`"),
         ("init { z = 1 }", 8, "`z` is not a location"),
         ("init { x = 1; x = 2 }", 15, "`x` is given an initial value twice"),
         ("forbidden (r0 == 1)", 12, "`r0` is not a location"),

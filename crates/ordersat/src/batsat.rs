@@ -14,8 +14,8 @@ pub struct Batsat {
     solver: batsat::Solver<Watchdog>,
     limits: Rc<Cell<Limits>>,
     stopped: Rc<Cell<Option<Stop>>>,
-    /// Clauses learnt for the present question, one a conflict.
-    learnt: Rc<Cell<u64>>,
+    /// Clauses learned for the present question, one a conflict.
+    learned: Rc<Cell<u64>>,
     kept: Rc<RefCell<Kept>>,
     theory: Adapter,
     model: Vec<lbool>,
@@ -37,13 +37,13 @@ struct Watchdog {
     limits: Rc<Cell<Limits>>,
     stopped: Rc<Cell<Option<Stop>>>,
     asked: Cell<u32>,
-    learnt: Rc<Cell<u64>>,
+    learned: Rc<Cell<u64>>,
     kept: Rc<RefCell<Kept>>,
 }
 
 impl Callbacks for Watchdog {
     fn on_new_clause(&mut self, clause: &[BatLit], _: batsat::ClauseKind) {
-        self.learnt.set(self.learnt.get() + 1);
+        self.learned.set(self.learned.get() + 1);
         let mut kept = self.kept.borrow_mut();
         if clause.len() <= kept.longest {
             kept.clauses.push(clause.iter().map(|&lit| from_bat(lit)).collect());
@@ -54,7 +54,7 @@ impl Callbacks for Watchdog {
         // Asked at every conflict or so; the clock and /proc are not free.
         let asked = self.asked.get().wrapping_add(1);
         self.asked.set(asked);
-        if self.limits.get().conflicts.is_some_and(|most| self.learnt.get() > most) {
+        if self.limits.get().conflicts.is_some_and(|most| self.learned.get() > most) {
             self.stopped.set(Some(Stop::Conflicts));
         }
         if asked.is_multiple_of(64) && self.stopped.get().is_none() {
@@ -77,20 +77,20 @@ impl Default for Batsat {
     fn default() -> Batsat {
         let limits = Rc::new(Cell::new(Limits::default()));
         let stopped = Rc::new(Cell::new(None));
-        let learnt = Rc::new(Cell::new(0));
+        let learned = Rc::new(Cell::new(0));
         let kept = Rc::new(RefCell::new(Kept::default()));
         let watchdog = Watchdog {
             limits: Rc::clone(&limits),
             stopped: Rc::clone(&stopped),
             asked: Cell::new(0),
-            learnt: Rc::clone(&learnt),
+            learned: Rc::clone(&learned),
             kept: Rc::clone(&kept),
         };
         Batsat {
             solver: batsat::Solver::new(batsat::SolverOpts::default(), watchdog),
             limits,
             stopped,
-            learnt,
+            learned,
             kept,
             theory: Adapter {
                 theory: None,
@@ -205,7 +205,7 @@ impl Solver for Batsat {
 
     fn solve(&mut self, assumptions: &[Lit], limits: &Limits) -> Outcome {
         self.limits.set(*limits);
-        self.learnt.set(0);
+        self.learned.set(0);
         self.stopped.set(limits.hit());
         if let Some(stop) = self.stopped.get() {
             return Outcome::Unknown(stop);
@@ -223,11 +223,11 @@ impl Solver for Batsat {
         }
     }
 
-    fn keep_learnt(&mut self, longest: usize) {
+    fn keep_learned(&mut self, longest: usize) {
         *self.kept.borrow_mut() = Kept { longest, clauses: Vec::new() };
     }
 
-    fn take_learnt(&mut self) -> Vec<Box<[Lit]>> {
+    fn take_learned(&mut self) -> Vec<Box<[Lit]>> {
         std::mem::take(&mut self.kept.borrow_mut().clauses)
     }
 

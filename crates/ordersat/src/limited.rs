@@ -64,12 +64,12 @@ impl Solver for Limited {
         }
     }
 
-    fn keep_learnt(&mut self, longest: usize) {
-        self.inner.keep_learnt(longest);
+    fn keep_learned(&mut self, longest: usize) {
+        self.inner.keep_learned(longest);
     }
 
-    fn take_learnt(&mut self) -> Vec<Box<[Lit]>> {
-        self.inner.take_learnt()
+    fn take_learned(&mut self) -> Vec<Box<[Lit]>> {
+        self.inner.take_learned()
     }
 
     fn value(&self, lit: Lit) -> bool {

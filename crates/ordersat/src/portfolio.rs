@@ -172,8 +172,8 @@ struct State {
     answered: Vec<bool>,
     /// Who began each group.
     owners: FxHashMap<usize, usize>,
-    /// Clauses that somebody learnt, and who.
-    learnt: Vec<(usize, Box<[Lit]>)>,
+    /// Clauses that somebody learned, and who.
+    learned: Vec<(usize, Box<[Lit]>)>,
     /// Questions without a model.
     refuted: Vec<Lit>,
     /// Questions with a model that do not end the survey, in no order.
@@ -203,14 +203,14 @@ impl<'a> Board<'a> {
 
     /// Takes questions until there are none, or the survey is over.
     fn work(&self, solver: &mut dyn Solver, number: usize, variables: u32) {
-        solver.keep_learnt(LONGEST);
+        solver.keep_learned(LONGEST);
         let mut imported = 0;
         while let Some(question) = self.take(number) {
             if !self.ask(solver, number, question, &mut imported, variables) {
                 break;
             }
         }
-        solver.keep_learnt(0);
+        solver.keep_learned(0);
     }
 
     fn take(&self, number: usize) -> Option<usize> {
@@ -248,16 +248,16 @@ impl<'a> Board<'a> {
                 if state.answered[question] {
                     return true;
                 }
-                let news = state.learnt[*imported..].iter().filter(|(author, _)| *author != number);
+                let news = state.learned[*imported..].iter().filter(|(author, _)| *author != number);
                 let news = news.map(|(_, clause)| clause.clone()).collect();
-                *imported = state.learnt.len();
+                *imported = state.learned.len();
                 news
             };
             news.iter().for_each(|clause| solver.clause(clause));
             let outcome = solver.solve(&[lit], &slice);
-            let learnt = solver.take_learnt();
+            let learned = solver.take_learned();
             let mut state = self.state();
-            state.learnt.extend(learnt.into_iter().map(|clause| (number, clause)));
+            state.learned.extend(learned.into_iter().map(|clause| (number, clause)));
             if state.answered[question] {
                 return true;
             }
@@ -265,7 +265,7 @@ impl<'a> Board<'a> {
             match outcome {
                 Outcome::Unsatisfiable => {
                     state.refuted.push(lit);
-                    state.learnt.push((number, [!lit].into()));
+                    state.learned.push((number, [!lit].into()));
                     drop(state);
                     solver.clause(&[!lit]);
                     return true;

@@ -92,7 +92,7 @@ impl Solver for Preprocessed {
         let mut clause = lits.to_vec();
         clause.sort_unstable();
         clause.dedup();
-        // A literal and its opposite are neighbours now.
+        // A literal and its opposite are neighbors now.
         if !clause.windows(2).any(|pair| pair[0] == !pair[1]) {
             self.clauses.push(clause.into());
         }

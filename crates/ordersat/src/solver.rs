@@ -145,10 +145,10 @@ pub trait Solver {
 
     /// From now on keeps a copy of what it learns, of clauses with at most so many literals. 0: of nothing. A solver that
     /// does not tell what it learns may do nothing.
-    fn keep_learnt(&mut self, _longest: usize) {}
+    fn keep_learned(&mut self, _longest: usize) {}
 
     /// What was kept since this was last asked.
-    fn take_learnt(&mut self) -> Vec<Box<[Lit]>> {
+    fn take_learned(&mut self) -> Vec<Box<[Lit]>> {
         Vec::new()
     }
 

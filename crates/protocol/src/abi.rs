@@ -2,7 +2,7 @@
 //!
 //! The instrumenting plugin emits calls to the functions listed here, the runtime implements them. The
 //! prose (who calls what, when, what must hold) is in `crates/instrument/abi/crashproof_abi.h`; this
-//! crate is the same text for Rust. Both sides are held together by tests: the plugin declares its
+//! module is the same text for Rust. Both sides are held together by tests: the plugin declares its
 //! callees from [`FUNCTIONS`], and a test of the plugin reads the header and compares every signature.
 //!
 //! The runtime implements a function as
@@ -18,7 +18,7 @@
 use core::ffi::{c_char, c_void};
 
 /// Version of this interface. A module built for another version must be refused.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// An address is in the PM window if, shifted right by this, it equals [`PM_WINDOW`].
 pub const PM_SHIFT: u32 = 44;
@@ -166,6 +166,9 @@ pub mod rmw {
     pub const OR: u32 = 4;
     /// Bitwise exclusive or.
     pub const XOR: u32 = 5;
+    /// The new value is the operand and the old one is not used: a sequentially consistent store. It fences as the
+    /// others do, but reads nothing; what the call returns as the old value means nothing.
+    pub const SET: u32 = 6;
 }
 
 /// Flags of `__crashproof_asm_before` and `__crashproof_asm_after`.

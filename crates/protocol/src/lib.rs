@@ -75,7 +75,7 @@ impl Region {
     }
 }
 
-/// Asking how many crashes there were is recorded as a first read of this address: recovery's behaviour may
+/// Asking how many crashes there were is recorded as a first read of this address: recovery's behavior may
 /// depend on it.
 pub const CRASHES_ADDRESS: u64 = 0;
 
@@ -91,16 +91,16 @@ pub const PATCHES_OFFSET: u64 = 1 << 20;
 /// Which files are persistent memory when mapped: paths, with a colon between them. A path ending in `*`
 /// stands for all that begin so, any other for what is below it.
 pub const PM_PATH: &str = "CRASHPROOF_PM_PATH";
-/// [`PM_PATH`] if nobody sets it.
+/// [`PM_PATH`] if it is not set.
 pub const DEFAULT_PM_PATH: &str = "/mnt/pmem*:/pmem*:/dev/dax*";
 
-/// Files that can be told apart.
+/// Files on the PM path that the table holds.
 pub const MAX_FILES: usize = 64;
 /// Longest path of a file, with the zero at its end.
 pub const MAX_PATH: usize = 1000;
 
 /// Reads of PM in a row, nothing new being read, stored, flushed or fenced meanwhile, after which a recovery is
-/// taken to wait for something that never comes. A second's worth: nobody explores recoveries that do so much.
+/// taken to wait for something that never comes. A second's worth: no recovery that does so much can be explored.
 pub const IDLE_READS_OF_RECOVERY: u64 = 100_000_000;
 /// The same for the recorded run, where everything may be read in earnest, and for long.
 pub const IDLE_READS_OF_RECORDING: u64 = 20_000_000_000;
@@ -128,7 +128,7 @@ pub mod mode {
     pub const RECORD: u32 = 1;
     /// Recover: also record what is read from before the crash, when it is first touched.
     pub const RECOVER: u32 = 2;
-    /// Record every PM event, and within strands and epochs also what is read, and where threads synchronise.
+    /// Record every PM event, and within strands and epochs also what is read, and where threads synchronize.
     pub const RECORD_REGIONS: u32 = 3;
 }
 
@@ -138,7 +138,7 @@ pub mod record {
     pub const ARENA: u8 = 64;
     /// Something ran that is not understood; the verdict is UNKNOWN.
     pub const UNKNOWN: u8 = 65;
-    /// A checksum is about to be verified over the loads that follow; `value` tells brackets apart.
+    /// A checksum is about to be verified over the loads that follow.
     pub const CHECKSUM_BEGIN: u8 = 66;
     /// The bracket ended; `address` is 1 if the checksum matched.
     pub const CHECKSUM_END: u8 = 67;
@@ -153,7 +153,7 @@ pub mod record {
     pub const FILE: u8 = 71;
     /// The end of a size class of the heap moved: `address` is the class, `value` the end. Durable at once.
     pub const HEAP: u8 = 72;
-    /// A call on the way to the unseen access that the record before tells of.
+    /// A call on the way to the unseen access of the record before.
     pub const FRAME: u8 = 79;
     /// A strand begins, one ends, and all before are ordered before all later ones.
     pub const STRAND_BEGIN: u8 = 73;
@@ -176,11 +176,11 @@ pub mod record {
     pub const TOLERATE_END: u8 = 82;
 }
 
-/// Numbers for places without a site: where the program calls a function that the runtime stands in for.
+/// Numbers for places without a site: where the program calls an interposed function.
 pub mod caller {
     /// Such numbers have this bit.
     pub const BIT: u32 = 1 << 31;
-    /// Modules that can be told apart.
+    /// Modules that numbers distinguish.
     pub const MODULES: usize = 16;
     /// How many bits say where in its module a place is.
     const OFFSET_BITS: u32 = 27;
@@ -413,7 +413,7 @@ pub mod reason {
     /// The kernel copied from or to a file on the PM path.
     pub const COPIED_BY_KERNEL: u64 = 11;
 
-    /// An instruction touched PM that nobody announced. `address` says where, the site which; records of
+    /// An instruction touched PM unannounced. `address` says where, the site which; records of
     /// [`super::record::FRAME`] follow with the calls that led to it.
     pub const UNSEEN: u64 = 12;
     /// PM holds something else than was stored to it; `address` says where first.

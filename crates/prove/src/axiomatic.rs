@@ -126,6 +126,7 @@ impl Run<'_> {
                 }
                 Outcome::Satisfiable => {}
             }
+            debug_assert!(is_confirmed(&encoder), "px86 permits every model of the formula");
             let state = observed.state(self.test, &encoder);
             let mut different = observed.values_differ(&encoder);
             if by_writer {
@@ -164,7 +165,7 @@ impl Run<'_> {
 
     /// The execution of the last model.
     fn chapter(&self, program: &Program, encoder: &Encoder) -> Option<Chapter> {
-        let told = encoder.execution_story().ok()?;
+        let narrative = encoder.execution_story().ok()?;
         let step = |step: &crate::story::Step| Step {
             instruction: InstructionRef { thread: step.thread, index: step.site.column as usize },
             effect: match step.effect {
@@ -183,10 +184,10 @@ impl Run<'_> {
                 | story::Effect::Joined => Effect::Fenced,
             },
         };
-        let mut written_back = vec![told.steps.len(); self.test.lines];
+        let mut written_back = vec![narrative.steps.len(); self.test.lines];
         for (index, location) in self.test.locations.iter().enumerate() {
             let line = Line::containing(litmus::address(self.test, index));
-            if let Some(&(_, steps)) = told.written_back.iter().find(|(moment, _)| *moment == line) {
+            if let Some(&(_, steps)) = narrative.written_back.iter().find(|(moment, _)| *moment == line) {
                 written_back[location.line] = steps;
             }
         }
@@ -194,7 +195,7 @@ impl Run<'_> {
         debug_assert_eq!(program.threads.len(), self.test.threads.len());
         Some(Chapter {
             recovery: false,
-            steps: told.steps.iter().map(step).collect(),
+            steps: narrative.steps.iter().map(step).collect(),
             written_back,
             outcome: outcome.into_iter().map(Some).collect(),
         })
@@ -233,7 +234,7 @@ impl Run<'_> {
                     return Assertions::Fail(Box::new(AssertionFailure {
                         outcome: outcome.clone(),
                         instruction,
-                        // Of a crash in recovery only the outcome is told.
+                        // Of a crash in recovery only the outcome is reported.
                         story: (crash == 1).then(|| self.story(program, outcome)).flatten(),
                     }));
                 }
@@ -479,4 +480,10 @@ impl Observed {
         let from = self.survivors.iter().flatten().flat_map(|&at| &encoder.survivors[at].from);
         from.filter(|(_, lit)| encoder.gates.solver.value(*lit)).map(|&(_, lit)| !lit).collect()
     }
+}
+
+/// Does px86 permit the execution of the last model?
+fn is_confirmed(encoder: &Encoder<'_>) -> bool {
+    let story = encoder.execution_story();
+    story.is_ok_and(|story| crate::confirm::confirm(encoder.program, &encoder.platform, &story).is_ok())
 }

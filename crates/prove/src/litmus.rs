@@ -95,18 +95,7 @@ fn thread(program: &mut Program, test: &Test, code: &Code, name: String, prefix:
             }
             Op::Rmw(register, at, rmw) => {
                 let (address, old) = (place(terms, at), fresh(terms));
-                let (new, stores) = match rmw {
-                    Rmw::Cas(expected, new) => {
-                        let expected = expression(terms, expected, &state.registers);
-                        let new = expression(terms, new, &state.registers);
-                        (new, terms.equal(old, expected))
-                    }
-                    Rmw::Faa(add) => {
-                        let add = expression(terms, add, &state.registers);
-                        (terms.binary(Binary::Add, old, add), terms.truth(true))
-                    }
-                    Rmw::Xchg(new) => (expression(terms, new, &state.registers), terms.truth(true)),
-                };
+                let (new, stores) = exchanged(terms, rmw, old, &state.registers);
                 emit(Action::Rmw { address, old, new, stores }, &state);
                 if let Some(register) = register {
                     state.registers[usize::from(register.0)] = old;
@@ -141,6 +130,22 @@ fn thread(program: &mut Program, test: &Test, code: &Code, name: String, prefix:
         merge(&mut program.terms, &mut arriving[index + 1], state);
     }
     thread
+}
+
+/// What a locked instruction writes where it finds `old`, and whether it does.
+fn exchanged(terms: &mut Terms, rmw: &Rmw, old: Term, registers: &[Term]) -> (Term, Term) {
+    match rmw {
+        Rmw::Cas(expected, new) => {
+            let expected = expression(terms, expected, registers);
+            let new = expression(terms, new, registers);
+            (new, terms.equal(old, expected))
+        }
+        Rmw::Faa(add) => {
+            let add = expression(terms, add, registers);
+            (terms.binary(Binary::Add, old, add), terms.truth(true))
+        }
+        Rmw::Xchg(new) => (expression(terms, new, registers), terms.truth(true)),
+    }
 }
 
 /// Two ways lead to the same instruction: registers are those of the way that was taken.

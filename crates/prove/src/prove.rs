@@ -77,7 +77,7 @@ pub enum Verdict {
     Holds,
     /// Something does not, and this shows it.
     Violated(Box<Counterexample>),
-    /// It cannot be told, and why.
+    /// It is not known, and why.
     Unknown(Vec<Reason>),
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn vacuous(program: &Program) -> Option<Vacuous> {
     }
 }
 
-/// Why something cannot be told.
+/// Why something is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// As a sentence.
@@ -266,11 +266,11 @@ fn violated(encoder: &mut Encoder) -> Result<Verdict, Error> {
     let fails = |violation: &&Violation| encoder.gates.solver.value(violation.lit);
     let failed = encoder.violations.iter().find(fails).cloned().ok_or(NoExecution)?;
     let counterexample = encoder.counterexample(&failed)?;
-    confirm(encoder.program, encoder.program.platform(encoder.settings.domain), &counterexample)?;
+    confirm(encoder.program, &encoder.platform, &counterexample)?;
     Ok(Verdict::Violated(Box::new(counterexample)))
 }
 
-/// What cannot be told because the program was cut off, or is not understood, at places that can be reached.
+/// What is not known because the program was cut off, or is not understood, at places that can be reached.
 pub(crate) fn reached_limits(
     encoder: &mut Encoder,
     too_far: Lit,

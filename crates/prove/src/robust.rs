@@ -162,7 +162,7 @@ fn search(
                 if let Some(lost) = needed.iter().find_map(|&at| story.memory[at].lost.first().copied()) {
                     story.site = story.steps[lost].site.clone();
                 }
-                confirm(crashing.program, crashing.program.platform(crashing.settings.domain), &story)?;
+                confirm(crashing.program, &crashing.platform, &story)?;
                 return Ok(Verdict::Violated(Box::new(story)));
             }
         }

@@ -17,7 +17,7 @@ fn refuted(text: &str) -> (Program, Counterexample) {
 }
 
 fn objection(program: &Program, story: &Counterexample) -> String {
-    confirm(program, Platform::ADR, story).expect_err("px86 does not allow this").objection
+    confirm(program, &Platform::ADR, story).expect_err("px86 does not allow this").objection
 }
 
 const UNFLUSHED: &str = "litmus unflushed\nline { x }\nline { y }\nthread {\n  x = 1;\n  y = 1;\n  mfence;\n}\n\
@@ -26,7 +26,7 @@ const UNFLUSHED: &str = "litmus unflushed\nline { x }\nline { y }\nthread {\n  x
 #[test]
 fn memory_that_no_crash_leaves() {
     let (program, mut story) = refuted(UNFLUSHED);
-    confirm(&program, Platform::ADR, &story).expect("confirmed");
+    confirm(&program, &Platform::ADR, &story).expect("confirmed");
     story.memory[0].value = 2;
     assert!(objection(&program, &story).starts_with("a crash cannot leave x ="));
 }
@@ -38,7 +38,7 @@ fn with_surviving_caches_the_lost_store_cannot_be_lost() {
     for (at, issued) in story.issued.iter_mut().enumerate() {
         issued.effect = Some(at);
     }
-    let disagreement = confirm(&program, Platform::EADR, &story).expect_err("x cannot be lost");
+    let disagreement = confirm(&program, &Platform::EADR, &story).expect_err("x cannot be lost");
     assert!(disagreement.objection.contains("x = 0"), "{disagreement}");
     assert!(disagreement.to_string().contains("prover:"), "{disagreement}");
 }

@@ -22,12 +22,14 @@
 //! | fences complete pending write-backs | [`storage::Execution::fence`] | `litmus/flush/`, `litmus/rmw/` |
 //! | a line survives as a prefix of its stores | [`survive::CrashStack`] | `litmus/papers/jaaru-*` |
 //! | repeated crashes | [`survive::CrashStack::crash`] | `litmus/nested/` |
-//! | what a store buffer cannot hold back | [`order::blocked`] | `litmus/order/` |
 //! | what a run in program order hides | [`overtake`] | `litmus/movnt/`, `litmus/eadr/eadr-movnt*` |
 //! | a non-temporal store begins its write-back | [`Kind::write_back`] | `litmus/movnt/` |
-//! | when an instruction makes something certain | [`storage::Execution::would_persist`] | `litmus/flush/`, `litmus/eadr/` |
+//! | when a store is certain | [`storage::LineHistory::certain`] | `litmus/flush/`, `litmus/eadr/` |
+//! | which instruction makes something certain | [`storage::Execution::would_persist`] | `litmus/flush/`, `litmus/eadr/` |
 //! | accesses split into lines and words | [`line::pieces`] | `crates/check/tests/bytes.rs` |
 //! | what a power failure leaves of a line's cache | [`Domain`] | `litmus/eadr/`, `litmus/domains/` |
+//!
+//! [`replay`] takes an execution that somebody claims through all of these.
 //!
 //! # Deviations, numbered
 //!
@@ -47,6 +49,7 @@ pub mod event;
 pub mod line;
 pub mod order;
 pub mod overtake;
+pub mod replay;
 pub mod robust;
 pub mod storage;
 pub mod survive;

@@ -23,6 +23,7 @@ impl Line {
 }
 
 /// The lines that any of `bytes` bytes at `address` lie on, lowest first.
+#[inline]
 pub fn covered(address: u64, bytes: u64) -> impl Iterator<Item = Line> {
     let first = Line::containing(address).0;
     let end = if bytes == 0 { first } else { Line::containing(address + (bytes - 1)).0 + 1 };
@@ -30,17 +31,20 @@ pub fn covered(address: u64, bytes: u64) -> impl Iterator<Item = Line> {
 }
 
 /// How many of `bytes` bytes at `address` lie on the first line.
+#[inline]
 pub const fn on_first_line(address: u64, bytes: u64) -> u64 {
     let room = LINE_BYTES - address % LINE_BYTES;
     if bytes < room { bytes } else { room }
 }
 
 /// Do `bytes` bytes at `address` lie on more than one line?
+#[inline]
 pub const fn crosses(address: u64, bytes: u64) -> bool {
     on_first_line(address, bytes) < bytes
 }
 
 /// How many of `bytes` bytes at `address`, part of an access wider than a word, are stored in one step.
+#[inline]
 pub const fn in_first_word(address: u64, bytes: u64) -> u64 {
     let word = WORD_BYTES as u64;
     let room = word - address % word;
@@ -78,9 +82,36 @@ pub fn pieces(address: u64, bytes: u64) -> impl Iterator<Item = Piece> {
     })
 }
 
+/// Splits a block that is copied or filled into aligned words, lowest address first: unlike one access, a block is not
+/// stored in one step however small it is.
+pub fn words(address: u64, bytes: u64) -> impl DoubleEndedIterator<Item = Piece> {
+    let word = u64::from(WORD_BYTES);
+    let end = address.saturating_add(bytes);
+    (address / word..end.div_ceil(word)).filter(move |_| bytes > 0).map(move |number| {
+        let start = (number * word).max(address);
+        Piece {
+            address: start,
+            width: ((number + 1) * word).min(end).wrapping_sub(start) as u8,
+            offset: start - address,
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_are_split_at_words() {
+        let split = |address, bytes| {
+            words(address, bytes).map(|p| (p.address, p.width, p.offset)).collect::<Vec<_>>()
+        };
+        assert_eq!(split(5, 8), [(5, 3, 0), (8, 5, 3)]);
+        assert_eq!(split(8, 16), [(8, 8, 0), (16, 8, 8)]);
+        assert_eq!(split(9, 2), [(9, 2, 0)]);
+        assert_eq!(split(9, 0), []);
+        assert!(words(5, 30).rev().map(|p| p.address).eq([32, 24, 16, 8, 5]));
+    }
 
     fn split(address: u64, bytes: u64) -> Vec<(u64, u8)> {
         pieces(address, bytes).map(|p| (p.address, p.width)).collect()

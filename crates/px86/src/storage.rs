@@ -171,7 +171,12 @@ impl Execution {
     pub fn commit(&mut self, entry: &Entry) {
         let event = &entry.event;
         match event.kind {
-            Kind::Store | Kind::NonTemporalStore | Kind::Rmw => self.commit_store(event, entry.tag),
+            Kind::Store | Kind::NonTemporalStore => self.commit_store(event, entry.tag),
+            // A locked instruction is a fence, and then a store.
+            Kind::Rmw => {
+                self.fence(event.thread);
+                self.commit_store(event, entry.tag);
+            }
             Kind::Flush => self.commit_flush(event),
             Kind::FlushOpt => self.commit_flush_opt(event, entry.issued),
             Kind::StoreFence | Kind::Fence | Kind::FailedRmw => self.fence(event.thread),

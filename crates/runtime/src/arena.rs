@@ -1,89 +1,111 @@
-//! The functions of `crashproof.h`.
+//! The functions of `crashproof.h` that give out persistent memory, count crashes and assert.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crashproof_protocol::{ARENA, CRASHES_ADDRESS, ROOT, exit, record};
-use px86::Kind;
+use px86::{Kind, LINE_BYTES};
 
-use crate::access;
-use crate::session::{CONTROL, UNDER_CHECKER};
+use crate::recorder::note;
+use crate::session::{control, under_checker};
 
-/// End of what is allocated when the program does not run under the checker.
-static mut OWN_END: u64 = ARENA.base;
-static mut ROOT_BYTES: u64 = 0;
-static mut FREE_CALLS: u64 = 0;
-
-unsafe fn end() -> *mut u64 {
-    if UNDER_CHECKER { &raw mut (*CONTROL).arena_end } else { &raw mut OWN_END }
-}
+/// End of what is allocated without the checker; under it the control block has that.
+static OWN_END: AtomicU64 = AtomicU64::new(ARENA.base);
+static ROOT_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// The root object: one place, zero until first written, always at the same address.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn crashproof_root(bytes: usize) -> *mut c_void {
+#[cfg_attr(not(test), unsafe(no_mangle))]
+extern "C" fn crashproof_root(bytes: usize) -> *mut c_void {
     if bytes as u64 > ROOT.bytes {
         return std::ptr::null_mut();
     }
-    ROOT_BYTES = ROOT_BYTES.max(bytes as u64);
+    ROOT_BYTES.fetch_max(bytes as u64, Relaxed);
     ROOT.base as *mut c_void
 }
 
 /// How large the program thinks the root object is.
-pub(crate) unsafe fn root_bytes() -> u64 {
-    ROOT_BYTES
+pub(crate) fn root_bytes() -> u64 {
+    ROOT_BYTES.load(Relaxed)
+}
+
+/// The address of so many bytes behind `end`, and where they end; none if there is no room.
+fn next_object(end: u64, bytes: usize) -> Option<(u64, u64)> {
+    let address = end.max(ARENA.base);
+    let next = address.checked_add(bytes.max(1) as u64)?.checked_next_multiple_of(LINE_BYTES)?;
+    (next <= ARENA.end()).then_some((address, next))
 }
 
 /// Allocates zeroed persistent memory, aligned to a cache line. What is allocated stays allocated across
 /// crashes; the allocator itself never loses anything.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn crashproof_alloc(bytes: usize) -> *mut c_void {
-    let end = end();
-    if *end == 0 {
-        *end = ARENA.base;
+#[cfg_attr(not(test), unsafe(no_mangle))]
+extern "C" fn crashproof_alloc(bytes: usize) -> *mut c_void {
+    if !under_checker() {
+        let grown =
+            OWN_END.fetch_update(Relaxed, Relaxed, |end| next_object(end, bytes).map(|(_, next)| next));
+        return grown.map_or(std::ptr::null_mut(), |address| address as *mut c_void);
     }
-    let address = *end;
-    let next = (address + bytes.max(1) as u64).next_multiple_of(px86::LINE_BYTES);
-    if next > ARENA.end() {
+    let Some((address, next)) = control(|control| {
+        let object = next_object(control.arena_end, bytes)?;
+        control.arena_end = object.1;
+        Some(object)
+    }) else {
         return std::ptr::null_mut();
-    }
-    *end = next;
-    access::note(record::ARENA, address, next, null());
+    };
+    note(record::ARENA, address, next, null());
     address as *mut c_void
 }
 
 /// Gives memory back. It is not used again, so that a use after free shows.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn crashproof_free(_object: *mut c_void) {
-    FREE_CALLS += 1;
-}
+#[cfg_attr(not(test), unsafe(no_mangle))]
+extern "C" fn crashproof_free(_object: *mut c_void) {}
 
 /// How many crashes there have been.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn crashproof_crashes() -> u32 {
-    if !UNDER_CHECKER {
+#[cfg_attr(not(test), unsafe(no_mangle))]
+extern "C" fn crashproof_crashes() -> u32 {
+    static ASKED: AtomicBool = AtomicBool::new(false);
+    if !under_checker() {
         return 0;
     }
-    let crashes = (*CONTROL).crashes;
-    static mut ASKED: bool = false;
-    if crashes > 0 && !ASKED {
-        ASKED = true;
-        access::note(Kind::Load as u8, CRASHES_ADDRESS, u64::from(crashes), null());
+    let crashes = control(|control| control.crashes);
+    if crashes > 0 && !ASKED.swap(true, Relaxed) {
+        note(Kind::Load as u8, CRASHES_ADDRESS, crashes.into(), null());
     }
     crashes
 }
 
 /// Called by `crashproof_assert` when its condition is false.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn __crashproof_assert_failed(
     condition: *const c_char,
     file: *const c_char,
     line: u32,
     function: *const c_char,
 ) -> ! {
-    let text = |pointer: *const c_char| CStr::from_ptr(pointer).to_string_lossy().into_owned();
+    // SAFETY: the macro passes constants.
+    let text = |pointer: *const c_char| unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned();
     let message =
         format!("{}:{line}: {}: assertion failed: {}\n", text(file), text(function), text(condition));
-    libc::write(2, message.as_ptr().cast(), message.len());
-    access::note(record::ASSERT, 0, u64::from(line), null());
-    if UNDER_CHECKER { libc::_exit(exit::ASSERT) } else { libc::abort() }
+    // SAFETY: the kernel reads the message; then the process ends.
+    unsafe {
+        libc::write(2, message.as_ptr().cast(), message.len());
+        note(record::ASSERT, 0, line.into(), null());
+        if under_checker() { libc::_exit(exit::ASSERT) } else { libc::abort() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_lines_within_the_arena() {
+        assert_eq!(next_object(0, 1), Some((ARENA.base, ARENA.base + LINE_BYTES)));
+        assert_eq!(next_object(ARENA.base, 0), Some((ARENA.base, ARENA.base + LINE_BYTES)));
+        let (address, next) = next_object(ARENA.base + LINE_BYTES, 65).expect("room");
+        assert_eq!((address, next - address), (ARENA.base + LINE_BYTES, 2 * LINE_BYTES));
+        assert_eq!(next_object(ARENA.end() - LINE_BYTES, 65), None);
+        assert_eq!(next_object(ARENA.base, usize::MAX), None);
+    }
 }

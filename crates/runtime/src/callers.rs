@@ -1,4 +1,4 @@
-//! Places in the program that have no site: where it calls a function that the runtime stands in for.
+//! Places in the program that have no site: where it calls an interposed function.
 //!
 //! Such a place is known by its return address. Its number says in which module it is, and where there;
 //! the checker finds the source line in the module's debug information. Addresses within a module are the
@@ -10,91 +10,132 @@ use std::fmt::Write as _;
 use crashproof_protocol::abi::Site;
 use crashproof_protocol::caller;
 
-use crate::sites;
+use crate::cell::RunningThreadCell;
+use crate::modules;
 
 /// The upper half of what stands for a pointer to a site here; no pointer looks like that.
 const MARK: usize = 0xC5A7 << 48;
 
+/// Where the code of a loaded program or library is.
 #[derive(Clone, Copy)]
-struct Module {
+struct Code {
     base: usize,
     begin: usize,
     end: usize,
     instrumented: bool,
 }
 
-static mut MODULES: [Module; caller::MODULES] =
-    [Module { base: 0, begin: 0, end: 0, instrumented: false }; caller::MODULES];
-static mut COUNT: usize = 0;
+impl Code {
+    fn contains(&self, address: usize) -> bool {
+        (self.begin..self.end).contains(&address)
+    }
+}
+
+struct Loaded {
+    code: [Code; caller::MODULES],
+    count: usize,
+}
+
+static LOADED: RunningThreadCell<Loaded> = RunningThreadCell::new(Loaded {
+    code: [Code { base: 0, begin: 0, end: 0, instrumented: false }; caller::MODULES],
+    count: 0,
+});
+
+/// The module that an address is in, and its place in the list.
+fn code_at(address: usize) -> Option<(usize, Code)> {
+    LOADED.with(|loaded| {
+        let code = &loaded.code[..loaded.count];
+        code.iter().position(|code| code.contains(address)).map(|index| (index, code[index]))
+    })
+}
 
 /// What the functions of `access` take as the site of a call.
-pub(crate) unsafe fn site(return_address: usize) -> *const Site {
-    for (index, module) in MODULES[..COUNT].iter().enumerate() {
-        if (module.begin..module.end).contains(&return_address) {
-            // The address is of what comes after the call.
-            return match caller::number(index, return_address - 1 - module.base) {
-                Some(number) => (MARK | number as usize) as *const Site,
-                None => std::ptr::null(),
-            };
-        }
-    }
-    std::ptr::null()
+pub(crate) fn site(return_address: usize) -> *const Site {
+    // The address is of what comes after the call.
+    code_at(return_address)
+        .and_then(|(index, code)| caller::number(index, return_address - 1 - code.base))
+        .map_or(std::ptr::null(), |number| (MARK | number as usize) as *const Site)
 }
 
 /// The same for an instruction itself.
-pub(crate) unsafe fn place(instruction: usize) -> *const Site {
+pub(crate) fn place(instruction: usize) -> *const Site {
     site(instruction + 1)
 }
 
 /// Is an instruction one of the runtime's?
-pub(crate) unsafe fn is_runtime(instruction: usize) -> bool {
-    let contains = |module: &Module, place: usize| (module.begin..module.end).contains(&place);
-    let here = is_runtime as *const () as usize;
-    MODULES[..COUNT].iter().any(|module| contains(module, instruction) && contains(module, here))
+pub(crate) fn is_runtime(instruction: usize) -> bool {
+    code_at(instruction).is_some_and(|(_, code)| code.contains(is_runtime as *const () as usize))
 }
 
 /// Is what calls from there instrumented?
-pub(crate) unsafe fn is_instrumented(return_address: usize) -> bool {
-    let here = |module: &&Module| (module.begin..module.end).contains(&return_address);
-    MODULES[..COUNT].iter().find(here).is_some_and(|module| module.instrumented)
+pub(crate) fn is_instrumented(return_address: usize) -> bool {
+    code_at(return_address).is_some_and(|(_, code)| code.instrumented)
 }
 
-/// The number of something that [`site`] returned.
+/// Does this stand for a place without a site?
 pub(crate) fn number(site: usize) -> Option<u32> {
-    (site & MARK == MARK && site >> 32 == MARK >> 32).then_some(site as u32)
+    (site >> 32 == MARK >> 32 && site as u32 & caller::BIT != 0).then_some(site as u32)
 }
 
 /// Notes where modules are, once all are loaded; gives their lines of the site table.
-pub(crate) unsafe fn table() -> String {
+pub(crate) fn table() -> String {
     let mut lines = String::new();
-    COUNT = 0;
-    libc::dl_iterate_phdr(Some(visit), (&raw mut lines).cast());
+    LOADED.with(|loaded| loaded.count = 0);
+    // SAFETY: `visit` is given the pointer to the text, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut lines).cast()) };
     lines
 }
 
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, lines: *mut c_void) -> c_int {
-    if COUNT == caller::MODULES {
-        return 1;
-    }
-    let info = &*info;
+    // SAFETY: the loader passes a valid description, and the text of `table`.
+    let (info, lines) = unsafe { (&*info, &mut *lines.cast::<String>()) };
+    // SAFETY: the description says how many headers there are, and has a name.
+    let (headers, name) = unsafe {
+        (
+            std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()),
+            CStr::from_ptr(info.dlpi_name).to_string_lossy().into_owned(),
+        )
+    };
     let base = info.dlpi_addr as usize;
-    let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
-    let code = headers.iter().filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0);
     let (mut begin, mut end) = (usize::MAX, 0);
-    for header in code {
+    for header in headers.iter().filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0) {
         begin = begin.min(base + header.p_vaddr as usize);
         end = end.max(base + (header.p_vaddr + header.p_memsz) as usize);
     }
-    let name = CStr::from_ptr(info.dlpi_name).to_string_lossy().into_owned();
     let name = if name.is_empty() {
         std::fs::read_link("/proc/self/exe").map_or(name, |path| path.to_string_lossy().into_owned())
     } else {
         name
     };
-    let lines = &mut *lines.cast::<String>();
-    let _ = writeln!(lines, "{}\t{COUNT}\t{}", caller::LINE, name.replace(['\t', '\n', '\r'], " "));
-    MODULES[COUNT] =
-        Module { base, begin, end, instrumented: sites::is_instrumented(begin as *const c_void) };
-    COUNT += 1;
-    0
+    let code = Code { base, begin, end, instrumented: modules::is_instrumented(begin as *const c_void) };
+    LOADED.with(|loaded| {
+        let count = loaded.count;
+        let Some(slot) = loaded.code.get_mut(count) else { return 1 };
+        *slot = code;
+        loaded.count += 1;
+        let _ = writeln!(lines, "{}\t{count}\t{}", caller::LINE, name.replace(['\t', '\n', '\r'], " "));
+        0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_pointer_looks_like_a_caller() {
+        let mark = MARK | (caller::BIT | 5) as usize;
+        assert_eq!(number(mark), Some(caller::BIT | 5));
+        assert_eq!(number(0), None);
+        assert_eq!(number(&raw const mark as usize), None);
+    }
+
+    #[test]
+    fn places_are_found_by_their_address() {
+        assert!(!table().is_empty());
+        let here = places_are_found_by_their_address as *const () as usize;
+        assert!(is_runtime(here) && !is_instrumented(here));
+        assert!(number(site(here) as usize).is_some());
+        assert!(site(1).is_null());
+    }
 }

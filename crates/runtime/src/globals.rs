@@ -6,67 +6,112 @@ use std::ffi::CStr;
 use crashproof_protocol::GLOBALS;
 use crashproof_protocol::abi::{PmFixup, PmGlobal};
 
+use crate::cell::RunningThreadCell;
 use crate::session;
+use crate::system::give_up;
 
-static mut PLACES: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
-static mut NEXT: u64 = GLOBALS.base;
+struct Globals {
+    places: BTreeMap<Vec<u8>, u64>,
+    end: u64,
+}
 
+static PLACED: RunningThreadCell<Globals> =
+    RunningThreadCell::new(Globals { places: BTreeMap::new(), end: GLOBALS.base });
+
+impl Globals {
+    /// The place of a global; the second is true if it has got it just now. None if there is no room.
+    fn place(&mut self, name: &[u8], size: u64, align: u64) -> Option<(u64, bool)> {
+        if let Some(&known) = self.places.get(name) {
+            return Some((known, false));
+        }
+        let address = self.end.checked_next_multiple_of(align.max(1))?;
+        let end = address.checked_add(size.max(1))?;
+        if end > GLOBALS.end() {
+            return None;
+        }
+        self.end = end;
+        self.places.insert(name.to_vec(), address);
+        Some((address, true))
+    }
+}
+
+/// A module registers its globals, and the volatile places that hold their addresses.
+///
+/// # Safety
+///
+/// The arrays are the plugin's.
 pub(crate) unsafe fn register(
     begin: *const *mut PmGlobal,
     end: *const *mut PmGlobal,
     fixups: *const PmFixup,
     fixups_end: *const PmFixup,
 ) {
-    let mut at = begin;
-    while at < end {
-        place(*at);
-        at = at.add(1);
-    }
-    let mut fixup = fixups;
-    while fixup < fixups_end {
-        let place_of = place((*fixup).target);
-        ((*fixup).place as *mut u64).write_unaligned(place_of.wrapping_add_signed((*fixup).addend));
-        fixup = fixup.add(1);
+    // SAFETY: arrays from their beginning to their end; fixups name volatile memory that is a pointer's.
+    unsafe {
+        for global in std::slice::from_raw_parts(begin, end.offset_from_unsigned(begin)) {
+            place(*global);
+        }
+        for fixup in std::slice::from_raw_parts(fixups, fixups_end.offset_from_unsigned(fixups)) {
+            let target = place(fixup.target).wrapping_add_signed(fixup.addend);
+            (fixup.place as *mut u64).write_unaligned(target);
+        }
     }
 }
 
 /// The address of a global; gives it one, and its initial content, if it has none yet.
+///
+/// # Safety
+///
+/// The descriptor is the plugin's.
 unsafe fn place(global: *mut PmGlobal) -> u64 {
-    let descriptor = &mut *global;
-    if !descriptor.address.is_null() {
-        return descriptor.address as u64;
+    // SAFETY: nobody else looks at descriptors while modules register; names end in zero, and what is initial content
+    // has the global's size.
+    unsafe {
+        let descriptor = &mut *global;
+        if !descriptor.address.is_null() {
+            return descriptor.address as u64;
+        }
+        let name = CStr::from_ptr(descriptor.name).to_bytes();
+        let (size, align) = (descriptor.size, descriptor.align);
+        let Some((address, fresh)) = PLACED.with(|globals| globals.place(name, size, align)) else {
+            give_up("persistent globals of more than 1 GiB");
+        };
+        descriptor.address = address as *mut _;
+        if fresh && !descriptor.init.is_null() {
+            let init = std::slice::from_raw_parts(descriptor.init.cast::<u8>(), size as usize);
+            session::set_durable(address, init);
+            for index in 0..descriptor.fixup_count as usize {
+                let fixup = &*descriptor.fixups.add(index);
+                let target = place(fixup.target).wrapping_add_signed(fixup.addend);
+                session::set_durable(address + fixup.place, &target.to_le_bytes());
+            }
+        }
+        address
     }
-    let name = CStr::from_ptr(descriptor.name).to_bytes().to_vec();
-    if let Some(&known) = PLACES.get(&name) {
-        descriptor.address = known as *mut _;
-        return known;
-    }
-    let address = NEXT.next_multiple_of(descriptor.align.max(1));
-    NEXT = address + descriptor.size.max(1);
-    if NEXT > GLOBALS.end() {
-        session::give_up("persistent globals of more than 1 GiB");
-    }
-    PLACES.insert(name, address);
-    descriptor.address = address as *mut _;
-    if descriptor.init.is_null() {
-        return address;
-    }
-    let init = std::slice::from_raw_parts(descriptor.init.cast::<u8>(), descriptor.size as usize);
-    session::set_durable(address, init);
-    for index in 0..descriptor.fixup_count as usize {
-        let fixup = &*descriptor.fixups.add(index);
-        let target = place(fixup.target).wrapping_add_signed(fixup.addend);
-        session::set_durable(address + fixup.place, &target.to_le_bytes());
-    }
-    address
 }
 
 /// Where they end.
 pub(crate) fn end() -> u64 {
-    unsafe { NEXT }
+    PLACED.with(|globals| globals.end)
 }
 
 /// Are there any?
 pub(crate) fn any() -> bool {
-    unsafe { NEXT > GLOBALS.base }
+    end() > GLOBALS.base
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_one_place() {
+        let mut globals = Globals { places: BTreeMap::new(), end: GLOBALS.base };
+        let (one, fresh) = globals.place(b"one", 10, 8).expect("room");
+        assert!(fresh && one == GLOBALS.base);
+        let (other, _) = globals.place(b"other", 0, 64).expect("room");
+        assert!(other.is_multiple_of(64) && other >= one + 10);
+        assert_eq!(globals.place(b"one", 99, 1), Some((one, false)));
+        assert_eq!(globals.place(b"huge", GLOBALS.bytes, 1), None);
+    }
 }

@@ -4,65 +4,66 @@
 //! checker drives it: see `crashproof_protocol` for the whole picture. Without the checker the program runs
 //! as an ordinary one whose persistent memory is forgotten when it ends.
 //!
-//! | module | what it does |
+//! Imports go one way, from the last layer to the first:
+//!
+//! | layer | modules |
 //! |---|---|
-//! | `session` | maps the shared memory, knows in which mode the process is |
-//! | `server` | parks the program before its constructors and forks children on command |
-//! | `access` | loads, stores, flushes and fences on PM: the hot path |
-//! | `abi` | the functions that instrumented code calls |
-//! | `sites` | numbers for places in the source |
-//! | `globals` | places for persistent globals |
-//! | `arena` | the functions of `crashproof.h` |
-//! | `brackets` | loads that may not count |
-//! | `parallel` | locked instructions when nobody schedules |
-//! | `threads` | one thread at a time, by a seed; pthreads, store buffers |
-//! | `pmem`, `pmem2` | libpmem and libpmem2 |
-//! | `regions` | strands and epochs that the program marks |
-//! | `process` | `fork`, `exec`, and how a process ends |
-//! | `real` | the C library's functions, and how others stand before them |
-//! | `raw` | memory operations that are surely nobody else's |
-//! | `strict` | names what touches PM unseen |
-//! | `unseen` | whether PM holds what was stored to it |
-//! | `callers` | places in the program that have no site |
-//! | `determinism` | process numbers and random bytes, the same in every run |
-//! | `files` | files that are persistent memory |
-//! | `heap` | `malloc` and its kin |
-//! | `libc_format` | `printf` and its kin on PM |
-//! | `libc_io` | input into PM and output from PM |
-//! | `libc_untracked` | functions that make a verdict UNKNOWN on PM |
-//! | `libc_wide` | wide strings on PM |
-//! | `libc_memory` | `memcpy`, `strcpy`, `qsort` and their kin on PM |
+//! | plain data and logic, safe code | `random`, `text` (scanning, sorting), `conversions` (formats), `size_classes` (the heap), `file_table` |
+//! | the process | `cell` (state of the running thread), `system`, `raw` (memory operations), `real` (the functions behind the interposed ones), `modules`, `callers`, `sites` (places in the source) |
+//! | recording | `session` (shared memory, the trace), `recorder`, `shadow` (what recovery has touched), `protection` (strict mode's lock) |
+//! | threads | `threads` |
+//! | accesses | `access` (the hot path), `parallel` (without the checker), `assembly` |
+//! | functions that programs call | `interpose` (the macros), `c_library`, `files` (files that are PM), `pthreads`, `pmem`, `pmem2`, `arena`, `annotations`, `globals` |
+//! | the end of a run | `strict` (names what touches PM unseen), `unseen` (does PM hold what was stored?), `process` |
+//! | entry points | `abi` (called by instrumented code), `server` (parks the program, forks children) |
 //!
 //! The code runs inside somebody else's process, before `main`, in signal handlers and after `fork`. It
-//! allocates nothing on the hot path and never unwinds.
+//! allocates nothing on the hot path and never unwinds into the program.
+//!
+//! In tests no symbol is exported, so that nothing of the test process is interposed.
 
-#![allow(static_mut_refs, reason = "one thread of the program runs at a time; hot paths cannot afford locks")]
+#![allow(
+    unsafe_code,
+    reason = "performs the program's accesses, interposes the C library; plain logic forbids it"
+)]
+#![deny(unsafe_op_in_unsafe_fn)]
+#![warn(clippy::undocumented_unsafe_blocks)]
+#![cfg_attr(
+    test,
+    allow(dead_code, non_snake_case, reason = "in tests nothing is exported, or named by others")
+)]
 
 mod abi;
 mod access;
+mod annotations;
 mod arena;
-mod brackets;
+mod assembly;
+mod c_library;
 mod callers;
-mod determinism;
+mod cell;
+mod conversions;
+mod file_table;
 mod files;
 mod globals;
-mod heap;
-mod libc_format;
-mod libc_io;
-mod libc_memory;
-mod libc_untracked;
-mod libc_wide;
+mod interpose;
+mod modules;
 mod parallel;
 mod pmem;
 mod pmem2;
 mod process;
-mod processors;
+mod protection;
+mod pthreads;
+mod random;
 mod raw;
 mod real;
-mod regions;
+mod recorder;
 mod server;
 mod session;
+mod shadow;
 mod sites;
+mod size_classes;
 mod strict;
+mod system;
+mod text;
 mod threads;
 mod unseen;

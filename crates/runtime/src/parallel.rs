@@ -1,62 +1,108 @@
-//! Locked instructions for programs that run on their own.
+//! Locked instructions for programs that run without the checker: their threads run in parallel, so what must be atomic
+//! has to be so for real.
 //!
-//! Without the checker threads run in parallel, so what must be atomic has to be so for real.
+//! # Safety
+//!
+//! Addresses are the program's, which would access them itself.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::SeqCst};
 
-use crate::access::{peek, poke};
+use crate::raw::{peek, poke};
 
 /// A locked instruction on 1, 2, 4 or 8 bytes: `change` gives the new value, none to store nothing.
 pub(crate) unsafe fn exchange(address: u64, width: u64, change: impl Fn(u64) -> Option<u64>) -> u64 {
-    macro_rules! exchange {
-        ($atomic:ident, $type:ty) => {{
-            let place = $atomic::from_ptr(address as *mut $type);
-            let update = |old: $type| change(old.into()).map(|new| new as $type);
-            let (Ok(old) | Err(old)) = place.fetch_update(SeqCst, SeqCst, update);
-            old.into()
-        }};
-    }
-    match width {
-        _ if !address.is_multiple_of(width) => {
-            // It may cross cache lines; nothing but the instruction itself could make that atomic.
-            let old = peek(address, width);
-            change(old).into_iter().for_each(|new| poke(address, width, new));
-            old
+    // SAFETY: the program would access the address itself.
+    unsafe {
+        macro_rules! exchange {
+            ($atomic:ident, $type:ty) => {{
+                let place = $atomic::from_ptr(address as *mut $type);
+                let update = |old: $type| change(old.into()).map(|new| new as $type);
+                let (Ok(old) | Err(old)) = place.fetch_update(SeqCst, SeqCst, update);
+                old.into()
+            }};
         }
-        1 => exchange!(AtomicU8, u8),
-        2 => exchange!(AtomicU16, u16),
-        4 => exchange!(AtomicU32, u32),
-        _ => exchange!(AtomicU64, u64),
+        match width {
+            _ if !address.is_multiple_of(width) => {
+                // It may cross cache lines; nothing but the instruction itself could make that atomic.
+                let old = peek(address, width);
+                change(old).into_iter().for_each(|new| poke(address, width, new));
+                old
+            }
+            1 => exchange!(AtomicU8, u8),
+            2 => exchange!(AtomicU16, u16),
+            4 => exchange!(AtomicU32, u32),
+            _ => exchange!(AtomicU64, u64),
+        }
     }
 }
 
 /// A locked instruction on sixteen bytes, which must be aligned.
 pub(crate) unsafe fn exchange_wide(address: u64, change: impl Fn(u128) -> Option<u128>) -> u128 {
-    let place = address as *mut u128;
-    // A guess; if it is wrong, the first attempt says what is there.
-    let mut expected = 0;
-    loop {
-        let desired = change(expected).unwrap_or(expected);
-        match compare_exchange_wide(place, expected, desired) {
-            seen if seen == expected => return seen,
-            seen => expected = seen,
+    // SAFETY: the program would access the address itself.
+    unsafe {
+        let place = address as *mut u128;
+        // A guess; if it is wrong, the first attempt says what is there.
+        let mut expected = 0;
+        loop {
+            let desired = change(expected).unwrap_or(expected);
+            match compare_exchange_wide(place, expected, desired) {
+                seen if seen == expected => return seen,
+                seen => expected = seen,
+            }
         }
     }
 }
 
 unsafe fn compare_exchange_wide(place: *mut u128, expected: u128, desired: u128) -> u128 {
-    let (mut low, mut high) = (expected as u64, (expected >> 64) as u64);
-    std::arch::asm!(
-        // The compiler keeps rbx for itself.
-        "xchg {new_low}, rbx",
-        "lock cmpxchg16b [{place}]",
-        "mov rbx, {new_low}",
-        new_low = inout(reg) desired as u64 => _,
-        place = in(reg) place,
-        in("rcx") (desired >> 64) as u64,
-        inout("rax") low,
-        inout("rdx") high,
-        options(nostack),
-    );
-    u128::from(high) << 64 | u128::from(low)
+    // SAFETY: the program would access the address itself.
+    unsafe {
+        let (mut low, mut high) = (expected as u64, (expected >> 64) as u64);
+        std::arch::asm!(
+            // The compiler keeps rbx for itself.
+            "xchg {new_low}, rbx",
+            "lock cmpxchg16b [{place}]",
+            "mov rbx, {new_low}",
+            new_low = inout(reg) desired as u64 => _,
+            place = in(reg) place,
+            in("rcx") (desired >> 64) as u64,
+            inout("rax") low,
+            inout("rdx") high,
+            options(nostack),
+        );
+        u128::from(high) << 64 | u128::from(low)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_width_is_exchanged() {
+        let mut words = [0x1111_1111_1111_1111u64; 2];
+        let address = words.as_mut_ptr() as u64;
+        for width in [1, 2, 4, 8] {
+            // SAFETY: within the words; the second one crosses into an unaligned place.
+            unsafe {
+                let old = exchange(address, width, |old| Some(old + 1));
+                assert_eq!(peek(address, width), old + 1);
+                assert_eq!(exchange(address, width, |_| None), old + 1);
+                exchange(address + 3, width, |old| Some(old ^ 1));
+            }
+        }
+    }
+
+    #[test]
+    fn sixteen_bytes_at_once() {
+        #[repr(align(16))]
+        struct Wide(u128);
+        let mut wide = Wide(7);
+        let address = &raw mut wide as u64;
+        // SAFETY: aligned, and there.
+        unsafe {
+            assert_eq!(exchange_wide(address, |old| Some(old << 100)), 7);
+            assert_eq!(exchange_wide(address, |_| None), 7 << 100);
+        }
+        assert_eq!(wide.0, 7 << 100);
+    }
 }

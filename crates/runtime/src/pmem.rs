@@ -5,17 +5,23 @@
 //! otherwise. Whatever `pmem_map_file` maps is persistent memory, on the PM path or not, except temporary
 //! files, which no crash leaves behind.
 //!
-//! Not under the checker nothing is persistent memory, and to persist is to `msync`.
+//! Without the checker nothing is persistent memory, and to persist is to `msync`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crashproof_protocol::abi::{Site, is_pm};
 use libc::mode_t;
+use px86::line::covered;
 use px86::{Kind, LINE_BYTES};
 
-use crate::real::provide;
-use crate::{access, files, libc_memory, raw};
+use crate::c_library::memory::{copy as copy_memory, fill, readable, write};
+use crate::interpose::provide;
+use crate::session::{has_persistent_caches, recording};
+use crate::system::{KeptErrno, set_errno};
+use crate::{access, files, raw};
 
 /// Flags of `pmem_map_file`.
 mod file {
@@ -41,57 +47,68 @@ const NON_TEMPORAL_FROM: usize = 256;
 const LARGE: u64 = 1 << 20;
 
 /// Log levels; nothing is ever logged.
-static mut THRESHOLDS: [u32; 2] = [0; 2];
-static mut MESSAGE: Option<CString> = None;
+static THRESHOLDS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+
+/// What went wrong last.
+static MESSAGE: Mutex<Option<CString>> = Mutex::new(None);
 
 /// Notes what went wrong, for `pmem_errormsg`.
-pub(crate) unsafe fn complain(what: &str) {
-    MESSAGE = CString::new(what).ok();
+pub(crate) fn complain(what: &str) {
+    *MESSAGE.lock().unwrap_or_else(PoisonError::into_inner) = CString::new(what).ok();
 }
 
-pub(crate) unsafe fn message() -> *const c_char {
-    MESSAGE.as_ref().map_or(c"".as_ptr(), |text| text.as_ptr())
+pub(crate) fn message() -> *const c_char {
+    let message = MESSAGE.lock().unwrap_or_else(PoisonError::into_inner);
+    message.as_ref().map_or(c"".as_ptr(), |text| text.as_ptr())
 }
 
-unsafe fn refuse(what: &str, error: c_int) -> *mut c_void {
+fn refuse(what: &str, error: c_int) -> *mut c_void {
     complain(what);
-    *libc::__errno_location() = error;
+    set_errno(error);
     null_mut()
 }
 
-pub(crate) unsafe fn flush(start: *const c_void, bytes: usize, site: *const Site) {
+pub(crate) fn flush(start: *const c_void, bytes: usize, site: *const Site) {
     let (start, bytes) = (start as u64, bytes as u64);
-    if !access::recording() || !is_pm(start) || bytes == 0 {
+    if !recording() || !is_pm(start) || bytes == 0 {
         return;
     }
-    let lines = |from: u64, to: u64| (from / LINE_BYTES * LINE_BYTES..to).step_by(LINE_BYTES as usize);
+    let flush_lines = |from, bytes| {
+        covered(from, bytes).for_each(|line| access::flush(Kind::FlushOpt, line.start(), site));
+    };
     if bytes <= LARGE {
-        lines(start, start + bytes).for_each(|line| access::flush(Kind::FlushOpt, line, site));
-        return;
+        return flush_lines(start, bytes);
     }
     // What still waits in this thread's store buffer was written too.
-    access::before_read_range(start, 0, site);
+    // SAFETY: reads nothing.
+    unsafe { access::before_read_range(start, 0, site) };
     for (page, length) in files::written_pages(start, bytes) {
-        let (from, to) = (page.max(start), (page + length).min(start + bytes));
-        lines(from, to).for_each(|line| access::flush(Kind::FlushOpt, line, site));
+        let from = page.max(start);
+        flush_lines(from, (page + length).min(start + bytes) - from);
     }
 }
 
-pub(crate) unsafe fn drain(site: *const Site) {
+pub(crate) fn drain(site: *const Site) {
     access::fence(Kind::StoreFence, site);
 }
 
-unsafe fn synchronise(start: *const c_void, bytes: usize) -> c_int {
-    let page = start as usize & !4095;
-    libc::msync(page as *mut c_void, start as usize + bytes - page, libc::MS_SYNC)
+unsafe fn sync_file(start: *const c_void, bytes: usize) -> c_int {
+    // SAFETY: the program vouches for its pointers, as it would to libpmem.
+    unsafe {
+        let page = start as usize & !4095;
+        libc::msync(page as *mut c_void, start as usize + bytes - page, libc::MS_SYNC)
+    }
 }
 
 pub(crate) unsafe fn persist(start: *const c_void, bytes: usize, site: *const Site) {
-    if access::recording() {
-        flush(start, bytes, site);
-        drain(site);
-    } else {
-        synchronise(start, bytes);
+    // SAFETY: the program vouches for its pointers, as it would to libpmem.
+    unsafe {
+        if recording() {
+            flush(start, bytes, site);
+            drain(site);
+        } else {
+            sync_file(start, bytes);
+        }
     }
 }
 
@@ -141,26 +158,29 @@ pub(crate) unsafe fn copy(
     flags: u32,
     site: *const Site,
 ) -> *mut c_void {
-    if !access::recording() || !is_pm(to as u64) {
-        libc_memory::copy(to, from, bytes, site);
-        if !access::recording() && flags & (memory::NO_DRAIN | memory::NO_FLUSH) == 0 {
-            synchronise(to, bytes);
+    // SAFETY: the program vouches for its pointers, as it would to libpmem.
+    unsafe {
+        if !recording() || !is_pm(to as u64) {
+            copy_memory(to, from, bytes, site);
+            if !recording() && flags & (memory::NO_DRAIN | memory::NO_FLUSH) == 0 {
+                sync_file(to, bytes);
+            }
+            return to;
         }
-        return to;
+        readable(from, bytes, site);
+        let mut held = Vec::new();
+        let mut source = from.cast::<u8>();
+        let apart = (to as usize).abs_diff(from as usize) >= bytes;
+        if !apart {
+            held.resize(bytes, 0);
+            raw::copy(held.as_mut_ptr(), source, bytes);
+            source = held.as_ptr();
+        }
+        store_flagged(to, bytes, flags, site, |kind, at, length| {
+            access::store_range(kind, to as u64 + at as u64, source.add(at), length as u64, site);
+        });
+        to
     }
-    libc_memory::readable(from, bytes, site);
-    let mut held = Vec::new();
-    let mut source = from.cast::<u8>();
-    let apart = (to as usize).abs_diff(from as usize) >= bytes;
-    if !apart {
-        held.resize(bytes, 0);
-        raw::copy(held.as_mut_ptr(), source, bytes);
-        source = held.as_ptr();
-    }
-    store_flagged(to, bytes, flags, site, |kind, at, length| {
-        access::store_range(kind, to as u64 + at as u64, source.add(at), length as u64, site);
-    });
-    to
 }
 
 pub(crate) unsafe fn set(
@@ -170,18 +190,21 @@ pub(crate) unsafe fn set(
     flags: u32,
     site: *const Site,
 ) -> *mut c_void {
-    if !access::recording() || !is_pm(to as u64) {
-        libc_memory::fill(to, byte, bytes, site);
-        if !access::recording() && flags & (memory::NO_DRAIN | memory::NO_FLUSH) == 0 {
-            synchronise(to, bytes);
+    // SAFETY: the program vouches for its pointers, as it would to libpmem.
+    unsafe {
+        if !recording() || !is_pm(to as u64) {
+            fill(to, byte, bytes, site);
+            if !recording() && flags & (memory::NO_DRAIN | memory::NO_FLUSH) == 0 {
+                sync_file(to, bytes);
+            }
+            return to;
         }
-        return to;
+        let source = vec![byte as u8; bytes];
+        store_flagged(to, bytes, flags, site, |kind, at, length| {
+            access::store_range(kind, to as u64 + at as u64, source.as_ptr().add(at), length as u64, site);
+        });
+        to
     }
-    let source = vec![byte as u8; bytes];
-    store_flagged(to, bytes, flags, site, |kind, at, length| {
-        access::store_range(kind, to as u64 + at as u64, source.as_ptr().add(at), length as u64, site);
-    });
-    to
 }
 
 unsafe fn map_file(
@@ -193,47 +216,50 @@ unsafe fn map_file(
     is_pmem: *mut c_int,
     site: *const Site,
 ) -> *mut c_void {
-    let creates = flags & file::CREATE != 0;
-    let temporary = flags & file::TEMPORARY != 0;
-    if flags & !(file::CREATE | file::EXCLUSIVE | file::SPARSE | file::TEMPORARY) != 0 {
-        return refuse("invalid flag specified", libc::EINVAL);
+    // SAFETY: the program vouches for its pointers, as it would to libpmem.
+    unsafe {
+        let creates = flags & file::CREATE != 0;
+        let temporary = flags & file::TEMPORARY != 0;
+        if flags & !(file::CREATE | file::EXCLUSIVE | file::SPARSE | file::TEMPORARY) != 0 {
+            return refuse("invalid flag specified", libc::EINVAL);
+        }
+        if creates == (bytes == 0) || temporary && !creates {
+            return refuse("invalid combination of size and flags", libc::EINVAL);
+        }
+        let mut open = libc::O_RDWR | libc::O_CLOEXEC;
+        if temporary {
+            open |= libc::O_TMPFILE;
+        } else if creates {
+            open |= libc::O_CREAT;
+        }
+        if flags & file::EXCLUSIVE != 0 {
+            open |= libc::O_EXCL;
+        }
+        let checked = recording();
+        let descriptor = if checked {
+            files::open_anywhere(path, open, mode as c_int, site)
+        } else {
+            libc::open(path, open, mode)
+        };
+        if descriptor < 0 {
+            let text = CStr::from_ptr(path).to_string_lossy();
+            complain(&format!("open \"{text}\": {}", std::io::Error::last_os_error()));
+            return null_mut();
+        }
+        let mapping = map_descriptor(descriptor, bytes, flags, checked && !temporary, site);
+        let errno = KeptErrno::new();
+        libc::close(descriptor);
+        drop(errno);
+        let Some((address, length)) = mapping else { return null_mut() };
+        if !mapped.is_null() {
+            write(mapped, &raw const length, size_of_val(&length), site);
+        }
+        if !is_pmem.is_null() {
+            let answer = c_int::from(is_pm(address as u64));
+            write(is_pmem, &raw const answer, size_of_val(&answer), site);
+        }
+        address
     }
-    if creates == (bytes == 0) || temporary && !creates {
-        return refuse("invalid combination of size and flags", libc::EINVAL);
-    }
-    let mut open = libc::O_RDWR | libc::O_CLOEXEC;
-    if temporary {
-        open |= libc::O_TMPFILE;
-    } else if creates {
-        open |= libc::O_CREAT;
-    }
-    if flags & file::EXCLUSIVE != 0 {
-        open |= libc::O_EXCL;
-    }
-    let checked = access::recording();
-    let descriptor = if checked {
-        files::open_anywhere(path, open, mode as c_int, site)
-    } else {
-        libc::open(path, open, mode)
-    };
-    if descriptor < 0 {
-        let text = CStr::from_ptr(path).to_string_lossy();
-        complain(&format!("open \"{text}\": {}", std::io::Error::last_os_error()));
-        return null_mut();
-    }
-    let mapping = map_descriptor(descriptor, bytes, flags, checked && !temporary, site);
-    let error = *libc::__errno_location();
-    libc::close(descriptor);
-    *libc::__errno_location() = error;
-    let Some((address, length)) = mapping else { return null_mut() };
-    if !mapped.is_null() {
-        libc_memory::write(mapped, &raw const length, size_of_val(&length), site);
-    }
-    if !is_pmem.is_null() {
-        let answer = c_int::from(is_pm(address as u64));
-        libc_memory::write(is_pmem, &raw const answer, size_of_val(&answer), site);
-    }
-    address
 }
 
 /// Brings an open file to its size and maps it.
@@ -244,39 +270,42 @@ unsafe fn map_descriptor(
     as_pm: bool,
     site: *const Site,
 ) -> Option<(*mut c_void, usize)> {
-    let mut status: libc::stat = std::mem::zeroed();
-    libc::fstat(descriptor, &raw mut status);
-    let mut length = status.st_size as usize;
-    if flags & file::CREATE != 0 {
-        length = bytes;
-        if libc::ftruncate(descriptor, bytes as i64) != 0 {
-            complain(&format!("ftruncate: {}", std::io::Error::last_os_error()));
-            return None;
-        }
-        if flags & file::SPARSE == 0 {
-            let error = libc::posix_fallocate(descriptor, 0, bytes as i64);
-            if error != 0 {
-                refuse("posix_fallocate", error);
+    // SAFETY: the program vouches for its pointers, as it would to libpmem.
+    unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        libc::fstat(descriptor, &raw mut status);
+        let mut length = status.st_size as usize;
+        if flags & file::CREATE != 0 {
+            length = bytes;
+            if libc::ftruncate(descriptor, bytes as i64) != 0 {
+                complain(&format!("ftruncate: {}", std::io::Error::last_os_error()));
                 return None;
             }
+            if flags & file::SPARSE == 0 {
+                let error = libc::posix_fallocate(descriptor, 0, bytes as i64);
+                if error != 0 {
+                    refuse("posix_fallocate", error);
+                    return None;
+                }
+            }
         }
-    }
-    if length == 0 {
-        refuse("file is empty", libc::EINVAL);
-        return None;
-    }
-    let address = match files::of(descriptor).filter(|_| as_pm) {
-        Some(file) => files::map(file, 0, length as u64, libc::MAP_SHARED, descriptor, 0, site),
-        None => {
-            let protection = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(null_mut(), length, protection, libc::MAP_SHARED, descriptor, 0)
+        if length == 0 {
+            refuse("file is empty", libc::EINVAL);
+            return None;
         }
-    };
-    if address == libc::MAP_FAILED {
-        complain(&format!("mmap: {}", std::io::Error::last_os_error()));
-        return None;
+        let address = match files::of(descriptor).filter(|_| as_pm) {
+            Some(file) => files::map(file, 0, length as u64, libc::MAP_SHARED, descriptor, 0, site),
+            None => {
+                let protection = libc::PROT_READ | libc::PROT_WRITE;
+                libc::mmap(null_mut(), length, protection, libc::MAP_SHARED, descriptor, 0)
+            }
+        };
+        if address == libc::MAP_FAILED {
+            complain(&format!("mmap: {}", std::io::Error::last_os_error()));
+            return None;
+        }
+        Some((address, length))
     }
-    Some((address, length))
 }
 
 provide! {
@@ -288,28 +317,22 @@ provide! {
     |_site| { libc::munmap(start, bytes) }
 
     fn pmem_is_pmem(start: *const c_void, bytes: usize) -> c_int, caller(rdx)
-    |_site| { c_int::from(access::recording() && is_pm(start as u64) && is_pm(start as u64 + bytes as u64)) }
+    |_site| { c_int::from(recording() && is_pm(start as u64) && is_pm(start as u64 + bytes as u64)) }
 
     fn pmem_persist(start: *const c_void, bytes: usize), caller(rdx)
     |site| { persist(start, bytes, site) }
 
     fn pmem_msync(start: *const c_void, bytes: usize) -> c_int, caller(rdx)
     |site| {
-        if access::recording() && is_pm(start as u64) {
+        if recording() && is_pm(start as u64) {
             files::write_back(start as u64, bytes as u64, site);
             return 0;
         }
-        synchronise(start, bytes)
+        sync_file(start, bytes)
     }
 
     fn pmem_has_auto_flush() -> c_int, caller(rdi)
-    |_site| { c_int::from(crate::session::has_persistent_caches()) }
-
-    fn pmem_flush(start: *const c_void, bytes: usize), caller(rdx)
-    |site| { flush(start, bytes, site) }
-
-    fn pmem_deep_flush(start: *const c_void, bytes: usize), caller(rdx)
-    |site| { flush(start, bytes, site) }
+    |_site| { c_int::from(has_persistent_caches()) }
 
     fn pmem_deep_drain(start: *const c_void, bytes: usize) -> c_int, caller(rdx)
     |site| { let _ = (start, bytes); drain(site); 0 }
@@ -323,29 +346,11 @@ provide! {
     fn pmem_has_hw_drain() -> c_int, caller(rdi)
     |_site| { 0 }
 
-    fn pmem_memmove(to: *mut c_void, from: *const c_void, bytes: usize, flags: c_uint) -> *mut c_void, caller(r8)
-    |site| { copy(to, from, bytes, flags, site) }
-
-    fn pmem_memcpy(to: *mut c_void, from: *const c_void, bytes: usize, flags: c_uint) -> *mut c_void, caller(r8)
-    |site| { copy(to, from, bytes, flags, site) }
-
     fn pmem_memset(to: *mut c_void, byte: c_int, bytes: usize, flags: c_uint) -> *mut c_void, caller(r8)
     |site| { set(to, byte, bytes, flags, site) }
 
-    fn pmem_memmove_persist(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void, caller(rcx)
-    |site| { copy(to, from, bytes, 0, site) }
-
-    fn pmem_memcpy_persist(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void, caller(rcx)
-    |site| { copy(to, from, bytes, 0, site) }
-
     fn pmem_memset_persist(to: *mut c_void, byte: c_int, bytes: usize) -> *mut c_void, caller(rcx)
     |site| { set(to, byte, bytes, 0, site) }
-
-    fn pmem_memmove_nodrain(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void, caller(rcx)
-    |site| { copy(to, from, bytes, memory::NO_DRAIN, site) }
-
-    fn pmem_memcpy_nodrain(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void, caller(rcx)
-    |site| { copy(to, from, bytes, memory::NO_DRAIN, site) }
 
     fn pmem_memset_nodrain(to: *mut c_void, byte: c_int, bytes: usize) -> *mut c_void, caller(rcx)
     |site| { set(to, byte, bytes, memory::NO_DRAIN, site) }
@@ -366,18 +371,38 @@ provide! {
 
     fn pmem_log_set_threshold(which: c_uint, level: c_uint) -> c_int, caller(rdx)
     |_site| {
-        let Some(threshold) = THRESHOLDS.get_mut(which as usize) else { return libc::EINVAL };
-        *threshold = level;
+        let Some(threshold) = THRESHOLDS.get(which as usize) else { return libc::EINVAL };
+        threshold.store(level, Ordering::Relaxed);
         0
     }
 
     fn pmem_log_get_threshold(which: c_uint, level: *mut c_uint) -> c_int, caller(rdx)
     |_site| {
         let Some(threshold) = THRESHOLDS.get(which as usize) else { return libc::EINVAL };
-        *level = *threshold;
+        *level = threshold.load(Ordering::Relaxed);
         0
     }
 
     fn pmem_log_set_function(function: *const c_void) -> c_int, caller(rsi)
     |_site| { let _ = function; 0 }
 }
+
+provide! { [pmem_flush pmem_deep_flush] {
+    (start: *const c_void, bytes: usize), caller(rdx)
+    |site| { flush(start, bytes, site) }
+} }
+
+provide! { [pmem_memmove pmem_memcpy] {
+    (to: *mut c_void, from: *const c_void, bytes: usize, flags: c_uint) -> *mut c_void, caller(r8)
+    |site| { copy(to, from, bytes, flags, site) }
+} }
+
+provide! { [pmem_memmove_persist pmem_memcpy_persist] {
+    (to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void, caller(rcx)
+    |site| { copy(to, from, bytes, 0, site) }
+} }
+
+provide! { [pmem_memmove_nodrain pmem_memcpy_nodrain] {
+    (to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void, caller(rcx)
+    |site| { copy(to, from, bytes, memory::NO_DRAIN, site) }
+} }

@@ -5,8 +5,9 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
-use crate::real::provide;
-use crate::{access, files, pmem};
+use crate::interpose::provide;
+use crate::session::recording;
+use crate::{files, pmem};
 
 /// Errors, negative as the functions return them.
 mod error {
@@ -45,70 +46,80 @@ pub(crate) struct Map {
     granularity: c_int,
 }
 
-unsafe fn refuse(what: &str, error: c_int) -> c_int {
+fn refuse(what: &str, error: c_int) -> c_int {
     pmem::complain(what);
     error
 }
 
-unsafe fn system_error() -> c_int {
+fn system_error() -> c_int {
     let error = std::io::Error::last_os_error();
     pmem::complain(&error.to_string());
     -error.raw_os_error().unwrap_or(libc::EIO)
 }
 
 unsafe fn give<T>(to: *mut *mut T, value: T) -> c_int {
-    *to = Box::into_raw(Box::new(value));
-    0
+    // SAFETY: the program vouches for its pointers, as it would to libpmem2.
+    unsafe {
+        *to = Box::into_raw(Box::new(value));
+        0
+    }
 }
 
 unsafe fn take<T>(from: *mut *mut T) -> Option<T> {
-    let pointer = std::mem::replace(&mut *from, null_mut());
-    (!pointer.is_null()).then(|| *Box::from_raw(pointer))
+    // SAFETY: the program vouches for its pointers, as it would to libpmem2.
+    unsafe {
+        let pointer = std::mem::replace(&mut *from, null_mut());
+        (!pointer.is_null()).then(|| *Box::from_raw(pointer))
+    }
 }
 
 unsafe fn new_map(map: *mut *mut Map, config: &Config, source: &Source) -> c_int {
-    let Some(wanted) = config.granularity else {
-        return refuse(
-            "please define the max granularity requested for the mapping",
-            error::GRANULARITY_NOT_SET,
-        );
-    };
-    if source.bytes == 0 {
-        return refuse("the source has no content", error::SOURCE_EMPTY);
-    }
-    let length = if config.length == 0 { source.bytes.saturating_sub(config.offset) } else { config.length };
-    if length == 0 || config.offset + length > source.bytes {
-        return refuse("mapping larger than file size", error::MAP_RANGE);
-    }
-    if !length.is_multiple_of(PAGE_BYTES) && config.length != 0 {
-        return refuse("length is not a multiple of the page size", error::LENGTH_UNALIGNED);
-    }
-    if !config.offset.is_multiple_of(PAGE_BYTES) {
-        return refuse("offset is not a multiple of the page size", error::OFFSET_UNALIGNED);
-    }
-    let persistent = access::recording() && !config.private && source.descriptor >= 0;
-    let file = if persistent { files::adopt(source.descriptor) } else { None };
-    let site = std::ptr::null();
-    let address = match file {
-        Some(file) => {
-            let (length, offset) = (length as u64, config.offset as u64);
-            files::map(file, 0, length, libc::MAP_SHARED, source.descriptor, offset, site)
+    // SAFETY: the program vouches for its pointers, as it would to libpmem2.
+    unsafe {
+        let Some(wanted) = config.granularity else {
+            return refuse(
+                "please define the max granularity requested for the mapping",
+                error::GRANULARITY_NOT_SET,
+            );
+        };
+        if source.bytes == 0 {
+            return refuse("the source has no content", error::SOURCE_EMPTY);
         }
-        None => {
-            let sharing = match (config.private, source.descriptor) {
-                (_, -1) => libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                (true, _) => libc::MAP_PRIVATE,
-                _ => libc::MAP_SHARED,
-            };
-            let protection = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(null_mut(), length, protection, sharing, source.descriptor, config.offset as i64)
+        let length =
+            if config.length == 0 { source.bytes.saturating_sub(config.offset) } else { config.length };
+        if length == 0 || config.offset + length > source.bytes {
+            return refuse("mapping larger than file size", error::MAP_RANGE);
         }
-    };
-    if address == libc::MAP_FAILED {
-        return system_error();
+        if !length.is_multiple_of(PAGE_BYTES) && config.length != 0 {
+            return refuse("length is not a multiple of the page size", error::LENGTH_UNALIGNED);
+        }
+        if !config.offset.is_multiple_of(PAGE_BYTES) {
+            return refuse("offset is not a multiple of the page size", error::OFFSET_UNALIGNED);
+        }
+        let persistent = recording() && !config.private && source.descriptor >= 0;
+        let file = if persistent { files::adopt(source.descriptor) } else { None };
+        let site = std::ptr::null();
+        let address = match file {
+            Some(file) => {
+                let (length, offset) = (length as u64, config.offset as u64);
+                files::map(file, 0, length, libc::MAP_SHARED, source.descriptor, offset, site)
+            }
+            None => {
+                let sharing = match (config.private, source.descriptor) {
+                    (_, -1) => libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                    (true, _) => libc::MAP_PRIVATE,
+                    _ => libc::MAP_SHARED,
+                };
+                let protection = libc::PROT_READ | libc::PROT_WRITE;
+                libc::mmap(null_mut(), length, protection, sharing, source.descriptor, config.offset as i64)
+            }
+        };
+        if address == libc::MAP_FAILED {
+            return system_error();
+        }
+        let granularity = if file.is_some() { CACHE_LINE } else { wanted.min(PAGE) };
+        give(map, Map { address, length, granularity })
     }
-    let granularity = if file.is_some() { CACHE_LINE } else { wanted.min(PAGE) };
-    give(map, Map { address, length, granularity })
 }
 
 provide! {

@@ -6,106 +6,136 @@
 //! must have become another program.
 
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crashproof_protocol::{FILES, Record, exit, mode, reason, record};
+use crashproof_protocol::{FILES, Record, exit, reason, record};
 
-use crate::{access, session, strict, unseen};
+use crate::interpose::schedule;
+use crate::recorder::unknown;
+use crate::session::{self, control, recording};
+use crate::system::own_thread;
+use crate::threads::buffers::drain_all;
+use crate::{protection, unseen};
 
 /// Called when a child of the checker begins.
-pub(crate) unsafe fn start() {
-    (*session::CONTROL).ended = 0;
-    libc::pthread_atfork(Some(before_fork), None, Some(after_fork));
+pub(crate) fn start() {
+    control(|control| control.ended = 0);
+    // SAFETY: the handlers stay as long as the process.
+    unsafe { libc::pthread_atfork(Some(before_fork), None, Some(after_fork)) };
 }
 
-unsafe extern "C" fn before_fork() {
-    access::note(record::UNKNOWN, 0, reason::FORK, std::ptr::null());
+extern "C" fn before_fork() {
+    unknown(reason::FORK, std::ptr::null());
 }
 
-unsafe extern "C" fn after_fork() {
-    session::MODE = mode::PASS;
-    strict::stop();
+extern "C" fn after_fork() {
+    session::stop_recording();
+    protection::stop();
 }
 
 /// `vfork` shares memory with the parent until the child has become another program; as `fork` it does not.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn vfork() -> libc::pid_t {
-    libc::fork()
+#[cfg_attr(not(test), unsafe(no_mangle))]
+extern "C" fn vfork() -> libc::pid_t {
+    // SAFETY: the program would fork itself.
+    unsafe { libc::fork() }
 }
 
 /// Runs when the process ends with `exit`, after the program's own destructors.
 #[used]
-#[unsafe(link_section = ".fini_array")]
-static END: unsafe extern "C" fn() = {
-    unsafe extern "C" fn end() {
+#[cfg_attr(not(test), unsafe(link_section = ".fini_array"))]
+static END: extern "C" fn() = {
+    extern "C" fn end() {
         note_end();
     }
     end
 };
 
-/// Notes that the process ends on its own.
-pub(crate) unsafe fn note_end() {
-    if access::recording() {
+schedule! {
+    fn _exit(status: c_int) |real| {
+        note_end();
+        real()(status);
+    }
+
+    fn _Exit(status: c_int) |real| {
+        note_end();
+        real()(status);
+    }
+}
+
+/// The process ends on its own. What waits in store buffers takes effect all the same.
+fn note_end() {
+    if recording() {
+        drain_all();
         unseen::look_for_changes();
-        (*session::CONTROL).ended = 1;
+        control(|control| control.ended = 1);
     }
 }
 
 /// Address space of the parked process.
-static mut PARKED_BYTES: u64 = 0;
+static PARKED_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Makes this process the parent of whatever its children leave behind, and remembers its size.
-pub(crate) unsafe fn prepare_parent() {
+pub(crate) fn prepare_parent() {
     let size = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    PARKED_BYTES =
-        size.split(' ').next().and_then(|pages| pages.parse().ok()).map_or(0, |pages: u64| pages * 4096);
-    libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
+    let pages: u64 = size.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    PARKED_BYTES.store(pages * 4096, Ordering::Relaxed);
+    // SAFETY: changes who gets orphans, nothing else.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
 }
 
 /// Ends what a child left behind.
-pub(crate) unsafe fn end_orphans() {
+pub(crate) fn end_orphans() {
     loop {
         let mut status = 0;
-        match libc::waitpid(-1, &raw mut status, libc::WNOHANG) {
-            // Nobody: the usual case.
-            -1 => return,
-            0 => {
-                let path = format!("/proc/self/task/{}/children", libc::syscall(libc::SYS_gettid));
-                let children = std::fs::read_to_string(path).unwrap_or_default();
-                for child in children.split_whitespace().filter_map(|number| number.parse().ok()) {
-                    libc::kill(child, libc::SIGKILL);
+        // SAFETY: the kernel writes the status; the children are of the one child that the checker asked for.
+        unsafe {
+            match libc::waitpid(-1, &raw mut status, libc::WNOHANG) {
+                // There are none: the usual case.
+                -1 => return,
+                0 => {
+                    let path = format!("/proc/self/task/{}/children", own_thread());
+                    let children = std::fs::read_to_string(path).unwrap_or_default();
+                    for child in children.split_whitespace().filter_map(|number| number.parse().ok()) {
+                        libc::kill(child, libc::SIGKILL);
+                    }
+                    if children.is_empty() {
+                        return;
+                    }
+                    libc::waitpid(-1, &raw mut status, 0);
                 }
-                if children.is_empty() {
-                    return;
-                }
-                libc::waitpid(-1, &raw mut status, 0);
+                _ => {}
             }
-            _ => {}
         }
     }
 }
 
 /// A child that exited without saying so became another program, or was stopped by a sanitizer.
-pub(crate) unsafe fn note_ending(status: c_int) {
+pub(crate) fn note_ending(status: c_int) {
     let sanitizer = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == exit::SANITIZER;
-    if !sanitizer && libc::WIFEXITED(status) && (*session::CONTROL).ended == 0 {
-        let kind = record::UNKNOWN;
-        session::append(Record::new(kind, 0, 0, reason::EXEC, 0, 0));
+    if !sanitizer && libc::WIFEXITED(status) && control(|control| control.ended) == 0 {
+        session::append(Record::new(record::UNKNOWN, 0, 0, reason::EXEC, 0, 0));
     }
 }
 
-/// Keeps a child from filling the disk with one file: none that fits into the pool is larger.
-pub(crate) unsafe fn limit_files() {
-    let limit = libc::rlimit { rlim_cur: FILES.bytes, rlim_max: FILES.bytes };
-    libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit);
-    // Then `write` fails, as it does on a full disk, and nobody is killed.
-    libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+fn limit(resource: libc::__rlimit_resource_t, soft: u64, hard: u64) {
+    let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+    // SAFETY: the kernel only reads the limit.
+    unsafe { libc::setrlimit(resource, &raw const limit) };
 }
 
-/// Keeps a child from taking all memory there is.
-pub(crate) unsafe fn limit_memory() {
-    let more = (*session::CONTROL).max_memory;
-    if more > 0 && PARKED_BYTES > 0 {
-        let limit = libc::rlimit { rlim_cur: PARKED_BYTES + more, rlim_max: libc::RLIM_INFINITY };
-        libc::setrlimit(libc::RLIMIT_AS, &raw const limit);
+/// Keeps a child from taking all processor time, memory and disk space there are.
+pub(crate) fn limit_resources() {
+    let (seconds, more) = control(|control| (u64::from(control.max_cpu_seconds), control.max_memory));
+    if seconds > 0 {
+        limit(libc::RLIMIT_CPU, seconds, seconds + 1);
     }
+    limit(libc::RLIMIT_CORE, 0, 0);
+    let parked = PARKED_BYTES.load(Ordering::Relaxed);
+    if more > 0 && parked > 0 {
+        limit(libc::RLIMIT_AS, parked + more, libc::RLIM_INFINITY);
+    }
+    // No file that fits into the pool is larger. `write` then fails, as it does on a full disk, and kills nobody.
+    limit(libc::RLIMIT_FSIZE, FILES.bytes, FILES.bytes);
+    // SAFETY: ignoring a signal runs no code.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }

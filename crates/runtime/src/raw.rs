@@ -1,8 +1,11 @@
-//! Memory operations that are surely nobody else's.
+//! Memory operations that cannot come back to the runtime.
 //!
-//! The runtime's `memcpy` stands before the C library's, for itself too: what the compiler turns
-//! `ptr::copy` into would come back here and be recorded again. So whatever touches PM inside the runtime
-//! goes through these.
+//! The runtime interposes `memcpy`, for itself too: what the compiler turns `ptr::copy` into would be recorded
+//! again. So whatever touches PM inside the runtime goes through these.
+//!
+//! # Safety
+//!
+//! All functions want pointers that are valid for what they read and write.
 
 use std::arch::asm;
 
@@ -10,56 +13,128 @@ use std::arch::asm;
 pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) {
     let overlaps_from_below = (from as usize) < to as usize && (to as usize) < from as usize + bytes;
     if overlaps_from_below {
-        asm!("std", "rep movsb", "cld",
-            inout("rdi") to.wrapping_add(bytes).wrapping_sub(1) => _,
-            inout("rsi") from.wrapping_add(bytes).wrapping_sub(1) => _,
-            inout("rcx") bytes => _);
+        // SAFETY: copies from the last byte down, within both ranges; the direction flag is cleared again.
+        unsafe {
+            asm!("std", "rep movsb", "cld",
+                inout("rdi") to.wrapping_add(bytes).wrapping_sub(1) => _,
+                inout("rsi") from.wrapping_add(bytes).wrapping_sub(1) => _,
+                inout("rcx") bytes => _);
+        }
     } else {
-        asm!("rep movsb",
-            inout("rdi") to => _, inout("rsi") from => _, inout("rcx") bytes => _,
-            options(nostack, preserves_flags));
+        // SAFETY: copies within both ranges.
+        unsafe {
+            asm!("rep movsb",
+                inout("rdi") to => _, inout("rsi") from => _, inout("rcx") bytes => _,
+                options(nostack, preserves_flags));
+        }
     }
 }
 
 /// Sets every byte.
 pub(crate) unsafe fn fill(to: *mut u8, byte: u8, bytes: usize) {
-    asm!("rep stosb",
-        inout("rdi") to => _, in("al") byte, inout("rcx") bytes => _,
-        options(nostack, preserves_flags));
+    // SAFETY: stores within the range.
+    unsafe {
+        asm!("rep stosb",
+            inout("rdi") to => _, in("al") byte, inout("rcx") bytes => _,
+            options(nostack, preserves_flags));
+    }
 }
 
-/// Reads up to eight bytes as a number.
+/// Reads `width` bytes, 1 to 8, as a number.
 #[inline(always)]
-pub(crate) unsafe fn peek_odd(address: *const u8, width: u64) -> u64 {
-    let mut value = 0;
-    for at in 0..width {
-        value |= u64::from(address.add(at as usize).read_volatile()) << (8 * at);
+pub(crate) unsafe fn peek(address: u64, width: u64) -> u64 {
+    // SAFETY: all of these read `width` bytes.
+    unsafe {
+        match width {
+            8 => (address as *const u64).read_unaligned(),
+            4 => u64::from((address as *const u32).read_unaligned()),
+            2 => u64::from((address as *const u16).read_unaligned()),
+            1 => u64::from((address as *const u8).read()),
+            _ => {
+                let byte = |at: u64| u64::from(((address + at) as *const u8).read_volatile());
+                (0..width).fold(0, |value, at| value | byte(at) << (8 * at))
+            }
+        }
     }
-    value
 }
 
-/// Writes up to eight bytes of a number.
+/// Writes `width` bytes, 1 to 8, of a number.
 #[inline(always)]
-pub(crate) unsafe fn poke_odd(address: *mut u8, width: u64, value: u64) {
-    for at in 0..width {
-        address.add(at as usize).write_volatile((value >> (8 * at)) as u8);
+pub(crate) unsafe fn poke(address: u64, width: u64, value: u64) {
+    // SAFETY: all of these write `width` bytes.
+    unsafe {
+        match width {
+            8 => (address as *mut u64).write_unaligned(value),
+            4 => (address as *mut u32).write_unaligned(value as u32),
+            2 => (address as *mut u16).write_unaligned(value as u16),
+            1 => (address as *mut u8).write(value as u8),
+            _ => (0..width)
+                .for_each(|at| ((address + at) as *mut u8).write_volatile((value >> (8 * at)) as u8)),
+        }
     }
+}
+
+/// A byte, wherever it is.
+#[inline(always)]
+pub(crate) unsafe fn byte_at<T>(start: *const T, at: usize) -> u8 {
+    // SAFETY: the caller vouches for the byte.
+    unsafe { start.cast::<u8>().add(at).read_volatile() }
+}
+
+/// Length of a string that may end without a zero after `limit` bytes.
+pub(crate) unsafe fn length_within(text: *const u8, limit: usize) -> usize {
+    let mut length = 0;
+    // SAFETY: the string goes on until its zero or the limit.
+    while length < limit && unsafe { byte_at(text, length) } != 0 {
+        length += 1;
+    }
+    length
 }
 
 /// Length of a string.
 pub(crate) unsafe fn length(text: *const u8) -> usize {
-    let mut length = 0;
-    while text.add(length).read_volatile() != 0 {
-        length += 1;
-    }
-    length
+    // SAFETY: the string ends in a zero.
+    unsafe { length_within(text, usize::MAX) }
 }
 
-/// Length of a string that may end without a zero after `most` bytes.
-pub(crate) unsafe fn length_within(text: *const u8, most: usize) -> usize {
-    let mut length = 0;
-    while length < most && text.add(length).read_volatile() != 0 {
-        length += 1;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_copies_are_moves() {
+        for (to, from) in [(0, 3), (3, 0), (2, 2), (8, 0)] {
+            let mut bytes: Vec<u8> = (0..16).collect();
+            let mut expected = bytes.clone();
+            expected.copy_within(from..from + 8, to);
+            // SAFETY: both ranges are within the vector.
+            unsafe { copy(bytes.as_mut_ptr().add(to), bytes.as_ptr().add(from), 8) };
+            assert_eq!(bytes, expected);
+        }
     }
-    length
+
+    #[test]
+    fn numbers_of_every_width() {
+        let mut bytes = [0xaau8; 10];
+        for width in 1..=8 {
+            let value = 0x0807_0605_0403_0201 & (u64::MAX >> (64 - 8 * width));
+            let address = bytes.as_mut_ptr() as u64 + 1;
+            // SAFETY: at most nine bytes from the first on.
+            unsafe {
+                fill(bytes.as_mut_ptr(), 0xaa, 10);
+                poke(address, width, value);
+                assert_eq!(peek(address, width), value);
+            }
+            assert_eq!((bytes[0], bytes[width as usize + 1]), (0xaa, 0xaa));
+        }
+    }
+
+    #[test]
+    fn strings_end() {
+        // SAFETY: the text has a zero.
+        unsafe {
+            assert_eq!(length(c"text".as_ptr().cast()), 4);
+            assert_eq!(length_within(c"text".as_ptr().cast(), 2), 2);
+        }
+    }
 }

@@ -3,18 +3,23 @@
 //! Programs open their pools in constructors, too, so these run in every child. What must come first is that all
 //! modules have registered: the plugin gives each module a constructor for that, and another one, called after
 //! those of all modules that are linked together. Where only libraries are instrumented the program is parked just before
-//! `main`: `__libc_start_main` is where the C library comes in; ours stands before it and puts its own `main` in the
+//! `main`: the runtime interposes `__libc_start_main`, where the C library comes in, and puts its own `main` in the
 //! program's place.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crashproof_protocol::{PARKED, RUN, fd};
 
-use crate::{globals, process, processors, session, sites};
-
-/// [`crashproof_protocol::ENVIRONMENT`] as C wants it.
-const ENVIRONMENT_NAME: &CStr = c"CRASHPROOF_SESSION";
-const _: () = assert!(ENVIRONMENT_NAME.count_bytes() == crashproof_protocol::ENVIRONMENT.len());
+use crate::c_library::processors;
+use crate::cell::RunningThreadCell;
+use crate::pthreads::create::note_early_threads;
+use crate::real::Real;
+use crate::session::{ENVIRONMENT_NAME, control, under_checker};
+use crate::system::give_up;
+use crate::threads::turns;
+use crate::{globals, modules, process, raw, session, sites, strict};
 
 /// [`fd::INPUT`] as a path.
 const INPUT_PATH: &CStr = c"/proc/self/fd/906";
@@ -31,11 +36,11 @@ type StartMain = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-static mut PROGRAM_MAIN: Option<Main> = None;
+static PROGRAM_MAIN: RunningThreadCell<Option<Main>> = RunningThreadCell::new(None);
 
 /// Runs before the constructors of whatever is linked against the runtime.
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
 static START: extern "C" fn() = {
     extern "C" fn start() {
         session::start();
@@ -43,7 +48,7 @@ static START: extern "C" fn() = {
     start
 };
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn __libc_start_main(
     main: Main,
     argc: c_int,
@@ -53,109 +58,127 @@ unsafe extern "C" fn __libc_start_main(
     rtld_fini: *mut c_void,
     stack_end: *mut c_void,
 ) -> c_int {
-    let real = libc::dlsym(libc::RTLD_NEXT, c"__libc_start_main".as_ptr());
-    if real.is_null() {
-        session::give_up("the C library has no __libc_start_main");
+    static REAL: Real = Real::new("__libc_start_main\0", None);
+    PROGRAM_MAIN.set(Some(main));
+    // SAFETY: that is its type; the arguments are those of the program's start.
+    unsafe {
+        let real: StartMain = std::mem::transmute(REAL.get());
+        real(our_main, argc, argv, init, fini, rtld_fini, stack_end)
     }
-    let real: StartMain = std::mem::transmute(real);
-    PROGRAM_MAIN = Some(main);
-    real(our_main, argc, argv, init, fini, rtld_fini, stack_end)
 }
 
 unsafe extern "C" fn our_main(argc: c_int, argv: *mut *mut c_char, envp: *mut *mut c_char) -> c_int {
     if is_to_park() {
         park();
     }
-    match PROGRAM_MAIN {
-        Some(main) => main(argc, argv, envp),
-        None => session::give_up("main is missing"),
+    match PROGRAM_MAIN.get() {
+        // SAFETY: the C library passes what the program's function wants.
+        Some(main) => unsafe { main(argc, argv, envp) },
+        None => give_up("main is missing"),
     }
 }
 
 /// All modules that are linked together with this one have registered.
-pub(crate) unsafe fn registered(module: *const c_void) {
+pub(crate) fn registered(module: *const c_void) {
+    // SAFETY: asks only.
+    let program = || unsafe { libc::getauxval(libc::AT_PHDR) as *const c_void };
     // Every module says so in every child: looking them up there would cost as much as a recovery.
-    if is_to_park() && sites::linked_together(module, libc::getauxval(libc::AT_PHDR) as *const c_void) {
+    if is_to_park() && modules::linked_together(module, program()) {
         park();
     }
 }
 
 /// Was the program parked before? Children come out of that.
-static mut PARKED_BEFORE: bool = false;
+static PARKED_BEFORE: AtomicBool = AtomicBool::new(false);
 
-unsafe fn is_to_park() -> bool {
-    session::UNDER_CHECKER && !PARKED_BEFORE
+fn is_to_park() -> bool {
+    under_checker() && !PARKED_BEFORE.load(Relaxed)
 }
 
 /// Serves commands for ever; returns in the children.
-unsafe fn park() {
-    PARKED_BEFORE = true;
+fn park() {
+    PARKED_BEFORE.store(true, Relaxed);
     process::prepare_parent();
-    processors::note();
-    let control = &mut *session::CONTROL;
-    control.modules = sites::modules();
-    control.pm_used = u32::from(globals::any());
-    control.sites_bytes = sites::write_table();
+    processors::note_usable();
+    let sites_bytes = sites::write_table();
+    control(|control| {
+        control.modules = modules::count();
+        control.pm_used = u32::from(globals::any());
+        control.sites_bytes = sites_bytes;
+    });
     send(&[PARKED]);
-    loop {
-        let mut command = 0u8;
-        match libc::read(fd::COMMAND, (&raw mut command).cast(), 1) {
-            1 if command == RUN => {}
-            // The checker is gone.
-            _ => libc::_exit(0),
-        }
+    while receive() == Some(RUN) {
         session::find_trace();
-        let child = libc::fork();
+        // SAFETY: the process has one thread.
+        let child = unsafe { libc::fork() };
         if child < 0 {
-            session::give_up("cannot fork");
+            give_up("cannot fork");
         }
         if child == 0 {
-            prepare_child();
+            become_child();
             return;
         }
         send(&child.to_le_bytes());
         let mut status = 0;
-        while libc::waitpid(child, &raw mut status, 0) < 0 {}
-        // Whatever it started goes with it.
-        libc::kill(-child, libc::SIGKILL);
+        // SAFETY: the kernel writes the status. Whatever the child started goes with it.
+        unsafe {
+            while libc::waitpid(child, &raw mut status, 0) < 0 {}
+            libc::kill(-child, libc::SIGKILL);
+        }
         process::end_orphans();
         process::note_ending(status);
         send(&status.to_le_bytes());
     }
+    // The checker is gone.
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(0) }
 }
 
-unsafe fn send(bytes: &[u8]) {
-    if libc::write(fd::COMMAND, bytes.as_ptr().cast(), bytes.len()) != bytes.len() as isize {
-        libc::_exit(0);
+fn receive() -> Option<u8> {
+    let mut command = 0u8;
+    // SAFETY: the kernel writes one byte.
+    (unsafe { libc::read(fd::COMMAND, (&raw mut command).cast(), 1) } == 1).then_some(command)
+}
+
+fn send(bytes: &[u8]) {
+    // SAFETY: the kernel only reads the bytes; without the checker the process ends.
+    unsafe {
+        if libc::write(fd::COMMAND, bytes.as_ptr().cast(), bytes.len()) != bytes.len() as isize {
+            libc::_exit(0);
+        }
     }
 }
 
-unsafe fn prepare_child() {
-    libc::setpgid(0, 0);
-    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-    // Opened anew, since all descriptors that come from one `open` share a position.
-    let mut input = libc::open(INPUT_PATH.as_ptr(), libc::O_RDONLY);
-    if input < 0 {
-        input = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
+/// Makes this process the child that the checker asked for.
+fn become_child() {
+    // SAFETY: descriptors and settings of this process, which runs nothing of the program's yet.
+    unsafe {
+        libc::setpgid(0, 0);
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        // Opened anew, since all descriptors that come from one `open` share a position.
+        let mut input = libc::open(INPUT_PATH.as_ptr(), libc::O_RDONLY);
+        if input < 0 {
+            input = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
+        }
+        libc::dup2(input, 0);
+        libc::close(input);
+        libc::dup2(fd::OUTPUT, 1);
+        libc::dup2(fd::OUTPUT, 2);
+        process::limit_resources();
+        // A program that this one starts is none of the checker's business.
+        libc::unsetenv(ENVIRONMENT_NAME.as_ptr());
+        // The mappings stay; the descriptors would only be in the program's way.
+        for descriptor in [fd::CONTROL, fd::IMAGE, fd::TRACE, fd::COMMAND, fd::SITES, fd::OUTPUT, fd::INPUT] {
+            libc::close(descriptor);
+        }
     }
-    libc::dup2(input, 0);
-    libc::close(input);
-    libc::dup2(fd::OUTPUT, 1);
-    libc::dup2(fd::OUTPUT, 2);
-    let seconds = u64::from((*session::CONTROL).max_cpu_seconds);
-    if seconds > 0 {
-        let limit = libc::rlimit { rlim_cur: seconds, rlim_max: seconds + 1 };
-        libc::setrlimit(libc::RLIMIT_CPU, &raw const limit);
+    session::begin_recording();
+    process::start();
+    turns::begin();
+    note_early_threads();
+    for patch in session::patches() {
+        // SAFETY: patches are lines of the pool.
+        unsafe { raw::copy(patch.address as *mut u8, patch.bytes.as_ptr(), patch.bytes.len()) };
     }
-    let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    libc::setrlimit(libc::RLIMIT_CORE, &raw const no_core);
-    process::limit_memory();
-    process::limit_files();
-    // A program that this one starts is none of the checker's business.
-    libc::unsetenv(ENVIRONMENT_NAME.as_ptr());
-    // The mappings stay; the descriptors would only be in the program's way.
-    for descriptor in [fd::CONTROL, fd::IMAGE, fd::TRACE, fd::COMMAND, fd::SITES, fd::OUTPUT, fd::INPUT] {
-        libc::close(descriptor);
-    }
-    session::become_child();
+    strict::start();
 }

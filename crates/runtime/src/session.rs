@@ -1,49 +1,122 @@
-//! The shared memory, and in which mode this process is.
+//! The memory that the process shares with the checker, and in which mode it is.
+//!
+//! Everything is mapped before any other code of the program runs ([`start`]). Without the checker there is only a
+//! pool that is forgotten when the program ends, the mode stays [`mode::PASS`], and no other function here is called.
 
 use std::ffi::CStr;
 use std::ptr::null_mut;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 
 use crashproof_protocol::{
-    CONTROL_BYTES, Control, ENVIRONMENT, IDLE_READS_OF_RECORDING, IDLE_READS_OF_RECOVERY, PATCHES_OFFSET,
-    POOL_BASE, POOL_BYTES, Patch, Record, TRACE_BYTES, VERSION, exit, fd, flag, mode,
+    CONTROL_BYTES, Control, FILES_OFFSET, IDLE_READS_OF_RECORDING, IDLE_READS_OF_RECOVERY, MAX_FILES,
+    PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, PmFile, Record, TRACE_BYTES, VERSION, exit, fd, flag, mode,
 };
 use px86::LINE_BYTES;
 
-use crate::{heap, process, raw, strict};
+use crate::cell::RunningThreadCell;
+use crate::raw;
+use crate::system::{KeptErrno, give_up};
 
-/// See [`mode`]. Written before `main` only.
-pub(crate) static mut MODE: u32 = mode::PASS;
-/// The control block; null if not under the checker.
-pub(crate) static mut CONTROL: *mut Control = null_mut();
-/// The trace, and where in it to write.
-static mut WHOLE_TRACE: *mut u8 = null_mut();
-static mut TRACE: *mut Record = null_mut();
-/// Which bytes of each line this child has touched; one word a line. Recovery only.
-pub(crate) static mut SHADOW: *mut u64 = null_mut();
+/// [`crashproof_protocol::ENVIRONMENT`] as C wants it.
+pub(crate) const ENVIRONMENT_NAME: &CStr = c"CRASHPROOF_SESSION";
+const _: () = assert!(ENVIRONMENT_NAME.count_bytes() == crashproof_protocol::ENVIRONMENT.len());
+
+// Written before `main` and after a fork only. Atomics, because threads look at them without the baton, and programs
+// without the checker have threads that run in parallel.
+static MODE: AtomicU32 = AtomicU32::new(mode::PASS);
+static UNDER_CHECKER: AtomicBool = AtomicBool::new(false);
+static CONTROL: AtomicPtr<Control> = AtomicPtr::new(null_mut());
 /// The image, mapped so that writes reach it: for content that is durable from the start.
-static mut IMAGE: *mut u8 = null_mut();
-/// Is the program run by the checker, now or once it is parked?
-pub(crate) static mut UNDER_CHECKER: bool = false;
+static IMAGE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+/// The trace from its beginning, where the checker keeps what is not for children to change.
+static WHOLE_TRACE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+/// Which bytes of each line this child has touched; one word per line.
+static SHADOW: AtomicPtr<u64> = AtomicPtr::new(null_mut());
 
-/// Ends the process with a message: something is wrong that the program is not to blame for.
-pub(crate) fn give_up(what: &str) -> ! {
-    let text = format!("crashproof runtime: {what}\n");
+/// See [`mode`].
+#[inline(always)]
+pub(crate) fn current_mode() -> u32 {
+    MODE.load(Relaxed)
+}
+
+/// Is any record wanted?
+#[inline(always)]
+pub(crate) fn recording() -> bool {
+    current_mode() != mode::PASS
+}
+
+#[inline(always)]
+pub(crate) fn recovering() -> bool {
+    current_mode() == mode::RECOVER
+}
+
+/// The process is not followed any more.
+pub(crate) fn stop_recording() {
+    MODE.store(mode::PASS, Relaxed);
+}
+
+/// Does the checker run the program, now or once it is parked?
+#[inline(always)]
+pub(crate) fn under_checker() -> bool {
+    UNDER_CHECKER.load(Relaxed)
+}
+
+/// Gives access to the control block.
+#[inline(always)]
+pub(crate) fn control<R>(access: impl FnOnce(&mut Control) -> R) -> R {
+    let control = CONTROL.load(Relaxed);
+    debug_assert!(!control.is_null(), "the control block is there only under the checker");
+    // SAFETY: under the checker it is mapped for good. The checker leaves it alone while a child runs, and of the
+    // child's threads only the running one comes here.
+    access(unsafe { &mut *control })
+}
+
+/// How many switches there might have been, for threads that do not have the baton.
+pub(crate) fn points_seen_from_aside() -> u64 {
+    // SAFETY: mapped, as in `control`; a torn or old value does no harm to who asks.
+    unsafe { (&raw const (*CONTROL.load(Relaxed)).points).read_volatile() }
+}
+
+/// Is a switch of [`flag`] on?
+pub(crate) fn has_flag(flag: u32) -> bool {
+    under_checker() && control(|control| control.flags & flag != 0)
+}
+
+/// Does the checker assume that caches survive?
+pub(crate) fn has_persistent_caches() -> bool {
+    has_flag(flag::EADR)
+}
+
+/// Gives access to the table of files on the PM path.
+pub(crate) fn files<R>(access: impl FnOnce(&mut [PmFile; MAX_FILES]) -> R) -> R {
+    // SAFETY: the table lies behind the control block; as for the block.
+    access(unsafe { &mut *CONTROL.load(Relaxed).cast::<u8>().add(FILES_OFFSET as usize).cast() })
+}
+
+/// What lines hold instead of what the image says.
+pub(crate) fn patches() -> &'static [Patch] {
+    let count = control(|control| control.patches as usize);
+    // SAFETY: the checker wrote so many patches there before it asked for a child.
     unsafe {
-        libc::write(2, text.as_ptr().cast(), text.len());
-        libc::_exit(exit::UNSUPPORTED);
+        let first = CONTROL.load(Relaxed).cast::<u8>().add(PATCHES_OFFSET as usize).cast();
+        std::slice::from_raw_parts(first, count)
     }
 }
 
-unsafe fn map(address: u64, bytes: u64, flags: i32, descriptor: i32) -> *mut u8 {
+fn map(address: u64, bytes: u64, flags: i32, descriptor: i32) -> *mut u8 {
     let fixed = if address == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE };
-    let pointer = libc::mmap(
-        address as *mut _,
-        bytes as usize,
-        libc::PROT_READ | libc::PROT_WRITE,
-        flags | fixed | libc::MAP_NORESERVE,
-        descriptor,
-        0,
-    );
+    // SAFETY: nothing else is replaced.
+    let pointer = unsafe {
+        libc::mmap(
+            address as *mut _,
+            bytes as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags | fixed | libc::MAP_NORESERVE,
+            descriptor,
+            0,
+        )
+    };
     if pointer == libc::MAP_FAILED {
         give_up(&format!("cannot map {bytes} bytes at {address:#x}: {}", std::io::Error::last_os_error()));
     }
@@ -52,132 +125,157 @@ unsafe fn map(address: u64, bytes: u64, flags: i32, descriptor: i32) -> *mut u8 
 
 /// Maps everything; called before any other code of the program.
 pub(crate) fn start() {
-    static mut STARTED: bool = false;
-    unsafe {
-        if STARTED {
-            return;
-        }
-        STARTED = true;
-        let name = format!("{ENVIRONMENT}\0");
-        let value = libc::getenv(CStr::from_bytes_with_nul(name.as_bytes()).expect("ends in zero").as_ptr());
-        if value.is_null() {
-            map(POOL_BASE, POOL_BYTES, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
-            return;
-        }
-        if CStr::from_ptr(value).to_bytes() != VERSION.to_string().as_bytes() {
-            give_up("this program was built with another version of crashproof; build it again");
-        }
-        UNDER_CHECKER = true;
-        CONTROL = map(0, CONTROL_BYTES, libc::MAP_SHARED, fd::CONTROL).cast();
-        WHOLE_TRACE = map(0, TRACE_BYTES, libc::MAP_SHARED, fd::TRACE);
-        TRACE = WHOLE_TRACE.cast();
-        IMAGE = map(0, POOL_BYTES, libc::MAP_SHARED, fd::IMAGE);
-        map(POOL_BASE, POOL_BYTES, libc::MAP_PRIVATE, fd::IMAGE);
-        let shadow_bytes = POOL_BYTES / LINE_BYTES * 8;
-        SHADOW = map(0, shadow_bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).cast();
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    if STARTED.swap(true, Relaxed) {
+        return;
     }
-}
-
-/// Writes content that is durable from the start; before `main`, or for files as they are found.
-pub(crate) unsafe fn set_durable(address: u64, bytes: &[u8]) {
-    if IMAGE.is_null() {
-        raw::copy(address as *mut u8, bytes.as_ptr(), bytes.len());
-    } else {
-        raw::copy(IMAGE.add((address - POOL_BASE) as usize), bytes.as_ptr(), bytes.len());
+    // SAFETY: nobody changes the environment this early.
+    let version = unsafe {
+        let value = libc::getenv(ENVIRONMENT_NAME.as_ptr());
+        (!value.is_null()).then(|| CStr::from_ptr(value).to_bytes())
+    };
+    let Some(version) = version else {
+        map(POOL_BASE, POOL_BYTES, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
+        return;
+    };
+    if version != VERSION.to_string().as_bytes() {
+        give_up("this program was built with another version of crashproof; build it again");
     }
+    UNDER_CHECKER.store(true, Relaxed);
+    CONTROL.store(map(0, CONTROL_BYTES, libc::MAP_SHARED, fd::CONTROL).cast(), Relaxed);
+    WHOLE_TRACE.store(map(0, TRACE_BYTES, libc::MAP_SHARED, fd::TRACE), Relaxed);
+    IMAGE.store(map(0, POOL_BYTES, libc::MAP_SHARED, fd::IMAGE), Relaxed);
+    map(POOL_BASE, POOL_BYTES, libc::MAP_PRIVATE, fd::IMAGE);
+    let shadow_bytes = POOL_BYTES / LINE_BYTES * 8;
+    SHADOW.store(map(0, shadow_bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).cast(), Relaxed);
+    TRACE.with(|trace| trace.records = WHOLE_TRACE.load(Relaxed).cast());
 }
 
-/// What the image holds in a range: what this process began with.
-pub(crate) unsafe fn image_bytes(address: u64, bytes: u64) -> &'static [u8] {
-    std::slice::from_raw_parts(IMAGE.add((address - POOL_BASE) as usize), bytes as usize)
+/// The bytes of a line that this child has touched, a bit each. Only under the checker, for addresses in the pool.
+#[inline(always)]
+pub(crate) fn shadow<R>(address: u64, access: impl FnOnce(&mut u64) -> R) -> R {
+    let line = address.wrapping_sub(POOL_BASE) / LINE_BYTES;
+    debug_assert!(line < POOL_BYTES / LINE_BYTES, "an address outside of the pool");
+    // SAFETY: there is a word for every line of the pool; only the running thread comes here.
+    access(unsafe { &mut *SHADOW.load(Relaxed).add(line as usize) })
 }
 
-/// What was recorded so far.
-pub(crate) unsafe fn trace() -> &'static [Record] {
-    std::slice::from_raw_parts(TRACE, (*CONTROL).records as usize)
+/// Writes content of the pool that is durable from the start; before `main`, or for files as they are found.
+pub(crate) fn set_durable(address: u64, bytes: &[u8]) {
+    let offset = address - POOL_BASE;
+    assert!(offset + bytes.len() as u64 <= POOL_BYTES, "durable content outside of the pool");
+    let image = IMAGE.load(Relaxed);
+    let to = if image.is_null() { address as *mut u8 } else { image.wrapping_add(offset as usize) };
+    // SAFETY: the pool and its image are mapped, and the range is within.
+    unsafe { raw::copy(to, bytes.as_ptr(), bytes.len()) };
 }
 
-/// Does the checker assume that caches survive?
-pub(crate) unsafe fn has_persistent_caches() -> bool {
-    UNDER_CHECKER && (*CONTROL).flags & flag::EADR != 0
+/// What the image holds in a range of the pool: what this process began with. Only under the checker.
+pub(crate) fn image_bytes(address: u64, bytes: u64) -> &'static [u8] {
+    let offset = address - POOL_BASE;
+    assert!(offset + bytes <= POOL_BYTES, "a range outside of the pool");
+    // SAFETY: the image is mapped, and changes only where files are loaded, before anybody looks there.
+    unsafe { std::slice::from_raw_parts(IMAGE.load(Relaxed).add(offset as usize), bytes as usize) }
 }
 
 /// Does the image hold anything but zeros in a range of whole words?
-pub(crate) unsafe fn image_holds(address: u64, bytes: u64) -> bool {
-    let start = IMAGE.add((address - POOL_BASE) as usize).cast::<u64>();
-    !IMAGE.is_null() && (0..bytes as usize / 8).any(|word| *start.add(word) != 0)
+pub(crate) fn image_holds(address: u64, bytes: u64) -> bool {
+    !IMAGE.load(Relaxed).is_null()
+        && image_bytes(address, bytes).as_chunks::<8>().0.iter().any(|word| *word != [0; 8])
 }
 
-/// Goes to where the next child, and whoever tells of its end, is to write. What the checker keeps before that is not
+/// Where records go, and how many reads that bring nothing new are left.
+struct Trace {
+    records: *mut Record,
+    /// Records that fit into the part whose memory is there.
+    ready: u64,
+    /// How many reads in a row may bring nothing new, and how many of them are left.
+    patience: u64,
+    reads_left: u64,
+    /// Bytes at the beginning that are the checker's.
+    protected: u64,
+}
+
+static TRACE: RunningThreadCell<Trace> = RunningThreadCell::new(Trace {
+    records: null_mut(),
+    ready: 0,
+    patience: u64::MAX,
+    reads_left: u64::MAX,
+    protected: 0,
+});
+
+/// Goes to where the next child, and whoever records its end, is to write. What the checker keeps before that is not
 /// for children to change, however wild their stores.
-pub(crate) unsafe fn find_trace() {
-    static mut PROTECTED: u64 = 0;
-    let kept = (*CONTROL).trace_start;
-    if kept != PROTECTED {
-        let protect = |bytes: u64, how| libc::mprotect(WHOLE_TRACE.cast(), bytes as usize, how);
-        protect(PROTECTED.max(kept), libc::PROT_READ | libc::PROT_WRITE);
-        protect(kept, libc::PROT_READ);
-        PROTECTED = kept;
-        TRACE = WHOLE_TRACE.add(kept as usize).cast();
-    }
+pub(crate) fn find_trace() {
+    let kept = control(|control| control.trace_start);
+    TRACE.with(|trace| {
+        if kept != trace.protected {
+            let whole = WHOLE_TRACE.load(Relaxed);
+            // SAFETY: within the trace, which nobody refers to now.
+            unsafe {
+                let protect = |bytes: u64, how| libc::mprotect(whole.cast(), bytes as usize, how);
+                protect(trace.protected.max(kept), libc::PROT_READ | libc::PROT_WRITE);
+                protect(kept, libc::PROT_READ);
+                trace.records = whole.add(kept as usize).cast();
+            }
+            trace.protected = kept;
+        }
+    });
 }
 
-/// Makes this process the child the checker asked for.
-pub(crate) unsafe fn become_child() {
-    let control = &mut *CONTROL;
-    control.records = 0;
-    control.threads = 1;
-    control.points = 0;
-    READY = 0;
-    MODE = control.mode;
-    PATIENCE = if MODE == mode::RECOVER { IDLE_READS_OF_RECOVERY } else { IDLE_READS_OF_RECORDING };
-    READS_LEFT = PATIENCE;
-    heap::start();
-    process::start();
-    crate::threads::begin();
-    let patches: *const Patch = CONTROL.cast::<u8>().add(PATCHES_OFFSET as usize).cast();
-    for index in 0..control.patches as usize {
-        let patch = &*patches.add(index);
-        raw::copy(patch.address as *mut u8, patch.bytes.as_ptr(), patch.bytes.len());
-    }
-    strict::start();
+/// What was recorded so far.
+pub(crate) fn recorded() -> &'static [Record] {
+    let count = control(|control| control.records as usize);
+    // SAFETY: so many were written, and records never change.
+    TRACE.with(|trace| unsafe { std::slice::from_raw_parts(trace.records, count) })
 }
 
-/// Records that fit into the part of the trace whose memory is there.
-static mut READY: u64 = 0;
-
-/// How many reads in a row may bring nothing new.
-static mut PATIENCE: u64 = u64::MAX;
-/// How many of them are left.
-static mut READS_LEFT: u64 = u64::MAX;
+/// Makes this process the child that the checker asked for: from here on it records.
+pub(crate) fn begin_recording() {
+    let mode = control(|control| {
+        (control.records, control.threads, control.points) = (0, 1, 0);
+        control.mode
+    });
+    MODE.store(mode, Relaxed);
+    TRACE.with(|trace| {
+        trace.ready = 0;
+        trace.patience = if mode == mode::RECOVER { IDLE_READS_OF_RECOVERY } else { IDLE_READS_OF_RECORDING };
+        trace.reads_left = trace.patience;
+    });
+}
 
 /// PM is read. A loop that reads the same again and again leaves no records, and would never end.
 #[inline(always)]
-pub(crate) unsafe fn count_read() {
-    READS_LEFT = READS_LEFT.wrapping_sub(1);
-    if READS_LEFT == 0 {
-        too_much_work();
-    }
+pub(crate) fn count_read() {
+    TRACE.with(|trace| {
+        trace.reads_left = trace.reads_left.wrapping_sub(1);
+        if trace.reads_left == 0 {
+            too_much_work();
+        }
+    });
 }
 
-/// Appends a record to the trace.
+/// Appends a record to the trace. Only under the checker.
 #[inline(always)]
-pub(crate) unsafe fn append(record: Record) {
-    let control = &mut *CONTROL;
-    let index = control.records;
-    if index >= READY {
-        more_trace(index);
-    }
-    TRACE.add(index as usize).write(record);
-    READS_LEFT = PATIENCE;
-    control.records = index + 1;
+pub(crate) fn append(record: Record) {
+    TRACE.with(|trace| {
+        control(|control| {
+            let index = control.records;
+            if index >= trace.ready {
+                more_trace(trace, index, control.max_records);
+            }
+            // SAFETY: the trace is mapped that far.
+            unsafe { trace.records.add(index as usize).write(record) };
+            trace.reads_left = trace.patience;
+            control.records = index + 1;
+        });
+    });
 }
 
 /// Appends a record, unless the trace ends in the same one: a loop that waits reads the same again and again.
 #[inline(always)]
-pub(crate) unsafe fn append_once(record: Record) {
-    let records = (*CONTROL).records;
-    if records == 0 || *TRACE.add(records as usize - 1) != record {
+pub(crate) fn append_once(record: Record) {
+    if recorded().last() != Some(&record) {
         append(record);
     }
 }
@@ -186,32 +284,36 @@ pub(crate) unsafe fn append_once(record: Record) {
 /// recording does.
 #[cold]
 #[inline(never)]
-unsafe fn more_trace(index: u64) {
+fn more_trace(trace: &mut Trace, index: u64, limit: u64) {
     const FIRST: u64 = 128;
-    const MOST: u64 = 1 << 16;
-    let most = (*CONTROL).max_records;
-    if index >= most {
+    const LARGEST: u64 = 1 << 16;
+    if index >= limit {
         too_much_work();
     }
-    let count = index.clamp(FIRST, MOST);
-    READY = (index + count).min(most);
+    let count = index.clamp(FIRST, LARGEST);
+    trace.ready = (index + count).min(limit);
     if index > 0 {
-        let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
-        let start = (TRACE.add(index as usize) as usize).next_multiple_of(page);
-        let end = (TRACE.add((index + count) as usize) as usize).next_multiple_of(page);
-        // If the kernel does not know this, pages come one by one.
-        let error = *libc::__errno_location();
-        libc::madvise(start as *mut _, end - start, libc::MADV_POPULATE_WRITE);
-        *libc::__errno_location() = error;
+        let _errno = KeptErrno::new();
+        // SAFETY: pages of the trace, whose content stays. If the kernel does not know this, pages come one by one.
+        unsafe {
+            let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
+            let start = (trace.records.add(index as usize) as usize).next_multiple_of(page);
+            let end = (trace.records.add((index + count) as usize) as usize).next_multiple_of(page);
+            libc::madvise(start as *mut _, end - start, libc::MADV_POPULATE_WRITE);
+        }
     }
 }
 
 /// Ends the process: it does not come to an end by itself.
 #[cold]
 pub(crate) fn too_much_work() -> ! {
+    end_at_once(exit::TOO_MUCH_WORK)
+}
+
+/// Ends the process without touching the state of the running thread: any thread may do that.
+pub(crate) fn end_at_once(code: i32) -> ! {
+    control(|control| control.ended = 1);
     // Not through the C library's function, which would let store buffers run out into a full trace.
-    unsafe {
-        (*CONTROL).ended = 1;
-        std::arch::asm!("syscall", in("rax") libc::SYS_exit_group, in("rdi") exit::TOO_MUCH_WORK, options(noreturn))
-    }
+    // SAFETY: ends the process.
+    unsafe { std::arch::asm!("syscall", in("rax") libc::SYS_exit_group, in("rdi") code, options(noreturn)) }
 }

@@ -1,138 +1,119 @@
-//! Numbers for places in the source.
+//! Numbers for places in the source, and the table that says what they mean.
 //!
-//! Every instrumented module registers its sites, an array of fixed-size descriptions. A site's number is
-//! its place among all registered ones; the table that says what the numbers mean is written when the
-//! program parks.
+//! A site's number is its place among all registered ones (see `modules`); a place without a site has a number too
+//! (see `callers`). The table is written when the program parks.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::fmt::Write as _;
 
 use crashproof_protocol::abi::{Frame, Site};
 use crashproof_protocol::fd;
 
-use crate::{callers, session};
+use crate::callers;
+use crate::cell::RunningThreadCell;
+use crate::modules::{self, Module};
+use crate::system::give_up;
 
-#[derive(Clone, Copy)]
-struct Module {
-    begin: usize,
-    end: usize,
-    first: u32,
-}
-
-const MAX_MODULES: usize = 4096;
-static mut MODULES: [Module; MAX_MODULES] = [Module { begin: 0, end: 0, first: 0 }; MAX_MODULES];
-static mut COUNT: usize = 0;
 /// The module of the last lookup: most lookups are in the same one.
-static mut LAST: Module = Module { begin: 0, end: 0, first: 0 };
-
-pub(crate) unsafe fn register(begin: *const Site, end: *const Site) {
-    if COUNT == MAX_MODULES {
-        session::give_up("more than 4096 modules");
-    }
-    let first = if COUNT == 0 {
-        1
-    } else {
-        let last = MODULES[COUNT - 1];
-        last.first + ((last.end - last.begin) / size_of::<Site>()) as u32
-    };
-    MODULES[COUNT] = Module { begin: begin as usize, end: end as usize, first };
-    COUNT += 1;
-}
-
-pub(crate) fn modules() -> u32 {
-    unsafe { COUNT as u32 }
-}
-
-/// Is the library or program that an address belongs to instrumented?
-pub(crate) unsafe fn is_instrumented(address: *const c_void) -> bool {
-    MODULES[..COUNT].iter().any(|module| linked_together(module.begin as *const c_void, address))
-}
-
-/// Are two addresses in the same program or library?
-pub(crate) unsafe fn linked_together(one: *const c_void, other: *const c_void) -> bool {
-    let start = |address: *const c_void| {
-        let mut info: libc::Dl_info = std::mem::zeroed();
-        (libc::dladdr(address, &raw mut info) != 0).then_some(info.dli_fbase)
-    };
-    start(one).is_some_and(|start_of_one| start(other) == Some(start_of_one))
-}
+static LATEST: RunningThreadCell<Module> = RunningThreadCell::new(Module::NONE);
 
 /// The site's number; 0 if it is not known.
 #[inline(always)]
-pub(crate) unsafe fn number(site: *const Site) -> u32 {
-    let at = site as usize;
-    if at.wrapping_sub(LAST.begin) >= LAST.end - LAST.begin {
-        return find(at);
+pub(crate) fn number(site: *const Site) -> u32 {
+    match LATEST.with(|latest| latest.number(site as usize)) {
+        Some(number) => number,
+        None => find(site as usize),
     }
-    LAST.first + ((at - LAST.begin) / size_of::<Site>()) as u32
 }
 
 #[cold]
-unsafe fn find(at: usize) -> u32 {
+fn find(at: usize) -> u32 {
     if let Some(number) = callers::number(at) {
         return number;
     }
-    for module in &MODULES[..COUNT] {
-        if (module.begin..module.end).contains(&at) {
-            LAST = *module;
-            return module.first + ((at - module.begin) / size_of::<Site>()) as u32;
-        }
-    }
-    0
+    let Some(module) = modules::of_site(at) else { return 0 };
+    LATEST.set(module);
+    module.number(at).unwrap_or(0)
 }
 
-unsafe fn text(pointer: *const c_char) -> String {
+fn text(pointer: *const c_char) -> String {
     if pointer.is_null() {
         return String::new();
     }
+    // SAFETY: texts of sites are constants that the plugin made.
+    let text = unsafe { CStr::from_ptr(pointer) };
     // The table's own separators must not occur in it.
-    CStr::from_ptr(pointer).to_string_lossy().replace(['\t', '\n', '\r'], " ")
+    text.to_string_lossy().replace(['\t', '\n', '\r'], " ")
 }
 
-/// Writes the table: a line a site, fields apart by tabs, frames from the innermost outwards.
-pub(crate) unsafe fn write_table() -> u64 {
+/// A line of the table: fields apart by tabs, frames from the innermost outwards.
+fn line(number: u32, site: &Site) -> String {
+    let mut line = format!(
+        "{number}\t{}\t{}\t{}\t{}\t{}\t{}",
+        site.tag & 0xffff,
+        site.line,
+        site.column,
+        text(site.file),
+        text(site.function),
+        text(site.text)
+    );
+    let mut frame: *const Frame = site.inlined_at;
+    // SAFETY: frames are constants that the plugin made; the outermost has none around it.
+    while let Some(caller) = unsafe { frame.as_ref() } {
+        let (file, function) = (text(caller.file), text(caller.function));
+        let _ = write!(line, "\t{}\t{}\t{file}\t{function}", caller.line, caller.column);
+        frame = caller.inlined_at;
+    }
+    line
+}
+
+/// Writes the table, a line per site; returns its size.
+pub(crate) fn write_table() -> u64 {
     let mut table = callers::table();
-    for module in &MODULES[..COUNT] {
-        let sites = std::slice::from_raw_parts(
-            module.begin as *const Site,
-            (module.end - module.begin) / size_of::<Site>(),
-        );
-        for (index, site) in sites.iter().enumerate() {
-            let number = module.first + index as u32;
-            let _ = write!(
-                table,
-                "{number}\t{}\t{}\t{}\t{}\t{}\t{}",
-                site.tag & 0xffff,
-                site.line,
-                site.column,
-                text(site.file),
-                text(site.function),
-                text(site.text)
-            );
-            let mut frame: *const Frame = site.inlined_at;
-            while !frame.is_null() {
-                let caller = &*frame;
-                let _ = write!(
-                    table,
-                    "\t{}\t{}\t{}\t{}",
-                    caller.line,
-                    caller.column,
-                    text(caller.file),
-                    text(caller.function)
-                );
-                frame = caller.inlined_at;
-            }
+    for module in (0..modules::count()).map(modules::at) {
+        for (number, site) in (module.first()..).zip(module.sites()) {
+            table += &line(number, site);
             table.push('\n');
         }
     }
     let mut written = 0;
     while written < table.len() {
         let rest = &table.as_bytes()[written..];
-        let count = libc::pwrite(fd::SITES, rest.as_ptr().cast(), rest.len(), written as i64);
+        // SAFETY: the kernel only reads the text.
+        let count = unsafe { libc::pwrite(fd::SITES, rest.as_ptr().cast(), rest.len(), written as i64) };
         if count <= 0 {
-            session::give_up("cannot write the site table");
+            give_up("cannot write the site table");
         }
         written += count as usize;
     }
     written as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::null;
+
+    use super::*;
+
+    #[test]
+    fn lines_name_the_place_and_what_it_was_inlined_into() {
+        let frame = Frame {
+            line: 9,
+            column: 1,
+            file: c"b.c".as_ptr(),
+            function: c"outer".as_ptr(),
+            inlined_at: null(),
+        };
+        let site = Site {
+            tag: 0xC5A7_0002,
+            size: 8,
+            line: 3,
+            column: 4,
+            file: c"a\tb.c".as_ptr(),
+            function: c"inner".as_ptr(),
+            inlined_at: &raw const frame,
+            text: null(),
+        };
+        assert_eq!(line(7, &site), "7\t2\t3\t4\ta b.c\tinner\t\t9\t1\tb.c\touter");
+    }
 }

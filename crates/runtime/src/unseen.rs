@@ -5,21 +5,23 @@
 //! A store that wrote what was there already, or was overwritten since, does not show; strict mode sees those
 //! too, and loads.
 
-use crashproof_protocol::{ARENA, GLOBALS, HEAP, HEAP_CLASSES, ROOT, mode, reason, record};
+use crashproof_protocol::{ARENA, GLOBALS, ROOT, mode, reason, record};
 
-use crate::{access, arena, files, globals, session, strict, threads};
+use crate::protection::Opened;
+use crate::recorder::note;
+use crate::size_classes::base;
+use crate::{arena, files, globals, session};
 
 const PAGE: u64 = 4096;
 /// Pages that are compared at a time, so that a large pool does not take as much memory again.
 const AT_ONCE: usize = 4096;
 
 /// Compares, and records the first difference.
-pub(crate) unsafe fn look_for_changes() {
-    if session::MODE != mode::RECORD {
+pub(crate) fn look_for_changes() {
+    if session::current_mode() != mode::RECORD {
         return;
     }
-    threads::settle();
-    let _open = strict::Opened::new();
+    let _open = Opened::new();
     let written: Vec<u64> = in_use()
         .into_iter()
         .flat_map(|(start, end)| files::written_pages(start, end - start))
@@ -27,36 +29,32 @@ pub(crate) unsafe fn look_for_changes() {
         .collect();
     for pages in written.chunks(AT_ONCE) {
         if let Some(address) = first_change(pages) {
-            access::note(record::UNKNOWN, address, reason::CHANGED, std::ptr::null());
+            note(record::UNKNOWN, address, reason::CHANGED, std::ptr::null());
             return;
         }
     }
 }
 
 /// The parts of the pool that the program knows of.
-unsafe fn in_use() -> Vec<(u64, u64)> {
-    let control = &*session::CONTROL;
-    let class_bytes = HEAP.bytes / HEAP_CLASSES as u64;
-    let heap = control.heap_ends.iter().enumerate().map(|(class, end)| {
-        let base = HEAP.base + class as u64 * class_bytes;
-        (base, (*end).max(base))
-    });
+fn in_use() -> Vec<(u64, u64)> {
+    let (heap_ends, arena_end) = session::control(|control| (control.heap_ends, control.arena_end));
+    let heap = heap_ends.into_iter().enumerate().map(|(class, end)| (base(class), end));
     let fixed = [
         (GLOBALS.base, globals::end()),
         (ROOT.base, ROOT.base + arena::root_bytes()),
-        (ARENA.base, control.arena_end.max(ARENA.base)),
+        (ARENA.base, arena_end),
     ];
     fixed.into_iter().chain(heap).chain(files::places()).filter(|(start, end)| start < end).collect()
 }
 
 /// The first address on these pages that holds something else than was stored.
-unsafe fn first_change(pages: &[u64]) -> Option<u64> {
+fn first_change(pages: &[u64]) -> Option<u64> {
     let mut expected: Vec<(u64, Vec<u8>)> =
         pages.iter().map(|&page| (page, session::image_bytes(page, PAGE).to_vec())).collect();
     expected.sort_unstable_by_key(|(page, _)| *page);
     // Most stores go to the page of the store before.
     let mut latest = 0;
-    for record in session::trace() {
+    for record in session::recorded() {
         if !record.event_kind().is_some_and(px86::Kind::stores) {
             continue;
         }
@@ -75,7 +73,8 @@ unsafe fn first_change(pages: &[u64]) -> Option<u64> {
         }
     }
     expected.iter().find_map(|(page, expected)| {
-        let held = std::slice::from_raw_parts(*page as *const u8, PAGE as usize);
+        // SAFETY: pages of the pool, which is open.
+        let held = unsafe { std::slice::from_raw_parts(*page as *const u8, PAGE as usize) };
         let differs = held.iter().zip(expected).position(|(held, expected)| held != expected);
         differs.map(|at| page + at as u64)
     })

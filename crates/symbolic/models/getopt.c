@@ -1,4 +1,4 @@
-/* Options of a command line, as the prover executes it: in the order they are given, ended by the first other word. */
+/* Options of a command line, as the prover executes it. Words that are no options go behind them, as with glibc. */
 #define MODEL __attribute__((weak))
 typedef unsigned long size_t;
 size_t strlen(const char *text);
@@ -16,8 +16,20 @@ struct option {
   int has_arg, *flag, val;
 };
 
-static int long_option(int argc, char *const *argv, const struct option *options, int *which) {
-  const char *word = argv[optind++] + 2;
+/* How many words in front of the next one are no options. */
+static int skipped;
+
+/* Moves a word to the front of those that were skipped, as glibc does, and goes on behind it. */
+static char *take(char *const *argv, int from) {
+  char **words = (char **)argv, *word = words[from];
+  for (int i = from; i > optind; i--)
+    words[i] = words[i - 1];
+  words[optind++] = word;
+  return word;
+}
+static int is_option(const char *word) { return word[0] == '-' && word[1] != 0; }
+
+static int long_option(int argc, char *const *argv, char *word, const struct option *options, int *which) {
   const char *value = strchr(word, '=');
   size_t length = value ? (size_t)(value - word) : strlen(word);
   for (int i = 0; options && options[i].name; i++) {
@@ -25,8 +37,8 @@ static int long_option(int argc, char *const *argv, const struct option *options
       continue;
     if (value)
       optarg = (char *)value + 1;
-    else if (options[i].has_arg == 1 && optind < argc)
-      optarg = argv[optind++];
+    else if (options[i].has_arg == 1 && optind + skipped < argc)
+      optarg = take(argv, optind + skipped);
     else if (options[i].has_arg == 1)
       return '?';
     if (which)
@@ -45,15 +57,22 @@ static int next(int argc, char *const *argv, const char *letters, const struct o
     rest = 0;
   }
   if (!rest || !*rest) {
-    if (optind >= argc || argv[optind][0] != '-' || argv[optind][1] == 0)
-      return -1;
-    if (strcmp(argv[optind], "--") == 0) {
-      optind++;
-      return -1;
+    for (skipped = 0; optind + skipped < argc && !is_option(argv[optind + skipped]); skipped++) {
+      if (letters[0] == '+')
+        return -1;
+      if (letters[0] == '-') {
+        optarg = argv[optind++];
+        return 1;
+      }
     }
-    if (argv[optind][1] == '-')
-      return long_option(argc, argv, options, which);
-    rest = argv[optind++] + 1;
+    if (optind + skipped >= argc)
+      return -1;
+    char *word = take(argv, optind + skipped);
+    if (strcmp(word, "--") == 0)
+      return -1;
+    if (word[1] == '-')
+      return long_option(argc, argv, word + 2, options, which);
+    rest = word + 1;
   }
   char letter = *rest++;
   const char *found = letter == ':' ? 0 : strchr(letters, letter);
@@ -64,8 +83,8 @@ static int next(int argc, char *const *argv, const char *letters, const struct o
   if (found[1] == ':') {
     if (*rest || found[2] == ':') {
       optarg = *rest ? rest : 0;
-    } else if (optind < argc) {
-      optarg = argv[optind++];
+    } else if (optind + skipped < argc) {
+      optarg = take(argv, optind + skipped);
     } else {
       optopt = letter;
       return letters[0] == ':' ? ':' : '?';

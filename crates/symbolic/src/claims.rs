@@ -13,15 +13,11 @@ pub(crate) fn is_claim(name: &str) -> bool {
 }
 
 pub(crate) const HANDLERS: &[Handler] = &[
-    Handler {
-        names: &["__crashproof_assume", "__VERIFIER_assume", "__CPROVER_assume"],
-        arity: 1,
-        handle: assume,
-    },
-    Handler { names: &["__VERIFIER_assert"], arity: 1, handle: assert },
-    Handler { names: &["__assert_fail", "__crashproof_assert_failed"], arity: 0, handle: assertion_failed },
-    Handler { names: &["abort", "reach_error", "__VERIFIER_error"], arity: 0, handle: not_to_be_called },
-    Handler { names: &["__crashproof_not_modelled"], arity: 0, handle: not_modelled },
+    (&["__crashproof_assume", "__VERIFIER_assume", "__CPROVER_assume"], 1, assume),
+    (&["__VERIFIER_assert"], 1, assert),
+    (&["__assert_fail", "__crashproof_assert_failed"], 0, assertion_failed),
+    (&["abort", "reach_error", "__VERIFIER_error"], 0, not_to_be_called),
+    (&["__crashproof_not_modelled"], 0, not_modelled),
 ];
 
 fn assume(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {

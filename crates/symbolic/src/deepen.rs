@@ -60,7 +60,8 @@ pub fn prove(
     let limits = request.prover.limits;
     let unroll = |unwind: u32, approximate: bool| {
         let no_recovery = request.question == Question::Robustness;
-        driver::run(module, &Options { unwind, approximate, no_recovery, limits, ..options.clone() })
+        let domain = request.prover.settings.domain;
+        driver::run(module, &Options { unwind, approximate, no_recovery, domain, limits, ..options.clone() })
     };
     let ask = |program: &Program, tentative: bool| {
         request.question.ask(program, &prove::Options { tentative, ..request.prover })

@@ -19,9 +19,9 @@ use crate::objects::{Object, ObjectId, Objects, Origin};
 use crate::options::{Error, LoopName, Options};
 use crate::records::{Argument, Spawn};
 use crate::state::State;
-use crate::value::{self, Value};
+use crate::value::Value;
 
-/// Executes until nothing new is learnt.
+/// Executes until nothing new is learned.
 pub(crate) fn run(module: &Module, options: &Options) -> Result<Program, Error> {
     let main = module
         .function_named("main")
@@ -50,11 +50,15 @@ impl Machine<'_> {
         if self.options.no_recovery {
             return Ok(());
         }
-        // In C++ it has another name, unless it is declared `extern "C"`.
-        let recover = ["recover", "_Z7recoverv"]
-            .into_iter()
-            .filter_map(|name| self.module.function_named(name))
-            .find(|id| !self.module.function(*id).blocks.is_empty());
+        // In C++ it has another name, unless it is declared `extern "C"`. A function of the program's own that only is called so
+        // is static, or has parameters.
+        let is_recovery = |id: &FunctionId| {
+            let function = self.module.function(*id);
+            !function.blocks.is_empty() && function.parameters.is_empty() && !function.local
+        };
+        let named =
+            ["recover", "_Z7recoverv"].into_iter().filter_map(|name| self.module.function_named(name));
+        let recover = named.into_iter().find(is_recovery);
         self.start(Who::Recovery, recover.unwrap_or(main), recover)
     }
 
@@ -62,8 +66,7 @@ impl Machine<'_> {
     fn start(&mut self, who: Who, function: FunctionId, recover: Option<FunctionId>) -> Flow<()> {
         self.who = who;
         let mut state = State { memory: self.fresh_memory(), ..State::default() };
-        let arguments =
-            if recover.is_some() { self.defaults(function) } else { self.main_arguments(&mut state) };
+        let arguments = if recover.is_some() { Vec::new() } else { self.main_arguments(&mut state) };
         // What recovery makes is not what was made before the crash.
         let context = u64::from(who == Who::Recovery) << 63;
         let called = match self.constructors(state, context) {
@@ -122,19 +125,6 @@ impl Machine<'_> {
             (false, true) => Claims::NotReached,
             (false, false) => Claims::None,
         }
-    }
-
-    /// Zeros for whatever parameters a `recover` has.
-    fn defaults(&mut self, function: FunctionId) -> Vec<Value> {
-        let module = self.module;
-        let parameters = &module.function(function).parameters;
-        parameters
-            .iter()
-            .map(|(_, ty)| {
-                value::build(ty, &mut |bits| self.terms.number(0, bits))
-                    .unwrap_or_else(|_| Value::Scalar(self.terms.number(0, 64)))
-            })
-            .collect()
     }
 
     fn main_arguments(&mut self, state: &mut State) -> Vec<Value> {

@@ -4,14 +4,10 @@ use crate::invocation::{Handler, Invocation, Reply};
 use crate::machine::{Flow, Machine};
 
 pub(crate) const HANDLERS: &[Handler] = &[
-    Handler { names: &["malloc", "valloc"], arity: 0, handle: |m, call| allocate(m, call, None, 0, None) },
-    Handler { names: &["calloc"], arity: 0, handle: calloc },
-    Handler {
-        names: &["aligned_alloc", "memalign"],
-        arity: 0,
-        handle: |m, call| allocate(m, call, None, 1, Some(0)),
-    },
-    Handler { names: &["realloc"], arity: 0, handle: reallocate },
+    (&["malloc", "valloc"], 0, |m, call| allocate(m, call, None, 0, None)),
+    (&["calloc"], 0, calloc),
+    (&["aligned_alloc", "memalign"], 0, |m, call| allocate(m, call, None, 1, Some(0))),
+    (&["realloc"], 0, reallocate),
 ];
 
 const UNKNOWN_SIZE: &str = "an allocation of a size that is not known";

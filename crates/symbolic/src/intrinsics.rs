@@ -1,6 +1,6 @@
 //! LLVM's intrinsics. What each one is, the front end's table of meaning says; here is what that does to the machine.
 
-use crashproof_frontend::bitcode::ir::{Predicate, Type};
+use crashproof_frontend::bitcode::ir::Predicate;
 use crashproof_frontend::meaning::{self, Meaning, Operation};
 use crashproof_prove::term::{Binary, Term};
 
@@ -39,23 +39,14 @@ impl Machine<'_> {
                 machine.copy_arguments(call.state, call.word(0), call.word(1), call.at)
             }),
             Meaning::Clock { .. } | Meaning::Random => self.result_not_modelled(call),
-            Meaning::NotUnderstood if self.takes_pointers(call.name) => Err(self.not_supported(call)),
-            Meaning::NotUnderstood if *call.ty == Type::Void => Err(self.not_supported(call)),
-            Meaning::NotUnderstood => self.result_not_modelled(call),
+            Meaning::NotUnderstood if self.is_pure(call.name) => self.result_not_modelled(call),
+            Meaning::NotUnderstood => Err(self.not_supported(call)),
         }
     }
 
-    /// Could a function reach memory through what it is given?
-    fn takes_pointers(&self, name: &str) -> bool {
-        fn holds_pointers(ty: &Type) -> bool {
-            match ty {
-                Type::Pointer | Type::Unsupported(_) => true,
-                Type::Aggregate(aggregate) => aggregate.members.iter().any(|(_, ty)| holds_pointers(ty)),
-                Type::Void | Type::Int(_) | Type::Float(_) => false,
-            }
-        }
-        let function = self.module.function_named(name).map(|id| self.module.function(id));
-        function.is_none_or(|function| function.parameters.iter().any(|(_, ty)| holds_pointers(ty)))
+    /// Is a function declared to touch no memory?
+    fn is_pure(&self, name: &str) -> bool {
+        self.module.function_named(name).is_some_and(|id| self.module.function(id).pure)
     }
 
     /// Does something to so many words; with fewer it is not supported.

@@ -61,17 +61,14 @@ impl Reply {
 /// What carries out a call.
 pub(crate) type Handle = for<'m, 'c> fn(&mut Machine<'m>, &mut Invocation<'c>) -> Flow<Reply>;
 
-/// A row of a table: functions, the arguments they must have, and what they do.
-pub(crate) struct Handler {
-    pub(crate) names: &'static [&'static str],
-    /// So many arguments at the front must be numbers or addresses; with fewer the function is not known.
-    pub(crate) arity: usize,
-    pub(crate) handle: Handle,
-}
+/// A row of a table: the functions' names, how many arguments at the front must be numbers or addresses (with fewer the
+/// function is not known), and what they do.
+pub(crate) type Handler = (&'static [&'static str], usize, Handle);
 
-/// The handler of a table for a call.
-pub(crate) fn find<'t>(table: &'t [Handler], call: &Invocation<'_>) -> Option<&'t Handler> {
-    table.iter().find(|handler| {
-        handler.names.contains(&call.name) && (0..handler.arity).all(|index| call.scalar(index).is_some())
-    })
+/// What carries out a call, by a table.
+pub(crate) fn find(table: &[Handler], call: &Invocation<'_>) -> Option<Handle> {
+    let fits = |(names, arity, _): &&Handler| {
+        names.contains(&call.name) && (0..*arity).all(|index| call.scalar(index).is_some())
+    };
+    table.iter().find(fits).map(|(_, _, handle)| *handle)
 }

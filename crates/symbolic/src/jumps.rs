@@ -11,8 +11,8 @@ use crate::machine::{Flow, Machine, Stop};
 use crate::value::Value;
 
 pub(crate) const HANDLERS: &[Handler] = &[
-    Handler { names: &["_setjmp", "setjmp", "__sigsetjmp", "sigsetjmp"], arity: 1, handle: set_jump },
-    Handler { names: &["longjmp", "_longjmp", "siglongjmp"], arity: 2, handle: long_jump },
+    (&["_setjmp", "setjmp", "__sigsetjmp", "sigsetjmp"], 1, set_jump),
+    (&["longjmp", "_longjmp", "siglongjmp"], 2, long_jump),
 ];
 
 /// A call of `setjmp` that returns for the first time.

@@ -20,7 +20,7 @@
 //! Ordered by what could make a proof hold where the program fails:
 //!
 //! 1. Objects of a pool lie as libpmemobj's default allocation classes place them ([`pool`]), persistent globals as
-//!    [`placement`] says; the verdict says so where they could lie otherwise.
+//!    [`globals`] says; the verdict says so where they could lie otherwise.
 //! 2. Allocation never fails, and memory given back is not handed out again. Functions of the C library that
 //!    write to a terminal or file do nothing the program could see.
 //! 3. Compilers may reorder or merge plain accesses of the source; the events are those of the source. Use

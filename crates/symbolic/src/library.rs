@@ -119,14 +119,10 @@ const TABLES: &[&[Handler]] = &[
 
 /// Functions whose result comes from outside.
 const INPUTS: &[Handler] = &[
-    Handler { names: &["rand", "random"], arity: 0, handle: random },
-    Handler { names: &["rand_r"], arity: 1, handle: random_with_seed },
-    Handler { names: &["time"], arity: 1, handle: time },
-    Handler {
-        names: &["getenv", "secure_getenv"],
-        arity: 0,
-        handle: |machine, _| Ok(Reply::scalar(machine.terms.number(0, 64))),
-    },
+    (&["rand", "random"], 0, random),
+    (&["rand_r"], 1, random_with_seed),
+    (&["time"], 1, time),
+    (&["getenv", "secure_getenv"], 0, |machine, _| Ok(Reply::scalar(machine.terms.number(0, 64)))),
 ];
 
 impl Machine<'_> {
@@ -140,8 +136,8 @@ impl Machine<'_> {
             return Ok(Reply::Unknown);
         }
         for table in TABLES {
-            if let Some(handler) = find(table, call) {
-                return (handler.handle)(self, call);
+            if let Some(handle) = find(table, call) {
+                return handle(self, call);
             }
         }
         let any = ["crashproof_nondet_", "__VERIFIER_nondet_"];

@@ -41,62 +41,26 @@ enum Taken {
 }
 
 pub(crate) const HANDLERS: &[Handler] = &[
-    Handler { names: &["pthread_mutex_lock"], arity: 1, handle: |m, call| mutex(m, call, Taken::Waits) },
-    Handler {
-        names: &["pthread_mutex_trylock"],
-        arity: 1,
-        handle: |m, call| mutex(m, call, Taken::Fails(EBUSY)),
-    },
-    Handler {
-        names: &["pthread_mutex_timedlock"],
-        arity: 1,
-        handle: |m, call| mutex(m, call, Taken::Fails(ETIMEDOUT)),
-    },
-    Handler { names: &["pthread_mutex_unlock"], arity: 1, handle: mutex_unlock },
-    Handler { names: &["pthread_mutex_init"], arity: 1, handle: mutex_init },
-    Handler { names: &["pthread_mutexattr_init"], arity: 1, handle: |m, call| mutex_kind(m, call, None) },
-    Handler { names: &["pthread_mutexattr_settype"], arity: 1, handle: set_mutex_kind },
-    Handler { names: &["pthread_spin_init", "pthread_rwlock_init"], arity: 1, handle: init_word },
-    Handler { names: &["pthread_spin_lock"], arity: 1, handle: |m, call| take(m, call, Taken::Waits, 1) },
-    Handler {
-        names: &["pthread_spin_trylock"],
-        arity: 1,
-        handle: |m, call| take(m, call, Taken::Fails(EBUSY), 1),
-    },
-    Handler { names: &["pthread_spin_unlock"], arity: 1, handle: spin_unlock },
-    Handler {
-        names: &["pthread_rwlock_wrlock"],
-        arity: 1,
-        handle: |m, call| take(m, call, Taken::Waits, WRITER),
-    },
-    Handler {
-        names: &["pthread_rwlock_trywrlock"],
-        arity: 1,
-        handle: |m, call| take(m, call, Taken::Fails(EBUSY), WRITER),
-    },
-    Handler {
-        names: &["pthread_rwlock_timedwrlock"],
-        arity: 1,
-        handle: |m, call| take(m, call, Taken::Fails(ETIMEDOUT), WRITER),
-    },
-    Handler { names: &["pthread_rwlock_rdlock"], arity: 1, handle: |m, call| read(m, call, Taken::Waits) },
-    Handler {
-        names: &["pthread_rwlock_tryrdlock"],
-        arity: 1,
-        handle: |m, call| read(m, call, Taken::Fails(EBUSY)),
-    },
-    Handler {
-        names: &["pthread_rwlock_timedrdlock"],
-        arity: 1,
-        handle: |m, call| read(m, call, Taken::Fails(ETIMEDOUT)),
-    },
-    Handler { names: &["pthread_rwlock_unlock"], arity: 1, handle: rwlock_unlock },
-    Handler {
-        names: &["pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait"],
-        arity: 2,
-        handle: wait_for_signal,
-    },
-    Handler { names: &["__crashproof_semaphore_down"], arity: 2, handle: semaphore_down },
+    (&["pthread_mutex_lock"], 1, |m, call| mutex(m, call, Taken::Waits)),
+    (&["pthread_mutex_trylock"], 1, |m, call| mutex(m, call, Taken::Fails(EBUSY))),
+    (&["pthread_mutex_timedlock"], 1, |m, call| mutex(m, call, Taken::Fails(ETIMEDOUT))),
+    (&["pthread_mutex_unlock"], 1, mutex_unlock),
+    (&["pthread_mutex_init"], 1, mutex_init),
+    (&["pthread_mutexattr_init"], 1, |m, call| mutex_kind(m, call, None)),
+    (&["pthread_mutexattr_settype"], 1, set_mutex_kind),
+    (&["pthread_spin_init", "pthread_rwlock_init"], 1, init_word),
+    (&["pthread_spin_lock"], 1, |m, call| take(m, call, Taken::Waits, 1)),
+    (&["pthread_spin_trylock"], 1, |m, call| take(m, call, Taken::Fails(EBUSY), 1)),
+    (&["pthread_spin_unlock"], 1, spin_unlock),
+    (&["pthread_rwlock_wrlock"], 1, |m, call| take(m, call, Taken::Waits, WRITER)),
+    (&["pthread_rwlock_trywrlock"], 1, |m, call| take(m, call, Taken::Fails(EBUSY), WRITER)),
+    (&["pthread_rwlock_timedwrlock"], 1, |m, call| take(m, call, Taken::Fails(ETIMEDOUT), WRITER)),
+    (&["pthread_rwlock_rdlock"], 1, |m, call| read(m, call, Taken::Waits)),
+    (&["pthread_rwlock_tryrdlock"], 1, |m, call| read(m, call, Taken::Fails(EBUSY))),
+    (&["pthread_rwlock_timedrdlock"], 1, |m, call| read(m, call, Taken::Fails(ETIMEDOUT))),
+    (&["pthread_rwlock_unlock"], 1, rwlock_unlock),
+    (&["pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait"], 2, wait_for_signal),
+    (&["__crashproof_semaphore_down"], 2, semaphore_down),
 ];
 
 fn mutex(machine: &mut Machine<'_>, call: &mut Invocation<'_>, taken: Taken) -> Flow<Reply> {
@@ -251,10 +215,10 @@ impl Machine<'_> {
         let Some(kind) = self.mutex_kind(lock, state, at)? else {
             return self.take(lock, taken, &mut from_free_to(1), state, at);
         };
-        // Another holder is who and how often; what this thread holds it may take again, or is told.
+        // Another holder is who and how often; what this thread holds it may retake, or gets an error.
         let me = self.own_number();
         let (recursive, checking) = self.kinds(kind);
-        let again = &mut |terms: &mut Terms, old: Term| {
+        let retake = &mut |terms: &mut Terms, old: Term| {
             let mine = is_mine(terms, old, me);
             let (first, more) = (terms.number(me | 1 << 8, 32), terms.number(1 << 8, 32));
             let more = terms.binary(Binary::Add, old, more);
@@ -264,8 +228,8 @@ impl Machine<'_> {
             (terms.choose(mine, more, first), terms.or(free, deeper))
         };
         self.learn_tries(taken)?;
-        let old = self.rmw(state, lock, 32, again, at)?;
-        let (_, free) = again(&mut self.terms, old);
+        let old = self.rmw(state, lock, 32, retake, at)?;
+        let (_, free) = retake(&mut self.terms, old);
         let mine = is_mine(&mut self.terms, old, me);
         let refused = self.terms.and(mine, checking);
         let (deadlock, busy) = (self.terms.number(EDEADLK, 32), self.terms.number(EBUSY, 32));

@@ -44,7 +44,7 @@ impl Memory {
             let objects = Rc::make_mut(&mut self.objects);
             let content = Rc::make_mut(objects.get_mut(&object).expect("the object is there"));
             for byte in &mut content[range.clone()] {
-                byte.get_or_insert_with(|| (terms.symbol("uninitialised", 8), 0));
+                byte.get_or_insert_with(|| (terms.symbol("uninitialized", 8), 0));
             }
         }
         join(terms, &self.objects[&object][range])
@@ -186,7 +186,7 @@ fn merge_content(terms: &mut Terms, condition: Term, yes: &[Byte], no: &[Byte], 
         }
         // What was never written on one side is some value there.
         let mut side = |bytes: &[Byte]| match bytes {
-            [None] => terms.symbol("uninitialised", 8),
+            [None] => terms.symbol("uninitialized", 8),
             _ => join(terms, bytes),
         };
         let (a, b) = (side(&yes[at..at + length]), side(&no[at..at + length]));

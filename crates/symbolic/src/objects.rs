@@ -127,7 +127,7 @@ const PERSISTENT_BASE: u64 = 1 << 44;
 const VOLATILE_BASE: u64 = 1 << 32;
 /// From an object of the pool to what is volatile about it.
 pub(crate) const TWIN_DISTANCE: u64 = 1 << 45;
-/// Distance kept between objects that the program cannot know to be neighbours, so that running out of one
+/// Distance kept between objects that the program cannot know to be neighbors, so that running out of one
 /// shows as an access to nothing.
 const GAP: u64 = 64;
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use crashproof_ordersat::Limits;
 use crashproof_prove::program::Site;
 use crashproof_prove::prove::Reason;
+use px86::Domain;
 
 /// Which flushes a program has. Other than its own are experiments: with the most of them it is robust, and what holds with
 /// none needs none.
@@ -36,6 +37,8 @@ pub struct Options {
     pub stdin: Option<Vec<u8>>,
     /// What becomes of the pool of libpmemobj before the program starts.
     pub pool: Pool,
+    /// The persistence domain of the machine; libpmem tells the program.
+    pub domain: Domain,
     /// Which flushes there are.
     pub flushes: Flushes,
     /// Is what recovery does left out? Robustness does not ask for it.
@@ -56,6 +59,7 @@ impl Default for Options {
             arguments: Vec::new(),
             stdin: None,
             pool: Pool::New,
+            domain: Domain::Adr,
             flushes: Flushes::AsWritten,
             no_recovery: false,
             approximate: false,

@@ -167,8 +167,8 @@ impl Machine<'_> {
                 if !self.only_fails(frame.function, to) {
                     self.leave(frame, order, block, &order.nest(to).loops);
                 }
-                let (next, again) = order.step(block, &rounds, to);
-                if let Some(index) = again
+                let (next, repeated) = order.step(block, &rounds, to);
+                if let Some(index) = repeated
                     && !self.next_round(frame, order, index, *next.last().unwrap_or(&0), &mut state, &phis)
                 {
                     continue;

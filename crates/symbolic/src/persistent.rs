@@ -9,11 +9,12 @@ use crate::objects::{Object, ObjectId, Origin};
 use crate::state::State;
 
 pub(crate) const HANDLERS: &[Handler] = &[
-    Handler { names: &["crashproof_crashes"], arity: 0, handle: crashes },
-    Handler { names: &["crashproof_flush"], arity: 2, handle: flush },
-    Handler { names: &["crashproof_root"], arity: 0, handle: root },
-    Handler { names: &["crashproof_alloc"], arity: 0, handle: allocate },
-    Handler { names: &["__crashproof_file"], arity: 0, handle: file },
+    (&["crashproof_crashes"], 0, crashes),
+    (&["__crashproof_caches_survive"], 0, caches_survive),
+    (&["crashproof_flush"], 2, flush),
+    (&["crashproof_root"], 0, root),
+    (&["crashproof_alloc"], 0, allocate),
+    (&["__crashproof_file"], 0, file),
 ];
 
 /// Larger files than this are refused.
@@ -22,6 +23,11 @@ const LARGEST_FILE: u64 = 1 << 20;
 fn crashes(machine: &mut Machine<'_>, _: &mut Invocation<'_>) -> Flow<Reply> {
     let crashes = u64::from(machine.who == Who::Recovery);
     Ok(Reply::scalar(machine.terms.number(crashes, 32)))
+}
+
+fn caches_survive(machine: &mut Machine<'_>, _: &mut Invocation<'_>) -> Flow<Reply> {
+    let survive = machine.options.domain.cache_survives();
+    Ok(Reply::scalar(machine.terms.number(survive.into(), 32)))
 }
 
 fn flush(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {

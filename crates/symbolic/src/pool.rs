@@ -23,43 +23,23 @@ const CLASSES: &str = "that objects of allocation classes without headers begin 
 const TRANSACTION: &str = "a transaction that is not known";
 
 pub(crate) const HANDLERS: &[Handler] = &[
-    Handler { names: &["__crashproof_pool_exists"], arity: 0, handle: pool_exists },
-    Handler {
-        names: &["__crashproof_pool_root"],
-        arity: 1,
-        handle: |m, call| m.pool_root(call.state, call.word(0), call.at).map(Reply::scalar),
-    },
-    Handler { names: &["__crashproof_pool_alloc"], arity: 4, handle: pool_alloc },
-    Handler {
-        names: &["__crashproof_pool_type"],
-        arity: 1,
-        handle: |m, call| Ok(Reply::scalar(m.pool_type(call.state, call.word(0)))),
-    },
-    Handler {
-        names: &["__crashproof_pool_size"],
-        arity: 1,
-        handle: |m, call| Ok(Reply::scalar(m.pool_size(call.state, call.word(0)))),
-    },
-    Handler {
-        names: &["__crashproof_shadow"],
-        arity: 1,
-        handle: |m, call| m.shadow(call.state, call.word(0)).map(Reply::scalar),
-    },
-    Handler { names: &["__crashproof_lane"], arity: 1, handle: lane },
-    Handler {
-        names: &["__crashproof_tx_number"],
-        arity: 0,
-        handle: |m, _| Ok(Reply::scalar(m.transaction_number())),
-    },
-    Handler { names: &["__crashproof_tx_add"], arity: 5, handle: tx_add },
-    Handler { names: &["__crashproof_tx_flush"], arity: 1, handle: tx_flush },
-    Handler { names: &["__crashproof_tx_undo"], arity: 1, handle: tx_undo },
-    Handler { names: &["__crashproof_tx_recover"], arity: 0, handle: tx_recover },
-    Handler {
-        names: &["__crashproof_stdin"],
-        arity: 1,
-        handle: |m, call| m.standard_input(call.state, call.word(0), call.at).map(Reply::scalar),
-    },
+    (&["__crashproof_pool_exists"], 0, pool_exists),
+    (&["__crashproof_pool_root"], 1, |m, call| {
+        m.pool_root(call.state, call.word(0), call.at).map(Reply::scalar)
+    }),
+    (&["__crashproof_pool_alloc"], 4, pool_alloc),
+    (&["__crashproof_pool_type"], 1, |m, call| Ok(Reply::scalar(m.pool_type(call.state, call.word(0))))),
+    (&["__crashproof_pool_size"], 1, |m, call| Ok(Reply::scalar(m.pool_size(call.state, call.word(0))))),
+    (&["__crashproof_shadow"], 1, |m, call| m.shadow(call.state, call.word(0)).map(Reply::scalar)),
+    (&["__crashproof_lane"], 1, lane),
+    (&["__crashproof_tx_number"], 0, |m, _| Ok(Reply::scalar(m.transaction_number()))),
+    (&["__crashproof_tx_add"], 5, tx_add),
+    (&["__crashproof_tx_flush"], 1, tx_flush),
+    (&["__crashproof_tx_undo"], 1, tx_undo),
+    (&["__crashproof_tx_recover"], 0, tx_recover),
+    (&["__crashproof_stdin"], 1, |m, call| {
+        m.standard_input(call.state, call.word(0), call.at).map(Reply::scalar)
+    }),
 ];
 
 fn pool_exists(machine: &mut Machine<'_>, _: &mut Invocation<'_>) -> Flow<Reply> {

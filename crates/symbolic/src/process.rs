@@ -9,9 +9,9 @@ use crate::machine::{Flow, Machine, Stop, Who};
 use crate::state::Ending;
 
 pub(crate) const HANDLERS: &[Handler] = &[
-    Handler { names: &["exit", "_exit", "_Exit", "quick_exit"], arity: 0, handle: exit },
-    Handler { names: &["atexit"], arity: 1, handle: |machine, call| call_at_exit(machine, call, false) },
-    Handler { names: &["__cxa_atexit"], arity: 2, handle: |machine, call| call_at_exit(machine, call, true) },
+    (&["exit", "_exit", "_Exit", "quick_exit"], 0, exit),
+    (&["atexit"], 1, |machine, call| call_at_exit(machine, call, false)),
+    (&["__cxa_atexit"], 2, |machine, call| call_at_exit(machine, call, true)),
 ];
 
 fn exit(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {

@@ -14,10 +14,10 @@ use crate::state::State;
 const MOST_THREADS: usize = 60;
 
 pub(crate) const HANDLERS: &[Handler] = &[
-    Handler { names: &["pthread_create"], arity: 4, handle: create },
-    Handler { names: &["pthread_join"], arity: 1, handle: join },
-    Handler { names: &["pthread_exit"], arity: 1, handle: exit },
-    Handler { names: &["pthread_self"], arity: 0, handle: own_handle },
+    (&["pthread_create"], 4, create),
+    (&["pthread_join"], 1, join),
+    (&["pthread_exit"], 1, exit),
+    (&["pthread_self"], 0, own_handle),
 ];
 
 fn create(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {

@@ -2,7 +2,7 @@
 //@ variant NEXT_LINE: -DNEXT_LINE
 //@ check: recovery-fails at stored
 //@ lint: unflushed-write at stored
-//@ lint: flush-unmodified at flush-unmodified
+//@ lint: flush-unmodified at next
 //@ prove: refuted at claim-violated
 //@ variant DISPLACED: -DDISPLACED
 //@ check: clean
@@ -15,7 +15,7 @@
 //@ variant STORED: -DSTORED
 //@ check: recovery-fails at asm
 //@ lint: unflushed-write at asm
-//@ lint: flush-unmodified at flush-unmodified-2
+//@ lint: flush-unmodified at before
 //@ prove: unknown (inline assembly)
 
 #include <assert.h>
@@ -35,12 +35,12 @@ int main(void) {
   }
 #ifdef STORED
   __asm__ volatile("movq %1, 64(%0)" ::"r"(&p.first), "r"(1L) : "memory"); /* MARK: asm */
-  _mm_clwb(&p.first); // MARK: flush-unmodified-2
+  _mm_clwb(&p.first); /* MARK: before */
 #else
   p.value = 1; /* MARK: stored */
 #endif
 #if defined NEXT_LINE
-  __asm__ volatile("clwb 64(%0)" ::"r"(&p.value) : "memory"); // MARK: flush-unmodified
+  __asm__ volatile("clwb 64(%0)" ::"r"(&p.value) : "memory"); /* MARK: next */
 #elif defined DISPLACED
   __asm__ volatile("clwb 64(%0)" ::"r"(&p.first) : "memory");
 #elif defined INDEXED

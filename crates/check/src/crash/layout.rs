@@ -3,8 +3,9 @@
 //! Which fields were stored to is read off the source, and looked for in the debug information: a structure with
 //! fields of these names, as far apart as the addresses are. If there is none, nothing is said.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use addr2line::gimli::{
     self, AttributeValue, DW_AT_byte_size, DW_AT_count, DW_AT_data_member_location, DW_AT_name, DW_AT_type,
@@ -32,23 +33,46 @@ struct Structure {
     fields: Vec<Field>,
 }
 
+/// What the debug information of a program says about it.
+#[derive(Default)]
+struct Debug {
+    structures: Vec<Structure>,
+    /// Where its sources were compiled: names of files may be relative to that.
+    directories: BTreeSet<PathBuf>,
+}
+
+impl Debug {
+    /// The text of a source, found from here or from where it was compiled.
+    fn source(&self, file: &str) -> Option<String> {
+        let compiled = self.directories.iter().map(|directory| directory.join(file));
+        std::iter::once(PathBuf::from(file)).chain(compiled).find_map(|path| fs::read_to_string(path).ok())
+    }
+
+    /// The name of the field, or variable, that the store at a place assigns to.
+    fn field_name(&self, place: &Place) -> Option<String> {
+        let text = self.source(&place.file)?;
+        let line = text.lines().nth(place.line.checked_sub(1)? as usize)?;
+        name_in(line, place.column as usize)
+    }
+}
+
 /// The structures of a program, read from its debug information when first asked for.
 pub(crate) struct Layouts<'a> {
     program: &'a Path,
-    structures: Option<Vec<Structure>>,
+    debug: Option<Debug>,
 }
 
 impl Layouts<'_> {
     pub(crate) fn of(program: &Path) -> Layouts<'_> {
-        Layouts { program, structures: None }
+        Layouts { program, debug: None }
     }
 
     /// Which layout would keep two stores in order, given where in the source they are and their addresses.
     pub(crate) fn advice(&mut self, lost: (&Place, u64), survived: (&Place, u64)) -> Option<String> {
-        let (lost_name, survived_name) = (field_name(lost.0)?, field_name(survived.0)?);
-        let structures = self.structures.get_or_insert_with(|| read(self.program).unwrap_or_default());
+        let debug = self.debug.get_or_insert_with(|| read(self.program).unwrap_or_default());
+        let (lost_name, survived_name) = (debug.field_name(lost.0)?, debug.field_name(survived.0)?);
         let pair = Pair { lost: (&lost_name, lost.1), survived: (&survived_name, survived.1) };
-        structures.iter().filter_map(|structure| pair.within(structure)).min().map(|best| best.1)
+        debug.structures.iter().filter_map(|structure| pair.within(structure)).min().map(|best| best.1)
     }
 }
 
@@ -151,13 +175,6 @@ impl Structure {
     }
 }
 
-/// The name of the field, or variable, that the store at a place assigns to.
-fn field_name(place: &Place) -> Option<String> {
-    let text = fs::read_to_string(&place.file).ok()?;
-    let line = text.lines().nth(place.line.checked_sub(1)? as usize)?;
-    name_in(line, place.column as usize)
-}
-
 /// `column` is that of the assignment's operator, or of the call that stores.
 fn name_in(line: &str, column: usize) -> Option<String> {
     let at = line.get(..column.checked_sub(1)?).map(str::len)?;
@@ -181,7 +198,7 @@ fn name_in(line: &str, column: usize) -> Option<String> {
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// All structures of a program; none if it has no debug information, or what is there cannot be read.
-fn read(program: &Path) -> Option<Vec<Structure>> {
+fn read(program: &Path) -> Option<Debug> {
     let bytes = fs::read(program).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
     let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
@@ -191,17 +208,19 @@ fn read(program: &Path) -> Option<Vec<Structure>> {
     };
     let sections = gimli::DwarfSections::load(load).ok()?;
     let dwarf = sections.borrow(|section| EndianSlice::new(section, endian));
-    let mut structures = Vec::new();
+    let mut debug = Debug::default();
     let mut units = dwarf.units();
     while let Ok(Some(header)) = units.next() {
         if let Ok(unit) = dwarf.unit(header) {
+            let directory = unit.comp_dir.map(|directory| directory.to_string_lossy().into_owned());
+            debug.directories.extend(directory.map(PathBuf::from));
             // What cannot be read is left out: it is advice.
-            let _ = read_unit(&dwarf, &unit, &mut structures);
+            let _ = read_unit(&dwarf, &unit, &mut debug.structures);
         }
     }
-    structures.sort_by(|a, b| (&a.name, a.bytes).cmp(&(&b.name, b.bytes)));
-    structures.dedup();
-    Some(structures)
+    debug.structures.sort_by(|a, b| (&a.name, a.bytes).cmp(&(&b.name, b.bytes)));
+    debug.structures.dedup();
+    Some(debug)
 }
 
 /// What is known of a type before all are.
@@ -315,6 +334,16 @@ mod tests {
             assert_eq!(name_in(line, column).as_deref(), Some(name), "{line}");
         }
         assert_eq!(name_in("  x = 1;", 50), None);
+    }
+
+    #[test]
+    fn sources_are_found_where_they_were_compiled() {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::write(directory.path().join("queue.c"), "\n  queue->head = 1;\n").expect("written");
+        let place = Place::new("queue.c", 2, 15);
+        assert_eq!(Debug::default().field_name(&place), None);
+        let debug = Debug { directories: [directory.path().to_owned()].into(), ..Debug::default() };
+        assert_eq!(debug.field_name(&place).as_deref(), Some("head"));
     }
 
     fn header(fields: &[(&str, u64, u64)], bytes: u64) -> Structure {

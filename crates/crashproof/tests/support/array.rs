@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crashproof_litmus::lazy::explorer::{Crash, Figures, Observer, Path, Settings, What, explore};
+use crashproof_litmus::lazy::explorer::{Settings, explore};
+use crashproof_litmus::lazy::observer::{Crash, Figures, Observer, Path, What};
 use crashproof_litmus::lazy::subject::{Next, Program, Subject};
 use px86::robust::Violation;
 use px86::storage::Execution;

@@ -145,6 +145,8 @@ pub struct Function {
     pub place: Place,
     /// Declared to touch no memory: what it returns depends on its arguments alone.
     pub pure: bool,
+    /// Not visible outside of its file: `static`.
+    pub local: bool,
 }
 
 /// A block.

@@ -54,7 +54,7 @@ pub enum Length {
     Argument(Argument, u64),
     /// The product of two arguments.
     Product(Argument, Argument),
-    /// A string behind this argument, with its terminator; characters have so many bytes.
+    /// A string behind this argument, as it is afterwards, with its terminator; characters have so many bytes.
     Text(Argument, u64),
 }
 
@@ -63,7 +63,7 @@ pub enum Length {
 pub enum Extent {
     /// All of it.
     Exactly(Length),
-    /// Some of it, from the start on.
+    /// Some of it, from the start on; if all goes well at least the first byte.
     AtMost(Length),
     /// Somewhere in the object that is pointed to.
     Unknown,

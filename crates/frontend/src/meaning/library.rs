@@ -65,8 +65,8 @@ const fn write(to: Argument, extent: Extent) -> Effect {
     Write { to, extent }
 }
 const ANYWHERE: Extent = Extent::Unknown;
-/// A pointer stored through an argument, which may be null.
-const POINTER: Extent = Extent::AtMost(Length::Constant(8));
+/// A word stored through an argument, which may be null.
+const POINTER: Extent = Extent::Unknown;
 
 use Returns::{Anything, Heap, Within};
 const FIRST: Returns = Returns::Argument(0);
@@ -160,8 +160,8 @@ const TABLE: &[Row] = &[
     (&["lsearch"], &[write(1, ANYWHERE), write(2, bytes(8))], Within(1)),
     (&["lfind"], &[read(1, ANYWHERE), read(2, bytes(8))], Within(1)),
     // Text that is made of values.
-    (&["sprintf", "vsprintf"], &[write(0, ANYWHERE), read(1, text(1))], Anything),
-    (&["__sprintf_chk", "__vsprintf_chk"], &[write(0, ANYWHERE), read(3, text(3))], Anything),
+    (&["sprintf", "vsprintf"], &[write(0, text(0)), read(1, text(1))], Anything),
+    (&["__sprintf_chk", "__vsprintf_chk"], &[write(0, text(0)), read(3, text(3))], Anything),
     (&["snprintf", "vsnprintf"], &[write(0, at_most(1, 1)), read(2, text(2))], Anything),
     (&["__snprintf_chk", "__vsnprintf_chk"], &[write(0, at_most(1, 1)), read(4, text(4))], Anything),
     (&["swprintf", "vswprintf"], &[write(0, at_most(1, WIDE)), read(2, wide_text(2))], Anything),

@@ -2,7 +2,7 @@
 //! touches memory it is given and each assembly instruction, what it does to memory and ordering in px86's terms.
 //!
 //! This is the single source of truth for instrument, lint and prove. It is plain data and knows nothing of LLVM: a
-//! caller asks by name ([`intrinsic`], [`library`], [`instruction`]) or by shape ([`store`], [`fence`]) and translates
+//! caller asks by name ([`intrinsic`], [`library()`], [`instruction`]) or by shape ([`store`], [`fence`]) and translates
 //! the answer into its own terms. Whatever is not listed is *not understood*, and an engine that meets it must not
 //! give a verdict as if nothing had happened.
 //!

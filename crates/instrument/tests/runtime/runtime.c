@@ -198,13 +198,14 @@ void __crashproof_nt_store_n(void *address, const void *source, uint64_t bytes,
 }
 
 static __attribute__((unused)) const char *operation_name(uint32_t operation) {
-  static const char *const names[] = {"xchg", "add", "sub", "and", "or", "xor"};
-  return operation < 6 ? names[operation] : "?";
+  static const char *const names[] = {"xchg", "add", "sub", "and", "or", "xor", "set"};
+  return operation < 7 ? names[operation] : "?";
 }
 
 static unsigned __int128 apply(uint32_t operation, unsigned __int128 old, unsigned __int128 operand) {
   switch (operation) {
   case CRASHPROOF_XCHG:
+  case CRASHPROOF_SET:
     return operand;
   case CRASHPROOF_ADD:
     return old + operand;

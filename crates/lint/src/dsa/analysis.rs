@@ -28,6 +28,7 @@ pub(crate) struct Analysis {
     /// Functions that the library calls with a fresh object, and which parameter that is.
     pub(crate) constructors: FxHashMap<FunctionId, u32>,
     pub(crate) calls_itself: FxHashSet<FunctionId>,
+    pub(crate) threads: Vec<Thread>,
     /// Functions whose graph is missing some callees.
     pub(crate) too_large: Vec<FunctionId>,
 }
@@ -40,12 +41,21 @@ const ROUNDS: usize = 3;
 /// reported as UNKNOWN.
 const MAX_NODES: usize = 200_000;
 
+/// A thread that is started: by whom, what runs, and what is passed to it.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    by: FunctionId,
+    pub(crate) runs: FunctionId,
+    passed: Operand,
+}
+
 /// What calls show beside their targets.
 #[derive(Default)]
 struct Resolved {
     constructors: FxHashMap<FunctionId, u32>,
     /// Functions that are passed to functions of the program.
     callbacks: FxHashSet<FunctionId>,
+    threads: Vec<Thread>,
 }
 
 /// Finds the targets of calls through pointers, the constructors and the callbacks.
@@ -75,6 +85,13 @@ fn resolve(
                         && let Some(Operand::Function(target)) = arguments.get(constructor.argument as usize)
                     {
                         resolved.constructors.insert(*target, constructor.object);
+                    }
+                    if let Some(starts) = meaning.and_then(|meaning| meaning.starts)
+                        && let Some(Operand::Function(runs)) = arguments.get(starts.argument as usize)
+                    {
+                        let passed = arguments.get(starts.passes as usize).copied();
+                        let passed = passed.unwrap_or(Operand::Undefined);
+                        resolved.threads.push(Thread { by: id, runs: *runs, passed });
                     }
                     if meaning.is_none() && program.function(*called).is_defined() {
                         resolved.callbacks.extend(arguments.iter().filter_map(|argument| match argument {
@@ -113,7 +130,7 @@ impl Analysis {
     ) -> Analysis {
         let mut graphs: FxHashMap<FunctionId, FunctionGraph> =
             program.defined().map(|id| (id, local::build(program, apis, id))).collect();
-        let Resolved { constructors, callbacks } = resolve(program, apis, &graphs, &mut targets);
+        let Resolved { constructors, callbacks, threads } = resolve(program, apis, &graphs, &mut targets);
         for (id, parameter) in &constructors {
             if let Some(graph) = graphs.get_mut(id) {
                 let cell = graph.value(Operand::Parameter(*parameter));
@@ -154,6 +171,7 @@ impl Analysis {
             handed_on,
             constructors,
             calls_itself,
+            threads,
             too_large: Vec::new(),
         };
         analysis.bottom_up(program, &calls);
@@ -258,6 +276,14 @@ impl Analysis {
                             })
                             .collect();
                         callee.graph.take_flags(&graph.graph, &pairs);
+                    }
+                    for thread in self.threads.iter().filter(|thread| thread.by == id && thread.runs != id) {
+                        let passed = graph.lookup(thread.passed);
+                        let runs = self.graphs.get_mut(&thread.runs);
+                        if let (Some(passed), Some(runs)) = (passed, runs) {
+                            let own = runs.value(Operand::Parameter(0));
+                            runs.graph.take_flags(&graph.graph, &[(own, passed)]);
+                        }
                     }
                     self.graphs.insert(id, graph);
                 }

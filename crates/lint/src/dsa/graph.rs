@@ -16,6 +16,8 @@ use crashproof_frontend::program::ir::{FunctionId, GlobalId};
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Flags {
     pub(crate) persistent: bool,
+    /// A description says so, of the memory itself; not only that the program flushes it.
+    pub(crate) declared: bool,
     pub(crate) stack: bool,
     pub(crate) heap: bool,
     pub(crate) global: bool,
@@ -25,10 +27,16 @@ impl Flags {
     pub(crate) fn add(&mut self, other: Flags) -> bool {
         let before = *self;
         self.persistent |= other.persistent;
+        self.declared |= other.declared;
         self.stack |= other.stack;
         self.heap |= other.heap;
         self.global |= other.global;
         *self != before
+    }
+
+    /// Persistent by a description, and nothing else.
+    pub(crate) fn surely_declared(self) -> bool {
+        self.declared && !self.volatile()
     }
 
     /// Some of what the node stands for is surely volatile.

@@ -11,10 +11,12 @@ use super::graph::{Cell, Flags};
 use crashproof_frontend::frameworks::{Apis, Meaning, Returns, What};
 use crashproof_frontend::program::ir::{Callee, Function, FunctionId, Op, Operand, Program, SourceType};
 
-const PERSISTENT: Flags = Flags { persistent: true, stack: false, heap: false, global: false };
-const HEAP: Flags = Flags { persistent: false, stack: false, heap: true, global: false };
-const STACK: Flags = Flags { persistent: false, stack: true, heap: false, global: false };
-const GLOBAL: Flags = Flags { persistent: false, stack: false, heap: false, global: true };
+const NONE: Flags = Flags { persistent: false, declared: false, stack: false, heap: false, global: false };
+const PERSISTENT: Flags = Flags { persistent: true, ..NONE };
+const DECLARED: Flags = Flags { persistent: true, declared: true, ..NONE };
+const HEAP: Flags = Flags { heap: true, ..NONE };
+const STACK: Flags = Flags { stack: true, ..NONE };
+const GLOBAL: Flags = Flags { global: true, ..NONE };
 
 /// Builds the graph of a function.
 pub(super) fn build(program: &Program, apis: &Apis, id: FunctionId) -> FunctionGraph {
@@ -288,7 +290,10 @@ fn described(graph: &mut FunctionGraph, this: Operand, meaning: &Meaning, argume
     }
     let cell = graph.value(this);
     match meaning.returns {
-        Returns::Persistent | Returns::Found | Returns::Fresh | Returns::Direct(_) => {
+        Returns::Persistent | Returns::Fresh => {
+            graph.graph.add_flags(cell, DECLARED);
+        }
+        Returns::Found | Returns::Direct(_) => {
             graph.graph.add_flags(cell, PERSISTENT);
         }
         Returns::Volatile => {

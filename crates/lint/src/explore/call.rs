@@ -8,7 +8,7 @@ use super::walk::{State, Walk};
 use crate::event::{Kind, UnknownCode};
 use crate::expression::{Address, Expression, Form, NOTHING, Persistence};
 use crate::gap::Gap;
-use crashproof_frontend::program::ir::{Callee, FunctionId, Operand, PlaceId};
+use crashproof_frontend::program::ir::{Callee, FunctionId, Op, Operand, PlaceId};
 
 impl Walk<'_, '_> {
     pub(super) fn call(
@@ -66,11 +66,24 @@ impl Walk<'_, '_> {
             state.values[call.number as usize] = self.opaque(&state, call.number);
             return vec![state];
         }
-        if self.concerns_persistent(arguments, call.values) {
+        // What does not return, such as a failed assertion, reports what it is given and stores to none of it.
+        if !self.never_returns(call.number) && self.concerns_persistent(arguments, call.values) {
             self.explorer.verdicts.gaps.add(Gap::Function(target), call.place);
         }
         self.unknown_call(&mut state, call, UnknownCode::Library);
         vec![state]
+    }
+
+    fn never_returns(&self, call: u32) -> bool {
+        let next = |number: u32| self.function.instructions.get(number as usize).map(|next| &next.op);
+        match next(call + 1) {
+            // An exception may be thrown, but control does not come back either.
+            Some(Op::Jump { to }) => {
+                matches!(next(self.function.blocks[*to as usize].start), Some(Op::Unreachable))
+            }
+            Some(Op::Unreachable) => true,
+            _ => false,
+        }
     }
 
     /// Whether a call is given persistent memory, or a structure that leads to some.

@@ -85,7 +85,17 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Where every path returns what usually means failure, and in what a thread runs, it means nothing.
+    fn disregard_uniform_failure(&mut self) {
+        let is_thread = self.is_entry && self.function.name != "main";
+        if is_thread || self.ways.iter().all(|way| way.exit) {
+            self.ends.iter_mut().for_each(|(_, exit, _)| *exit = Exit::Normal);
+            self.ways.iter_mut().for_each(|way| way.exit = false);
+        }
+    }
+
     pub(super) fn summary(mut self) -> Summary {
+        self.disregard_uniform_failure();
         self.judge_ends();
         let mut ways = std::mem::take(&mut self.ways);
         let all = ways.len();

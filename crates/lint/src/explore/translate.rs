@@ -114,7 +114,14 @@ impl Walk<'_, '_> {
             }
             Form::Element(base, index, scale) => {
                 match (self.translate(here, base), self.translate(here, index)) {
-                    (NOTHING, _) | (_, NOTHING) => NOTHING,
+                    (NOTHING, _) => NOTHING,
+                    // An element of which it is not known here which: the same for all events of this call.
+                    (base, NOTHING) => {
+                        let origin = 0x8000_0000 | stable_number(index);
+                        let unknown = Form::Opaque(origin, Persistence::No);
+                        let index = self.translate_origin(here, unknown, origin);
+                        self.explorer.expressions.element(base, index, scale)
+                    }
                     (base, index) => self.explorer.expressions.element(base, index, scale),
                 }
             }

@@ -58,8 +58,10 @@ impl Walk<'_, '_> {
             function: self.id,
             constructed: self.explorer.analysis.constructors.get(&self.id).copied(),
             is_root: self.is_root,
+            is_entry: self.is_entry,
             model: self.explorer.model,
             pedantic: self.explorer.pedantic,
+            has_threads: !self.explorer.analysis.threads.is_empty(),
             bases: &self.explorer.bases,
         }
     }

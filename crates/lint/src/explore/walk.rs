@@ -150,6 +150,8 @@ pub(super) struct Walk<'e, 'a> {
     /// Loops that touch persistent memory.
     pub(super) eventful: FxHashSet<u32>,
     pub(super) is_root: bool,
+    /// `main`, or what a thread runs: nothing outside of the program calls it to flush later.
+    pub(super) is_entry: bool,
     pub(super) steps: usize,
     pub(super) meetings: u32,
     /// Variables that hold pointers, in a fixed order.
@@ -160,6 +162,8 @@ impl<'e, 'a> Walk<'e, 'a> {
     fn new(explorer: &'e mut Explorer<'a>, id: FunctionId, is_root: bool) -> Self {
         let function = explorer.program.function(id);
         let shape = Shape::of(explorer.program, function);
+        let is_entry =
+            function.name == "main" || explorer.analysis.threads.iter().any(|thread| thread.runs == id);
         let mut walk = Walk {
             function,
             shape,
@@ -169,6 +173,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             cared_for: FxHashSet::default(),
             eventful: FxHashSet::default(),
             is_root,
+            is_entry,
             steps: 0,
             meetings: 0,
             variables: Vec::new(),

@@ -23,8 +23,12 @@ pub(crate) struct Context<'a> {
     pub(crate) constructed: Option<u32>,
     /// Nothing in the program calls the function, so nothing can be left to a caller.
     pub(crate) is_root: bool,
+    /// It is `main`, or what a thread runs.
+    pub(crate) is_entry: bool,
     pub(crate) model: Model,
     pub(crate) pedantic: bool,
+    /// The program starts threads, which may have stored what this one flushes.
+    pub(crate) has_threads: bool,
     /// Variables that hold pointers to whole mapped files.
     pub(crate) bases: &'a FxHashSet<GlobalId>,
 }
@@ -66,6 +70,12 @@ impl Context<'_> {
             },
             _ => Persistence::No,
         }
+    }
+
+    /// Whether a description says that an object is persistent, so that no flush has to show it. A library's function may
+    /// leave the flush to another one.
+    pub(super) fn is_declared(&self, object: Expression) -> bool {
+        self.is_entry && self.cell(object).is_some_and(|cell| self.graph.graph.flags(cell).surely_declared())
     }
 
     pub(super) fn alignment(&self, object: Expression) -> u64 {

@@ -167,6 +167,8 @@ impl Machine {
             context.violates(Rule::RedundantFlush, site, message, related).advise(advice);
         } else if !before.touched && self.sweeps(context, place, span) {
             context.verdicts.swept.insert(place);
+        } else if context.has_threads && !before.touched && !context.is_new(span.at.object) {
+            // Another thread may have stored it, and this one have read it.
         } else if (context.is_root || before.touched)
             && (before.touched && context.is_root || !context.is_parameter(span.at.object))
         {
@@ -189,7 +191,7 @@ impl Machine {
             && span.bytes().is_some_and(|(start, end)| {
                 !covered(start, end, dirty.iter().filter_map(Span::bytes).collect())
             });
-        if !redundant.is_some_and(|lines| lines > 0) && !literal {
+        if redundant.is_none_or(|lines| lines == 0) && !literal {
             context.verdicts.satisfies(Rule::FlushUnmodified, site.place);
             return;
         }
@@ -237,7 +239,7 @@ impl Machine {
         let waits = |write: &Write| match write.status {
             Status::Pending(..) => true,
             Status::Queued(_) => drains,
-            Status::Dirty | Status::Maybe => write.nontemporal,
+            Status::Dirty | Status::Maybe => write.kind().needs_fence(),
             Status::Durable => false,
         };
         let pending = self.writes.iter().any(waits)

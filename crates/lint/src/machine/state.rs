@@ -55,6 +55,13 @@ pub(super) struct Write {
     pub(super) flushed: Option<PlaceId>,
 }
 
+impl Write {
+    /// What it is in the model.
+    pub(super) fn kind(&self) -> px86::Kind {
+        if self.nontemporal { px86::Kind::NonTemporalStore } else { px86::Kind::Store }
+    }
+}
+
 /// A range that was written back and not touched since.
 #[derive(Clone, Debug)]
 pub(super) struct Clean {
@@ -169,7 +176,7 @@ impl Machine {
             || self.clean.iter().any(|clean| clean.pending)
             || self.writes.iter().any(|write| match write.status {
                 Status::Pending(..) => true,
-                Status::Dirty | Status::Maybe => write.nontemporal,
+                Status::Dirty | Status::Maybe => write.kind().needs_fence(),
                 Status::Queued(_) | Status::Durable => false,
             })
     }

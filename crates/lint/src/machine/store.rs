@@ -111,7 +111,10 @@ impl Machine {
     /// Whether an object is persistent by more than what the graph says of pointers to it.
     pub(super) fn is_cared_for(&self, context: &Context, object: Expression) -> bool {
         match context.expressions.form(object) {
-            Form::Parameter(_) | Form::Content(_) | Form::Opaque(..) => self.cared_for.contains(&object),
+            Form::Parameter(_) | Form::Content(_) => {
+                self.cared_for.contains(&object) || context.is_declared(object)
+            }
+            Form::Opaque(..) => self.cared_for.contains(&object),
             _ => true,
         }
     }

@@ -18,10 +18,10 @@ use px86::storage::Execution;
 use px86::survive::{CrashStack, Source};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::lazy::explorer::{
-    Crash, Happened, Limit, Observer, Past, Path, Settings, What, explore, observation,
-};
+use crate::lazy::explorer::{Settings, explore};
 use crate::lazy::litmus_subject::{LitmusProgram, instruction};
+use crate::lazy::observer::{Crash, Happened, Limit, Observer, Past, Path, What};
+use crate::lazy::world::observation;
 
 /// The engine's name.
 pub const NAME: &str = "lazy";
@@ -76,7 +76,7 @@ pub fn run(test: &Test, options: &Options) -> Answer {
 type Write = (i64, u32);
 
 /// A violation of strict robustness, an outcome that shows it, and how it came about.
-struct Offence {
+struct ObservedViolation {
     violation: Violation,
     outcome: Vec<i64>,
     path: Path,
@@ -94,7 +94,7 @@ struct Watch<'a> {
     too_many_outcomes: bool,
     /// Crashes that leave the same choices need to be looked at once.
     crashes_seen: FxHashSet<(usize, Vec<u8>)>,
-    violation: Option<Offence>,
+    violation: Option<ObservedViolation>,
     failure: Option<(usize, Path)>,
 }
 
@@ -193,7 +193,7 @@ impl<'a> Watch<'a> {
                     stack.retain(line, |stack, state| stack.source(address, state) == source);
                     stack.retain(other_line, |stack, state| stack.source(other, state) == other_source);
                     let outcome = self.some_outcome(&mut stack);
-                    self.violation = Some(Offence { violation, outcome, path: path.clone() });
+                    self.violation = Some(ObservedViolation { violation, outcome, path: path.clone() });
                     return;
                 }
             }
@@ -268,7 +268,7 @@ impl<'a> Watch<'a> {
 
     fn robust(&self, explored_all: bool, listed_all: bool) -> Robust {
         let strict = match &self.violation {
-            Some(Offence { violation, outcome, path }) => {
+            Some(ObservedViolation { violation, outcome, path }) => {
                 let name = |tag: u32| {
                     let (thread, index) = instruction(&self.test.threads, tag);
                     InstructionRef { thread, index }
@@ -287,7 +287,7 @@ impl<'a> Watch<'a> {
             None if explored_all => Verdict::Yes,
             None => Verdict::Unknown,
         };
-        let against = |offence: Option<(Vec<i64>, &Path)>| match offence {
+        let against = |found: Option<(Vec<i64>, &Path)>| match found {
             _ if !listed_all => Verdict::Unknown,
             None => Verdict::Yes,
             Some((outcome, path)) => {
@@ -392,7 +392,7 @@ impl Observer for Watch<'_> {
     fn violation(&mut self, violation: Violation, stack: &mut CrashStack, path: &Path) {
         if self.violation.is_none() {
             let outcome = self.some_outcome(stack);
-            self.violation = Some(Offence { violation, outcome, path: path.clone() });
+            self.violation = Some(ObservedViolation { violation, outcome, path: path.clone() });
         }
     }
 

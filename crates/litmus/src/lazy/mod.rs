@@ -5,10 +5,13 @@
 //! over the stores it may read from, and each branch remembers what its choice implies for the rest of the
 //! cache line. So the work depends on what recovery looks at, not on how much may have been lost.
 //!
-//! The explorer ([`explorer`]) knows programs only through the traits of [`subject`]. [`engine`] drives it
+//! The explorer ([`explorer`]) knows programs only through the traits of [`subject`] and reports to an
+//! [`observer::Observer`]. [`engine`] drives it
 //! for litmus tests, over all their schedules.
 
 pub mod engine;
 pub mod explorer;
 mod litmus_subject;
+pub mod observer;
 pub mod subject;
+mod world;

@@ -259,9 +259,9 @@ pub struct Encoder<'a> {
     pub violations: Vec<Violation>,
     /// What may be too far.
     pub limits: Vec<Limit>,
-    /// For telling.
+    /// For counterexamples.
     pub reads_from: Vec<ReadsFrom>,
-    /// For telling.
+    /// For counterexamples.
     pub overwrites: Vec<Overwrites>,
     /// What is looked at after the crash.
     pub survivors: Vec<Survivor>,
@@ -269,7 +269,8 @@ pub struct Encoder<'a> {
     pub moments: FxHashMap<Line, NodeId>,
     /// The crash, if it is the moment P of any line.
     pub(crate) crash: Option<NodeId>,
-    platform: Platform,
+    /// The persistence domain of each line.
+    pub(crate) platform: Platform,
     /// Flush-before, for telling: event, line, literal.
     pub flush_before: Vec<(usize, Line, Lit)>,
     /// What each recovery load read.

@@ -89,8 +89,8 @@ impl Encoder<'_> {
     /// one of these is.
     ///
     /// The stores of one thread come one after another: whoever reads the third or a later one comes after the third. So
-    /// there is a literal for each "this or a later one", and the order is known by those. What is learnt from an order that
-    /// rules out all stores from some point on is then learnt in one literal, not in a list.
+    /// there is a literal for each "this or a later one", and the order is known by those. What is learned from an order that
+    /// rules out all stores from some point on is then learned in one literal, not in a list.
     pub(super) fn ladders(&mut self, stores: &[(usize, Lit)], node: NodeId) -> Vec<Lit> {
         let mut tops = Vec::new();
         let mut above: Option<(usize, Lit)> = None;

@@ -40,6 +40,16 @@ pub(super) fn accessed(action: &Action, width: impl Fn(Term) -> u8) -> Option<(T
     }
 }
 
+/// What an event does to memory; nothing for flushes and fences.
+#[derive(Default)]
+struct Touched {
+    access: Option<Access>,
+    /// What it reads.
+    read: Option<Vec<Lit>>,
+    /// What it writes, and whether it does.
+    write: Option<(Vec<Lit>, Lit)>,
+}
+
 impl Encoder<'_> {
     /// Finds out where accesses go, cuts memory into cells, and tells which cells belong to one thread alone.
     pub(super) fn cut_memory(&mut self) {
@@ -187,7 +197,8 @@ impl Encoder<'_> {
                     }
                 }
                 let read = self.bits(*result);
-                self.push(nodes, at, Kind::Load, guard, Some(access), Some(read), None);
+                let touched = Touched { access: Some(access), read: Some(read), write: None };
+                self.push(nodes, at, Kind::Load, guard, touched);
             }
             Action::Store { address, value, non_temporal } => {
                 let access = self.access_at(at, *address);
@@ -196,7 +207,8 @@ impl Encoder<'_> {
                 self.store_own(own, &access, at, guard, &value);
                 let yes = self.gates.yes();
                 let kind = if *non_temporal { Kind::NonTemporalStore } else { Kind::Store };
-                self.push(nodes, at, kind, guard, Some(access), None, Some((value, yes)));
+                let touched = Touched { access: Some(access), read: None, write: Some((value, yes)) };
+                self.push(nodes, at, kind, guard, touched);
                 if let Some(write_back) = kind.write_back() {
                     self.flush(nodes, at, write_back, guard, *address);
                 }
@@ -213,19 +225,20 @@ impl Encoder<'_> {
                 let happens = self.gates.and(guard, stores);
                 self.store_own(own, &access, at, happens, &new);
                 let read = (mine.is_none() || self.settings.keep_all_reads).then_some(read);
-                self.push(nodes, at, Kind::Rmw, guard, Some(access), read, Some((new, stores)));
+                let touched = Touched { access: Some(access), read, write: Some((new, stores)) };
+                self.push(nodes, at, Kind::Rmw, guard, touched);
             }
             Action::Flush { address } => self.flush(nodes, at, Kind::Flush, guard, *address),
             Action::FlushOpt { address } => self.flush(nodes, at, Kind::FlushOpt, guard, *address),
-            Action::StoreFence => self.push(nodes, at, Kind::StoreFence, guard, None, None, None),
-            Action::Fence => self.push(nodes, at, Kind::Fence, guard, None, None, None),
+            Action::StoreFence => self.push(nodes, at, Kind::StoreFence, guard, Touched::default()),
+            Action::Fence => self.push(nodes, at, Kind::Fence, guard, Touched::default()),
             Action::Create(child) => {
                 nodes.creates.push((self.events.len(), child.0));
-                self.push(nodes, at, Kind::Fence, guard, None, None, None);
+                self.push(nodes, at, Kind::Fence, guard, Touched::default());
             }
             Action::Join(child) => {
                 nodes.joins.push((self.events.len(), child.0));
-                self.push(nodes, at, Kind::Fence, guard, None, None, None);
+                self.push(nodes, at, Kind::Fence, guard, Touched::default());
             }
             Action::Assert { condition, message } => {
                 let condition = self.truth(*condition);
@@ -394,21 +407,12 @@ impl Encoder<'_> {
                 (line, self.gates.all(&wanted))
             })
             .collect();
-        self.push(nodes, at, kind, guard, None, None, None);
+        self.push(nodes, at, kind, guard, Touched::default());
         self.events.last_mut().expect("just pushed").lines = lines;
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn push(
-        &mut self,
-        nodes: &mut ThreadNodes,
-        event: EventRef,
-        kind: Kind,
-        guard: Lit,
-        access: Option<Access>,
-        read: Option<Vec<Lit>>,
-        write: Option<(Vec<Lit>, Lit)>,
-    ) {
+    fn push(&mut self, nodes: &mut ThreadNodes, event: EventRef, kind: Kind, guard: Lit, touched: Touched) {
+        let Touched { access, read, write } = touched;
         let class: Class = kind.class();
         let executed = self.gates.fresh();
         self.gates.implies(&[executed], guard);

@@ -3,56 +3,65 @@
 use std::ptr::null;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::system::raw_syscall;
+
 /// Where a thread waits for its turn.
-pub(super) struct Baton(AtomicU32);
+pub(crate) struct Baton(AtomicU32);
 
 const EMPTY: u32 = 0;
 const HERE: u32 = 1;
 
 impl Baton {
-    pub(super) const fn new() -> Baton {
+    pub(crate) const fn new() -> Baton {
         Baton(AtomicU32::new(EMPTY))
     }
 
     /// Gives the turn to the thread that waits, or will wait, here.
-    pub(super) fn pass(&self) {
+    pub(crate) fn pass(&self) {
         self.0.store(HERE, Ordering::Release);
-        unsafe { raw_futex(&self.0, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1, null()) };
+        self.futex(libc::FUTEX_WAKE, 1, null());
     }
 
     /// Waits for the turn. Calls `watch` now and then, should that take long.
-    pub(super) fn wait(&self, mut watch: impl FnMut()) {
+    pub(crate) fn wait(&self, mut watch: impl FnMut()) {
         static LONG: libc::timespec = libc::timespec { tv_sec: 2, tv_nsec: 0 };
         while self.0.compare_exchange(HERE, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-            let result = unsafe { raw_futex(&self.0, wait, EMPTY, &raw const LONG) };
+            let result = self.futex(libc::FUTEX_WAIT, EMPTY, &raw const LONG);
             if result == -(libc::ETIMEDOUT as isize) {
                 watch();
             }
         }
     }
+
+    fn futex(&self, operation: i32, value: u32, timeout: *const libc::timespec) -> isize {
+        let operation = operation | libc::FUTEX_PRIVATE_FLAG;
+        let arguments =
+            [self.0.as_ptr() as usize, operation as usize, value as usize, timeout as usize, 0, 0];
+        // SAFETY: the kernel looks at the word, and at the time if there is one.
+        unsafe { raw_syscall(libc::SYS_futex, arguments) }
+    }
 }
 
-unsafe fn raw_futex(word: &AtomicU32, operation: i32, value: u32, timeout: *const libc::timespec) -> isize {
-    let arguments = [word.as_ptr() as usize, operation as usize, value as usize, timeout as usize, 0, 0];
-    raw_syscall(libc::SYS_futex, arguments)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A system call that leaves `errno` alone; a negative result is an error.
-pub(super) unsafe fn raw_syscall(number: i64, arguments: [usize; 6]) -> isize {
-    let result;
-    std::arch::asm!(
-        "syscall",
-        inlateout("rax") number as isize => result,
-        in("rdi") arguments[0],
-        in("rsi") arguments[1],
-        in("rdx") arguments[2],
-        in("r10") arguments[3],
-        in("r8") arguments[4],
-        in("r9") arguments[5],
-        lateout("rcx") _,
-        lateout("r11") _,
-        options(nostack),
-    );
-    result
+    #[test]
+    fn the_turn_goes_there_and_back() {
+        static BATONS: [Baton; 2] = [const { Baton::new() }; 2];
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let other = std::thread::spawn(|| {
+            for round in 0..100 {
+                BATONS[1].wait(|| {});
+                assert_eq!(COUNT.fetch_add(1, Ordering::Relaxed), 2 * round + 1);
+                BATONS[0].pass();
+            }
+        });
+        for round in 0..100 {
+            assert_eq!(COUNT.fetch_add(1, Ordering::Relaxed), 2 * round);
+            BATONS[1].pass();
+            BATONS[0].wait(|| {});
+        }
+        other.join().expect("it ends");
+    }
 }

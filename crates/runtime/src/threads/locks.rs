@@ -1,184 +1,434 @@
-//! Mutexes, read-write locks and spin locks, as programs call them.
+//! What synchronization objects hold: plain data by address, beside the program's bytes.
+//!
+//! Objects may lie in PM, whose bytes are recorded and come back after a crash, while locks do not. An object in PM
+//! that was not initialized in this run is as good as new. Objects in volatile memory that rest are forgotten, so that
+//! memory which is used again for something else brings no old state along; how they were initialized is read from
+//! their bytes, by the functions of `pthreads`.
 
-use std::ffi::{c_int, c_void};
+#![forbid(unsafe_code)]
 
-use libc::timespec;
+use std::collections::BTreeMap;
+use std::ffi::c_int;
 
-use super::objects::{self, Access, MutexKind};
-use super::real::interpose;
-use super::scheduler::{Class, give_way, others_may_run, settle, synchronise};
-use super::time;
+use super::scheduler::{Class, Key};
+use crate::cell::RunningThreadCell;
 
-unsafe extern "C" {
-    fn pthread_mutexattr_gettype(attributes: *const libc::pthread_mutexattr_t, kind: *mut c_int) -> c_int;
+static LOCKS: RunningThreadCell<Locks> = RunningThreadCell::new(Locks::new());
+
+/// Gives access to what all objects hold; not across a switch.
+pub(crate) fn with<R>(access: impl FnOnce(&mut Locks) -> R) -> R {
+    LOCKS.with(access)
 }
 
-type Object = *mut c_void;
-
-unsafe fn lock(mutex: Object, deadline: Option<u64>) -> c_int {
-    synchronise();
-    objects::mutex_lock(mutex as u64, deadline)
+/// All objects that hold something, or that were initialized in PM.
+pub(crate) struct Locks {
+    mutexes: BTreeMap<u64, Mutex>,
+    rw_locks: BTreeMap<u64, RwLock>,
+    /// By which clock the deadlines of condition variables in PM go.
+    clocks: BTreeMap<u64, c_int>,
+    barriers: BTreeMap<u64, Barrier>,
+    onces: BTreeMap<u64, Once>,
+    semaphores: BTreeMap<u64, u32>,
 }
 
-/// A free mutex is taken even if the deadline is no time at all, as POSIX wants it.
-unsafe fn timed_lock(mutex: Object, deadline: Result<u64, c_int>) -> c_int {
-    synchronise();
-    match (objects::mutex_try(mutex as u64), deadline) {
-        (libc::EBUSY, Ok(moment)) => objects::mutex_lock(mutex as u64, Some(moment)),
-        (libc::EBUSY, Err(error)) => error,
-        (result, _) => result,
-    }
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MutexKind {
+    Normal,
+    Recursive,
+    ErrorCheck,
 }
 
-unsafe fn rw(lock: Object, access: Access, deadline: Option<u64>) -> c_int {
-    synchronise();
-    objects::rw_lock(lock as u64, access, deadline, Class::RwLock)
-}
-
-unsafe fn timed_rw(lock: Object, access: Access, deadline: Result<u64, c_int>) -> c_int {
-    match deadline {
-        Ok(moment) => rw(lock, access, Some(moment)),
-        Err(error) => error,
-    }
-}
-
-fn is_pm(object: Object) -> bool {
-    crashproof_protocol::abi::is_pm(object as u64)
-}
-
-interpose! {
-    fn pthread_mutex_init(mutex: Object, attributes: *const libc::pthread_mutexattr_t) -> c_int |real| {
-        let (mut kind, mut robust) = (libc::PTHREAD_MUTEX_NORMAL, libc::PTHREAD_MUTEX_STALLED);
-        if !attributes.is_null() {
-            pthread_mutexattr_gettype(attributes, &raw mut kind);
-            libc::pthread_mutexattr_getrobust(attributes, &raw mut robust);
+impl MutexKind {
+    pub(crate) fn of(kind: c_int) -> MutexKind {
+        match kind {
+            libc::PTHREAD_MUTEX_RECURSIVE => MutexKind::Recursive,
+            libc::PTHREAD_MUTEX_ERRORCHECK => MutexKind::ErrorCheck,
+            _ => MutexKind::Normal,
         }
-        objects::mutex_init(mutex as u64, MutexKind::of(kind), robust == libc::PTHREAD_MUTEX_ROBUST);
-        if is_pm(mutex) { 0 } else { real()(mutex, attributes) }
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Mutex {
+    kind: MutexKind,
+    robust: bool,
+    owner: Option<u16>,
+    depth: u32,
+    health: Health,
+}
+
+/// Robust mutexes remember that an owner died.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Health {
+    Consistent,
+    OwnerDied,
+    /// The new owner knows, and has not repaired it yet.
+    Inconsistent,
+    NotRecoverable,
+}
+
+/// What came of trying to take a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Attempt {
+    /// It is the thread's now; the result to return.
+    Taken(c_int),
+    /// It was the thread's before.
+    Nested,
+    /// It is another thread's, or, where that cannot work, its own.
+    Busy,
+    /// Waiting would not help.
+    Refused(c_int),
+}
+
+/// What came of letting a mutex go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Release {
+    /// The thread still holds it.
+    Nested,
+    /// It is free: one of those who wait may have it.
+    Free,
+    /// It will never be had again: all who wait must know.
+    Lost,
+}
+
+impl Mutex {
+    pub(crate) fn new(kind: MutexKind, robust: bool) -> Mutex {
+        Mutex { kind, robust, owner: None, depth: 0, health: Health::Consistent }
     }
 
-    fn pthread_mutex_destroy(mutex: Object) -> c_int |real| {
-        objects::mutex_destroy(mutex as u64)
-    }
-
-    fn pthread_mutex_lock(mutex: Object) -> c_int |real| {
-        lock(mutex, None)
-    }
-
-    fn pthread_mutex_trylock(mutex: Object) -> c_int |real| {
-        synchronise();
-        let result = objects::mutex_try(mutex as u64);
-        if result == libc::EBUSY {
-            // A loop around it must not keep the owner from running.
-            give_way();
+    fn take(&mut self, me: u16) -> Attempt {
+        match self.owner {
+            Some(owner) if owner == me && self.kind == MutexKind::Recursive => {
+                self.depth += 1;
+                return Attempt::Nested;
+            }
+            Some(_) => return Attempt::Busy,
+            None if self.health == Health::NotRecoverable => {
+                return Attempt::Refused(libc::ENOTRECOVERABLE);
+            }
+            None => {}
         }
-        result
-    }
-
-    fn pthread_mutex_timedlock(mutex: Object, at: *const timespec) -> c_int |real| {
-        timed_lock(mutex, time::deadline(libc::CLOCK_REALTIME, at))
-    }
-
-    fn pthread_mutex_clocklock(mutex: Object, clock: c_int, at: *const timespec) -> c_int |real| {
-        timed_lock(mutex, time::deadline(clock, at))
-    }
-
-    fn pthread_mutex_unlock(mutex: Object) -> c_int |real| {
-        settle();
-        let result = objects::mutex_unlock(mutex as u64);
-        others_may_run();
-        result
-    }
-
-    fn pthread_mutex_consistent(mutex: Object) -> c_int |real| {
-        objects::mutex_consistent(mutex as u64)
-    }
-
-    fn pthread_rwlock_init(lock: Object, attributes: *const c_void) -> c_int |real| {
-        objects::rw_init(lock as u64);
-        if is_pm(lock) { 0 } else { real()(lock, attributes) }
-    }
-
-    fn pthread_rwlock_destroy(lock: Object) -> c_int |real| {
-        objects::rw_destroy(lock as u64)
-    }
-
-    fn pthread_rwlock_rdlock(lock: Object) -> c_int |real| {
-        rw(lock, Access::Read, None)
-    }
-
-    fn pthread_rwlock_wrlock(lock: Object) -> c_int |real| {
-        rw(lock, Access::Write, None)
-    }
-
-    fn pthread_rwlock_tryrdlock(lock: Object) -> c_int |real| {
-        synchronise();
-        let result = objects::rw_try(lock as u64, Access::Read);
-        if result != 0 {
-            give_way();
+        self.owner = Some(me);
+        self.depth = 1;
+        if self.health == Health::OwnerDied {
+            self.health = Health::Inconsistent;
+            return Attempt::Taken(libc::EOWNERDEAD);
         }
-        result
+        Attempt::Taken(0)
     }
 
-    fn pthread_rwlock_trywrlock(lock: Object) -> c_int |real| {
-        synchronise();
-        let result = objects::rw_try(lock as u64, Access::Write);
-        if result != 0 {
-            give_way();
+    /// Would waiting for it wait for ever, and is the thread to be told?
+    fn deadlocks(&self, me: u16) -> bool {
+        self.owner == Some(me) && self.kind == MutexKind::ErrorCheck
+    }
+
+    fn release(&mut self, me: u16) -> Result<Release, c_int> {
+        let checked = self.kind != MutexKind::Normal || self.robust;
+        if checked && self.owner != Some(me) {
+            return Err(libc::EPERM);
         }
-        result
+        self.depth = self.depth.saturating_sub(1);
+        if self.depth > 0 {
+            return Ok(Release::Nested);
+        }
+        self.owner = None;
+        if self.health == Health::Inconsistent {
+            self.health = Health::NotRecoverable;
+            return Ok(Release::Lost);
+        }
+        Ok(Release::Free)
+    }
+}
+
+/// A read-write lock; a spin lock is one that nobody reads under.
+#[derive(Clone, Copy, Default)]
+struct RwLock {
+    writer: Option<u16>,
+    readers: u32,
+}
+
+/// How to take a read-write lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// A barrier: how many it wants, how many came, how often it opened.
+#[derive(Clone, Copy)]
+struct Barrier {
+    wanted: u32,
+    came: u32,
+    opened: u64,
+}
+
+/// A `pthread_once` that runs now, or one in PM that has run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Once {
+    Running,
+    Done,
+}
+
+impl Locks {
+    const fn new() -> Locks {
+        Locks {
+            mutexes: BTreeMap::new(),
+            rw_locks: BTreeMap::new(),
+            clocks: BTreeMap::new(),
+            barriers: BTreeMap::new(),
+            onces: BTreeMap::new(),
+            semaphores: BTreeMap::new(),
+        }
     }
 
-    fn pthread_rwlock_timedrdlock(lock: Object, at: *const timespec) -> c_int |real| {
-        timed_rw(lock, Access::Read, time::deadline(libc::CLOCK_REALTIME, at))
+    /// A mutex is initialized.
+    pub(crate) fn set_mutex(&mut self, address: u64, mutex: Mutex) {
+        self.mutexes.insert(address, mutex);
     }
 
-    fn pthread_rwlock_timedwrlock(lock: Object, at: *const timespec) -> c_int |real| {
-        timed_rw(lock, Access::Write, time::deadline(libc::CLOCK_REALTIME, at))
+    pub(crate) fn forget_mutex(&mut self, address: u64) {
+        self.mutexes.remove(&address);
     }
 
-    fn pthread_rwlock_clockrdlock(lock: Object, clock: c_int, at: *const timespec) -> c_int |real| {
-        timed_rw(lock, Access::Read, time::deadline(clock, at))
-    }
-
-    fn pthread_rwlock_clockwrlock(lock: Object, clock: c_int, at: *const timespec) -> c_int |real| {
-        timed_rw(lock, Access::Write, time::deadline(clock, at))
-    }
-
-    fn pthread_rwlock_unlock(lock: Object) -> c_int |real| {
-        settle();
-        objects::rw_unlock(lock as u64, Class::RwLock);
-        others_may_run();
+    pub(crate) fn destroy_mutex(&mut self, address: u64) -> c_int {
+        if self.mutexes.get(&address).is_some_and(|mutex| mutex.owner.is_some()) {
+            return libc::EBUSY;
+        }
+        self.forget_mutex(address);
         0
     }
 
-    fn pthread_spin_init(lock: Object, _shared: c_int) -> c_int |real| {
-        objects::rw_init(lock as u64);
-        0
+    /// Tries to take a mutex; `fresh` is what it is if nothing is known of it.
+    pub(crate) fn take_mutex(&mut self, address: u64, me: u16, fresh: impl FnOnce() -> Mutex) -> Attempt {
+        self.mutexes.entry(address).or_insert_with(fresh).take(me)
     }
 
-    fn pthread_spin_destroy(lock: Object) -> c_int |real| {
-        objects::rw_destroy(lock as u64)
+    /// Is it the thread's own, and one that says so?
+    pub(crate) fn mutex_deadlocks(&self, address: u64, me: u16) -> bool {
+        self.mutexes.get(&address).is_some_and(|mutex| mutex.deadlocks(me))
     }
 
-    fn pthread_spin_lock(lock: Object) -> c_int |real| {
-        synchronise();
-        objects::rw_lock(lock as u64, Access::Write, None, Class::SpinLock)
-    }
-
-    fn pthread_spin_trylock(lock: Object) -> c_int |real| {
-        synchronise();
-        let result = objects::rw_try(lock as u64, Access::Write);
-        if result != 0 {
-            give_way();
+    /// Lets a mutex go; it is forgotten if it rests and `is_volatile`.
+    pub(crate) fn release_mutex(
+        &mut self,
+        address: u64,
+        me: u16,
+        is_volatile: bool,
+        fresh: impl FnOnce() -> Mutex,
+    ) -> Result<Release, c_int> {
+        let mutex = self.mutexes.entry(address).or_insert_with(fresh);
+        let release = mutex.release(me)?;
+        if release == Release::Free && is_volatile && mutex.health == Health::Consistent {
+            self.forget_mutex(address);
         }
-        result
+        Ok(release)
     }
 
-    fn pthread_spin_unlock(lock: Object) -> c_int |real| {
-        settle();
-        objects::rw_unlock(lock as u64, Class::SpinLock);
-        others_may_run();
+    /// `pthread_mutex_consistent`.
+    pub(crate) fn make_consistent(&mut self, address: u64) -> c_int {
+        match self.mutexes.get_mut(&address) {
+            Some(mutex) if mutex.health == Health::Inconsistent => {
+                mutex.health = Health::Consistent;
+                0
+            }
+            _ => libc::EINVAL,
+        }
+    }
+
+    /// A thread ends: robust mutexes it holds can be had, others are lost for ever. Gives the former.
+    pub(crate) fn owner_died(&mut self, thread: u16) -> Vec<Key> {
+        let held = |mutex: &&mut Mutex| mutex.owner == Some(thread) && mutex.robust;
+        let held = self
+            .mutexes
+            .iter_mut()
+            .map(|(&address, mutex)| (address, mutex))
+            .filter(|(_, mutex)| held(mutex));
+        held.map(|(address, mutex)| {
+            (mutex.owner, mutex.depth, mutex.health) = (None, 0, Health::OwnerDied);
+            Key { class: Class::Mutex, address }
+        })
+        .collect()
+    }
+
+    /// Who holds it, if that can be said.
+    pub(crate) fn owner(&self, key: Key) -> Option<u16> {
+        match key.class {
+            Class::Mutex => self.mutexes.get(&key.address)?.owner,
+            Class::RwLock | Class::SpinLock => self.rw_locks.get(&key.address)?.writer,
+            _ => None,
+        }
+    }
+
+    pub(crate) fn forget_rw(&mut self, address: u64) {
+        self.rw_locks.remove(&address);
+    }
+
+    pub(crate) fn rw_is_held(&self, address: u64) -> bool {
+        self.rw_locks.contains_key(&address)
+    }
+
+    pub(crate) fn take_rw(&mut self, address: u64, me: u16, access: Access) -> Attempt {
+        let lock = self.rw_locks.entry(address).or_default();
+        match access {
+            _ if lock.writer.is_some() => return Attempt::Busy,
+            Access::Read => lock.readers += 1,
+            Access::Write if lock.readers > 0 => return Attempt::Busy,
+            Access::Write => lock.writer = Some(me),
+        }
+        Attempt::Taken(0)
+    }
+
+    /// Lets a read-write lock go; none if nobody held it, else whether it is free now.
+    pub(crate) fn release_rw(&mut self, address: u64) -> Option<bool> {
+        let lock = self.rw_locks.get_mut(&address)?;
+        if lock.writer.take().is_none() {
+            lock.readers -= 1;
+        }
+        let free = lock.readers == 0;
+        if free {
+            self.forget_rw(address);
+        }
+        Some(free)
+    }
+
+    pub(crate) fn set_clock(&mut self, condition: u64, clock: c_int) {
+        self.clocks.insert(condition, clock);
+    }
+
+    pub(crate) fn clock(&self, condition: u64) -> c_int {
+        self.clocks.get(&condition).copied().unwrap_or(libc::CLOCK_REALTIME)
+    }
+
+    pub(crate) fn set_barrier(&mut self, address: u64, wanted: u32) {
+        self.barriers.insert(address, Barrier { wanted, came: 0, opened: 0 });
+    }
+
+    pub(crate) fn destroy_barrier(&mut self, address: u64) -> c_int {
+        if self.barriers.get(&address).is_some_and(|barrier| barrier.came > 0) {
+            return libc::EBUSY;
+        }
+        self.barriers.remove(&address);
         0
+    }
+
+    /// A thread comes to a barrier: none if it opens for it, else the round to wait for the end of.
+    pub(crate) fn arrive(&mut self, address: u64, fresh: impl FnOnce() -> u32) -> Option<u64> {
+        let barrier = self.barriers.entry(address).or_insert_with(|| Barrier {
+            wanted: fresh().max(1),
+            came: 0,
+            opened: 0,
+        });
+        barrier.came += 1;
+        if barrier.came < barrier.wanted {
+            return Some(barrier.opened);
+        }
+        barrier.came = 0;
+        barrier.opened += 1;
+        None
+    }
+
+    pub(crate) fn is_closed(&self, address: u64, round: u64) -> bool {
+        self.barriers.get(&address).is_some_and(|barrier| barrier.opened == round)
+    }
+
+    pub(crate) fn once(&self, address: u64) -> Option<Once> {
+        self.onces.get(&address).copied()
+    }
+
+    pub(crate) fn set_once(&mut self, address: u64, once: Option<Once>) {
+        match once {
+            Some(once) => self.onces.insert(address, once),
+            None => self.onces.remove(&address),
+        };
+    }
+
+    pub(crate) fn set_semaphore(&mut self, address: u64, value: u32) {
+        self.semaphores.insert(address, value);
+    }
+
+    pub(crate) fn forget_semaphore(&mut self, address: u64) {
+        self.semaphores.remove(&address);
+    }
+
+    /// The value of a semaphore; `fresh` is what it is if nothing is known of it.
+    pub(crate) fn semaphore(&mut self, address: u64, fresh: impl FnOnce() -> u32) -> &mut u32 {
+        self.semaphores.entry(address).or_insert_with(fresh)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn normal() -> Mutex {
+        Mutex::new(MutexKind::Normal, false)
+    }
+
+    #[test]
+    fn a_mutex_has_one_owner() {
+        let mut locks = Locks::new();
+        assert_eq!(locks.take_mutex(8, 1, normal), Attempt::Taken(0));
+        assert_eq!(locks.take_mutex(8, 2, normal), Attempt::Busy);
+        assert_eq!(locks.take_mutex(8, 1, normal), Attempt::Busy);
+        assert_eq!(locks.owner(Key { class: Class::Mutex, address: 8 }), Some(1));
+        assert_eq!(locks.destroy_mutex(8), libc::EBUSY);
+        assert_eq!(locks.release_mutex(8, 1, true, normal), Ok(Release::Free));
+        assert!(locks.mutexes.is_empty(), "one that rests is forgotten");
+    }
+
+    #[test]
+    fn kinds_of_mutexes() {
+        let mut locks = Locks::new();
+        locks.set_mutex(8, Mutex::new(MutexKind::Recursive, false));
+        assert_eq!(locks.take_mutex(8, 1, normal), Attempt::Taken(0));
+        assert_eq!(locks.take_mutex(8, 1, normal), Attempt::Nested);
+        assert_eq!(locks.release_mutex(8, 2, false, normal), Err(libc::EPERM));
+        assert_eq!(locks.release_mutex(8, 1, false, normal), Ok(Release::Nested));
+        assert_eq!(locks.release_mutex(8, 1, false, normal), Ok(Release::Free));
+        locks.set_mutex(8, Mutex::new(MutexKind::ErrorCheck, false));
+        assert_eq!(locks.take_mutex(8, 1, normal), Attempt::Taken(0));
+        assert!(locks.mutex_deadlocks(8, 1) && !locks.mutex_deadlocks(8, 2));
+    }
+
+    #[test]
+    fn robust_mutexes_survive_their_owner() {
+        let mut locks = Locks::new();
+        locks.set_mutex(8, Mutex::new(MutexKind::Normal, true));
+        locks.take_mutex(8, 1, normal);
+        locks.take_mutex(16, 1, normal);
+        assert_eq!(locks.owner_died(1), [Key { class: Class::Mutex, address: 8 }]);
+        assert_eq!(locks.take_mutex(8, 2, normal), Attempt::Taken(libc::EOWNERDEAD));
+        assert_eq!(locks.make_consistent(8), 0);
+        assert_eq!(locks.make_consistent(8), libc::EINVAL);
+        locks.owner_died(2);
+        locks.take_mutex(8, 3, normal);
+        assert_eq!(locks.release_mutex(8, 3, false, normal), Ok(Release::Lost));
+        assert_eq!(locks.take_mutex(8, 3, normal), Attempt::Refused(libc::ENOTRECOVERABLE));
+    }
+
+    #[test]
+    fn readers_share_and_writers_do_not() {
+        let mut locks = Locks::new();
+        assert_eq!(locks.take_rw(8, 1, Access::Read), Attempt::Taken(0));
+        assert_eq!(locks.take_rw(8, 2, Access::Read), Attempt::Taken(0));
+        assert_eq!(locks.take_rw(8, 3, Access::Write), Attempt::Busy);
+        assert_eq!(locks.release_rw(8), Some(false));
+        assert_eq!(locks.release_rw(8), Some(true));
+        assert_eq!(locks.release_rw(8), None);
+        assert_eq!(locks.take_rw(8, 3, Access::Write), Attempt::Taken(0));
+        assert_eq!(locks.take_rw(8, 1, Access::Read), Attempt::Busy);
+        assert!(locks.rw_is_held(8));
+    }
+
+    #[test]
+    fn barriers_open_for_the_last() {
+        let mut locks = Locks::new();
+        locks.set_barrier(8, 2);
+        assert_eq!(locks.arrive(8, || 9), Some(0));
+        assert!(locks.is_closed(8, 0));
+        assert_eq!(locks.destroy_barrier(8), libc::EBUSY);
+        assert_eq!(locks.arrive(8, || 9), None);
+        assert!(!locks.is_closed(8, 0));
+        assert_eq!(locks.arrive(16, || 0), None, "one that wants nobody");
     }
 }

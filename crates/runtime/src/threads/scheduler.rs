@@ -1,25 +1,15 @@
-//! The threads, and whose turn it is.
+//! The threads, what they wait for, and whose turn is next: plain data, and decisions over it.
 //!
-//! Only the thread whose turn it is touches any of this, so nothing is locked. References into the state
-//! must not live across a switch: whoever runs in between changes it.
+//! Passing the turn is the business of `turns`, what store buffers hold that of `buffers`.
 
-use std::fmt::Write as _;
+#![forbid(unsafe_code)]
 
-use crashproof_protocol::abi::Site;
-use crashproof_protocol::{exit, reason, record};
+use std::sync::Arc;
+
 use px86::buffer::StoreBuffer;
 
-use super::baton::{Baton, raw_syscall};
+use super::baton::Baton;
 use super::strategy::{Candidate, Point, Strategy, Verdict};
-use super::{memory, objects, order, time};
-use crate::{access, session};
-
-/// Is more than one thread alive? The one branch that programs with a single thread pay for.
-pub(crate) static mut CONCURRENT: bool = false;
-/// The number of the thread whose turn it is.
-pub(crate) static mut CURRENT: u16 = 0;
-
-static mut SCHEDULER: Option<Scheduler> = None;
 
 /// Places to spin that a thread may pass before it must let others run.
 const SPINS: u32 = 200;
@@ -34,13 +24,13 @@ const SPIN_NANOSECONDS: u64 = 100_000;
 
 /// What a thread waits for: the kind of thing, and its address or number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Key {
-    pub(super) class: Class,
-    pub(super) address: u64,
+pub(crate) struct Key {
+    pub(crate) class: Class,
+    pub(crate) address: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Class {
+pub(crate) enum Class {
     Mutex,
     RwLock,
     Condition,
@@ -53,10 +43,33 @@ pub(super) enum Class {
     Sleep,
 }
 
+impl Key {
+    pub(crate) fn thread(number: u16) -> Key {
+        Key { class: Class::Thread, address: number.into() }
+    }
+
+    /// For what a thread waits, in words.
+    pub(crate) fn describe(self) -> String {
+        let what = match self.class {
+            Class::Mutex => "a mutex",
+            Class::RwLock => "a read-write lock",
+            Class::Condition => "a condition variable",
+            Class::SpinLock => "a spin lock",
+            Class::Barrier => "a barrier",
+            Class::Once => "a pthread_once",
+            Class::Semaphore => "a semaphore",
+            Class::Futex => "a futex",
+            Class::Thread => return format!("thread {} to end", self.address),
+            Class::Sleep => "the clock",
+        };
+        format!("{what} at {:#x}", self.address)
+    }
+}
+
 /// Why a thread runs again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Woken {
-    /// Somebody woke it.
+pub(crate) enum Woken {
+    /// Another thread woke it.
     Called,
     /// Its time was up.
     TimedOut,
@@ -64,63 +77,80 @@ pub(super) enum Woken {
     Cancelled,
 }
 
+/// A thread waits.
 #[derive(Clone, Copy)]
-struct Wait {
-    key: Key,
-    deadline: Option<u64>,
-    /// Orders those who wait for the same.
-    since: u64,
-    cancellable: bool,
+pub(crate) struct Wait {
+    pub(crate) key: Key,
+    pub(crate) deadline: Option<u64>,
+    pub(crate) cancellable: bool,
     /// For futexes: which wakers are meant.
-    bits: u32,
+    pub(crate) bits: u32,
+}
+
+impl Wait {
+    pub(crate) fn new(key: Key, deadline: Option<u64>) -> Wait {
+        Wait { key, deadline, cancellable: false, bits: u32::MAX }
+    }
+
+    pub(crate) fn cancellable(self) -> Wait {
+        Wait { cancellable: true, ..self }
+    }
 }
 
 #[derive(Clone, Copy)]
 enum State {
     Ready,
-    Waiting(Wait),
+    /// The number orders those who wait for the same.
+    Waiting(Wait, u64),
     Finished,
-    /// Finished, and nobody can ask for it any more.
+    /// Finished, and joined or detached: its handle means nothing any more.
     Gone,
 }
 
-pub(super) struct Thread {
+pub(crate) struct Thread {
     state: State,
-    baton: Baton,
-    woken: Woken,
+    pub(crate) baton: Arc<Baton>,
+    pub(crate) woken: Woken,
     priority: i64,
     spins: u32,
-    pub(super) handle: libc::pthread_t,
+    /// The C library's handle.
+    pub(crate) handle: u64,
     /// The kernel's number; 0 until the thread ran.
-    tid: i32,
-    pub(super) detached: bool,
+    pub(crate) kernel_number: i32,
+    pub(crate) detached: bool,
     /// How often the destructor of the exit key has run.
-    pub(super) exit_rounds: u32,
-    pub(super) cancel: Cancel,
-    pub(super) buffer: StoreBuffer,
+    pub(crate) exit_rounds: u32,
+    pub(crate) cancel: Cancel,
+    pub(crate) buffer: StoreBuffer,
     /// Are there write-backs that a fence would complete?
-    pub(super) unfenced: bool,
+    pub(crate) unfenced: bool,
     /// Where in PM it last read something that loops wait for.
-    pub(super) last_read: u64,
+    pub(crate) last_read: u64,
 }
 
 /// Deferred cancellation.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Cancel {
-    pub(super) requested: bool,
-    pub(super) disabled: bool,
+pub(crate) struct Cancel {
+    pub(crate) requested: bool,
+    pub(crate) disabled: bool,
+}
+
+impl Cancel {
+    pub(crate) fn is_due(self) -> bool {
+        self.requested && !self.disabled
+    }
 }
 
 impl Thread {
     fn new(priority: i64) -> Thread {
         Thread {
             state: State::Ready,
-            baton: Baton::new(),
+            baton: Arc::new(Baton::new()),
             woken: Woken::Called,
             priority,
             spins: 0,
             handle: 0,
-            tid: 0,
+            kernel_number: 0,
             detached: false,
             exit_rounds: 0,
             cancel: Cancel::default(),
@@ -129,128 +159,148 @@ impl Thread {
             last_read: 0,
         }
     }
+
+    /// What it waits for, if it waits.
+    pub(crate) fn waits_for(&self) -> Option<Key> {
+        match self.state {
+            State::Waiting(wait, _) => Some(wait.key),
+            _ => None,
+        }
+    }
+
+    /// Will it never run again?
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.state, State::Finished | State::Gone)
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        match self.state {
+            State::Waiting(wait, _) => wait.deadline,
+            _ => None,
+        }
+    }
 }
 
-pub(super) struct Scheduler {
+/// What is decided where the running thread could go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Decision {
+    Run(u16),
+    /// The threads do nothing but spin, for ever.
+    Endless,
+}
+
+pub(crate) struct Scheduler {
     /// By number.
-    #[expect(clippy::vec_box, reason = "real threads wait at their batons while the list grows")]
-    threads: Vec<Box<Thread>>,
+    threads: Vec<Thread>,
     /// Threads that have not ended, by number.
     alive: Vec<u16>,
-    pub(super) strategy: Strategy,
-    /// The kernel's number of the thread that passed the baton on for the last time; 0 if none.
-    leaving: i32,
+    pub(crate) strategy: Strategy,
+    /// Nanoseconds since the child began, by the program's clock.
+    pub(crate) now: u64,
+    /// Places where threads might have been switched.
+    pub(crate) points: u64,
     waits: u64,
     idle_turns: u64,
-    /// Who asks every thread where it waits, before the process ends.
-    reporter: Option<u16>,
     candidates: Vec<Candidate>,
-    /// How deep in operations that nobody may interrupt.
+    /// How deep in operations that no other thread may interrupt.
     atomic: u32,
 }
 
-/// Makes the scheduler ready; the child has one thread.
-pub(crate) unsafe fn begin() {
-    let control = &*session::CONTROL;
-    let mut strategy = Strategy::new(control.strategy, control.seed, control.expected_points);
-    let mut main = Box::new(Thread::new(strategy.priority()));
-    main.handle = libc::pthread_self();
-    main.tid = own_process();
-    SCHEDULER = Some(Scheduler {
-        threads: vec![main],
-        alive: vec![0],
-        strategy,
-        leaving: 0,
-        waits: 0,
-        idle_turns: 0,
-        reporter: None,
-        candidates: Vec::new(),
-        atomic: 0,
-    });
-    CURRENT = 0;
-    CONCURRENT = false;
-    libc::pthread_atfork(None, None, Some(after_fork));
-    if EARLY_THREADS {
-        unsupported(reason::EARLY_THREADS);
-    }
-}
-
-/// Were threads created before `main`? Children do not have them.
-pub(super) static mut EARLY_THREADS: bool = false;
-
-/// The program forked: in the new process only the thread that did so exists.
-unsafe extern "C" fn after_fork() {
-    if let Some(scheduler) = &mut SCHEDULER {
-        scheduler.alive.retain(|&number| number == CURRENT);
-        CONCURRENT = false;
-    }
-}
-
-/// The scheduler's state. Do not keep the reference across a switch.
-pub(super) unsafe fn scheduler() -> &'static mut Scheduler {
-    match &mut SCHEDULER {
-        Some(scheduler) => scheduler,
-        None => session::give_up("threads before main"),
-    }
-}
-
-/// The running thread. Do not keep the reference across a switch.
-pub(super) unsafe fn current() -> &'static mut Thread {
-    scheduler().thread(CURRENT)
-}
-
 impl Scheduler {
-    pub(super) fn thread(&mut self, number: u16) -> &mut Thread {
+    /// One thread, number 0.
+    pub(crate) fn new(mut strategy: Strategy) -> Scheduler {
+        Scheduler {
+            threads: vec![Thread::new(strategy.priority())],
+            alive: vec![0],
+            strategy,
+            now: 0,
+            points: 0,
+            waits: 0,
+            idle_turns: 0,
+            candidates: Vec::new(),
+            atomic: 0,
+        }
+    }
+
+    pub(crate) fn thread(&mut self, number: u16) -> &mut Thread {
         &mut self.threads[usize::from(number)]
     }
 
-    pub(super) fn thread_ref(&self, number: u16) -> &Thread {
-        &self.threads[usize::from(number)]
-    }
-
     /// Threads that have not ended.
-    pub(super) fn alive(&self) -> &[u16] {
+    pub(crate) fn alive(&self) -> &[u16] {
         &self.alive
     }
 
+    /// Of all threads only this one exists: the program forked.
+    pub(crate) fn retain_only(&mut self, number: u16) {
+        self.alive.retain(|&other| other == number);
+    }
+
     /// The thread that a handle means.
-    pub(super) fn find(&self, handle: libc::pthread_t) -> Option<u16> {
+    pub(crate) fn find(&self, handle: u64) -> Option<u16> {
         let known = |thread: &Thread| thread.handle == handle && !matches!(thread.state, State::Gone);
-        self.threads.iter().position(|thread| known(thread)).map(|index| index as u16)
+        self.threads.iter().position(known).map(|index| index as u16)
     }
 
-    pub(super) fn has_ended(&self, number: u16) -> bool {
-        matches!(self.threads[usize::from(number)].state, State::Finished | State::Gone)
+    /// The thread that the kernel knows by this number.
+    pub(crate) fn find_kernel_number(&self, number: i32) -> Option<u16> {
+        self.threads.iter().position(|thread| thread.kernel_number == number).map(|index| index as u16)
     }
 
-    /// Nobody can ask for the thread any more.
-    pub(super) fn forget(&mut self, number: u16) {
+    /// A thread was joined, or was detached and has ended.
+    pub(crate) fn forget(&mut self, number: u16) {
         self.thread(number).state = State::Gone;
     }
 
-    pub(super) fn is_atomic(&self) -> bool {
+    /// Until [`Self::end_atomic`] no other thread runs, and stores take effect at once. Nests.
+    pub(crate) fn begin_atomic(&mut self) {
+        self.atomic += 1;
+    }
+
+    pub(crate) fn end_atomic(&mut self) {
+        self.atomic -= 1;
+    }
+
+    pub(crate) fn is_atomic(&self) -> bool {
         self.atomic > 0
     }
 
     /// Something happened that is progress.
-    pub(super) fn progress(&mut self) {
+    pub(crate) fn progress(&mut self) {
         self.idle_turns = 0;
     }
 
-    /// Registers a thread that is about to be created.
-    pub(super) fn add(&mut self) -> Option<u16> {
+    /// Registers a thread that is about to be created; none if there are too many.
+    pub(crate) fn add(&mut self) -> Option<u16> {
         let number = u16::try_from(self.threads.len()).ok()?;
         let priority = self.strategy.priority();
-        self.threads.push(Box::new(Thread::new(priority)));
+        self.threads.push(Thread::new(priority));
         self.alive.push(number);
         self.progress();
         Some(number)
     }
 
     /// It could not be created after all.
-    pub(super) fn undo_add(&mut self) {
+    pub(crate) fn undo_add(&mut self) {
         self.threads.pop();
         self.alive.pop();
+    }
+
+    /// A thread ends; gives how many are left. The last one stays as it is: the C library then ends the process, and
+    /// handlers may still run.
+    pub(crate) fn finish(&mut self, number: u16) -> usize {
+        self.progress();
+        let others = self.alive.len() - 1;
+        self.wake(Key::thread(number), usize::MAX, u32::MAX);
+        if others > 0 {
+            self.thread(number).state = State::Finished;
+            self.alive.retain(|&other| other != number);
+        }
+        others
+    }
+
+    pub(crate) fn advance_to(&mut self, moment: u64) {
+        self.now = self.now.max(moment);
     }
 
     fn collect_ready(&mut self, except: Option<u16>) {
@@ -264,33 +314,24 @@ impl Scheduler {
     }
 
     /// Wakes those whose time is up.
-    unsafe fn fire_timeouts(&mut self) {
-        let now = time::now();
-        let mut idle_turns = self.idle_turns;
-        for &number in &self.alive {
-            let thread = &mut self.threads[usize::from(number)];
-            if matches!(&thread.state, State::Waiting(wait) if wait.deadline.is_some_and(|at| at <= now)) {
-                thread.state = State::Ready;
-                thread.woken = Woken::TimedOut;
-                idle_turns = 0;
+    fn fire_timeouts(&mut self) {
+        for index in 0..self.alive.len() {
+            let number = self.alive[index];
+            if self.thread(number).deadline().is_some_and(|moment| moment <= self.now) {
+                self.call(number, Woken::TimedOut);
             }
         }
-        self.idle_turns = idle_turns;
     }
 
     fn next_deadline(&self) -> Option<u64> {
-        let deadline = |&number: &u16| match &self.threads[usize::from(number)].state {
-            State::Waiting(wait) => wait.deadline,
-            _ => None,
-        };
-        self.alive.iter().filter_map(deadline).min()
+        self.alive.iter().filter_map(|&number| self.threads[usize::from(number)].deadline()).min()
     }
 
-    /// The thread to run when the current one cannot go on; lets time pass if all wait.
-    unsafe fn next_to_run(&mut self, current: u16) -> Option<u16> {
+    /// The thread to run when the current one cannot go on; lets time pass if all wait. None: a deadlock.
+    pub(crate) fn next_to_run(&mut self, current: u16) -> Option<u16> {
         self.collect_ready(None);
         if self.candidates.is_empty() {
-            time::advance_to(self.next_deadline()?);
+            self.advance_to(self.next_deadline()?);
             self.fire_timeouts();
             self.collect_ready(None);
         }
@@ -298,10 +339,9 @@ impl Scheduler {
     }
 
     /// Whose turn it is after this place.
-    unsafe fn after(&mut self, point: Point, gives_way: bool) -> u16 {
-        let current = CURRENT;
-        let thread = &mut self.threads[usize::from(current)];
+    pub(crate) fn after(&mut self, current: u16, point: Point, gives_way: bool) -> Decision {
         let mut spun = gives_way;
+        let thread = self.thread(current);
         if point == Point::Spin {
             thread.spins += 1;
             if thread.spins >= SPINS {
@@ -311,42 +351,52 @@ impl Scheduler {
             }
         }
         // Of a spin loop only the first rounds count: how many there are says nothing about the run.
-        let points = &mut (*session::CONTROL).points;
-        if point != Point::Spin || self.threads[usize::from(current)].spins <= COUNTED_SPINS {
-            *points += 1;
+        if point != Point::Spin || self.thread(current).spins <= COUNTED_SPINS {
+            self.points += 1;
         }
         if spun {
             if self.idle_turns > IDLE_TURNS {
-                session::too_much_work();
+                return Decision::Endless;
             }
-            time::advance(SPIN_NANOSECONDS);
-            if self.idle_turns > IDLE_TURNS_TO_DEADLINE {
-                self.next_deadline().into_iter().for_each(|moment| time::advance_to(moment));
+            self.now += SPIN_NANOSECONDS;
+            if self.idle_turns > IDLE_TURNS_TO_DEADLINE
+                && let Some(moment) = self.next_deadline()
+            {
+                self.advance_to(moment);
             }
             self.fire_timeouts();
         }
-        let thread = &mut self.threads[usize::from(current)];
-        let except = match self.strategy.verdict(point, *points, spun, &mut thread.priority) {
-            Verdict::Stay => return current,
+        let priority = &mut self.threads[usize::from(current)].priority;
+        let except = match self.strategy.verdict(point, self.points, spun, priority) {
+            Verdict::Stay => return Decision::Run(current),
             Verdict::Choose => None,
             Verdict::Yield => Some(current),
         };
         self.collect_ready(except);
-        if self.candidates.is_empty() { current } else { self.strategy.choose(&self.candidates, current) }
+        let alone = self.candidates.is_empty();
+        Decision::Run(if alone { current } else { self.strategy.choose(&self.candidates, current) })
+    }
+
+    /// A thread waits from now on, unless it is to be cancelled.
+    pub(crate) fn wait(&mut self, number: u16, wait: Wait) -> Result<(), Woken> {
+        self.waits += 1;
+        let since = self.waits;
+        let thread = self.thread(number);
+        if wait.cancellable && thread.cancel.is_due() {
+            return Err(Woken::Cancelled);
+        }
+        thread.state = State::Waiting(wait, since);
+        thread.spins = 0;
+        Ok(())
     }
 
     /// Those who wait for `key`, longest waiting first.
     fn waiting(&self, key: Key, bits: u32) -> Vec<u16> {
-        let mut waiting: Vec<(u64, u16)> = self
-            .alive
-            .iter()
-            .filter_map(|&number| match &self.threads[usize::from(number)].state {
-                State::Waiting(wait) if wait.key == key && wait.bits & bits != 0 => {
-                    Some((wait.since, number))
-                }
-                _ => None,
-            })
-            .collect();
+        let since = |&number: &u16| match self.threads[usize::from(number)].state {
+            State::Waiting(wait, since) if wait.key == key && wait.bits & bits != 0 => Some((since, number)),
+            _ => None,
+        };
+        let mut waiting: Vec<(u64, u16)> = self.alive.iter().filter_map(since).collect();
         waiting.sort_unstable();
         waiting.into_iter().map(|(_, number)| number).collect()
     }
@@ -355,14 +405,14 @@ impl Scheduler {
         let thread = self.thread(number);
         thread.state = State::Ready;
         thread.woken = why;
-        self.idle_turns = 0;
+        self.progress();
     }
 
-    /// Wakes at most so many of those who wait for `key`; gives how many.
-    pub(super) fn wake(&mut self, key: Key, most: usize, bits: u32) -> usize {
+    /// Wakes at most `limit` of those who wait for `key`; gives how many.
+    pub(crate) fn wake(&mut self, key: Key, limit: usize, bits: u32) -> usize {
         let mut waiting = self.waiting(key, bits);
         let mut woken = 0;
-        while woken < most && !waiting.is_empty() {
+        while woken < limit && !waiting.is_empty() {
             let chosen = self.strategy.wake(waiting.len());
             let number = waiting.remove(chosen);
             self.call(number, Woken::Called);
@@ -371,358 +421,131 @@ impl Scheduler {
         woken
     }
 
-    /// Lets those who wait for `from` wait for `to` instead; at most so many.
-    pub(super) fn requeue(&mut self, from: Key, to: Key, most: usize) -> usize {
+    /// Lets those who wait for `from` wait for `to` instead, at most `limit`; gives how many.
+    pub(crate) fn requeue(&mut self, from: Key, to: Key, limit: usize) -> usize {
         let waiting = self.waiting(from, u32::MAX);
-        let moved = waiting.len().min(most);
+        let moved = waiting.len().min(limit);
         for &number in &waiting[..moved] {
-            if let State::Waiting(wait) = &mut self.thread(number).state {
+            if let State::Waiting(wait, _) = &mut self.thread(number).state {
                 wait.key = to;
             }
         }
         moved
     }
 
-    /// Wakes a thread that is to end, if it waits where that is possible.
-    pub(super) fn wake_cancelled(&mut self, number: u16) {
-        if matches!(&self.thread(number).state, State::Waiting(wait) if wait.cancellable) {
+    /// Asks a thread to end, and wakes it if it waits where that is possible.
+    pub(crate) fn cancel(&mut self, number: u16) {
+        let thread = self.thread(number);
+        thread.cancel.requested = true;
+        let waits = matches!(thread.state, State::Waiting(wait, _) if wait.cancellable);
+        if thread.cancel.is_due() && waits {
             self.call(number, Woken::Cancelled);
         }
     }
-}
 
-pub(super) unsafe fn wake_one(key: Key) {
-    scheduler().wake(key, 1, u32::MAX);
-}
-
-pub(super) unsafe fn wake_all(key: Key) {
-    scheduler().wake(key, usize::MAX, u32::MAX);
-}
-
-/// A place where threads may be switched. Only while [`CONCURRENT`].
-pub(super) unsafe fn point(point: Point) {
-    let scheduler = scheduler();
-    if scheduler.is_atomic() {
-        return;
-    }
-    memory::some_take_effect();
-    let next = scheduler.after(point, false);
-    if next != CURRENT {
-        switch_to(next);
-    }
-}
-
-/// Before a function that may wait, or look at what others did: it fences, and others may run.
-pub(super) unsafe fn synchronise() {
-    settle();
-    others_may_run();
-}
-
-/// Before a function that lets others go on: what this thread stored takes effect first. Others may run
-/// until then, and see that it has not.
-pub(super) unsafe fn settle() {
-    if CONCURRENT {
-        if !current().buffer.is_empty() {
-            point(Point::Memory);
+    /// The store buffers' share of the hardware's freedom: a thread of which one instruction takes effect now.
+    pub(crate) fn buffer_to_drain(&mut self) -> Option<u16> {
+        let leaving = self.strategy.leaving?;
+        if !self.strategy.random.chance(leaving) {
+            return None;
         }
-        memory::volatile_fence(std::ptr::null());
+        // One whose buffer is not empty, from a random one on.
+        let count = self.alive.len();
+        let start = self.strategy.random.below(count);
+        let numbers = (start..start + count).map(|index| self.alive[index % count]);
+        numbers.into_iter().find(|&number| !self.threads[usize::from(number)].buffer.is_empty())
     }
 }
 
-/// After a function that let others go on.
-pub(super) unsafe fn others_may_run() {
-    if CONCURRENT {
-        point(Point::Sync);
-    }
-}
+#[cfg(test)]
+mod tests {
+    use crashproof_protocol::schedule;
 
-/// The running thread lets others run, if there are any.
-pub(super) unsafe fn give_way() {
-    if CONCURRENT {
-        memory::some_take_effect();
-        let next = scheduler().after(Point::Sync, true);
-        if next != CURRENT {
-            switch_to(next);
+    use super::*;
+
+    const LOCK: Key = Key { class: Class::Mutex, address: 64 };
+
+    fn scheduler(threads: u16) -> Scheduler {
+        let mut scheduler = Scheduler::new(Strategy::new(schedule::ROUND_ROBIN, 0, 0));
+        (1..threads).for_each(|number| assert_eq!(scheduler.add(), Some(number)));
+        scheduler
+    }
+
+    #[test]
+    fn whoever_waits_longest_is_woken_first() {
+        let mut scheduler = scheduler(3);
+        for number in [2, 1] {
+            scheduler.wait(number, Wait::new(LOCK, None)).expect("it waits");
         }
+        assert_eq!(scheduler.next_to_run(2), Some(0));
+        assert_eq!(scheduler.wake(LOCK, 1, u32::MAX), 1);
+        assert_eq!(scheduler.next_to_run(0), Some(2));
+        assert_eq!(scheduler.thread(1).waits_for(), Some(LOCK));
+        assert_eq!(scheduler.wake(LOCK, 9, u32::MAX), 1);
+        assert_eq!(scheduler.wake(LOCK, 9, u32::MAX), 0);
     }
-}
 
-/// After an access of volatile memory that may be part of a spin loop; nowhere if it is only said that it spins.
-#[inline(always)]
-pub(crate) unsafe fn sync(address: u64, stored: bool, site: *const Site) {
-    if CONCURRENT {
-        if stored {
-            memory::volatile_store();
-            order::changed(address, site);
-        } else if address != 0 {
-            order::saw(address, site);
-        }
-        point(Point::Spin);
+    #[test]
+    fn time_passes_when_everybody_waits() {
+        let mut scheduler = scheduler(2);
+        scheduler.wait(0, Wait::new(LOCK, Some(500))).expect("it waits");
+        scheduler.wait(1, Wait::new(LOCK, Some(300))).expect("it waits");
+        assert_eq!((scheduler.next_to_run(1), scheduler.now), (Some(1), 300));
+        assert_eq!(scheduler.thread(1).woken, Woken::TimedOut);
+        scheduler.wait(1, Wait::new(LOCK, None)).expect("it waits");
+        assert_eq!((scheduler.next_to_run(1), scheduler.now), (Some(0), 500));
+        scheduler.wait(0, Wait::new(LOCK, None)).expect("it waits");
+        assert_eq!(scheduler.next_to_run(0), None, "a deadlock");
     }
-}
 
-/// After a locked instruction on volatile memory.
-#[inline(always)]
-pub(crate) unsafe fn locked(address: u64, stored: bool, site: *const Site) {
-    memory::volatile_fence(site);
-    if CONCURRENT {
-        order::saw(address, site);
-        if stored {
-            order::changed(address, site);
-        }
-        point(Point::Spin);
+    #[test]
+    fn who_spins_gives_way_and_spins_for_ever_in_the_end() {
+        let mut scheduler = scheduler(2);
+        let switched = (0..1000).position(|_| scheduler.after(0, Point::Spin, false) == Decision::Run(1));
+        assert_eq!(switched, Some(SPINS as usize - 1));
+        assert_eq!(scheduler.points, u64::from(COUNTED_SPINS) + 1, "of a loop only the first rounds count");
+        assert_eq!(scheduler.after(1, Point::Memory, false), Decision::Run(1));
+        scheduler.idle_turns = IDLE_TURNS;
+        let endless = (0..SPINS).position(|_| scheduler.after(0, Point::Spin, false) == Decision::Endless);
+        assert_eq!(endless, Some(SPINS as usize - 1));
     }
-}
 
-/// Until [`end_atomic`] no other thread runs, and stores take effect at once. Nests.
-pub(super) unsafe fn begin_atomic() {
-    scheduler().atomic += 1;
-}
-
-pub(super) unsafe fn end_atomic() {
-    scheduler().atomic -= 1;
-}
-
-/// Lets `next` run; returns when it is this thread's turn again.
-unsafe fn switch_to(next: u16) {
-    let error = *libc::__errno_location();
-    let mine: *const Baton = &raw const current().baton;
-    CURRENT = next;
-    current().baton.pass();
-    wait_for_turn(&*mine);
-    *libc::__errno_location() = error;
-}
-
-/// Waits until it is this thread's turn, and until the one before it, if it has ended, is really gone: what
-/// it still does on its way out (giving back its stack and its heap) must not depend on chance.
-unsafe fn wait_for_turn(baton: &Baton) {
-    let mut watch = Watch::default();
-    loop {
-        baton.wait(|| watch.look());
-        let Some(reporter) = scheduler().reporter else { break };
-        print_wait();
-        CURRENT = reporter;
-        current().baton.pass();
+    #[test]
+    fn cancelling_wakes_only_who_can_be_cancelled() {
+        let mut scheduler = scheduler(3);
+        scheduler.wait(1, Wait::new(LOCK, None)).expect("it waits");
+        scheduler.wait(2, Wait::new(LOCK, None).cancellable()).expect("it waits");
+        scheduler.cancel(1);
+        scheduler.cancel(2);
+        assert_eq!(scheduler.thread(1).waits_for(), Some(LOCK));
+        assert_eq!((scheduler.thread(2).waits_for(), scheduler.thread(2).woken), (None, Woken::Cancelled));
+        assert_eq!(scheduler.wait(2, Wait::new(LOCK, None).cancellable()), Err(Woken::Cancelled));
     }
-    let leaving = std::mem::take(&mut scheduler().leaving);
-    if leaving != 0 {
-        let process = own_process() as usize;
-        while raw_syscall(libc::SYS_tgkill, [process, leaving as usize, 0, 0, 0, 0]) == 0 {
-            raw_syscall(libc::SYS_sched_yield, [0; 6]);
-        }
-        let gone = scheduler().threads.iter().position(|thread| thread.tid == leaving);
-        if let Some(number) = gone.map(|index| index as u16) {
-            super::create::reap_if_detached(number);
-        }
+
+    #[test]
+    fn the_end_of_a_thread_wakes_who_joins_it() {
+        let mut scheduler = scheduler(2);
+        scheduler.thread(1).handle = 77;
+        assert_eq!(scheduler.find(77), Some(1));
+        scheduler.wait(0, Wait::new(Key::thread(1), None)).expect("it waits");
+        assert_eq!(scheduler.finish(1), 1);
+        assert!(scheduler.thread(1).has_ended());
+        assert_eq!(scheduler.next_to_run(1), Some(0));
+        scheduler.forget(1);
+        assert_eq!(scheduler.find(77), None);
+        assert_eq!(scheduler.finish(0), 0);
+        assert!(!scheduler.thread(0).has_ended(), "exit handlers may still run");
     }
-}
 
-/// Looks after the thread whose turn it is, from one that waits for its own. A thread that blocks in the
-/// kernel, in `read` from a pipe that another is to write, say, keeps all others from running, for ever.
-#[derive(Default)]
-struct Watch {
-    points: u64,
-    times: u32,
-}
-
-impl Watch {
-    /// Times to find it asleep at the same place before the process ends.
-    const PATIENCE: u32 = 3;
-
-    fn look(&mut self) {
-        unsafe {
-            // Whoever runs may change these at any time; they only have to be the same for long.
-            let points = (&raw const (*session::CONTROL).points).read_volatile();
-            let number = (&raw const CURRENT).read_volatile();
-            let tid = scheduler().thread_ref(number).tid;
-            self.times = if points == self.points && sleeps(tid) { self.times + 1 } else { 0 };
-            self.points = points;
-            if self.times >= Watch::PATIENCE {
-                session::give_up(&format!(
-                    "thread {number} waits in the kernel while others could run: only the waiting functions of \
-                     pthreads, C11, semaphores and futexes let threads wait for each other here"
-                ));
-            }
-        }
+    #[test]
+    fn futexes_are_requeued_and_woken_by_bits() {
+        let mut scheduler = scheduler(3);
+        let futex = |address| Key { class: Class::Futex, address };
+        scheduler.wait(1, Wait { bits: 1, ..Wait::new(futex(4), None) }).expect("it waits");
+        scheduler.wait(2, Wait { bits: 2, ..Wait::new(futex(4), None) }).expect("it waits");
+        assert_eq!(scheduler.wake(futex(4), 9, 4), 0);
+        assert_eq!(scheduler.requeue(futex(4), futex(8), 1), 1);
+        assert_eq!(scheduler.thread(1).waits_for(), Some(futex(8)));
+        assert_eq!(scheduler.wake(futex(4), 9, 2), 1);
     }
-}
-
-/// Does the kernel say that a thread of this process sleeps?
-unsafe fn sleeps(tid: i32) -> bool {
-    let path = format!("/proc/self/task/{tid}/stat\0");
-    let mut text = [0u8; 512];
-    let file = raw_syscall(libc::SYS_open, [path.as_ptr() as usize, libc::O_RDONLY as usize, 0, 0, 0, 0]);
-    if file < 0 {
-        return false;
-    }
-    let length =
-        raw_syscall(libc::SYS_read, [file as usize, text.as_mut_ptr() as usize, text.len(), 0, 0, 0]);
-    raw_syscall(libc::SYS_close, [file as usize, 0, 0, 0, 0, 0]);
-    // The state comes after the name, which is in parentheses.
-    let text = &text[..length.max(0) as usize];
-    let name_end = text.iter().rposition(|&byte| byte == b')');
-    name_end.is_some_and(|end| text.get(end + 2) == Some(&b'S'))
-}
-
-/// Waits until somebody wakes the thread, or its time is up.
-pub(super) unsafe fn block(key: Key, deadline: Option<u64>) -> Woken {
-    wait(key, deadline, false, u32::MAX)
-}
-
-/// As [`block`], where the thread may also be cancelled.
-pub(super) unsafe fn block_cancellable(key: Key, deadline: Option<u64>) -> Woken {
-    wait(key, deadline, true, u32::MAX)
-}
-
-pub(super) unsafe fn wait(key: Key, deadline: Option<u64>, cancellable: bool, bits: u32) -> Woken {
-    memory::volatile_fence(std::ptr::null());
-    let scheduler = scheduler();
-    scheduler.waits += 1;
-    let since = scheduler.waits;
-    let me = CURRENT;
-    let thread = scheduler.thread(me);
-    if cancellable && thread.cancel.requested && !thread.cancel.disabled {
-        return Woken::Cancelled;
-    }
-    thread.state = State::Waiting(Wait { key, deadline, since, cancellable, bits });
-    thread.spins = 0;
-    match scheduler.next_to_run(me) {
-        Some(next) if next == me => {}
-        Some(next) => switch_to(next),
-        None => deadlock(),
-    }
-    current().woken
-}
-
-/// The number the kernel knows the process by; the program is told another (see `determinism`).
-unsafe fn own_process() -> i32 {
-    raw_syscall(libc::SYS_getpid, [0; 6]) as i32
-}
-
-/// A thread begins: waits for its first turn.
-pub(super) unsafe fn first_turn(number: u16) {
-    // The list of threads may grow meanwhile, but the thread itself stays where it is.
-    let baton: *const Baton = &raw const scheduler().thread(number).baton;
-    wait_for_turn(&*baton);
-    current().tid = raw_syscall(libc::SYS_gettid, [0; 6]) as i32;
-}
-
-/// The running thread ends. Returns although others run by then: the rest of its way out is the C library's.
-pub(super) unsafe fn leave() {
-    settle();
-    // Alone, it has nothing in its buffer, but write-backs may be under way.
-    memory::volatile_fence(std::ptr::null());
-    let me = CURRENT;
-    objects::owner_died(me);
-    let scheduler = scheduler();
-    scheduler.progress();
-    scheduler.thread(me).state = State::Finished;
-    scheduler.alive.retain(|&number| number != me);
-    wake_all(Key { class: Class::Thread, address: u64::from(me) });
-    match scheduler.alive[..] {
-        // The C library ends the process now; handlers may still run.
-        [] => {
-            scheduler.alive.push(me);
-            scheduler.thread(me).state = State::Ready;
-            return;
-        }
-        [last] => {
-            memory::drain(last);
-            CONCURRENT = false;
-        }
-        _ => {}
-    }
-    let Some(next) = scheduler.next_to_run(me) else { deadlock() };
-    let tid = scheduler.thread(me).tid;
-    // The first thread stays in the kernel's list until all others have ended.
-    scheduler.leaving = if tid == own_process() { 0 } else { tid };
-    CURRENT = next;
-    scheduler.thread(next).baton.pass();
-}
-
-/// Nobody can run. Everybody says where it waits; then the process ends.
-#[cold]
-unsafe fn deadlock() -> ! {
-    let scheduler = scheduler();
-    let reporter = CURRENT;
-    say("crashproof: deadlock: every thread waits\n");
-    scheduler.reporter = Some(reporter);
-    let mine: *const Baton = &raw const scheduler.thread(reporter).baton;
-    for number in scheduler.alive.clone() {
-        if number == reporter {
-            print_wait();
-        } else {
-            CURRENT = number;
-            scheduler.thread(number).baton.pass();
-            (*mine).wait(|| {});
-        }
-    }
-    memory::drain_all();
-    libc::_exit(exit::DEADLOCK);
-}
-
-fn say(text: &str) {
-    unsafe { raw_syscall(libc::SYS_write, [2, text.as_ptr() as usize, text.len(), 0, 0, 0]) };
-}
-
-/// Prints for what, and where in the source, the running thread waits.
-unsafe fn print_wait() {
-    let mut text = format!("  thread {CURRENT} ");
-    match &current().state {
-        State::Waiting(wait) => {
-            let what = match wait.key.class {
-                Class::Mutex => "a mutex",
-                Class::RwLock => "a read-write lock",
-                Class::Condition => "a condition variable",
-                Class::SpinLock => "a spin lock",
-                Class::Barrier => "a barrier",
-                Class::Once => "a pthread_once",
-                Class::Semaphore => "a semaphore",
-                Class::Futex => "a futex",
-                Class::Thread => "a thread",
-                Class::Sleep => "the clock",
-            };
-            let _ = match wait.key.class {
-                Class::Thread => write!(text, "waits for thread {} to end", wait.key.address),
-                _ => write!(text, "waits for {what} at {:#x}", wait.key.address),
-            };
-            if let Some(owner) = objects::owner(wait.key) {
-                let _ = write!(text, ", held by thread {owner}");
-            }
-        }
-        _ => text.push_str("has ended"),
-    }
-    if let Some(place) = place_in_program() {
-        let _ = write!(text, ", in {place}");
-    }
-    text.push('\n');
-    say(&text);
-}
-
-/// The innermost frame of the running thread that is the program's own, with its line if that is known.
-fn place_in_program() -> Option<String> {
-    let trace = std::backtrace::Backtrace::force_capture().to_string();
-    let mut lines = trace.lines().peekable();
-    while let Some(line) = lines.next() {
-        let Some((_, function)) = line.trim().split_once(": ") else { continue };
-        let place = lines.next_if(|line| line.trim_start().starts_with("at "));
-        let place = place.map(|line| line.trim_start().trim_start_matches("at "));
-        let ours = function.contains("crashproof_runtime::")
-            || function.starts_with("std::")
-            || function.starts_with("core::")
-            || place.is_some_and(|place| place.contains("crates/runtime/src") || place.contains("/rustc/"));
-        if !ours && function != "<unknown>" {
-            return Some(match place {
-                Some(place) => format!("{function} ({place})"),
-                None => function.to_owned(),
-            });
-        }
-    }
-    None
-}
-
-/// Something the scheduler cannot follow happened; the verdict will be UNKNOWN.
-pub(super) unsafe fn unsupported(why: u64) {
-    debug_assert!(reason::text(why).is_some());
-    access::note(record::UNKNOWN, 0, why, std::ptr::null());
 }

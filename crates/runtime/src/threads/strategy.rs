@@ -3,11 +3,15 @@
 //! Every choice comes from one generator that the seed starts; equal seeds make equal choices as long as the
 //! program does the same.
 
+#![forbid(unsafe_code)]
+
 use crashproof_protocol::schedule;
+
+use crate::random::Random;
 
 /// Where the program is when somebody may be switched to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Point {
+pub(crate) enum Point {
     /// An access to PM, a flush or a fence.
     Memory,
     /// A place where programs spin: an atomic or volatile access, a failed exchange, `pause`.
@@ -16,43 +20,16 @@ pub(super) enum Point {
     Sync,
 }
 
-/// Splitmix64: small, and good enough for choices.
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// A number below `bound`, which is not 0.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
-        (self.next() >> 33) as usize % bound
-    }
-
-    /// True in `part` of 256 cases.
-    pub(super) fn chance(&mut self, part: u32) -> bool {
-        (self.next() >> 56) < u64::from(part)
-    }
-
-    pub(super) fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())]
-    }
-}
-
 /// A thread that can run, and how PCT ranks it.
 #[derive(Clone, Copy)]
-pub(super) struct Candidate {
-    pub(super) number: u16,
-    pub(super) priority: i64,
+pub(crate) struct Candidate {
+    pub(crate) number: u16,
+    pub(crate) priority: i64,
 }
 
 /// What becomes of the running thread where it could go on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// It goes on.
     Stay,
     /// One of the candidates runs, perhaps the same.
@@ -72,11 +49,11 @@ enum Kind {
     Pct { changes: Vec<u64>, lowest: i64 },
 }
 
-pub(super) struct Strategy {
+pub(crate) struct Strategy {
     kind: Kind,
-    pub(super) random: Random,
+    pub(crate) random: Random,
     /// How often, in 256 places, something leaves a store buffer. None: stores take effect at once.
-    pub(super) leaving: Option<u32>,
+    pub(crate) leaving: Option<u32>,
 }
 
 /// How many changes of priority PCT makes: bugs that need this many ordered preemptions are found.
@@ -89,8 +66,8 @@ impl Strategy {
     /// The strategy for a seed, for a run with about so many places to switch. What is tuned (how often to
     /// switch, how long stores wait) also comes from the seed, so that many seeds cover eager and lazy
     /// schedules alike.
-    pub(super) fn new(strategy: u32, seed: u32, points: u64) -> Strategy {
-        let mut random = Random(u64::from(seed) << 8 | u64::from(strategy));
+    pub(crate) fn new(strategy: u32, seed: u32, points: u64) -> Strategy {
+        let mut random = Random::new(u64::from(seed) << 8 | u64::from(strategy));
         if seed == 0 || strategy == schedule::ROUND_ROBIN {
             return Strategy { kind: Kind::RoundRobin, random, leaving: None };
         }
@@ -108,7 +85,7 @@ impl Strategy {
     }
 
     /// The rank of a new thread.
-    pub(super) fn priority(&mut self) -> i64 {
+    pub(crate) fn priority(&mut self) -> i64 {
         match self.kind {
             Kind::Pct { .. } => 1 + (self.random.next() >> 32) as i64,
             _ => 0,
@@ -116,7 +93,7 @@ impl Strategy {
     }
 
     /// What becomes of the running thread at the place numbered `at`. `spun`: it has been spinning for long.
-    pub(super) fn verdict(&mut self, point: Point, at: u64, spun: bool, priority: &mut i64) -> Verdict {
+    pub(crate) fn verdict(&mut self, point: Point, at: u64, spun: bool, priority: &mut i64) -> Verdict {
         match &mut self.kind {
             Kind::RoundRobin | Kind::Random { .. } if spun => Verdict::Yield,
             Kind::RoundRobin => Verdict::Stay,
@@ -136,7 +113,7 @@ impl Strategy {
     }
 
     /// The thread to run, of those that can; `current` runs now, or did a moment ago.
-    pub(super) fn choose(&mut self, candidates: &[Candidate], current: u16) -> u16 {
+    pub(crate) fn choose(&mut self, candidates: &[Candidate], current: u16) -> u16 {
         match self.kind {
             Kind::RoundRobin => {
                 let after = candidates.iter().find(|candidate| candidate.number > current);
@@ -150,10 +127,56 @@ impl Strategy {
     }
 
     /// Which of several waiting threads, longest waiting first, is woken.
-    pub(super) fn wake(&mut self, waiting: usize) -> usize {
+    pub(crate) fn wake(&mut self, waiting: usize) -> usize {
         match self.kind {
             Kind::RoundRobin => 0,
             _ => self.random.below(waiting),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidates(numbers: &[u16]) -> Vec<Candidate> {
+        numbers.iter().map(|&number| Candidate { number, priority: i64::from(number) % 3 }).collect()
+    }
+
+    #[test]
+    fn round_robin_goes_by_creation() {
+        let mut strategy = Strategy::new(schedule::ROUND_ROBIN, 5, 0);
+        assert_eq!(strategy.choose(&candidates(&[0, 2, 3]), 2), 3);
+        assert_eq!(strategy.choose(&candidates(&[0, 2, 3]), 3), 0);
+        assert!(strategy.verdict(Point::Memory, 1, false, &mut 0) == Verdict::Stay);
+        assert!(strategy.verdict(Point::Spin, 1, true, &mut 0) == Verdict::Yield);
+        assert!(strategy.leaving.is_none(), "stores take effect at once");
+    }
+
+    #[test]
+    fn seed_zero_is_round_robin() {
+        assert_eq!(Strategy::new(schedule::RANDOM, 0, 0).choose(&candidates(&[1, 2]), 1), 2);
+    }
+
+    #[test]
+    fn the_highest_priority_runs_until_it_is_lowered() {
+        let mut strategy = Strategy::new(schedule::PCT, 9, 10);
+        assert_eq!(strategy.choose(&candidates(&[0, 2, 3]), 0), 2);
+        let mut priority = 7;
+        (1..=10).for_each(|at| {
+            assert!(strategy.verdict(Point::Memory, at, false, &mut priority) == Verdict::Choose)
+        });
+        assert!((-3..0).contains(&priority), "it was lowered up to three times");
+    }
+
+    #[test]
+    fn equal_seeds_choose_alike() {
+        for strategy in [schedule::RANDOM, schedule::PCT] {
+            let run = || {
+                let mut strategy = Strategy::new(strategy, 3, 100);
+                (0..50).map(|at| strategy.choose(&candidates(&[0, 1, 2, 3]), at % 4)).collect::<Vec<_>>()
+            };
+            assert_eq!(run(), run());
         }
     }
 }

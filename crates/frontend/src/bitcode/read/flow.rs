@@ -103,7 +103,7 @@ mod tests {
     use super::is_reducible;
 
     #[test]
-    fn loops_with_two_entries_are_told() {
+    fn loops_with_two_entries_are_recognized() {
         assert!(is_reducible(&[vec![]]));
         assert!(is_reducible(&[vec![1], vec![2, 3], vec![1], vec![]]));
         // A diamond in a loop, and a loop in that.

@@ -53,6 +53,7 @@ impl<'m> Reader<'m> {
             values: numbers.values.len() as u32,
             place,
             pure: function.is_pure(),
+            local: function.is_local(),
         }
     }
 

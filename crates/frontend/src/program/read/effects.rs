@@ -33,7 +33,7 @@ pub(crate) fn lower<'m>(
         (
             [Effect::Copy { to, extent, .. } | Effect::Fill { to, extent, .. }],
             Returns::Argument(argument),
-        ) => *to == argument && !needs_product(*extent),
+        ) => *to == argument && is_one_op(*extent),
         ([Effect::Load { .. }], Returns::Anything) => true,
         _ => false,
     };
@@ -49,8 +49,8 @@ pub(crate) fn lower<'m>(
     lowering.ops
 }
 
-fn needs_product(extent: Extent) -> bool {
-    matches!(extent, Extent::Exactly(Length::Product(..) | Length::Argument(_, 2..)))
+fn is_one_op(extent: Extent) -> bool {
+    matches!(extent, Extent::Exactly(Length::Constant(_) | Length::Argument(_, 1)) | Extent::Unknown)
 }
 
 impl Lowering<'_, '_> {
@@ -161,7 +161,12 @@ impl Lowering<'_, '_> {
     fn bulk(&mut self, to: u8, from: Option<u8>, value: Operand, extent: Extent) {
         let length = self.length(extent);
         let source = from.map(|from| self.argument(from));
-        self.push(Op::Bulk { target: self.argument(to), source, value, length });
+        let target = self.argument(to);
+        self.push(Op::Bulk { target, source, value, length });
+        // However long a string is, it begins where it begins.
+        if let Extent::Exactly(Length::Text(..)) | Extent::AtMost(_) = extent {
+            self.push(Op::Store { address: target, value: Operand::Undefined, bytes: 1, nontemporal: false });
+        }
     }
 
     /// Lanes that may be off are taken to be stored: what must be flushed is the same.

@@ -1,0 +1,16 @@
+//! The C library's functions where they touch PM, or differ from run to run.
+//!
+//! The C library is not instrumented: what its functions read and write in PM would go unseen. What a function writes
+//! becomes stores; what it must look at for its result counts as read.
+
+pub(crate) mod determinism;
+pub(crate) mod files;
+mod format;
+mod heap;
+mod io;
+pub(crate) mod memory;
+pub(crate) mod processors;
+mod strings;
+pub(crate) mod time;
+mod untracked;
+mod wide;

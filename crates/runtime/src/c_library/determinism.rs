@@ -1,0 +1,167 @@
+//! What a program can ask for that differs from run to run: process numbers, random bytes, processor time.
+//!
+//! The checker compares runs by what they read from PM; everything else must be the same whenever that is.
+//! So a child of the checker has a fixed number and gets random bytes from a fixed generator. Its clocks are
+//! the scheduler's (see `time`), and so is the processor's, for instrumented code. Timers that send signals
+//! stay as they are.
+
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+use std::ptr::null_mut;
+
+use crashproof_protocol::abi::Site;
+use libc::{pid_t, timespec, timeval};
+
+use super::memory::write;
+use super::time;
+use crate::cell::RunningThreadCell;
+use crate::interpose::replace;
+use crate::random::Random;
+use crate::session::under_checker;
+
+static RANDOM: RunningThreadCell<Random> = RunningThreadCell::new(Random::new(0x0C8A_59F0_07C5_A700));
+
+/// The process numbers that the program sees.
+const PROCESS: pid_t = 4242;
+const PARENT: pid_t = 4241;
+
+fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    RANDOM.with(|random| random.fill(&mut bytes));
+    bytes
+}
+
+fn many_random_bytes(count: usize) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    RANDOM.with(|random| random.fill(&mut bytes));
+    bytes
+}
+
+unsafe fn sleep(seconds: i64, nanoseconds: i64) -> c_int {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe { libc::nanosleep(&timespec { tv_sec: seconds, tv_nsec: nanoseconds }, null_mut()) }
+}
+
+/// In place of the processor's clock: one that ticks every nanosecond.
+pub(crate) fn cycles() -> u64 {
+    if !under_checker() {
+        // SAFETY: every processor has one.
+        return unsafe { std::arch::x86_64::_rdtsc() };
+    }
+    time::monotonic()
+}
+
+/// In place of the processor's random numbers.
+pub(crate) fn random() -> u64 {
+    if under_checker() {
+        return u64::from_le_bytes(random_bytes());
+    }
+    let mut word = [0u8; 8];
+    // SAFETY: the kernel fills in the word.
+    unsafe { libc::syscall(libc::SYS_getrandom, word.as_mut_ptr(), word.len(), 0) };
+    u64::from_le_bytes(word)
+}
+
+unsafe fn give_random(to: *mut c_void, bytes: usize, site: *const Site) {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe { write(to, many_random_bytes(bytes).as_ptr(), bytes, site) };
+}
+
+/// If it is a file that gives something random, another one in its place that gives the same in every run.
+pub(crate) unsafe fn open_random(name: *const c_char) -> Option<c_int> {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        let is = |file: &CStr| {
+            let file = file.to_bytes_with_nul();
+            (0..file.len()).all(|at| name.add(at).read_volatile() as u8 == file[at])
+        };
+        if is(c"/dev/urandom") || is(c"/dev/random") {
+            return Some(file_of(&many_random_bytes(1 << 20)));
+        }
+        if is(c"/proc/sys/kernel/random/uuid") {
+            let number = u128::from_le_bytes(random_bytes());
+            let digits = format!("{number:032x}");
+            let (a, b, c, d) = (&digits[..8], &digits[8..12], &digits[13..16], &digits[17..20]);
+            return Some(file_of(format!("{a}-{b}-4{c}-8{d}-{}\n", &digits[20..]).as_bytes()));
+        }
+        None
+    }
+}
+
+/// A file with this content.
+unsafe fn file_of(content: &[u8]) -> c_int {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        let descriptor = libc::memfd_create(c"random".as_ptr(), libc::MFD_CLOEXEC);
+        libc::syscall(libc::SYS_write, descriptor as c_long, content.as_ptr(), content.len());
+        libc::lseek(descriptor, 0, libc::SEEK_SET);
+        descriptor
+    }
+}
+
+replace! {
+    fn clock() -> c_long, caller(rdi)
+    |_site| { (time::monotonic() / 1000) as c_long }
+
+    fn times(to: *mut c_void) -> c_long, caller(rsi)
+    |site| {
+        if !to.is_null() {
+            write(to, [0u64; 4].as_ptr(), 32, site);
+        }
+        (time::monotonic() / 10_000_000) as c_long
+    }
+
+    fn getpid() -> pid_t, caller(rdi)
+    |_site| { PROCESS }
+
+    fn getppid() -> pid_t, caller(rdi)
+    |_site| { PARENT }
+
+    /// Threads have numbers as far from the process's as they really are.
+    fn gettid() -> pid_t, caller(rdi)
+    |_site| { PROCESS + (libc::syscall(libc::SYS_gettid) - libc::syscall(libc::SYS_getpid)) as pid_t }
+
+    fn tgkill(process: pid_t, thread: pid_t, signal: c_int) -> c_int, caller(rcx)
+    |_site| {
+        let own = libc::syscall(libc::SYS_getpid) as pid_t;
+        if process == PROCESS { real(own, thread - PROCESS + own, signal) } else { real(process, thread, signal) }
+    }
+
+    fn kill(process: pid_t, signal: c_int) -> c_int, caller(rdx)
+    |_site| {
+        let process = if process == PROCESS { libc::syscall(libc::SYS_getpid) as pid_t } else { process };
+        real(process, signal)
+    }
+
+    fn getrandom(to: *mut c_void, bytes: usize, flags: c_uint) -> isize, caller(rcx)
+    |site| { let _ = flags; give_random(to, bytes, site); bytes as isize }
+
+    fn getentropy(to: *mut c_void, bytes: usize) -> c_int, caller(rdx)
+    |site| { give_random(to, bytes, site); 0 }
+
+    fn arc4random() -> u32, caller(rdi)
+    |_site| { u32::from_le_bytes(random_bytes()) }
+
+    fn arc4random_buf(to: *mut c_void, bytes: usize), caller(rdx)
+    |site| { give_random(to, bytes, site) }
+
+    fn arc4random_uniform(bound: u32) -> u32, caller(rsi)
+    |_site| { (u64::from_le_bytes(random_bytes()) % u64::from(bound.max(1))) as u32 }
+
+    /// Without descriptors it is a way to sleep.
+    fn poll(descriptors: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int, caller(rcx)
+    |_site| {
+        if count == 0 && timeout >= 0 {
+            return sleep(i64::from(timeout / 1000), i64::from(timeout % 1000) * 1_000_000);
+        }
+        real(descriptors, count, timeout)
+    }
+
+    fn select(count: c_int, read: *mut c_void, written: *mut c_void, other: *mut c_void, timeout: *mut timeval) -> c_int,
+        caller(r9)
+    |_site| {
+        if count == 0 && !timeout.is_null() {
+            return sleep((*timeout).tv_sec, (*timeout).tv_usec * 1000);
+        }
+        real(count, read, written, other, timeout)
+    }
+}

@@ -1,0 +1,361 @@
+//! The `printf` and `scanf` families, where they read strings from PM or write into PM.
+//!
+//! Before the C library formats, the arguments of `%s` that are in PM are made ready for reading; what is
+//! formatted or scanned into PM goes to volatile memory first and is stored from there. What a format asks for is said
+//! by `conversions`.
+//!
+//! Rust cannot define functions with a variable number of arguments, so each begins in assembly, which lays
+//! the arguments out as a `va_list` and calls the function of the same name with a `v` before it.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use crashproof_protocol::abi::{Site, is_pm};
+
+use super::memory::{text_length, text_length_within, write};
+use crate::conversions::{Argument, Written, printed, scanned};
+use crate::interpose::enter;
+use crate::real::Real;
+use crate::session::recording;
+use crate::{callers, raw};
+
+/// `va_list` of x86-64.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Arguments {
+    general_offset: u32,
+    vector_offset: u32,
+    overflow: *const u64,
+    saved: *const u8,
+}
+
+/// The list must have the arguments that are taken from it.
+impl Arguments {
+    /// The next integer or pointer.
+    unsafe fn general(&mut self) -> u64 {
+        if self.general_offset >= 48 {
+            // SAFETY: the others are on the stack.
+            return unsafe { self.stacked() };
+        }
+        // SAFETY: the first six are in registers, which were saved.
+        let value = unsafe { self.saved.add(self.general_offset as usize).cast::<u64>().read() };
+        self.general_offset += 8;
+        value
+    }
+
+    unsafe fn stacked(&mut self) -> u64 {
+        // SAFETY: there is one more.
+        let value = unsafe { self.overflow.read() };
+        self.overflow = self.overflow.wrapping_add(1);
+        value
+    }
+
+    unsafe fn skip_double(&mut self) {
+        if self.vector_offset < 176 {
+            self.vector_offset += 16;
+        } else {
+            // SAFETY: the others are on the stack.
+            unsafe { self.stacked() };
+        }
+    }
+
+    /// `long double` is always on the stack, aligned to sixteen bytes.
+    fn skip_long_double(&mut self) {
+        self.overflow = ((self.overflow as usize).next_multiple_of(16) + 16) as *const u64;
+    }
+}
+
+/// A format as bytes. Not by the C library's `strlen`, which the runtime interposes.
+unsafe fn bytes_of<'a>(format: *const c_char) -> &'a [u8] {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe { std::slice::from_raw_parts(format.cast(), raw::length(format.cast())) }
+}
+
+/// Makes ready for reading what a format reads from PM.
+unsafe fn read_arguments(format: *const c_char, arguments: *const Arguments, site: *const Site) {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        if is_pm(format as u64) {
+            text_length(format, site);
+        }
+        let mut arguments = *arguments;
+        let mut precision = None;
+        for argument in printed(bytes_of(format)) {
+            let limit = match argument {
+                Argument::Text(limit) => limit,
+                Argument::TextOfPrecision => precision,
+                Argument::Precision => {
+                    precision = usize::try_from(arguments.general() as i32).ok();
+                    continue;
+                }
+                Argument::General => {
+                    arguments.general();
+                    continue;
+                }
+                Argument::Double => {
+                    arguments.skip_double();
+                    continue;
+                }
+                Argument::LongDouble => {
+                    arguments.skip_long_double();
+                    continue;
+                }
+            };
+            let text = arguments.general() as *const c_char;
+            if is_pm(text as u64) {
+                text_length_within(text, limit.unwrap_or(usize::MAX), site);
+            }
+        }
+    }
+}
+
+type Format = unsafe extern "C" fn(*mut c_char, usize, *const c_char, *mut Arguments) -> c_int;
+
+/// Formats into PM: into volatile memory, then stores. `room` is how much there is.
+unsafe fn format_into(
+    to: *mut c_char,
+    room: usize,
+    format: *const c_char,
+    arguments: *mut Arguments,
+    site: *const Site,
+) -> c_int {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        static VSNPRINTF: Real = Real::new("vsnprintf\0", None);
+        let print: Format = std::mem::transmute(VSNPRINTF.get());
+        let mut copy = *arguments;
+        let length = print(std::ptr::null_mut(), 0, format, &raw mut copy);
+        let Ok(wanted) = usize::try_from(length) else { return length };
+        let mut text = vec![0u8; wanted + 1];
+        print(text.as_mut_ptr().cast(), text.len(), format, arguments);
+        if room > 0 {
+            let kept = wanted.min(room - 1);
+            text[kept] = 0;
+            write(to, text.as_ptr(), kept + 1, site);
+        }
+        length
+    }
+}
+
+type File = *mut c_void;
+
+/// How a variadic function calls its second half, from below its 216 bytes of stack.
+macro_rules! pass {
+    (stack) => {
+        "sub rsp, 8\npush qword ptr [rsp + 224]\ncall {body}\nadd rsp, 16"
+    };
+    ($register:ident) => {
+        concat!("mov ", stringify!($register), ", [rsp + 216]\ncall {body}")
+    };
+}
+
+/// A function that takes a `va_list` in the register `list`, and its variadic sister.
+macro_rules! formats {
+    ($(
+        fn $name:ident, $variadic:ident($($arg:ident: $ty:ty,)* ; $format:ident, $with:ident),
+            fixed($fixed:literal) list($list:ident) caller($caller:ident) first($first:ident)
+        |$site:ident| $body:block
+    )*) => { $(
+        const _: () = {
+            static REAL: Real = Real::new(concat!(stringify!($name), "\0"), None);
+
+            #[inline(always)]
+            unsafe fn real($($arg: $ty,)* $format: *const c_char, with: *mut Arguments) -> c_int {
+                // SAFETY: that is its type; the program vouches for the arguments.
+                unsafe {
+                    let function: unsafe extern "C" fn($($ty,)* *const c_char, *mut Arguments) -> c_int =
+                        std::mem::transmute(REAL.get());
+                    function($($arg,)* $format, with)
+                }
+            }
+
+            unsafe extern "C" fn body($($arg: $ty,)* $format: *const c_char, $with: *mut Arguments, caller: usize) -> c_int {
+                // SAFETY: the program vouches for its pointers, as it would to the C library.
+                unsafe {
+                    if !recording() {
+                        return real($($arg,)* $format, $with);
+                    }
+                    let $site = callers::site(caller);
+                    $first($format, $with, $site);
+                    $body
+                }
+            }
+
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            #[unsafe(naked)]
+            unsafe extern "C" fn $name($($arg: $ty,)* $format: *const c_char, with: *mut Arguments) -> c_int {
+                std::arch::naked_asm!(enter!($caller), body = sym body)
+            }
+
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            #[unsafe(naked)]
+            unsafe extern "C" fn $variadic() -> c_int {
+                std::arch::naked_asm!(
+                    // 24 bytes of list and 176 of registers, aligned to sixteen.
+                    "sub rsp, 216",
+                    "mov [rsp + 32], rdi",
+                    "mov [rsp + 40], rsi",
+                    "mov [rsp + 48], rdx",
+                    "mov [rsp + 56], rcx",
+                    "mov [rsp + 64], r8",
+                    "mov [rsp + 72], r9",
+                    "test al, al",
+                    "je 2f",
+                    "movaps [rsp + 80], xmm0",
+                    "movaps [rsp + 96], xmm1",
+                    "movaps [rsp + 112], xmm2",
+                    "movaps [rsp + 128], xmm3",
+                    "movaps [rsp + 144], xmm4",
+                    "movaps [rsp + 160], xmm5",
+                    "movaps [rsp + 176], xmm6",
+                    "movaps [rsp + 192], xmm7",
+                    "2:",
+                    concat!("mov dword ptr [rsp], ", $fixed),
+                    "mov dword ptr [rsp + 4], 48",
+                    "lea rax, [rsp + 224]",
+                    "mov [rsp + 8], rax",
+                    "lea rax, [rsp + 32]",
+                    "mov [rsp + 16], rax",
+                    concat!("mov ", stringify!($list), ", rsp"),
+                    pass!($caller),
+                    "add rsp, 216",
+                    "ret",
+                    body = sym body,
+                )
+            }
+        };
+    )* };
+}
+
+formats! {
+    fn vsnprintf, snprintf(to: *mut c_char, room: usize, ; format, with),
+        fixed(24) list(rcx) caller(r8) first(read_arguments)
+    |site| {
+        if is_pm(to as u64) { format_into(to, room, format, with, site) } else { real(to, room, format, with) }
+    }
+
+    fn __vsnprintf_chk, __snprintf_chk(
+        to: *mut c_char, room: usize, flag: c_int, size: usize, ; format, with
+    ), fixed(40) list(r9) caller(stack) first(read_arguments)
+    |site| {
+        if is_pm(to as u64) && room <= size {
+            format_into(to, room, format, with, site)
+        } else {
+            real(to, room, flag, size, format, with)
+        }
+    }
+
+    fn vsprintf, sprintf(to: *mut c_char, ; format, with),
+        fixed(16) list(rdx) caller(rcx) first(read_arguments)
+    |site| {
+        if is_pm(to as u64) { format_into(to, usize::MAX, format, with, site) } else { real(to, format, with) }
+    }
+
+    fn __vsprintf_chk, __sprintf_chk(to: *mut c_char, flag: c_int, size: usize, ; format, with),
+        fixed(32) list(r8) caller(r9) first(read_arguments)
+    |site| {
+        if is_pm(to as u64) {
+            format_into(to, usize::MAX, format, with, site)
+        } else {
+            real(to, flag, size, format, with)
+        }
+    }
+
+    fn vprintf, printf(; format, with), fixed(8) list(rsi) caller(rdx) first(read_arguments)
+    |_site| { real(format, with) }
+
+    fn __vprintf_chk, __printf_chk(flag: c_int, ; format, with),
+        fixed(16) list(rdx) caller(rcx) first(read_arguments)
+    |_site| { real(flag, format, with) }
+
+    fn vfprintf, fprintf(file: File, ; format, with), fixed(16) list(rdx) caller(rcx) first(read_arguments)
+    |_site| { real(file, format, with) }
+
+    fn __vfprintf_chk, __fprintf_chk(file: File, flag: c_int, ; format, with),
+        fixed(24) list(rcx) caller(r8) first(read_arguments)
+    |_site| { real(file, flag, format, with) }
+
+    fn vdprintf, dprintf(descriptor: c_int, ; format, with),
+        fixed(16) list(rdx) caller(rcx) first(read_arguments)
+    |_site| { real(descriptor, format, with) }
+
+    fn vasprintf, asprintf(to: *mut *mut c_char, ; format, with),
+        fixed(16) list(rdx) caller(rcx) first(read_arguments)
+    |_site| { real(to, format, with) }
+
+    fn vsscanf, sscanf(text: *const c_char, ; format, with), fixed(16) list(rdx) caller(rcx) first(read_format)
+    |site| { text_length(text, site); scan_into(format, with, site, |with| real(text, format, with)) }
+
+    fn __isoc99_vsscanf, __isoc99_sscanf(text: *const c_char, ; format, with),
+        fixed(16) list(rdx) caller(rcx) first(read_format)
+    |site| { text_length(text, site); scan_into(format, with, site, |with| real(text, format, with)) }
+
+    fn __isoc23_vsscanf, __isoc23_sscanf(text: *const c_char, ; format, with),
+        fixed(16) list(rdx) caller(rcx) first(read_format)
+    |site| { text_length(text, site); scan_into(format, with, site, |with| real(text, format, with)) }
+
+    fn vfscanf, fscanf(file: File, ; format, with), fixed(16) list(rdx) caller(rcx) first(read_format)
+    |site| { scan_into(format, with, site, |with| real(file, format, with)) }
+
+    fn __isoc99_vfscanf, __isoc99_fscanf(file: File, ; format, with),
+        fixed(16) list(rdx) caller(rcx) first(read_format)
+    |site| { scan_into(format, with, site, |with| real(file, format, with)) }
+
+    fn __isoc23_vfscanf, __isoc23_fscanf(file: File, ; format, with),
+        fixed(16) list(rdx) caller(rcx) first(read_format)
+    |site| { scan_into(format, with, site, |with| real(file, format, with)) }
+}
+
+unsafe fn read_format(format: *const c_char, _with: *const Arguments, site: *const Site) {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe { text_length(format, site) };
+}
+
+/// Scans with `scan`; what is to go to PM goes to volatile memory first.
+unsafe fn scan_into(
+    format: *const c_char,
+    with: *mut Arguments,
+    site: *const Site,
+    scan: impl FnOnce(*mut Arguments) -> c_int,
+) -> c_int {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        /// Room for a string or a block of characters.
+        const ROOM: usize = 64 << 10;
+        let conversions = scanned(bytes_of(format));
+        let mut original = *with;
+        let targets: Vec<u64> = conversions.iter().map(|_| original.general()).collect();
+        if !targets.iter().any(|target| is_pm(*target)) {
+            return scan(with);
+        }
+        let mut buffers: Vec<Vec<u8>> =
+            targets.iter().map(|target| if is_pm(*target) { vec![0; ROOM] } else { Vec::new() }).collect();
+        let pointers: Vec<u64> = targets
+            .iter()
+            .zip(&mut buffers)
+            .map(|(target, buffer)| if buffer.is_empty() { *target } else { buffer.as_mut_ptr() as u64 })
+            .collect();
+        // All arguments as if they were on the stack.
+        let mut volatile = Arguments {
+            general_offset: 48,
+            vector_offset: 176,
+            overflow: pointers.as_ptr(),
+            saved: std::ptr::null(),
+        };
+        let count = scan(&raw mut volatile);
+        let mut left = count;
+        for ((written, counts), (target, buffer)) in conversions.iter().zip(targets.iter().zip(&buffers)) {
+            if *counts && left <= 0 {
+                break;
+            }
+            left -= c_int::from(*counts);
+            if !buffer.is_empty() {
+                let bytes = match written {
+                    Written::Bytes(bytes) => *bytes,
+                    Written::Text => buffer.iter().position(|byte| *byte == 0).map_or(0, |end| end + 1),
+                };
+                write(*target as *mut u8, buffer.as_ptr(), bytes, site);
+            }
+        }
+        count
+    }
+}

@@ -1,0 +1,286 @@
+//! The heap: persistent memory with `--pm-heap`, as if libvmmalloc were used; else the C library's.
+//!
+//! What instrumented code allocates comes from the pool (see `size_classes`). What uninstrumented libraries allocate
+//! stays volatile, since nobody sees what they store there; that includes memory that members of `std::string` and
+//! the like get for themselves inside libstdc++.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+use crashproof_protocol::{HEAP, flag, record};
+
+use super::memory::{copy, fill, write};
+use crate::callers;
+use crate::cell::RunningThreadCell;
+use crate::interpose::enter;
+use crate::real::Real;
+use crate::recorder::note;
+use crate::session::{self, recording};
+use crate::size_classes::{Block, FreeBlocks, block_bytes};
+use crate::system::set_errno;
+
+unsafe extern "C" {
+    fn __libc_malloc(bytes: usize) -> *mut c_void;
+    fn __libc_calloc(count: usize, bytes: usize) -> *mut c_void;
+    fn __libc_realloc(old: *mut c_void, bytes: usize) -> *mut c_void;
+    fn __libc_memalign(align: usize, bytes: usize) -> *mut c_void;
+    fn __libc_free(old: *mut c_void);
+}
+
+/// What the runtime itself allocates never is PM.
+struct Volatile;
+
+#[cfg_attr(not(test), global_allocator)]
+static OWN: Volatile = Volatile;
+
+// SAFETY: the C library's allocator fulfills the contract.
+unsafe impl GlobalAlloc for Volatile {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: any size will do.
+        unsafe {
+            if layout.align() <= 16 {
+                __libc_malloc(layout.size()).cast()
+            } else {
+                __libc_memalign(layout.align(), layout.size()).cast()
+            }
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: any size will do; what is filled was just allocated.
+        unsafe {
+            if layout.align() <= 16 {
+                return __libc_calloc(1, layout.size()).cast();
+            }
+            let fresh = self.alloc(layout);
+            if !fresh.is_null() {
+                fresh.write_bytes(0, layout.size());
+            }
+            fresh
+        }
+    }
+
+    unsafe fn dealloc(&self, old: *mut u8, _layout: Layout) {
+        // SAFETY: it came from the C library.
+        unsafe { __libc_free(old.cast()) };
+    }
+}
+
+static FREE: RunningThreadCell<FreeBlocks> = RunningThreadCell::new(FreeBlocks::new());
+
+fn is_ours(block: *const c_void) -> bool {
+    HEAP.contains(block as u64)
+}
+
+/// A block of the persistent heap.
+fn take(bytes: usize, align: usize) -> Option<Block> {
+    let block =
+        FREE.with(|free| session::control(|control| free.take(bytes, align, &mut control.heap_ends)))?;
+    if let Some(class) = block.fresh {
+        let end = session::control(|control| control.heap_ends[class]);
+        note(record::HEAP, class as u64, end, std::ptr::null());
+    }
+    Some(block)
+}
+
+fn out_of_memory() -> *mut c_void {
+    set_errno(libc::ENOMEM);
+    null_mut()
+}
+
+/// Does the call that returns there get PM?
+fn wants_pm(caller: usize) -> bool {
+    recording() && session::has_flag(flag::PM_HEAP) && callers::is_instrumented(caller)
+}
+
+fn allocate(bytes: usize, align: usize) -> *mut c_void {
+    take(bytes, align).map_or_else(out_of_memory, |block| block.address as *mut c_void)
+}
+
+unsafe extern "C" fn malloc_from(bytes: usize, caller: usize) -> *mut c_void {
+    // SAFETY: sizes are the program's to choose, and blocks are ones that it was given.
+    unsafe { if wants_pm(caller) { allocate(bytes, 16) } else { __libc_malloc(bytes) } }
+}
+
+unsafe extern "C" fn calloc_from(count: usize, bytes: usize, caller: usize) -> *mut c_void {
+    // SAFETY: sizes are the program's to choose, and blocks are ones that it was given.
+    unsafe {
+        if !wants_pm(caller) {
+            return __libc_calloc(count, bytes);
+        }
+        let Some(bytes) = count.checked_mul(bytes) else { return out_of_memory() };
+        let Some(block) = take(bytes, 16) else { return out_of_memory() };
+        let address = block.address as *mut c_void;
+        if block.fresh.is_none() {
+            fill(address, 0, bytes, callers::site(caller));
+        }
+        address
+    }
+}
+
+unsafe extern "C" fn realloc_from(old: *mut c_void, bytes: usize, caller: usize) -> *mut c_void {
+    // SAFETY: sizes are the program's to choose, and blocks are ones that it was given.
+    unsafe {
+        if !is_ours(old) {
+            return if old.is_null() { malloc_from(bytes, caller) } else { __libc_realloc(old, bytes) };
+        }
+        let size = block_bytes(old as u64);
+        if bytes as u64 <= size && bytes as u64 > size / 2 {
+            return old;
+        }
+        let fresh = allocate(bytes, 16);
+        if !fresh.is_null() {
+            copy(fresh, old, bytes.min(size as usize), callers::site(caller));
+            free(old);
+        }
+        fresh
+    }
+}
+
+unsafe extern "C" fn memalign_from(align: usize, bytes: usize, caller: usize) -> *mut c_void {
+    // SAFETY: sizes are the program's to choose, and blocks are ones that it was given.
+    unsafe { if wants_pm(caller) { allocate(bytes, align) } else { __libc_memalign(align, bytes) } }
+}
+
+unsafe extern "C" fn posix_memalign_from(
+    to: *mut *mut c_void,
+    align: usize,
+    bytes: usize,
+    caller: usize,
+) -> c_int {
+    // SAFETY: sizes are the program's to choose, and blocks are ones that it was given.
+    unsafe {
+        if !align.is_power_of_two() || align < size_of::<usize>() {
+            return libc::EINVAL;
+        }
+        let fresh = memalign_from(align, bytes, caller);
+        if fresh.is_null() {
+            return libc::ENOMEM;
+        }
+        write(to, &raw const fresh, size_of::<usize>(), callers::site(caller));
+        0
+    }
+}
+
+unsafe extern "C" fn reallocarray_from(
+    old: *mut c_void,
+    count: usize,
+    bytes: usize,
+    caller: usize,
+) -> *mut c_void {
+    // SAFETY: sizes are the program's to choose, and blocks are ones that it was given.
+    unsafe {
+        match count.checked_mul(bytes) {
+            Some(bytes) => realloc_from(old, bytes, caller),
+            None => out_of_memory(),
+        }
+    }
+}
+
+/// Functions that pass the return address on to what does their work.
+macro_rules! pass_caller {
+    ($($name:ident($($ty:ty),*) -> $ret:ty, caller($caller:ident) => $body:ident;)*) => { $(
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name($(_: $ty),*) -> $ret {
+            std::arch::naked_asm!(enter!($caller), body = sym $body)
+        }
+    )* };
+}
+
+pass_caller! {
+    malloc(usize) -> *mut c_void, caller(rsi) => malloc_from;
+    calloc(usize, usize) -> *mut c_void, caller(rdx) => calloc_from;
+    realloc(*mut c_void, usize) -> *mut c_void, caller(rdx) => realloc_from;
+    reallocarray(*mut c_void, usize, usize) -> *mut c_void, caller(rcx) => reallocarray_from;
+    memalign(usize, usize) -> *mut c_void, caller(rdx) => memalign_from;
+    aligned_alloc(usize, usize) -> *mut c_void, caller(rdx) => memalign_from;
+    posix_memalign(*mut *mut c_void, usize, usize) -> c_int, caller(rcx) => posix_memalign_from;
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn valloc(bytes: usize) -> *mut c_void {
+    // SAFETY: sizes are the program's to choose, and blocks are ones that it was given.
+    unsafe { __libc_memalign(4096, bytes) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
+    // SAFETY: sizes are the program's to choose, and blocks are ones that it was given.
+    unsafe { __libc_memalign(4096, bytes.next_multiple_of(4096)) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn free(old: *mut c_void) {
+    // SAFETY: sizes are the program's to choose, and blocks are ones that it was given.
+    unsafe {
+        if is_ours(old) {
+            // In a child that is not followed the block just stays.
+            if recording() {
+                FREE.with(|free| free.give_back(old as u64));
+            }
+        } else {
+            __libc_free(old);
+        }
+    }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
+    // SAFETY: sizes are the program's to choose, and blocks are ones that it was given.
+    unsafe {
+        static REAL: Real = Real::new("malloc_usable_size\0", None);
+        if is_ours(block) {
+            return block_bytes(block as u64) as usize;
+        }
+        let real: unsafe extern "C" fn(*mut c_void) -> usize = std::mem::transmute(REAL.get());
+        real(block)
+    }
+}
+
+/// C++'s `operator new` and `new[]`. They are libstdc++'s business except in a PM heap; out of memory there,
+/// libstdc++ throws.
+macro_rules! operator_new {
+    ($($name:ident($bytes:ident $(, $align:ident)? $(; $nothrow:ident)?), caller($caller:ident);)*) => { $(
+        const _: () = {
+            unsafe extern "C-unwind" fn body(
+                $bytes: usize, $($align: usize,)? $($nothrow: *const c_void,)? caller: usize
+            ) -> *mut c_void {
+                static REAL: Real = Real::new(concat!(stringify!($name), "\0"), None);
+                if wants_pm(caller) {
+                    let align = 16 $(.max($align))?;
+                    if let Some(block) = take($bytes, align) {
+                        return block.address as *mut c_void;
+                    }
+                }
+                // SAFETY: that is libstdc++'s function.
+                unsafe {
+                    let real: unsafe extern "C-unwind" fn(
+                        usize $(, operator_new!(@usize $align))? $(, operator_new!(@pointer $nothrow))?
+                    ) -> *mut c_void = std::mem::transmute(REAL.get());
+                    real($bytes $(, $align)? $(, $nothrow)?)
+                }
+            }
+
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            #[unsafe(naked)]
+            unsafe extern "C" fn $name() -> *mut c_void {
+                std::arch::naked_asm!(enter!($caller), body = sym body)
+            }
+        };
+    )* };
+    (@usize $_:ident) => { usize };
+    (@pointer $_:ident) => { *const c_void };
+}
+
+operator_new! {
+    _Znwm(bytes), caller(rsi);
+    _Znam(bytes), caller(rsi);
+    _ZnwmRKSt9nothrow_t(bytes; nothrow), caller(rdx);
+    _ZnamRKSt9nothrow_t(bytes; nothrow), caller(rdx);
+    _ZnwmSt11align_val_t(bytes, align), caller(rdx);
+    _ZnamSt11align_val_t(bytes, align), caller(rdx);
+    _ZnwmSt11align_val_tRKSt9nothrow_t(bytes, align; nothrow), caller(rcx);
+    _ZnamSt11align_val_tRKSt9nothrow_t(bytes, align; nothrow), caller(rcx);
+}

@@ -1,0 +1,210 @@
+//! The program's clock, and sleeping.
+//!
+//! Time is the scheduler's: it moves a little whenever the program asks for it or spins, and jumps to the
+//! next deadline when every thread waits. Nobody sleeps for real.
+
+use std::ffi::{c_int, c_uint};
+
+use libc::timespec;
+
+use super::memory::write;
+use crate::interpose::schedule;
+use crate::session::recording;
+use crate::system::fail;
+use crate::threads::buffers::scheduler;
+use crate::threads::running;
+use crate::threads::scheduler::{Class, Key, Wait, Woken};
+use crate::threads::turns::{end_cancelled, wait};
+
+const SECOND: u64 = 1_000_000_000;
+/// When children begin, by the clock on the wall: 1 January 2026.
+const WALL: u64 = 1_767_225_600 * SECOND;
+/// When children begin, by the other clocks.
+const UP: u64 = 1_000 * SECOND;
+
+/// Nanoseconds since the child began.
+fn now() -> u64 {
+    scheduler(|scheduler| scheduler.now)
+}
+
+/// The program looks at the clock, which goes on even if it does nothing else.
+fn look() -> u64 {
+    scheduler(|scheduler| {
+        scheduler.now += 1_000;
+        scheduler.now
+    })
+}
+
+/// Nanoseconds by a clock that only goes forward.
+pub(super) fn monotonic() -> u64 {
+    if recording() {
+        return UP + look();
+    }
+    let mut time = timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills in the time.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * SECOND + time.tv_nsec as u64
+}
+
+fn origin(clock: c_int) -> u64 {
+    match clock {
+        libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI => WALL,
+        _ => UP,
+    }
+}
+
+fn nanoseconds(time: &timespec) -> Result<u64, c_int> {
+    let valid = (0..SECOND as i64).contains(&time.tv_nsec);
+    let whole = (time.tv_sec.max(0) as u64).saturating_mul(SECOND);
+    if valid { Ok(whole.saturating_add(time.tv_nsec as u64)) } else { Err(libc::EINVAL) }
+}
+
+/// The moment that an absolute time of a clock means; an error if it is none.
+///
+/// # Safety
+///
+/// There is a time.
+pub(crate) unsafe fn deadline(clock: c_int, time: *const timespec) -> Result<u64, c_int> {
+    // SAFETY: there is one.
+    nanoseconds(unsafe { &*time }).map(|time| time.saturating_sub(origin(clock)))
+}
+
+/// The moment so much later.
+///
+/// # Safety
+///
+/// There is a time.
+pub(crate) unsafe fn deadline_in(time: *const timespec) -> Result<u64, c_int> {
+    // SAFETY: there is one.
+    nanoseconds(unsafe { &*time }).map(|time| now().saturating_add(time))
+}
+
+/// Sleeps until a moment.
+fn sleep_until(moment: u64) {
+    if moment <= now() {
+        return;
+    }
+    if !running::concurrent() {
+        scheduler(|scheduler| scheduler.advance_to(moment));
+        return;
+    }
+    let key = Key { class: Class::Sleep, address: running::number().into() };
+    if wait(Wait::new(key, Some(moment)).cancellable()) == Woken::Cancelled {
+        end_cancelled();
+    }
+}
+
+/// Sleeps until a moment that may be none; nothing is left of the time then.
+unsafe fn sleep_fully(moment: Result<u64, c_int>, rest: *mut timespec) -> c_int {
+    match moment {
+        Ok(moment) => sleep_until(moment),
+        Err(error) => return error,
+    }
+    if !rest.is_null() {
+        // SAFETY: there is room for it, if it is wanted.
+        unsafe { *rest = timespec { tv_sec: 0, tv_nsec: 0 } };
+    }
+    0
+}
+
+/// Writes an answer to where the program wants it, which may be PM.
+unsafe fn give<T>(to: *mut T, value: T) {
+    // SAFETY: there is room for it.
+    unsafe { write(to, &raw const value, size_of::<T>(), std::ptr::null()) };
+}
+
+schedule! {
+    fn sleep(seconds: c_uint) -> c_uint |real| {
+        sleep_until(now() + u64::from(seconds) * SECOND);
+        0
+    }
+
+    fn usleep(microseconds: c_uint) -> c_int |real| {
+        sleep_until(now() + u64::from(microseconds) * 1000);
+        0
+    }
+
+    fn nanosleep(time: *const timespec, rest: *mut timespec) -> c_int |real| {
+        match sleep_fully(deadline_in(time), rest) {
+            0 => 0,
+            error => fail(error),
+        }
+    }
+
+    fn clock_nanosleep(clock: c_int, flags: c_int, time: *const timespec, rest: *mut timespec) -> c_int |real| {
+        let moment =
+            if flags & libc::TIMER_ABSTIME != 0 { deadline(clock, time) } else { deadline_in(time) };
+        sleep_fully(moment, rest)
+    }
+
+    fn thrd_sleep(time: *const timespec, rest: *mut timespec) -> c_int |real| {
+        if sleep_fully(deadline_in(time), rest) == 0 { 0 } else { -2 }
+    }
+
+    fn gettimeofday(time: *mut libc::timeval, zone: *mut libc::c_void) -> c_int |real| {
+        let moment = WALL + look();
+        if !time.is_null() {
+            let now = libc::timeval {
+                tv_sec: (moment / SECOND) as i64,
+                tv_usec: (moment % SECOND / 1000) as i64,
+            };
+            give(time, now);
+        }
+        if !zone.is_null() {
+            zone.cast::<[c_int; 2]>().write([0; 2]);
+        }
+        0
+    }
+
+    fn time(out: *mut libc::time_t) -> libc::time_t |real| {
+        let seconds = ((WALL + now()) / SECOND) as i64;
+        if !out.is_null() {
+            give(out, seconds);
+        }
+        seconds
+    }
+
+    fn timespec_get(time: *mut timespec, base: c_int) -> c_int |real| {
+        clock_gettime(libc::CLOCK_REALTIME, time);
+        base
+    }
+}
+
+/// Asks the kernel where the others ask the C library: AddressSanitizer's allocator looks at the clock, and finding the
+/// C library's function allocates.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut timespec) -> c_int {
+    // SAFETY: the program says that there is room for the time.
+    unsafe {
+        if !recording() {
+            return libc::syscall(libc::SYS_clock_gettime, clock, time) as c_int;
+        }
+        let moment = origin(clock) + look();
+        give(time, timespec { tv_sec: (moment / SECOND) as i64, tv_nsec: (moment % SECOND) as i64 });
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_valid_or_refused() {
+        let time = |tv_sec, tv_nsec| timespec { tv_sec, tv_nsec };
+        assert_eq!(nanoseconds(&time(2, 5)), Ok(2 * SECOND + 5));
+        assert_eq!(nanoseconds(&time(-3, 0)), Ok(0));
+        assert_eq!(nanoseconds(&time(0, SECOND as i64)), Err(libc::EINVAL));
+        assert_eq!(nanoseconds(&time(i64::MAX, 1)), Ok(u64::MAX));
+    }
+
+    #[test]
+    fn deadlines_count_from_when_children_begin() {
+        let at = timespec { tv_sec: (WALL / SECOND) as i64 + 3, tv_nsec: 0 };
+        // SAFETY: there is a time.
+        unsafe {
+            assert_eq!(deadline(libc::CLOCK_REALTIME, &raw const at), Ok(3 * SECOND));
+            assert!(deadline(libc::CLOCK_MONOTONIC, &raw const at).is_ok_and(|moment| moment > WALL / 2));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! State that belongs to the one running thread.
+//!
+//! Under the checker the threads of the program run one at a time: whoever holds the baton (see
+//! [`crate::threads`]) runs, all others wait for it, and passing it on orders everything before after
+//! everything later. So the runtime's state needs no locks, and the hot path could not afford any. That is one
+//! invariant for the whole crate, and this is the one place that relies on it:
+//!
+//! > A [`RunningThreadCell`] is used only by the thread that holds the baton, or while there is no other thread
+//! > (before `main`, and in a forked child); and never again inside of its own [`RunningThreadCell::with`].
+//!
+//! Builds with debug assertions check both halves; release builds compile to a plain access. What threads may look at
+//! without the baton, or without the checker, is an atomic and not a cell.
+
+use std::cell::UnsafeCell;
+#[cfg(debug_assertions)]
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// See the module's documentation.
+pub(crate) struct RunningThreadCell<T> {
+    state: UnsafeCell<T>,
+    #[cfg(debug_assertions)]
+    in_use: AtomicBool,
+}
+
+// SAFETY: only one thread at a time uses a cell; see the module's documentation.
+unsafe impl<T> Sync for RunningThreadCell<T> {}
+
+impl<T> RunningThreadCell<T> {
+    pub(crate) const fn new(state: T) -> RunningThreadCell<T> {
+        RunningThreadCell {
+            state: UnsafeCell::new(state),
+            #[cfg(debug_assertions)]
+            in_use: AtomicBool::new(false),
+        }
+    }
+
+    /// Gives access to the state. The access must not switch threads, nor come back to the same cell.
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, access: impl FnOnce(&mut T) -> R) -> R {
+        #[cfg(debug_assertions)]
+        let _in_use = InUse::new(&self.in_use);
+        // SAFETY: this thread holds the baton and is not inside of `with` already, so the reference is the only one.
+        access(unsafe { &mut *self.state.get() })
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, state: T) {
+        self.with(|old| *old = state);
+    }
+}
+
+impl<T: Copy> RunningThreadCell<T> {
+    #[inline(always)]
+    pub(crate) fn get(&self) -> T {
+        self.with(|state| *state)
+    }
+}
+
+/// The thread that holds the baton, by its handle; 0 while nobody schedules.
+#[cfg(debug_assertions)]
+static HOLDER: AtomicU64 = AtomicU64::new(0);
+
+#[cfg(debug_assertions)]
+fn this_thread() -> u64 {
+    // SAFETY: it only returns a number.
+    unsafe { libc::pthread_self() }
+}
+
+/// The calling thread got the baton.
+#[inline(always)]
+pub(crate) fn baton_received() {
+    #[cfg(debug_assertions)]
+    HOLDER.store(this_thread(), Ordering::Relaxed);
+}
+
+/// Nobody schedules any more: the process is a child that the program forked.
+#[inline(always)]
+pub(crate) fn baton_abolished() {
+    #[cfg(debug_assertions)]
+    HOLDER.store(0, Ordering::Relaxed);
+}
+
+#[cfg(debug_assertions)]
+struct InUse<'a>(&'a AtomicBool);
+
+#[cfg(debug_assertions)]
+impl InUse<'_> {
+    fn new(in_use: &AtomicBool) -> InUse<'_> {
+        let holder = HOLDER.load(Ordering::Relaxed);
+        assert!(holder == 0 || holder == this_thread(), "state of the running thread used by another thread");
+        assert!(!in_use.swap(true, Ordering::Relaxed), "state of the running thread used while in use");
+        InUse(in_use)
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holds_what_it_was_given() {
+        static CELL: RunningThreadCell<Vec<u32>> = RunningThreadCell::new(Vec::new());
+        CELL.with(|list| list.push(1));
+        CELL.with(|list| list.push(2));
+        assert_eq!(CELL.with(|list| list.clone()), [1, 2]);
+        CELL.set(Vec::new());
+        assert!(CELL.with(|list| list.is_empty()));
+    }
+
+    #[test]
+    #[should_panic(expected = "used while in use")]
+    fn is_not_entered_twice() {
+        static CELL: RunningThreadCell<u32> = RunningThreadCell::new(0);
+        CELL.with(|_| CELL.get());
+    }
+}

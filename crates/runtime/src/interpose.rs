@@ -1,0 +1,202 @@
+//! How functions of the runtime come before those of libraries: one macro for each way.
+//!
+//! | macro | the body runs |
+//! |---|---|
+//! | [`interpose`] | if an argument is in PM and the process records |
+//! | [`replace`] | if the process records: for functions of descriptors, sizes, pointers to pointers |
+//! | [`schedule`] | if the process records; may unwind, as `pthread_exit` and cancellation do |
+//! | [`provide`] | unless the program brings a library of its own that provides the function |
+//!
+//! Otherwise the real function runs. Functions of the first two kinds begin in assembly: volatile memory costs a few
+//! instructions, and the body gets the return address of the call as one argument more, from which it knows where the
+//! program called (see `callers`). In a body `real` is the function that was interposed.
+//!
+//! Functions with several names and one body are written `[name another] { (arguments) .. }`.
+//!
+//! Bodies are unsafe code as a whole: they do to the program's pointers what the real function would do, and the program
+//! vouches for them.
+
+/// How a function goes on to its second half, with the return address in a register or, if all are taken,
+/// on the stack.
+macro_rules! enter {
+    (stack) => {
+        "push qword ptr [rsp]\ncall {body}\nadd rsp, 8\nret"
+    };
+    ($register:ident) => {
+        concat!("mov ", stringify!($register), ", [rsp]\njmp {body}")
+    };
+}
+
+/// The real function, as a function of the same arguments.
+macro_rules! real_function {
+    ($name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)?) => {
+        static REAL: $crate::real::Real = $crate::real::Real::new(concat!(stringify!($name), "\0"), None);
+
+        #[inline(always)]
+        #[allow(dead_code, reason = "some bodies do without")]
+        unsafe fn real($($arg: $ty),*) $(-> $ret)? {
+            // SAFETY: that is its type; the program vouches for the arguments.
+            unsafe {
+                let function: unsafe extern "C" fn($($ty),*) $(-> $ret)? = std::mem::transmute(REAL.get());
+                // What the C library does to PM now, it does in the runtime's name.
+                let _open = $crate::protection::Opened::new();
+                function($($arg),*)
+            }
+        }
+    };
+}
+
+/// Functions that are interposed where arguments are in PM.
+///
+/// `pm(...)` names the arguments that may be in PM with the registers they come in, `caller(...)` the
+/// register that the return address goes to: the first that the function's own arguments leave free.
+macro_rules! interpose {
+    ([$($name:ident)+] $rest:tt) => { $($crate::interpose::interpose! { @same $name $rest })+ };
+    (@same $name:ident { $($rest:tt)* }) => { $crate::interpose::interpose! { fn $name $($rest)* } };
+    ($(
+        $(#[$meta:meta])*
+        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?,
+            pm($($pm:ident = $register:literal),*), caller($caller:ident)
+        |$site:ident| $body:block
+    )*) => { $(
+        const _: () = {
+            $crate::interpose::real_function!($name($($arg: $ty),*) $(-> $ret)?);
+
+            unsafe extern "C" fn body($($arg: $ty,)* caller: usize) $(-> $ret)? {
+                // SAFETY: the program vouches for its pointers; see the macro's module.
+                unsafe {
+                    let in_pm = false $(|| crashproof_protocol::abi::is_pm($pm as u64))*;
+                    if !in_pm || !$crate::session::recording() {
+                        return real($($arg),*);
+                    }
+                    #[allow(unused_variables, reason = "some only pass on")]
+                    let $site = $crate::callers::site(caller);
+                    $body
+                }
+            }
+
+            $(#[$meta])*
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            #[unsafe(naked)]
+            unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? {
+                std::arch::naked_asm!(
+                    $(concat!("mov rax, ", $register), "shr rax, 44", "cmp rax, 1", "je 2f",)*
+                    "mov rax, [rip + {real}]",
+                    "test rax, rax",
+                    "je 2f",
+                    "jmp rax",
+                    "2:",
+                    $crate::interpose::enter!($caller),
+                    real = sym REAL,
+                    body = sym body,
+                )
+            }
+        };
+    )* };
+}
+
+/// Functions that are interposed whatever their arguments.
+macro_rules! replace {
+    ([$($name:ident)+] $rest:tt) => { $($crate::interpose::replace! { @same $name $rest })+ };
+    (@same $name:ident { $($rest:tt)* }) => { $crate::interpose::replace! { fn $name $($rest)* } };
+    ($(
+        $(#[$meta:meta])*
+        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?, caller($caller:ident)
+        |$site:ident| $body:block
+    )*) => { $(
+        const _: () = {
+            $crate::interpose::real_function!($name($($arg: $ty),*) $(-> $ret)?);
+
+            unsafe extern "C" fn body($($arg: $ty,)* caller: usize) $(-> $ret)? {
+                // SAFETY: the program vouches for its pointers; see the macro's module.
+                #[allow(unused_unsafe, reason = "some bodies only compute")]
+                unsafe {
+                    if !$crate::session::recording() {
+                        return real($($arg),*);
+                    }
+                    #[allow(unused_variables, reason = "some only pass on")]
+                    let $site = $crate::callers::site(caller);
+                    $body
+                }
+            }
+
+            $(#[$meta])*
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            #[unsafe(naked)]
+            unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? {
+                std::arch::naked_asm!($crate::interpose::enter!($caller), body = sym body)
+            }
+        };
+    )* };
+}
+
+/// Functions of the scheduler. They may unwind, through the frames of whoever calls.
+macro_rules! schedule {
+    ($(
+        $(#[$meta:meta])*
+        $(version $version:literal)?
+        fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $ret:ty)? |$real:ident| $body:block
+    )*) => { $(
+        $(#[$meta])*
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        unsafe extern "C-unwind" fn $name($($arg: $type),*) $(-> $ret)? {
+            #[allow(unused_mut, unused_assignments, reason = "few functions have a version")]
+            static REAL: $crate::real::Real = $crate::real::Real::new(
+                concat!(stringify!($name), "\0"),
+                { let mut version = None; $(version = Some($version);)? version },
+            );
+            let $real = || -> unsafe extern "C-unwind" fn($($type),*) $(-> $ret)? {
+                // SAFETY: that is the real function's type.
+                unsafe { std::mem::transmute(REAL.get()) }
+            };
+            // SAFETY: the program vouches for its pointers; see the macro's module.
+            unsafe {
+                if !$crate::session::recording() {
+                    return $real()($($arg),*);
+                }
+                $body
+            }
+        }
+    )* };
+}
+
+/// Functions of libraries that the runtime provides. If the program brings its own, that is called, in
+/// whatever order the two are linked: a library's functions must not be mixed with another's.
+macro_rules! provide {
+    ([$($name:ident)+] $rest:tt) => { $($crate::interpose::provide! { @same $name $rest })+ };
+    (@same $name:ident { $($rest:tt)* }) => { $crate::interpose::provide! { fn $name $($rest)* } };
+    ($(
+        $(#[$meta:meta])*
+        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?, caller($caller:ident)
+        |$site:ident| $body:block
+    )*) => { $(
+        $(#[$meta])*
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? {
+            std::arch::naked_asm!($crate::interpose::enter!($caller), body = sym $name::body)
+        }
+
+        mod $name {
+            #[allow(unused_imports, reason = "what the bodies use")]
+            use super::*;
+
+            pub(super) unsafe extern "C" fn body($($arg: $ty,)* caller: usize) $(-> $ret)? {
+                static OTHER: $crate::real::Other = $crate::real::Other::new(concat!(stringify!($name), "\0"));
+                // SAFETY: the program vouches for its pointers, and the other function has the same type.
+                #[allow(unused_unsafe, reason = "some bodies only compute")]
+                unsafe {
+                    if let Some(other) = OTHER.get() {
+                        let other: unsafe extern "C" fn($($ty),*) $(-> $ret)? = std::mem::transmute(other);
+                        return other($($arg),*);
+                    }
+                    #[allow(unused_variables, reason = "some only compute")]
+                    let $site = $crate::callers::site(caller);
+                    $body
+                }
+            }
+        }
+    )* };
+}
+
+pub(crate) use {enter, interpose, provide, real_function, replace, schedule};

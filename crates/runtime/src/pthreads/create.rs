@@ -1,0 +1,369 @@
+//! Beginning and ending threads.
+//!
+//! Real threads are always created joinable, and a thread counts as ended only when the kernel has no trace
+//! of it left: so the C library reuses stacks and heaps in the same order in every run. The end of a thread
+//! is noticed by the destructor of a key: by then its function, its C++ destructors and the destructors of
+//! the program's keys have run.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crashproof_protocol::{reason, record};
+use libc::{pthread_attr_t, pthread_t, timespec};
+
+use crate::c_library::time;
+use crate::cell::RunningThreadCell;
+use crate::interpose::schedule;
+use crate::real::Real;
+use crate::recorder::{note, unknown};
+use crate::session;
+use crate::system::give_up;
+use crate::threads::baton::Baton;
+use crate::threads::buffers::{current, scheduler, volatile_fence};
+use crate::threads::running;
+use crate::threads::scheduler::{Key, Wait, Woken};
+use crate::threads::turns::{
+    baton_of, end_cancelled, first_turn, give_way, leave, others_may_run, real_join, reap_if_detached,
+    settle, synchronize, wait,
+};
+
+unsafe extern "C" {
+    fn pthread_attr_getdetachstate(attributes: *const pthread_attr_t, state: *mut c_int) -> c_int;
+}
+
+/// The function of a thread.
+#[derive(Clone, Copy)]
+pub(super) enum Function {
+    Posix(unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void),
+    C11(unsafe extern "C-unwind" fn(*mut c_void) -> c_int),
+}
+
+struct Start {
+    baton: Arc<Baton>,
+    function: Function,
+    argument: *mut c_void,
+}
+
+/// Were threads created before `main`? Children do not have them.
+static EARLY_THREADS: AtomicBool = AtomicBool::new(false);
+
+/// The child began; the verdict is UNKNOWN if threads are missing from it.
+pub(crate) fn note_early_threads() {
+    if EARLY_THREADS.load(Ordering::Relaxed) {
+        unknown(reason::EARLY_THREADS, std::ptr::null());
+    }
+}
+
+static EXIT_KEY: RunningThreadCell<Option<libc::pthread_key_t>> = RunningThreadCell::new(None);
+
+/// The rounds of destructors that the C library makes; the last one is ours.
+const ROUNDS: u32 = 4;
+
+/// Called when a thread's keys are destroyed, in every round.
+extern "C" fn at_exit(value: *mut c_void) {
+    let rounds = current(|thread| {
+        thread.exit_rounds += 1;
+        thread.exit_rounds
+    });
+    match EXIT_KEY.get().filter(|_| rounds < ROUNDS) {
+        // SAFETY: the key was created.
+        Some(key) => unsafe {
+            libc::pthread_setspecific(key, value);
+        },
+        None => leave(),
+    }
+}
+
+fn exit_key() -> libc::pthread_key_t {
+    if let Some(key) = EXIT_KEY.get() {
+        return key;
+    }
+    let mut key = 0;
+    // SAFETY: the destructor stays as long as the process.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(at_exit)) } != 0 {
+        give_up("no key left for the end of threads");
+    }
+    EXIT_KEY.set(Some(key));
+    // Whoever creates the first thread is the first thread.
+    arm_exit_key();
+    key
+}
+
+/// From here on the end of the running thread is noticed.
+fn arm_exit_key() {
+    const NOT_NULL: *const c_void = std::ptr::dangling();
+    // SAFETY: the key was created; nobody looks at the value.
+    unsafe { libc::pthread_setspecific(exit_key(), NOT_NULL) };
+}
+
+/// # Safety
+///
+/// `start` is the box that `create` made for this thread.
+unsafe extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
+    // SAFETY: the box is this thread's now. It is never freed: the thread may end without coming back.
+    let start = unsafe { &*start.cast::<Start>() };
+    first_turn(&start.baton);
+    arm_exit_key();
+    // SAFETY: the program vouches for its function.
+    unsafe {
+        match start.function {
+            Function::Posix(function) => function(start.argument),
+            Function::C11(function) => function(start.argument) as isize as *mut c_void,
+        }
+    }
+}
+
+type Create = unsafe extern "C-unwind" fn(
+    *mut pthread_t,
+    *const pthread_attr_t,
+    unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+    *mut c_void,
+) -> c_int;
+
+fn real_create() -> Create {
+    static REAL: Real = Real::new("pthread_create\0", None);
+    // SAFETY: that is its type.
+    unsafe { std::mem::transmute(REAL.get()) }
+}
+
+/// # Safety
+///
+/// As for `pthread_create`.
+unsafe fn create(
+    handle: *mut pthread_t,
+    attributes: *const pthread_attr_t,
+    function: Function,
+    argument: *mut c_void,
+) -> c_int {
+    exit_key();
+    settle();
+    volatile_fence(std::ptr::null());
+    let Some(number) = scheduler(|scheduler| scheduler.add()) else { return libc::EAGAIN };
+    let start = Box::into_raw(Box::new(Start { baton: baton_of(number), function, argument }));
+    let (mut new, mut detached) = (0, libc::PTHREAD_CREATE_JOINABLE);
+    // SAFETY: the program vouches for its attributes; `run` is given what it wants.
+    let result = unsafe {
+        // A copy of the attributes that says joinable; it shares what the original points to.
+        let mut copy = attributes.as_ref().copied();
+        if let Some(copy) = &mut copy {
+            pthread_attr_getdetachstate(copy, &raw mut detached);
+            libc::pthread_attr_setdetachstate(copy, libc::PTHREAD_CREATE_JOINABLE);
+        }
+        let attributes = copy.as_ref().map_or(std::ptr::null(), |copy| &raw const *copy);
+        real_create()(&raw mut new, attributes, run, start.cast())
+    };
+    if result != 0 {
+        scheduler(|scheduler| scheduler.undo_add());
+        // SAFETY: there is no thread that it could be given to.
+        drop(unsafe { Box::from_raw(start) });
+        return result;
+    }
+    scheduler(|scheduler| {
+        let thread = scheduler.thread(number);
+        thread.handle = new;
+        thread.detached = detached == libc::PTHREAD_CREATE_DETACHED;
+    });
+    // SAFETY: the program wants to know.
+    unsafe { *handle = new };
+    session::control(|control| control.threads += 1);
+    note(record::SPAWN, 0, number.into(), std::ptr::null());
+    running::set_concurrent(true);
+    others_may_run();
+    0
+}
+
+/// How long to wait for a thread's end.
+enum Patience {
+    Endless,
+    Until(u64),
+    None,
+}
+
+/// Waits for a thread to end; the real one is then gone, and joined.
+///
+/// # Safety
+///
+/// There is room for the value, if it is wanted.
+unsafe fn join(handle: pthread_t, value: *mut *mut c_void, patience: Patience) -> c_int {
+    synchronize();
+    let Some(number) = scheduler(|scheduler| scheduler.find(handle)) else { return libc::ESRCH };
+    if number == running::number() {
+        return libc::EDEADLK;
+    }
+    if scheduler(|scheduler| scheduler.thread(number).detached) {
+        return libc::EINVAL;
+    }
+    while !scheduler(|scheduler| scheduler.thread(number).has_ended()) {
+        let deadline = match patience {
+            Patience::Endless => None,
+            Patience::Until(moment) => Some(moment),
+            Patience::None => return libc::EBUSY,
+        };
+        match wait(Wait::new(Key::thread(number), deadline).cancellable()) {
+            Woken::Called => {}
+            Woken::TimedOut => return libc::ETIMEDOUT,
+            Woken::Cancelled => end_cancelled(),
+        }
+    }
+    // SAFETY: the real thread is joinable and has ended.
+    let result = unsafe { real_join(handle, value) };
+    scheduler(|scheduler| scheduler.forget(number));
+    note(record::JOIN, 0, number.into(), std::ptr::null());
+    result
+}
+
+/// Waits until a moment.
+unsafe fn join_until(handle: pthread_t, value: *mut *mut c_void, moment: Result<u64, c_int>) -> c_int {
+    match moment {
+        // SAFETY: as for `join`.
+        Ok(moment) => unsafe { join(handle, value, Patience::Until(moment)) },
+        Err(error) => error,
+    }
+}
+
+fn detach(handle: pthread_t) -> c_int {
+    synchronize();
+    let Some(number) = scheduler(|scheduler| scheduler.find(handle)) else { return libc::ESRCH };
+    let detached =
+        |thread: &mut crate::threads::scheduler::Thread| std::mem::replace(&mut thread.detached, true);
+    if scheduler(|scheduler| detached(scheduler.thread(number))) {
+        return libc::EINVAL;
+    }
+    if scheduler(|scheduler| scheduler.thread(number).has_ended()) {
+        reap_if_detached(number);
+    }
+    0
+}
+
+/// Written out, because threads that begin before `main` must be noticed.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn pthread_create(
+    handle: *mut pthread_t,
+    attributes: *const pthread_attr_t,
+    function: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: the program vouches for its arguments.
+    unsafe {
+        if session::recording() {
+            return create(handle, attributes, Function::Posix(function), argument);
+        }
+        if session::under_checker() {
+            EARLY_THREADS.store(true, Ordering::Relaxed);
+        }
+        real_create()(handle, attributes, function, argument)
+    }
+}
+
+/// C11's answer to an error number.
+pub(super) mod c11 {
+    use std::ffi::c_int;
+
+    pub(crate) const SUCCESS: c_int = 0;
+    const BUSY: c_int = 1;
+    pub(crate) const ERROR: c_int = 2;
+    const NO_MEMORY: c_int = 3;
+    const TIMED_OUT: c_int = 4;
+
+    pub(crate) fn result(error: c_int) -> c_int {
+        match error {
+            0 => SUCCESS,
+            libc::EBUSY => BUSY,
+            libc::ENOMEM => NO_MEMORY,
+            libc::ETIMEDOUT => TIMED_OUT,
+            _ => ERROR,
+        }
+    }
+}
+
+schedule! {
+    fn thrd_create(
+        handle: *mut pthread_t,
+        function: unsafe extern "C-unwind" fn(*mut c_void) -> c_int,
+        argument: *mut c_void,
+    ) -> c_int |real| {
+        c11::result(create(handle, std::ptr::null(), Function::C11(function), argument))
+    }
+
+    fn pthread_join(handle: pthread_t, value: *mut *mut c_void) -> c_int |real| {
+        join(handle, value, Patience::Endless)
+    }
+
+    fn thrd_join(handle: pthread_t, value: *mut c_int) -> c_int |real| {
+        let mut result = null_mut();
+        if join(handle, &raw mut result, Patience::Endless) != 0 {
+            return c11::ERROR;
+        }
+        if !value.is_null() {
+            *value = result as isize as c_int;
+        }
+        c11::SUCCESS
+    }
+
+    fn pthread_tryjoin_np(handle: pthread_t, value: *mut *mut c_void) -> c_int |real| {
+        join(handle, value, Patience::None)
+    }
+
+    fn pthread_timedjoin_np(handle: pthread_t, value: *mut *mut c_void, at: *const timespec) -> c_int |real| {
+        join_until(handle, value, time::deadline(libc::CLOCK_REALTIME, at))
+    }
+
+    fn pthread_clockjoin_np(
+        handle: pthread_t,
+        value: *mut *mut c_void,
+        clock: c_int,
+        at: *const timespec,
+    ) -> c_int |real| {
+        join_until(handle, value, time::deadline(clock, at))
+    }
+
+    fn pthread_detach(handle: pthread_t) -> c_int |real| { detach(handle) }
+
+    fn thrd_detach(handle: pthread_t) -> c_int |real| {
+        if detach(handle) == 0 { c11::SUCCESS } else { c11::ERROR }
+    }
+
+    fn pthread_cancel(handle: pthread_t) -> c_int |real| {
+        synchronize();
+        let Some(number) = scheduler(|scheduler| scheduler.find(handle)) else { return libc::ESRCH };
+        scheduler(|scheduler| scheduler.cancel(number));
+        // Only waiting functions and pthread_testcancel look; reading and writing files do not.
+        unknown(reason::CANCEL, std::ptr::null());
+        0
+    }
+
+    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int |real| {
+        // PTHREAD_CANCEL_DISABLE is 1.
+        let before = current(|thread| std::mem::replace(&mut thread.cancel.disabled, state == 1));
+        if !old.is_null() {
+            *old = c_int::from(before);
+        }
+        0
+    }
+
+    fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int |real| {
+        // PTHREAD_CANCEL_ASYNCHRONOUS is 1.
+        if kind == 1 {
+            unknown(reason::CANCEL, std::ptr::null());
+        }
+        if !old.is_null() {
+            *old = 0;
+        }
+        0
+    }
+
+    fn pthread_testcancel() |real| {
+        if current(|thread| thread.cancel.is_due()) {
+            end_cancelled();
+        }
+    }
+
+    fn sched_yield() -> c_int |real| {
+        give_way();
+        0
+    }
+
+    fn thrd_yield() |real| { give_way(); }
+}

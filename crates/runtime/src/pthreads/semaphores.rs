@@ -1,0 +1,169 @@
+//! Semaphores, named ones too.
+//!
+//! Named semaphores live in the process only: like everything in memory they are gone after a crash.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::ptr::null_mut;
+
+use crashproof_protocol::abi::is_pm;
+use libc::timespec;
+
+use super::mutexes::{Object, give_way_if};
+use crate::c_library::time::deadline;
+use crate::cell::RunningThreadCell;
+use crate::interpose::schedule;
+use crate::system::fail;
+use crate::threads::happens_before::synchronized;
+use crate::threads::locks;
+use crate::threads::scheduler::{Class, Key, Wait, Woken};
+use crate::threads::turns::{end_cancelled, others_may_run, settle, synchronize, wait, wake_one};
+
+/// A semaphore with a name.
+struct Named {
+    semaphore: *mut libc::sem_t,
+    unlinked: bool,
+}
+
+static NAMED: RunningThreadCell<BTreeMap<Vec<u8>, Named>> = RunningThreadCell::new(BTreeMap::new());
+
+/// Changes the value; of a semaphore that was initialized before `main` it is as glibc keeps it.
+///
+/// # Safety
+///
+/// The program says that there is a semaphore.
+unsafe fn with_value<R>(semaphore: Object, change: impl FnOnce(&mut u32) -> R) -> R {
+    let fresh = || match is_pm(semaphore as u64) {
+        true => 0,
+        // SAFETY: there is one.
+        false => unsafe { semaphore.cast::<u32>().read_unaligned() },
+    };
+    locks::with(|locks| change(locks.semaphore(semaphore as u64, fresh)))
+}
+
+/// Takes one, if there is one to take.
+unsafe fn try_take(semaphore: Object) -> bool {
+    // SAFETY: there is one.
+    let taken =
+        unsafe { with_value(semaphore, |value| value.checked_sub(1).map(|less| *value = less).is_some()) };
+    if taken {
+        synchronized(semaphore as u64);
+    }
+    taken
+}
+
+unsafe fn take(semaphore: Object, deadline: Result<Option<u64>, c_int>) -> c_int {
+    synchronize();
+    // SAFETY: there is one.
+    while !unsafe { try_take(semaphore) } {
+        let deadline = match deadline {
+            Ok(deadline) => deadline,
+            Err(error) => return fail(error),
+        };
+        let key = Key { class: Class::Semaphore, address: semaphore as u64 };
+        match wait(Wait::new(key, deadline).cancellable()) {
+            Woken::Called => {}
+            Woken::TimedOut => return fail(libc::ETIMEDOUT),
+            Woken::Cancelled => end_cancelled(),
+        }
+    }
+    0
+}
+
+/// Opens a semaphore by name, or makes one.
+fn open(name: &[u8], flags: c_int, count: c_uint) -> Result<*mut libc::sem_t, c_int> {
+    let known =
+        NAMED.with(|named| named.get(name).filter(|named| !named.unlinked).map(|named| named.semaphore));
+    match known {
+        Some(_) if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 => Err(libc::EEXIST),
+        Some(semaphore) => Ok(semaphore),
+        None if flags & libc::O_CREAT == 0 => Err(libc::ENOENT),
+        None => {
+            // SAFETY: a semaphore is a block of bytes.
+            let semaphore = Box::into_raw(Box::new(unsafe { std::mem::zeroed::<libc::sem_t>() }));
+            locks::with(|locks| locks.set_semaphore(semaphore as u64, count));
+            NAMED.with(|named| named.insert(name.to_vec(), Named { semaphore, unlinked: false }));
+            Ok(semaphore)
+        }
+    }
+}
+
+/// Whoever has it open keeps it; the name can be used again.
+fn unlink(name: &[u8]) -> c_int {
+    NAMED.with(|all| match all.remove(name) {
+        Some(named) => {
+            let unnamed = [name, &(named.semaphore as u64).to_le_bytes()].concat();
+            all.insert(unnamed, Named { unlinked: true, ..named });
+            0
+        }
+        None => fail(libc::ENOENT),
+    })
+}
+
+schedule! {
+    fn sem_init(semaphore: Object, _shared: c_int, count: c_uint) -> c_int |real| {
+        if count > c_int::MAX as c_uint {
+            return fail(libc::EINVAL);
+        }
+        locks::with(|locks| locks.set_semaphore(semaphore as u64, count));
+        0
+    }
+
+    fn sem_destroy(semaphore: Object) -> c_int |real| {
+        locks::with(|locks| locks.forget_semaphore(semaphore as u64));
+        0
+    }
+
+    fn sem_wait(semaphore: Object) -> c_int |real| { take(semaphore, Ok(None)) }
+
+    fn sem_trywait(semaphore: Object) -> c_int |real| {
+        synchronize();
+        let taken = try_take(semaphore);
+        give_way_if(!taken);
+        if taken { 0 } else { fail(libc::EAGAIN) }
+    }
+
+    fn sem_timedwait(semaphore: Object, at: *const timespec) -> c_int |real| {
+        take(semaphore, deadline(libc::CLOCK_REALTIME, at).map(Some))
+    }
+
+    fn sem_clockwait(semaphore: Object, clock: c_int, at: *const timespec) -> c_int |real| {
+        take(semaphore, deadline(clock, at).map(Some))
+    }
+
+    fn sem_post(semaphore: Object) -> c_int |real| {
+        settle();
+        let full = with_value(semaphore, |value| {
+            let full = *value == c_int::MAX as u32;
+            *value += u32::from(!full);
+            full
+        });
+        if full {
+            return fail(libc::EOVERFLOW);
+        }
+        synchronized(semaphore as u64);
+        wake_one(Key { class: Class::Semaphore, address: semaphore as u64 });
+        others_may_run();
+        0
+    }
+
+    fn sem_getvalue(semaphore: Object, out: *mut c_int) -> c_int |real| {
+        synchronize();
+        *out = with_value(semaphore, |value| *value as c_int);
+        0
+    }
+
+    /// The last two arguments are there only if the semaphore may be created; else they are not looked at.
+    fn sem_open(name: *const c_char, flags: c_int, mode: c_uint, count: c_uint) -> *mut libc::sem_t |real| {
+        let _ = mode;
+        open(CStr::from_ptr(name).to_bytes(), flags, count).unwrap_or_else(|error| {
+            fail(error);
+            null_mut()
+        })
+    }
+
+    /// It lives as long as the process: others may have it open.
+    fn sem_close(_semaphore: *mut libc::sem_t) -> c_int |real| { 0 }
+
+    fn sem_unlink(name: *const c_char) -> c_int |real| { unlink(CStr::from_ptr(name).to_bytes()) }
+}

@@ -1,0 +1,56 @@
+//! Records of what the running thread does.
+
+use crashproof_protocol::abi::Site;
+use crashproof_protocol::{Record, mode, record};
+use px86::Kind;
+
+use crate::cell::RunningThreadCell;
+use crate::session::{append, current_mode, recording};
+use crate::sites;
+use crate::threads::running;
+
+/// An event of the model.
+#[inline(always)]
+pub(crate) fn record(kind: Kind, address: u64, width: u8, value: u64, site: *const Site) {
+    append(Record::new(kind as u8, address, width, value, running::number(), sites::number(site)));
+}
+
+/// A record that is not an event of the model.
+pub(crate) fn note(kind: u8, address: u64, value: u64, site: *const Site) {
+    if recording() {
+        append(Record::new(kind, address, 0, value, running::number(), sites::number(site)));
+    }
+}
+
+/// Something happened that is not followed; the verdict will be UNKNOWN. See [`crashproof_protocol::reason`].
+pub(crate) fn unknown(reason: u64, site: *const Site) {
+    note(record::UNKNOWN, 0, reason, site);
+}
+
+/// Strands and epochs that are open, in all threads.
+static OPEN_REGIONS: RunningThreadCell<u32> = RunningThreadCell::new(0);
+
+/// Does the checker ask for strands and epochs?
+#[inline(always)]
+pub(crate) fn regions_are_wanted() -> bool {
+    current_mode() == mode::RECORD_REGIONS
+}
+
+/// A strand or an epoch begins.
+pub(crate) fn region_begins() {
+    OPEN_REGIONS.with(|open| *open += 1);
+}
+
+/// One ends.
+pub(crate) fn region_ends() {
+    OPEN_REGIONS.with(|open| *open = open.saturating_sub(1));
+}
+
+/// A piece is read in a recorded run: it counts within strands and epochs. Several threads record what they read
+/// anyway.
+#[inline(never)]
+pub(crate) fn read_in_region(address: u64, width: u64, value: u64, site: *const Site) {
+    if OPEN_REGIONS.get() > 0 {
+        record(Kind::Load, address, width as u8, value, site);
+    }
+}

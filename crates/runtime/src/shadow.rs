@@ -1,0 +1,166 @@
+//! Which bytes recovery has touched since the crash: what it reads first came from before.
+//!
+//! Loads inside a bracket may turn out not to count: those under a checksum that does not match, and those the program
+//! tolerates anything of. What is read again after such a bracket does count, so the bytes that were first touched
+//! inside are made untouched when it ends, unless the program has stored to them.
+
+use crashproof_protocol::abi::Site;
+use px86::{Kind, LINE_BYTES, Line};
+
+use crate::cell::RunningThreadCell;
+use crate::raw::peek;
+use crate::recorder::record;
+use crate::session::{recovering, shadow};
+use crate::threads::running;
+
+/// Loads and stores inside of brackets.
+struct Brackets {
+    /// The thread of each open bracket, and how much had been loaded when it began.
+    open: Vec<(u16, usize)>,
+    /// First touched by loads since the outermost began: thread, line, bytes.
+    loaded: Vec<(u16, Line, u64)>,
+    /// Stored to since then.
+    stored: Vec<(Line, u64)>,
+}
+
+impl Brackets {
+    const fn new() -> Brackets {
+        Brackets { open: Vec::new(), loaded: Vec::new(), stored: Vec::new() }
+    }
+
+    fn begin(&mut self, thread: u16) {
+        self.open.push((thread, self.loaded.len()));
+    }
+
+    /// Ends the innermost bracket of a thread; gives what its loads touched that nobody stored to.
+    fn end(&mut self, thread: u16) -> Vec<(Line, u64)> {
+        let Some(index) = self.open.iter().rposition(|(opener, _)| *opener == thread) else {
+            return Vec::new();
+        };
+        let (_, start) = self.open.remove(index);
+        let stored_to = |line: Line| {
+            self.stored.iter().filter(|(at, _)| *at == line).fold(0, |all, (_, bits)| all | bits)
+        };
+        let mine = self.loaded[start..].iter().filter(|(loader, ..)| *loader == thread);
+        let touched = mine.map(|&(_, line, bits)| (line, bits & !stored_to(line))).collect();
+        if self.open.is_empty() {
+            self.loaded.clear();
+            self.stored.clear();
+        }
+        touched
+    }
+}
+
+static BRACKETS: RunningThreadCell<Brackets> = RunningThreadCell::new(Brackets::new());
+/// Open brackets, of all threads: the one thing the hot path looks at.
+static BRACKET_COUNT: RunningThreadCell<usize> = RunningThreadCell::new(0);
+
+/// The loads of the running thread that follow may not count.
+pub(crate) fn bracket_begins() {
+    if recovering() {
+        BRACKETS.with(|brackets| brackets.begin(running::number()));
+        BRACKET_COUNT.with(|count| *count += 1);
+    }
+}
+
+/// The bracket ends; do its loads count?
+pub(crate) fn bracket_ends(counts: bool) {
+    let touched = BRACKETS.with(|brackets| {
+        let touched = brackets.end(running::number());
+        BRACKET_COUNT.set(brackets.open.len());
+        touched
+    });
+    if !counts {
+        for (line, bits) in touched {
+            shadow(line.start(), |known| *known &= !bits);
+        }
+    }
+}
+
+/// The bits of a line's word for bytes at an address, which stay within the line.
+#[inline(always)]
+pub(crate) fn bits(address: u64, width: u64) -> u64 {
+    (u64::MAX >> (64 - width)) << (address % LINE_BYTES)
+}
+
+/// Before bytes of a line are read: those that were not touched since the crash are recorded.
+///
+/// # Safety
+///
+/// The line is in the pool, which is accessible.
+#[inline(always)]
+pub(crate) unsafe fn before_read(address: u64, wanted: u64, site: *const Site) {
+    let missing = wanted & !shadow(address, |known| *known);
+    if missing != 0 {
+        // SAFETY: as for this function.
+        unsafe { first_touch(address, missing, site) };
+    }
+}
+
+/// Records the bytes of a line that are read for the first time since the crash, in runs.
+#[cold]
+unsafe fn first_touch(address: u64, mut missing: u64, site: *const Site) {
+    let line = Line::containing(address);
+    shadow(address, |known| *known |= missing);
+    if BRACKET_COUNT.get() > 0 {
+        BRACKETS.with(|brackets| brackets.loaded.push((running::number(), line, missing)));
+    }
+    while missing != 0 {
+        let start = missing.trailing_zeros();
+        let run = (missing >> start).trailing_ones().min(8);
+        let at = line.start() + u64::from(start);
+        // SAFETY: bytes of the line.
+        let value = unsafe { peek(at, run.into()) };
+        record(Kind::Load, at, run as u8, value, site);
+        missing &= !bits(at, run.into());
+    }
+}
+
+/// A piece was, or is about to be, overwritten: later reads of it do not come from before the crash.
+#[inline(always)]
+pub(crate) fn touch(address: u64, width: u64) {
+    if recovering() {
+        shadow(address, |known| *known |= bits(address, width));
+        if BRACKET_COUNT.get() > 0 {
+            let stored = (Line::containing(address), bits(address, width));
+            BRACKETS.with(|brackets| brackets.stored.push(stored));
+        }
+    }
+}
+
+/// What a range of whole lines held before the crash no longer matters: it reads as this process has it.
+pub(crate) fn forget(address: u64, bytes: u64) {
+    if recovering() {
+        for line in (address..address + bytes).step_by(LINE_BYTES as usize) {
+            shadow(line, |known| *known = u64::MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_the_bytes_of_a_line() {
+        assert_eq!(bits(64, 8), 0xff);
+        assert_eq!(bits(64 + 62, 2), 3 << 62);
+        assert_eq!(bits(0, 64), u64::MAX);
+    }
+
+    #[test]
+    fn a_bracket_gives_back_what_it_read_and_nobody_stored() {
+        let mut brackets = Brackets::new();
+        let line = Line(5);
+        brackets.begin(1);
+        brackets.loaded.push((1, line, 0xff));
+        brackets.begin(2);
+        brackets.loaded.push((2, line, 0xf00));
+        brackets.loaded.push((1, line, 0xf000));
+        brackets.stored.push((line, 0x0f));
+        assert_eq!(brackets.end(2), [(line, 0xf00)]);
+        assert_eq!(brackets.end(1), [(line, 0xf0), (line, 0xf000)]);
+        assert!(brackets.loaded.is_empty() && brackets.stored.is_empty());
+        assert_eq!(brackets.end(1), []);
+    }
+}

@@ -1,0 +1,37 @@
+//! Which thread runs. Atomics: whoever waits for the baton looks at them from aside.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU16};
+
+static CONCURRENT: AtomicBool = AtomicBool::new(false);
+static NUMBER: AtomicU16 = AtomicU16::new(0);
+static KERNEL_NUMBER: AtomicI32 = AtomicI32::new(0);
+
+/// Is more than one thread alive? The one branch that programs with a single thread pay for.
+#[inline(always)]
+pub(crate) fn concurrent() -> bool {
+    CONCURRENT.load(Relaxed)
+}
+
+pub(crate) fn set_concurrent(concurrent: bool) {
+    CONCURRENT.store(concurrent, Relaxed);
+}
+
+/// The number of the thread whose turn it is.
+#[inline(always)]
+pub(crate) fn number() -> u16 {
+    NUMBER.load(Relaxed)
+}
+
+pub(crate) fn set_number(number: u16) {
+    NUMBER.store(number, Relaxed);
+}
+
+/// The kernel's number of the thread whose turn it is; 0 until it has run.
+pub(crate) fn kernel_number() -> i32 {
+    KERNEL_NUMBER.load(Relaxed)
+}
+
+pub(crate) fn set_kernel_number(number: i32) {
+    KERNEL_NUMBER.store(number, Relaxed);
+}

@@ -1,0 +1,383 @@
+//! Switching threads: places where it may happen, waiting and waking, deadlocks.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use crashproof_protocol::abi::Site;
+use crashproof_protocol::exit;
+
+use super::baton::Baton;
+use super::buffers::{self, current, scheduler, some_take_effect, volatile_fence, volatile_store};
+use super::scheduler::{Decision, Key, Scheduler, Wait, Woken};
+use super::strategy::{Point, Strategy};
+use super::{happens_before, locks, running};
+use crate::cell::{self, RunningThreadCell};
+use crate::real::Real;
+use crate::session;
+use crate::system::{KeptErrno, own_process, own_thread, raw_syscall, write_error};
+
+/// The kernel's number of the thread that passed the baton on for the last time; 0 if none.
+static LEAVING: RunningThreadCell<i32> = RunningThreadCell::new(0);
+/// Who asks every thread where it waits, before the process ends.
+static REPORTER: RunningThreadCell<Option<u16>> = RunningThreadCell::new(None);
+
+/// Makes the scheduler ready; the child has one thread.
+pub(crate) fn begin() {
+    let (strategy, seed, points) =
+        session::control(|control| (control.strategy, control.seed, control.expected_points));
+    cell::baton_received();
+    buffers::begin(Scheduler::new(Strategy::new(strategy, seed, points)));
+    running::set_number(0);
+    running::set_concurrent(false);
+    running::set_kernel_number(own_process());
+    current(|main| {
+        // SAFETY: it only returns a number.
+        main.handle = unsafe { libc::pthread_self() };
+        main.kernel_number = own_process();
+    });
+    // SAFETY: the handler stays as long as the process.
+    unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
+}
+
+/// The program forked: in the new process only the thread that did so exists.
+extern "C" fn after_fork() {
+    cell::baton_abolished();
+    scheduler(|scheduler| scheduler.retain_only(running::number()));
+    running::set_concurrent(false);
+}
+
+pub(crate) fn wake_one(key: Key) {
+    scheduler(|scheduler| scheduler.wake(key, 1, u32::MAX));
+}
+
+pub(crate) fn wake_all(key: Key) {
+    scheduler(|scheduler| scheduler.wake(key, usize::MAX, u32::MAX));
+}
+
+/// The thread to run after a place is running when this returns.
+fn continue_after(point: Point, gives_way: bool) {
+    some_take_effect();
+    let me = running::number();
+    let (decision, points) = scheduler(|scheduler| (scheduler.after(me, point, gives_way), scheduler.points));
+    session::control(|control| control.points = points);
+    match decision {
+        Decision::Run(next) if next == me => {}
+        Decision::Run(next) => switch_to(next),
+        Decision::Endless => session::too_much_work(),
+    }
+}
+
+/// A place where threads may be switched. Only while there are several.
+pub(super) fn point(point: Point) {
+    if !scheduler(|scheduler| scheduler.is_atomic()) {
+        continue_after(point, false);
+    }
+}
+
+/// Before a function that may wait, or look at what others did: it fences, and others may run.
+pub(crate) fn synchronize() {
+    settle();
+    others_may_run();
+}
+
+/// Before a function that lets others go on: what this thread stored takes effect first. Others may run
+/// until then, and see that it has not.
+pub(crate) fn settle() {
+    if running::concurrent() {
+        if current(|thread| !thread.buffer.is_empty()) {
+            point(Point::Memory);
+        }
+        volatile_fence(std::ptr::null());
+    }
+}
+
+/// After a function that let others go on.
+pub(crate) fn others_may_run() {
+    if running::concurrent() {
+        point(Point::Sync);
+    }
+}
+
+/// The running thread lets others run, if there are any.
+pub(crate) fn give_way() {
+    if running::concurrent() {
+        continue_after(Point::Sync, true);
+    }
+}
+
+/// After an access of volatile memory that may be part of a spin loop; the address is 0 after `pause`.
+#[inline(always)]
+pub(crate) fn after_volatile_access(address: u64, stored: bool, site: *const Site) {
+    if running::concurrent() {
+        if stored {
+            volatile_store();
+            happens_before::changed(address, site);
+        } else if address != 0 {
+            happens_before::saw(address, site);
+        }
+        point(Point::Spin);
+    }
+}
+
+/// After a locked instruction on volatile memory.
+#[inline(always)]
+pub(crate) fn after_volatile_exchange(address: u64, stored: bool, site: *const Site) {
+    volatile_fence(site);
+    if running::concurrent() {
+        happens_before::saw(address, site);
+        if stored {
+            happens_before::changed(address, site);
+        }
+        point(Point::Spin);
+    }
+}
+
+fn pass_to(number: u16) {
+    let baton = baton_of(number);
+    running::set_number(number);
+    baton.pass();
+}
+
+/// Where a thread waits for its turn.
+pub(crate) fn baton_of(number: u16) -> Arc<Baton> {
+    scheduler(|scheduler| Arc::clone(&scheduler.thread(number).baton))
+}
+
+/// Lets `next` run; returns when it is this thread's turn again.
+fn switch_to(next: u16) {
+    let _errno = KeptErrno::new();
+    let mine = baton_of(running::number());
+    pass_to(next);
+    wait_for_turn(&mine);
+}
+
+/// Waits until it is this thread's turn, and until the one before it, if it has ended, is really gone: what
+/// it still does on its way out (giving back its stack and its heap) must not depend on chance.
+fn wait_for_turn(baton: &Baton) {
+    let mut watch = Watch::default();
+    loop {
+        baton.wait(|| watch.look());
+        cell::baton_received();
+        let Some(reporter) = REPORTER.get() else { break };
+        print_wait();
+        pass_to(reporter);
+    }
+    running::set_kernel_number(current(|thread| thread.kernel_number));
+    let leaving = LEAVING.get();
+    if leaving != 0 {
+        LEAVING.set(0);
+        wait_until_gone(leaving);
+        if let Some(number) = scheduler(|scheduler| scheduler.find_kernel_number(leaving)) {
+            reap_if_detached(number);
+        }
+    }
+}
+
+/// Waits until the kernel has no trace of a thread left.
+fn wait_until_gone(kernel_number: i32) {
+    let process = own_process() as usize;
+    // SAFETY: signal 0 only asks whether the thread is there.
+    unsafe {
+        while raw_syscall(libc::SYS_tgkill, [process, kernel_number as usize, 0, 0, 0, 0]) == 0 {
+            raw_syscall(libc::SYS_sched_yield, [0; 6]);
+        }
+    }
+}
+
+/// The C library's `pthread_join`.
+///
+/// # Safety
+///
+/// As for that function.
+pub(crate) unsafe fn real_join(handle: u64, value: *mut *mut libc::c_void) -> libc::c_int {
+    static REAL: Real = Real::new("pthread_join\0", None);
+    // SAFETY: that is its type; the caller vouches for the arguments.
+    unsafe {
+        let join: unsafe extern "C-unwind" fn(u64, *mut *mut libc::c_void) -> libc::c_int =
+            std::mem::transmute(REAL.get());
+        join(handle, value)
+    }
+}
+
+/// A thread is really gone; if nobody will join it, its stack is given back now.
+pub(crate) fn reap_if_detached(number: u16) {
+    let (detached, handle) = scheduler(|scheduler| {
+        let thread = scheduler.thread(number);
+        (thread.detached, thread.handle)
+    });
+    if detached {
+        // SAFETY: the real thread is joinable, has ended, and nobody else joins it.
+        unsafe { real_join(handle, std::ptr::null_mut()) };
+        scheduler(|scheduler| scheduler.forget(number));
+    }
+}
+
+/// Looks after the thread whose turn it is, from one that waits for its own. A thread that blocks in the
+/// kernel, in `read` from a pipe that another is to write, say, keeps all others from running, for ever.
+#[derive(Default)]
+struct Watch {
+    points: u64,
+    times: u32,
+}
+
+impl Watch {
+    /// Times to find it asleep at the same place before the process ends.
+    const PATIENCE: u32 = 3;
+
+    /// Whoever runs may change at any time what is looked at here; it only has to be the same for long.
+    fn look(&mut self) {
+        let points = session::points_seen_from_aside();
+        let asleep = points == self.points && sleeps(running::kernel_number());
+        self.times = if asleep { self.times + 1 } else { 0 };
+        self.points = points;
+        if self.times >= Watch::PATIENCE {
+            write_error(&format!(
+                "crashproof runtime: thread {} waits in the kernel while others could run: only the waiting functions \
+                 of pthreads, C11, semaphores and futexes let threads wait for each other here\n",
+                running::number()
+            ));
+            session::end_at_once(exit::UNSUPPORTED);
+        }
+    }
+}
+
+/// Does the kernel say that a thread of this process sleeps?
+fn sleeps(kernel_number: i32) -> bool {
+    let path = format!("/proc/self/task/{kernel_number}/stat\0");
+    let mut text = [0u8; 512];
+    // SAFETY: the path ends in zero; the kernel writes into the text only.
+    let length = unsafe {
+        let file = raw_syscall(libc::SYS_open, [path.as_ptr() as usize, libc::O_RDONLY as usize, 0, 0, 0, 0]);
+        if file < 0 {
+            return false;
+        }
+        let into = [file as usize, text.as_mut_ptr() as usize, text.len(), 0, 0, 0];
+        let length = raw_syscall(libc::SYS_read, into);
+        raw_syscall(libc::SYS_close, [file as usize, 0, 0, 0, 0, 0]);
+        length
+    };
+    // The state comes after the name, which is in parentheses.
+    let text = &text[..length.max(0) as usize];
+    let name_end = text.iter().rposition(|&byte| byte == b')');
+    name_end.is_some_and(|end| text.get(end + 2) == Some(&b'S'))
+}
+
+/// Waits until another thread wakes this one, or its time is up.
+pub(crate) fn wait(wait: Wait) -> Woken {
+    volatile_fence(std::ptr::null());
+    let me = running::number();
+    if let Err(cancelled) = scheduler(|scheduler| scheduler.wait(me, wait)) {
+        return cancelled;
+    }
+    match scheduler(|scheduler| scheduler.next_to_run(me)) {
+        Some(next) if next == me => {}
+        Some(next) => switch_to(next),
+        None => deadlock(),
+    }
+    current(|thread| thread.woken)
+}
+
+/// A thread begins: waits for its first turn. Until then it may not ask for its baton itself.
+pub(crate) fn first_turn(baton: &Baton) {
+    wait_for_turn(baton);
+    let kernel_number = own_thread();
+    current(|thread| thread.kernel_number = kernel_number);
+    running::set_kernel_number(kernel_number);
+}
+
+/// The running thread was cancelled: it unwinds and ends.
+pub(crate) fn end_cancelled() -> ! {
+    unsafe extern "C-unwind" {
+        fn pthread_exit(value: *mut libc::c_void) -> !;
+    }
+    const CANCELED: *mut libc::c_void = -1isize as *mut libc::c_void;
+    current(|thread| thread.cancel.disabled = true);
+    // SAFETY: all frames from the program's on may unwind.
+    unsafe { pthread_exit(CANCELED) }
+}
+
+/// The running thread ends. Returns although others run by then: the rest of its way out is the C library's.
+pub(crate) fn leave() {
+    settle();
+    // Alone, it has nothing in its buffer, but write-backs may be under way.
+    volatile_fence(std::ptr::null());
+    let me = running::number();
+    for key in locks::with(|locks| locks.owner_died(me)) {
+        wake_one(key);
+    }
+    match scheduler(|scheduler| scheduler.finish(me)) {
+        0 => return,
+        1 => {
+            buffers::drain(scheduler(|scheduler| scheduler.alive()[0]));
+            running::set_concurrent(false);
+        }
+        _ => {}
+    }
+    let Some(next) = scheduler(|scheduler| scheduler.next_to_run(me)) else { deadlock() };
+    let kernel_number = current(|thread| thread.kernel_number);
+    // The first thread stays in the kernel's list until all others have ended.
+    LEAVING.set(if kernel_number == own_process() { 0 } else { kernel_number });
+    pass_to(next);
+}
+
+/// No thread can run. Each says where it waits; then the process ends.
+#[cold]
+fn deadlock() -> ! {
+    let reporter = running::number();
+    write_error("crashproof: deadlock: every thread waits\n");
+    REPORTER.set(Some(reporter));
+    let mine = baton_of(reporter);
+    for number in scheduler(|scheduler| scheduler.alive().to_vec()) {
+        if number == reporter {
+            print_wait();
+        } else {
+            pass_to(number);
+            mine.wait(|| {});
+            cell::baton_received();
+        }
+    }
+    buffers::drain_all();
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(exit::DEADLOCK) }
+}
+
+/// Prints for what, and where in the source, the running thread waits.
+fn print_wait() {
+    let mut text = format!("  thread {} ", running::number());
+    match current(|thread| thread.waits_for()) {
+        Some(key) => {
+            let _ = write!(text, "waits for {}", key.describe());
+            if let Some(owner) = locks::with(|locks| locks.owner(key)) {
+                let _ = write!(text, ", held by thread {owner}");
+            }
+        }
+        None => text.push_str("has ended"),
+    }
+    if let Some(place) = place_in_program() {
+        let _ = write!(text, ", in {place}");
+    }
+    text.push('\n');
+    write_error(&text);
+}
+
+/// The innermost frame of the running thread that is the program's own, with its line if that is known.
+fn place_in_program() -> Option<String> {
+    let trace = std::backtrace::Backtrace::force_capture().to_string();
+    let mut lines = trace.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some((_, function)) = line.trim().split_once(": ") else { continue };
+        let place = lines.next_if(|line| line.trim_start().starts_with("at "));
+        let place = place.map(|line| line.trim_start().trim_start_matches("at "));
+        let ours = function.contains("crashproof_runtime::")
+            || function.starts_with("std::")
+            || function.starts_with("core::")
+            || place.is_some_and(|place| place.contains("crates/runtime/src") || place.contains("/rustc/"));
+        if !ours && function != "<unknown>" {
+            return Some(match place {
+                Some(place) => format!("{function} ({place})"),
+                None => function.to_owned(),
+            });
+        }
+    }
+    None
+}
