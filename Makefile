@@ -52,6 +52,8 @@ test: setup lint ## everything that must pass before a commit
 	$(CARGO) test --workspace
 	@# The prover's other solver, in C++: two minutes to build the first time.
 	$(CARGO) test --package crashproof-ordersat --package crashproof-prove --features cadical --test random --test agreement
+	@# The runtime's own tests once more, under AddressSanitizer.
+	scripts/asan-runtime
 	@echo "make test: all passed"
 
 .PHONY: lint

@@ -8,7 +8,8 @@
 //@ variant plain:
 //@ check: fails at LOST
 //@ figures: 2 crash points, 3 recoveries
-//@ lint: unknown
+//@ lint: unknown (not understood, and may touch PM: readv)
+//@ lint: unflushed-write at LOST
 #include <crashproof.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,6 +9,7 @@
 //@ variant plain:
 //@ check: fails at LOST
 //@ figures: 2 crash points, 3 recoveries
+//@ lint: unflushed-write at LOST
 //@ lint: flush-unmodified at flush-unmodified
 //@ variant good-msync: -DGOOD -DMSYNC
 //@ check: clean
@@ -26,6 +27,7 @@
 //@ variant reserve: -DRESERVE
 //@ check: fails at LOST
 //@ figures: 2 crash points, 3 recoveries
+//@ lint: unflushed-write at LOST
 //@ lint: flush-unmodified at flush-unmodified
 //@ variant good-remap: -DGOOD -DREMAP
 //@ check: clean
@@ -50,6 +52,7 @@
 //@ variant fixed: -DFIXED
 //@ check: unknown (an address of its own choice)
 //@ figures: 0 crash points, 0 recoveries
+//@ lint: unflushed-write at LOST
 //@ lint: flush-unmodified at flush-unmodified
 #include <crashproof.h>
 #include <fcntl.h>

@@ -9,7 +9,8 @@
 //@ variant unflushed: -DUNFLUSHED
 //@ flags check: --schedules 4
 //@ check: recovery-fails at VALUE, survived LINK, window NEXT..LINK, primary (missing flush)
-//@ lint: publish-before-persist at LINK
+//@ lint: unflushed-write at VALUE
+//@ lint: unflushed-write at NEXT
 //@ prove: refuted at claim-violated
 
 #include <crashproof.h>

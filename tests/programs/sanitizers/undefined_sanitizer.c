@@ -13,7 +13,6 @@
 //@ variant fsanitize-undefined-fno-sanitize-recover-all: -fsanitize=undefined -fno-sanitize-recover=all
 //@ check: fails at LOST
 //@ figures: 1 crash points, 3 recoveries
-//@ lint: unknown (PM passed to the unknown function `__ubsan_handle_type_mismatch_v1_abort`: add its source, or describe it with --api)
 //@ lint: unflushed-write at LOST
 //@ prove: unknown (calls `__ubsan_handle_add_overflow_abort`, which is not defined here)
 #include <crashproof.h>

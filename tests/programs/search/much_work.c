@@ -16,7 +16,7 @@ struct root {
 int main(void) {
   struct root *root = crashproof_root(sizeof *root);
   if (!crashproof_crashes()) {
-    root->data.value = 1; // LOST // MARK: recovery-fails
+    root->data.value = 1; // MARK: recovery-fails
     root->done.value = 1;
     crashproof_persist(&root->done, sizeof root->done);
     return 0;

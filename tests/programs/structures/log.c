@@ -2,22 +2,19 @@
 // what it gives up has been applied.
 //@ variant right: -DBUG=0
 //@ check: clean
-//@ lint: unknown (the address of a store or flush is not known)
+//@ lint: clean, no warnings
 //@ prove: proved
 //@ variant bug-1: -DBUG=1
 //@ check: recovery-fails at recovery-fails
-//@ lint: unknown (the address of a store or flush is not known)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at recovery-fails
 //@ prove: refuted at claim-violated
 //@ variant bug-2: -DBUG=2
 //@ check: recovery-fails at recovery-fails-2
-//@ lint: unknown (the address of a store or flush is not known)
 //@ lint: unflushed-write at recovery-fails-2
 //@ prove: refuted at claim-violated-2
 //@ variant bug-3: -DBUG=3
 //@ check: recovery-fails at recovery-fails-3
-//@ lint: unknown (the address of a store or flush is not known)
 //@ lint: unflushed-write at recovery-fails-3
 //@ prove: refuted at claim-violated-3
 

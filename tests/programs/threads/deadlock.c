@@ -5,7 +5,7 @@
 //@ prove: refuted (known wrong: threads that wait for each other are not reported)
 //@ variant plain-2:
 //@ flags check: --schedules 32
-//@ check: fails-under-schedule (deadlock)
+//@ check: fails-under-schedule (the program deadlocks without any crash if its threads run in another order)
 //@ prove: refuted (known wrong: threads that wait for each other are not reported)
 //@ variant ordered: -DORDERED
 //@ flags check: --schedules 32

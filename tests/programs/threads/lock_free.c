@@ -1,7 +1,7 @@
 // A retry loop that others make fail is not counted as rounds.
 //@ flags prove: --unwind 1
 //@ check: clean
-//@ lint: clean, no warnings
+//@ lint: unflushed-write at unflushed-write
 //@ prove: proved
 #include <crashproof.h>
 #include <pthread.h>
@@ -9,7 +9,7 @@
 PERSISTENT atomic_long counter __attribute__((aligned(64)));
 static void *add(void *by) {
   long old = atomic_load(&counter);
-  while (!atomic_compare_exchange_weak(&counter, &old, old + (long)by))
+  while (!atomic_compare_exchange_weak(&counter, &old, old + (long)by)) // MARK: unflushed-write
     ;
   return 0;
 }

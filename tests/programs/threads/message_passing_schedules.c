@@ -3,7 +3,8 @@
 //@ variant plain:
 //@ flags check: --schedules 48
 //@ check: clean
-//@ lint: clean, no warnings
+//@ lint: unflushed-write at unflushed-write-2
+//@ lint: unflushed-write at unflushed-write
 //@ prove: proved
 //@ variant nontemporal: -DNONTEMPORAL
 //@ flags check: --schedules 200
@@ -14,7 +15,7 @@
 //@ variant volatile: -DVOLATILE
 //@ flags check: --schedules 200
 //@ check: clean
-//@ lint: clean, no warnings
+//@ lint: unflushed-write at unflushed-write-2
 //@ prove: proved
 //@ variant volatile-nontemporal: -DVOLATILE -DNONTEMPORAL
 //@ flags check: --schedules 200
@@ -43,7 +44,7 @@ static void *send(void *unused) {
 #ifdef NONTEMPORAL
   __builtin_nontemporal_store(42, &message->data); // MARK: fails-under-schedule
 #else
-  message->data = 42;
+  message->data = 42; // MARK: unflushed-write-2
 #endif
   atomic_store_explicit(FLAG, 1, memory_order_release); // MARK: unflushed-write
   return unused;

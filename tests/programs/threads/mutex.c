@@ -1,6 +1,7 @@
 // A lock keeps two increments apart, each with its shadow.
 //@ check: clean
-//@ lint: clean, no warnings
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at unflushed-write-2
 //@ prove: proved
 #include <crashproof.h>
 #include <pthread.h>
@@ -10,8 +11,8 @@ PERSISTENT struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *add(void *by) {
   pthread_mutex_lock(&lock);
-  counter.value += (long)by;
-  counter.copy += (long)by;
+  counter.value += (long)by; // MARK: unflushed-write
+  counter.copy += (long)by; // MARK: unflushed-write-2
   pthread_mutex_unlock(&lock);
   return 0;
 }

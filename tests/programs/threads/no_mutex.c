@@ -1,6 +1,6 @@
 //@ flags check: --schedules 64
 //@ check: fails-under-schedule at fails-under-schedule
-//@ lint: clean, no warnings
+//@ lint: unflushed-write at fails-under-schedule
 //@ prove: refuted at claim (counter == 3)
 #include <crashproof.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
 //@ variant fixed: --cfg fixed
 //@ flags check: --schedules 8
 //@ check: clean
-//@ lint: unknown (PM passed to the unknown function `core::panicking::assert_failed::<u64, u64>`: add its source, or describe it with --api)
+//@ lint: unknown (PM passed to the unknown function `<std::sys::thread::unix::Thread>::new`: add its source, or describe it with --api)
 //@ variant plain:
 //@ flags check: --schedules 8
 //@ check: recovery-fails at recovery-fails

@@ -2,7 +2,7 @@
 // whoever is waited for gets to run.
 //@ flags check: --schedules 12
 //@ check: clean
-//@ lint: clean, no warnings
+//@ lint: unflushed-write at unflushed-write
 //@ prove: proved
 
 #include <crashproof.h>
@@ -17,7 +17,7 @@ static void *work(void *unused) {
   while (!atomic_load_explicit(&go, memory_order_acquire)) {}
   while (!atomic_load_explicit(&pm->flag, memory_order_acquire)) {}
   while (atomic_exchange(&lock, 1)) {}
-  pm->value++;
+  pm->value++; // MARK: unflushed-write
   atomic_store_explicit(&lock, 0, memory_order_release);
   while (!atomic_load(&turn)) sched_yield();
   return unused;

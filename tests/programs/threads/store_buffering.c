@@ -5,13 +5,19 @@
 //@ flags check: --schedules 64
 //@ check: fails-under-schedule at fails-under-schedule
 //@ prove: refuted at claim-violated
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at fails-under-schedule
 //@ variant fenced: -DFENCED
 //@ flags check: --schedules 64
 //@ check: clean
 //@ prove: proved
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at fails-under-schedule
 //@ variant plain-2:
 //@ check: clean
 //@ prove: refuted at claim-violated
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at fails-under-schedule
 
 #include <crashproof.h>
 #include <pthread.h>
@@ -32,7 +38,7 @@ static void fence(void) {
 }
 
 static void *first(void *unused) {
-  atomic_store_explicit(&words->x, 1, memory_order_relaxed);
+  atomic_store_explicit(&words->x, 1, memory_order_relaxed); // MARK: unflushed-write
   fence();
   saw_y = atomic_load_explicit(&words->y, memory_order_relaxed);
   return unused;

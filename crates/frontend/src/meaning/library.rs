@@ -1,6 +1,6 @@
 //! Functions of the C library that touch memory they are given, in any order of bytes and by plain stores.
 //!
-//! The list covers what the runtime stands in for (`crates/runtime/src/libc_*.rs`; a test compares them). Functions that
+//! The list covers what the runtime stands in for (`crates/runtime/src/c_library`; a test compares them). Functions that
 //! only concern files, threads or the heap are described per framework (`frameworks/raw`). A function that is neither
 //! here nor described there is not understood.
 

@@ -50,7 +50,7 @@ pub(crate) fn lower<'m>(
 }
 
 fn is_one_op(extent: Extent) -> bool {
-    matches!(extent, Extent::Exactly(Length::Constant(_) | Length::Argument(_, 1)) | Extent::Unknown)
+    matches!(extent, Extent::Exactly(Length::Constant(_) | Length::Argument(_, 1)))
 }
 
 impl Lowering<'_, '_> {
@@ -163,8 +163,8 @@ impl Lowering<'_, '_> {
         let source = from.map(|from| self.argument(from));
         let target = self.argument(to);
         self.push(Op::Bulk { target, source, value, length });
-        // However long a string is, it begins where it begins.
-        if let Extent::Exactly(Length::Text(..)) | Extent::AtMost(_) = extent {
+        // However long a string is, it begins where it begins; and who appends to one, or cuts it up, flushes all of it.
+        if matches!(extent, Extent::Exactly(Length::Text(..)) | Extent::AtMost(_) | Extent::Unknown) {
             self.push(Op::Store { address: target, value: Operand::Undefined, bytes: 1, nontemporal: false });
         }
     }
