@@ -32,5 +32,9 @@ fn the_command_line_says_what_is_written_down() {
         .case("README.md");
     cases.run();
     // What `prove --replay` built.
-    std::fs::remove_file("crates/crashproof/tests/cmd/prove.in/follow").expect("it was built");
+    for program in ["follow", "reads", "eadr"] {
+        let built = Path::new("crates/crashproof/tests/cmd/prove.in").join(program);
+        // A counterexample that cannot be replayed builds nothing.
+        let _ = std::fs::remove_file(built);
+    }
 }

@@ -72,6 +72,10 @@ fn before_and_after() {
             bench.crashes = run.crashes;
             let outcome =
                 fix(&mut bench, &Default::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
+            // A missing flush that changes nothing is a note: there is nothing to fix.
+            if bench.history == [0] {
+                continue;
+            }
             let title = format!("{name} {}", run.flags.join(" "));
             let left: Vec<&str> = outcome.remaining.iter().map(|left| left.reason.as_str()).collect();
             let refused = REFUSED.iter().find(|(known, _)| *known == title.trim());
@@ -87,5 +91,6 @@ fn before_and_after() {
         }
     }
     println!("{fixed} programs fixed");
+    assert!(fixed >= 19, "only {fixed} programs were fixed");
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }

@@ -32,7 +32,7 @@
 //@ check: clean
 //@ figures: 3 crash points, 2 recoveries
 //@ lint: skip (lint does not know eADR)
-//@ prove: proved (known wrong: pmem_has_auto_flush is 0 under --eadr)
+//@ prove: proved
 #include <crashproof.h>
 #include <emmintrin.h>
 #include <libpmem.h>

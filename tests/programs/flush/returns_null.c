@@ -1,6 +1,6 @@
 // A function that returns null, as those of threads do, has not failed for that.
 //@ check: recovery-fails at lost
-//@ lint: unflushed-write at lost (known wrong: a function that returns null is taken to have failed)
+//@ lint: unflushed-write at lost
 //@ prove: refuted at claim
 #include <crashproof.h>
 PERSISTENT long data __attribute__((aligned(64)));

@@ -7,7 +7,7 @@
 //@ variant permuted:
 //@ args: -n 3 -xv --name=long rest -y
 //@ check: refused (fails without any crash)
-//@ prove: refuted at option (known wrong: getopt_long permutes the arguments, as glibc's does)
+//@ prove: refuted at option
 #include <crashproof.h>
 #include <getopt.h>
 #include <stdlib.h>

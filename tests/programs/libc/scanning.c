@@ -7,7 +7,7 @@
 //@ variant plain:
 //@ check: fails at LOST
 //@ figures: 2 crash points, 5 recoveries
-//@ lint: unflushed-write at LOST (known wrong: sscanf is not known)
+//@ lint: unflushed-write at LOST
 #include <crashproof.h>
 #include <stdio.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 //@ variant fno-builtin: -fno-builtin
 //@ check: fails at LOST
 //@ figures: 2 crash points, 7 recoveries
-//@ lint: unflushed-write at LOST (known wrong: snprintf is not known)
+//@ lint: unflushed-write at LOST
 //@ prove: unknown (is not modelled)
 #include <crashproof.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 // Functions of the C library that write to persistent memory, never flushed.
 //@ variant SPRINTF: -DSPRINTF
 //@ check: recovery-fails at lost
-//@ lint: unflushed-write at lost (known wrong: how much is stored is not known)
+//@ lint: unflushed-write at lost
 //@ prove: skip (not the question here)
 //@ variant SNPRINTF: -DSNPRINTF
 //@ check: recovery-fails at lost
-//@ lint: unflushed-write at lost (known wrong: how much is stored is not known)
+//@ lint: unflushed-write at lost
 //@ prove: skip (not the question here)
 //@ variant QSORT: -DQSORT
 //@ check: recovery-fails at lost
@@ -18,7 +18,7 @@
 //@ prove: refuted at claim-violated
 //@ variant MEMCCPY: -DMEMCCPY
 //@ check: recovery-fails at lost
-//@ lint: unflushed-write at lost (known wrong: how much is stored is not known)
+//@ lint: unflushed-write at lost
 //@ prove: skip (not the question here)
 //@ variant STPNCPY: -DSTPNCPY
 //@ check: recovery-fails at lost
@@ -26,7 +26,7 @@
 //@ prove: skip (not the question here)
 //@ variant STRNCAT: -DSTRNCAT
 //@ check: recovery-fails at lost
-//@ lint: unflushed-write at lost (known wrong: how much is stored is not known)
+//@ lint: unflushed-write at lost
 //@ prove: skip (not the question here)
 //@ variant BCOPY: -DBCOPY
 //@ check: recovery-fails at lost
@@ -34,7 +34,7 @@
 //@ prove: skip (not the question here)
 //@ variant SSCANF: -DSSCANF
 //@ check: recovery-fails at lost
-//@ lint: unflushed-write at lost (known wrong: how much is stored is not known)
+//@ lint: unflushed-write at lost
 //@ prove: skip (not the question here)
 //@ variant WMEMCPY: -DWMEMCPY
 //@ check: recovery-fails at lost

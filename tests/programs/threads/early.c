@@ -7,7 +7,7 @@
 //@ variant bad: -DBAD
 //@ flags check: --schedules 8
 //@ check: recovery-fails at recovery-fails
-//@ lint: unflushed-write at recovery-fails (known wrong: memory handed to a thread is not followed)
+//@ lint: unflushed-write at recovery-fails
 //@ prove: refuted at claim-violated
 
 #include <crashproof.h>

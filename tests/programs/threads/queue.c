@@ -7,7 +7,7 @@
 //@ variant plain:
 //@ flags check: --schedules 6
 //@ check: recovery-fails at recovery-fails
-//@ lint: unflushed-write at recovery-fails (known wrong: memory handed to a thread is not followed)
+//@ lint: unflushed-write at recovery-fails
 //@ prove: refuted at claim-violated
 
 #include <crashproof.h>

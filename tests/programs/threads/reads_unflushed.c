@@ -12,7 +12,7 @@
 //@ variant fixed: -DFIXED
 //@ flags check: --schedules 24
 //@ check: clean
-//@ lint: clean, no warnings (known wrong: another thread stored what is flushed)
+//@ lint: clean, no warnings
 //@ prove: proved
 
 #include <crashproof.h>
