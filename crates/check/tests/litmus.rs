@@ -49,7 +49,14 @@ fn block(test: &Test, code: &Code) -> String {
             Op::Load(register, at) => writeln!(text, "r[{}] = {};", register.0, place(*at)),
             Op::Store(at, value) => writeln!(text, "{} = {};", place(*at), expression(value)),
             Op::NonTemporal(at, value) => {
-                writeln!(text, "_mm_stream_si64((long long *)&{}, {});", place(*at), expression(value))
+                // The barrier keeps the compiler from dropping a store that the next one overwrites.
+                let barrier = "__asm__ volatile(\"\" ::: \"memory\");";
+                writeln!(
+                    text,
+                    "_mm_stream_si64((long long *)&{}, {}); {barrier}",
+                    place(*at),
+                    expression(value)
+                )
             }
             Op::Rmw(register, at, rmw) => {
                 let old = match rmw {
