@@ -100,7 +100,11 @@ fn every_function_that_the_runtime_follows_is_listed() {
                 Some((_, rest)) => rest.split(']').next().unwrap_or(""),
                 None => line.strip_prefix("    fn ").and_then(|rest| rest.split('(').next()).unwrap_or(""),
             };
-            for name in names.split_whitespace() {
+            // Methods of the runtime's own are written the same way.
+            if line.contains("self") {
+                continue;
+            }
+            for name in names.split([',', ' ']).filter(|name| !name.is_empty()) {
                 assert!(library(name).is_some(), "{name} is not listed");
                 checked += 1;
             }
