@@ -62,11 +62,6 @@ pub fn compile(source: &Path, program: &Path, options: &[&str]) {
     assert!(status.success(), "{} compiles", source.display());
 }
 
-/// [`compile`] by its name for Rust.
-pub fn compile_rust(source: &Path, program: &Path, options: &[&str]) {
-    compile(source, program, options);
-}
-
 /// A directory of the test's own below the target directory.
 pub fn scratch(name: &str) -> PathBuf {
     let directory = tools().with_file_name("tmp").join(name);

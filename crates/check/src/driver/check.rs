@@ -296,7 +296,7 @@ impl Check<'_> {
         if !Worker::new(self.search, subject, recording).knows_everything()? {
             self.count(|statistics| statistics.eager_states += &states);
             self.judging.note(format!(
-                "{tried} random crashes (--random, --seed {seed}) of {} that there are",
+                "{tried} random crashes (--random, --seed {seed}) of {} possible ones",
                 readable(&states)
             ));
             return Ok(());

@@ -83,7 +83,7 @@ impl<'a> Judging<'a> {
         }
     }
 
-    /// Adds something that whoever reads the verdict should know.
+    /// Adds a remark that belongs to the verdict.
     pub(crate) fn remark(&self, remark: &str) {
         let remarks = &mut self.found().remarks;
         if !remarks.iter().any(|known| known == remark) {

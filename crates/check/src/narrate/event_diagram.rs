@@ -160,7 +160,7 @@ fn fates(
             let fate = match kept {
                 Some(kept) if index < kept => Fate::Survived,
                 Some(_) => Fate::Lost,
-                // Nobody read it: it may be either.
+                // Recovery never read it: either is possible.
                 None => Fate::Plain,
             };
             fates.insert(store.tag as usize, fate);

@@ -44,8 +44,8 @@ pub(crate) fn incomplete(why: Incomplete, sites: &Sites) -> String {
         Incomplete::Time => "stopped after the time allowed (--time)".into(),
         Incomplete::Recoveries(run) => format!("stopped after {run} recoveries (--max-recoveries)"),
         Incomplete::PerCrash(most) => format!(
-            "some crashes can be recovered from in more than {most} ways: only so many were tried \
-             (--max-per-crash); fix what is found first, or give a higher number"
+            "some crashes can be recovered from in more than {most} ways: at most {most} per crash \
+             point were tried (--max-per-crash); fix what is found first, or give a higher number"
         ),
         Incomplete::Diverged(diverged) => {
             let did = |read: Option<(u64, u32)>| match read {
@@ -66,8 +66,8 @@ pub(crate) fn incomplete(why: Incomplete, sites: &Sites) -> String {
 
 /// A sentence about such an access, and how it begins: the same for all of one place in the source.
 ///
-/// The place is the innermost one whose source is known, the program's own mostly: where inside a library
-/// somebody else's instruction is tells its user little.
+/// The place is the innermost one whose source is known, the program's own mostly: an instruction inside a library
+/// tells its user little.
 fn unseen(text: &str, access: &Record, after: &[Record], sites: &Sites) -> (String, String) {
     let frames = after.iter().take_while(|record| record.kind() == record::FRAME);
     let mut stack: Vec<&Place> = iter::once(access).chain(frames).map(|it| sites.get(it.site)).collect();

@@ -14,7 +14,7 @@
 //!
 //! Recovery is a function of what it reads from before the crash. So the tree of first reads (node: an address; edge: the
 //! bytes seen; leaf: how recovery ended) answers for every crash whose possible contents stay within what was seen; a
-//! process runs only for behavior that is new. Whether an outcome is a bug is not decided here: an [`Observer`] is told of
+//! process runs only for behavior that is new. Whether an outcome is a bug is not decided here: an [`Observer`] learns of
 //! every recovery that ends.
 
 mod checksums;

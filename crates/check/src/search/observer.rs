@@ -23,7 +23,7 @@ pub(crate) struct Recovered<'a> {
 /// Why a search does not cover everything.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Incomplete {
-    /// Somebody ended it.
+    /// The user interrupted it.
     Interrupted,
     /// The time allowed was up.
     Time,

@@ -50,7 +50,7 @@ pub enum Error {
         "the replay token does not fit the program: it was built anew, or its inputs changed\nrun the check again"
     )]
     Stale,
-    /// Somebody ended the check before the program was recorded.
+    /// The check was interrupted before the program was recorded.
     #[error("interrupted before anything was checked")]
     Interrupted,
     /// The machine is at its limits.
