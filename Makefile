@@ -9,6 +9,8 @@ MAKEFLAGS += --no-print-directory
 CARGO ?= cargo
 # Property tests of `make soak`, each with so many random programs.
 SOAK_CASES ?= 20000
+# The seed of their random programs: another one each time.
+SOAK_SEED := $(shell date +%s)
 # How long `make fuzz` spends on each target.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := parse engines
@@ -32,14 +34,23 @@ PREFIX ?= /usr/local
 .PHONY: install
 install: build ## the tool into PREFIX (/usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/crashproof $(DESTDIR)$(PREFIX)/include/crashproof
-	install target/release/crashproof target/release/crashproof-cc $(DESTDIR)$(PREFIX)/bin
+	install -s target/release/crashproof target/release/crashproof-cc $(DESTDIR)$(PREFIX)/bin
 	ln -sf crashproof-cc $(DESTDIR)$(PREFIX)/bin/crashproof-c++
-	install target/release/libcrashproof_instrument.so target/release/libcrashproof_runtime.so \
+	install -s target/release/libcrashproof_instrument.so target/release/libcrashproof_runtime.so \
 	    $(DESTDIR)$(PREFIX)/lib/crashproof
 	install -m 644 include/*.h $(DESTDIR)$(PREFIX)/include/crashproof
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	target/release/crashproof man > $(DESTDIR)$(PREFIX)/share/man/man1/crashproof.1
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+	    $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	target/release/crashproof man --out $(DESTDIR)$(PREFIX)/share/man/man1
 	target/release/crashproof completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/crashproof
+	target/release/crashproof completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_crashproof
+	target/release/crashproof completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/crashproof.fish
+
+.PHONY: deb
+deb: build ## a Debian package, in target/debian
+	@command -v cargo-deb >/dev/null || $(CARGO) install --quiet --locked cargo-deb
+	rm -rf target/package && $(MAKE) install DESTDIR=target/package PREFIX=/usr
+	$(CARGO) deb --package crashproof --no-build --no-strip
 
 .PHONY: demo
 demo: build ## see the tool find a real bug
@@ -65,10 +76,10 @@ lint: setup ## formatting, clippy and documentation, warnings denied
 
 .PHONY: soak
 soak: setup ## property tests with tens of thousands of programs (SOAK_CASES=20000)
-	@echo "soak: every property test with $(SOAK_CASES) random programs"
-	CRASHPROOF_CASES=$(SOAK_CASES) PROPTEST_CASES=$(SOAK_CASES) CRASHPROOF_PROGRAMS=1000 \
+	@echo "soak: every property test with $(SOAK_CASES) random programs, SOAK_SEED=$(SOAK_SEED)"
+	PROPTEST_RNG_SEED=$(SOAK_SEED) CRASHPROOF_CASES=$(SOAK_CASES) PROPTEST_CASES=$(SOAK_CASES) CRASHPROOF_PROGRAMS=1000 CRASHPROOF_FAULTS=50 \
 	    $(CARGO) test --workspace --release \
-	    --test agreement --test literal --test parser --test random --test litmus --test bytes -- --nocapture
+	    --test agreement --test literal --test parser --test random --test litmus --test bytes --test faults -- --nocapture
 
 .PHONY: corpus
 corpus: setup ## every litmus test on every engine, against what the test expects

@@ -7,6 +7,8 @@
 typedef unsigned long size_t;
 
 void *__crashproof_file(const char *path, size_t bytes);
+void *__crashproof_about(const char *path);
+int *__errno_location(void);
 int __crashproof_caches_survive(void);
 void crashproof_flush(const void *start, size_t bytes);
 void *memcpy(void *to, const void *from, size_t bytes);
@@ -30,8 +32,31 @@ MODEL int pmem_has_auto_flush(void) { return __crashproof_caches_survive(); }
 MODEL int pmem_has_hw_drain(void) { return 0; }
 MODEL int pmem_is_pmem(const void *start, size_t bytes) { return start != 0 && bytes != 0; }
 
+/* What is known of a file besides its content; it is durable as soon as it is so. */
+struct about {
+  unsigned long exists, bytes;
+};
+static void *refuse(int error) {
+  *__errno_location() = error;
+  return 0;
+}
+enum { FILE_CREATE = 1, FILE_EXCLUSIVE = 2, NO_ENTRY = 2, EXISTS = 17, INVALID = 22 };
 MODEL void *pmem_map_file(const char *path, size_t bytes, int flags, unsigned mode, size_t *mapped, int *is_pmem) {
-  (void)flags, (void)mode;
+  (void)mode;
+  struct about *about = __crashproof_about(path);
+  if (!(flags & FILE_CREATE) && !about->exists)
+    return refuse(NO_ENTRY);
+  if ((flags & FILE_CREATE) && (flags & FILE_EXCLUSIVE) && about->exists)
+    return refuse(EXISTS);
+  if ((flags & FILE_CREATE) ? bytes == 0 : bytes != 0)
+    return refuse(INVALID);
+  if (!(flags & FILE_CREATE)) {
+    bytes = about->bytes;
+  } else if (!about->exists || about->bytes != bytes) {
+    about->bytes = bytes;
+    about->exists = 1;
+    pmem_persist(about, sizeof *about);
+  }
   if (mapped)
     *mapped = bytes;
   if (is_pmem)

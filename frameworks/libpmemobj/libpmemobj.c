@@ -10,26 +10,29 @@ MODEL _Thread_local struct {
   int invalidate;
 } _pobj_cached_pool;
 
-static int exists(void) { return __crashproof_pool_exists() || __crashproof_pool_header.created; }
+/* The pool exists if its file does; that is durable as soon as it is so. */
+static unsigned long *existence(const char *path) { return __crashproof_about(path); }
 
 MODEL pool *pmemobj_create(const char *path, const char *layout, size_t bytes, unsigned mode) {
-  (void)path, (void)layout, (void)bytes, (void)mode;
-  if (exists())
+  (void)layout, (void)mode;
+  unsigned long *about = existence(path);
+  if (about[0]) {
+    *__errno_location() = EXISTS;
     return 0;
-  __crashproof_pool_header.created = 1;
-  persist(&__crashproof_pool_header, sizeof __crashproof_pool_header);
+  }
+  about[1] = bytes;
+  about[0] = 1;
+  persist(about, 2 * sizeof *about);
   return (pool *)&__crashproof_pool_header;
 }
 MODEL pool *pmemobj_open(const char *path, const char *layout) {
-  (void)path, (void)layout;
-  if (!exists())
+  (void)layout;
+  if (!*existence(path)) {
+    *__errno_location() = NO_ENTRY;
     return 0;
+  }
   __crashproof_tx_recover();
   return (pool *)&__crashproof_pool_header;
-}
-MODEL int access(const char *path, int mode) {
-  (void)path, (void)mode;
-  return exists() ? 0 : -1;
 }
 MODEL void pmemobj_close(pool *pop) { (void)pop; }
 MODEL int pmemobj_check(const char *path, const char *layout) {

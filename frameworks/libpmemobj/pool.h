@@ -1,7 +1,7 @@
 /*
  * What the parts of the model of libpmemobj share.
  *
- * A pool is a word that says it was created, a root object and whatever was allocated; the allocator loses nothing in
+ * A pool is a file that exists, a root object and whatever was allocated; the allocator loses nothing in
  * a crash. Offsets are distances from the pool's address, as the inline functions of libpmemobj's headers expect.
  */
 #define MODEL __attribute__((weak))
@@ -24,7 +24,7 @@ int strcmp(const char *left, const char *right);
 int *__errno_location(void);
 
 /* Carried out by the prover: see pool.rs and transactions.rs. */
-int __crashproof_pool_exists(void);
+void *__crashproof_about(const char *path);
 void *__crashproof_pool_root(size_t bytes);
 void *__crashproof_pool_alloc(size_t bytes, uint64_t type, int zeroed, int plain);
 uint64_t __crashproof_pool_type(const void *object);
@@ -41,12 +41,12 @@ void __crashproof_not_modelled(const char *what);
 void __crashproof_assume(int condition);
 unsigned long crashproof_nondet_ulong(void);
 
-enum { UUID = 0x706f6f6c, CANCELED = 125 };
+enum { UUID = 0x706f6f6c, NO_ENTRY = 2, EXISTS = 17, CANCELED = 125 };
 /* Flags of allocations and of ranges that are added. */
 enum { ZERO = 1, NO_FLUSH = 2, NO_SNAPSHOT = 4 };
 
 extern struct pool_header {
-  long created;
+  long unused;
 } __crashproof_pool_header;
 
 static inline void drain(void) { __asm__ volatile("sfence" ::: "memory"); }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `subject` | the program under test behind a trait: a process that can be run, recorded and run again |
 //! | `crash` | the recorded run replayed through px86, its crash points, what may survive |
+//! | `schedules` | every schedule: partial-order reduction, crashes at every consistent cut |
 //! | `search` | the tree of all that recovery may do, and the workers that explore it |
 //! | `judge` | failures, missing flushes, redundant flushes and fences, strands and epochs |
 //! | `narrate` | what was found in words and pictures |
@@ -19,16 +20,19 @@ mod crash;
 mod driver;
 mod judge;
 mod narrate;
+mod schedules;
 mod search;
 mod subject;
 
 pub use crash::{ChosenCrash, MAX_CRASHES};
 pub use crashproof_findings::{Place, Related, Role};
-pub use driver::{Monitor, Options, Progress, Recover, Replay, Token, check, record, replay};
+pub use driver::{
+    Budget, Monitor, NotAToken, Options, Progress, Recover, Replay, Token, check, record, replay,
+};
 pub use judge::{
     Conflict, Dependence, Extent, FailedRecovery, Flushed, Minimality, Model, Redundant, RedundantKind,
-    Report, Saw, Suppression, Violation, Window,
+    Report, Saw, Suppression, Violation, VolatilePointer, Window,
 };
 pub use narrate::readable;
 pub use search::{Random, Statistics, Strategy};
-pub use subject::{Error, Failure, Trace};
+pub use subject::{Error, Failure, Heap, Trace};

@@ -82,7 +82,10 @@ impl Built {
         match &paths[..] {
             [path] => match FileKind::of(path) {
                 Some(kind) => Err(format!("{}: {}", path.display(), no_program(kind))),
-                None => Ok(Built { path: path.clone(), source: None, _directory: None }),
+                None => match next_command(path) {
+                    Some(advice) => Err(format!("{}: {advice}", path.display())),
+                    None => Ok(Built { path: path.clone(), source: None, _directory: None }),
+                },
             },
             all => {
                 let other = all.iter().find(|path| !is_source(path)).unwrap_or(&all[0]);
@@ -94,6 +97,31 @@ impl Built {
             }
         }
     }
+}
+
+/// What to type instead of a file that is no program, but says how to come by one.
+fn next_command(path: &Path) -> Option<String> {
+    if path.is_dir() && path.join("Cargo.toml").exists()
+        || path.file_name().is_some_and(|name| name == "Cargo.toml")
+    {
+        return Some(
+            "build the package first, with `crashproof cargo build`, then check what it built: `crashproof check \
+             target/debug/NAME`"
+                .into(),
+        );
+    }
+    let mut start = [0; 256];
+    let read = std::io::Read::read(&mut std::fs::File::open(path).ok()?, &mut start).ok()?;
+    let first = String::from_utf8_lossy(&start[..read]).lines().next().unwrap_or_default().to_owned();
+    let script = path.display();
+    let interpreter = match first.strip_prefix("#!") {
+        Some(line) => line.split_whitespace().rfind(|word| !word.starts_with('-'))?.to_owned(),
+        None if path.extension().is_some_and(|extension| extension == "py") => "python3".into(),
+        None if path.extension().is_some_and(|extension| extension == "sh") => "sh".into(),
+        None => return None,
+    };
+    let interpreter = Path::new(&interpreter).file_name()?.to_string_lossy().into_owned();
+    Some(format!("this is a script; check its interpreter: `crashproof check {interpreter} -- {script}`"))
 }
 
 /// Why a file that can neither be built nor run is no program.
@@ -144,6 +172,20 @@ impl Programs {
     /// The program that recovers, if one was named.
     pub(crate) fn recovery(&self) -> Option<&Path> {
         self.recover().map(|built| built.path.as_path())
+    }
+
+    /// A warning if the program relies on `assert` and was built without it: what recovery would notice it then does not.
+    pub(crate) fn warn_about_ndebug(&self, cflags: &[OsString]) -> Option<String> {
+        let given = cflags.iter().any(|flag| flag.to_string_lossy().starts_with("-DNDEBUG"));
+        let source = self.program.source.as_ref()?;
+        let text = std::fs::read_to_string(source).ok()?;
+        let defined = text.lines().any(|line| line.trim_start().starts_with("#define NDEBUG"));
+        let asserts = text.contains("assert(") && text.contains("assert.h");
+        ((given || defined) && asserts).then(|| {
+            "NDEBUG removes assert(), so recovery does not check what it asserts; build without it, or use \
+             crashproof_assert"
+                .into()
+        })
     }
 
     /// Its source, if it was built from one.

@@ -2,7 +2,7 @@
 //!
 //! The plugin writes each module before clang's optimizer changes it, so the front end runs once; the modules are then
 //! analyzed as one program. Findings are printed the way compilers print warnings, for people and editors. They fail the
-//! build only with `--lint-deny`.
+//! build only with `--lint-deny`. With `--lint-only` the objects are those of a plain clang: nothing is instrumented.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -16,18 +16,22 @@ use crashproof_lint::{Bounds, Model, Options};
 use crashproof_toolchain::{Language, Toolchain, driver};
 
 use crate::exit::Exit;
+use crate::signals::Scratch;
 
 /// A compilation whose result is linted.
 pub(crate) struct CompileAndLint {
     arguments: Vec<OsString>,
     model: Model,
     deny: bool,
+    /// Nothing is instrumented.
+    only: bool,
 }
 
 impl CompileAndLint {
-    /// Takes `--lint`, `--lint=MODEL` and `--lint-deny` out of a compiler's arguments; none if there is no such option.
+    /// Takes `--lint`, `--lint=MODEL`, `--lint-only` and `--lint-deny` out of a compiler's arguments; none if there is no such option.
     pub(crate) fn requested(arguments: &[OsString]) -> Option<CompileAndLint> {
-        let mut lint = CompileAndLint { arguments: Vec::new(), model: Model::default(), deny: false };
+        let mut lint =
+            CompileAndLint { arguments: Vec::new(), model: Model::default(), deny: false, only: false };
         let mut asked = false;
         for argument in arguments {
             match argument.to_str() {
@@ -35,6 +39,7 @@ impl CompileAndLint {
                 Some("--lint=strict") => (asked, lint.model) = (true, Model::Strict),
                 Some("--lint=strand") => (asked, lint.model) = (true, Model::Strand),
                 Some("--lint-deny") => (asked, lint.deny) = (true, true),
+                Some("--lint-only") => (asked, lint.only) = (true, true),
                 _ => lint.arguments.push(argument.clone()),
             }
         }
@@ -63,11 +68,18 @@ impl CompileAndLint {
     fn compile(self, language: Language) -> Result<ExitCode, String> {
         let here = std::env::current_dir().unwrap_or_default();
         let config = Config::find(&here).map_err(|error| error.to_string())?;
-        let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let directory = Scratch::for_process().map_err(|error| error.to_string())?;
         let toolchain = Toolchain::find().map_err(|error| error.to_string())?;
-        let plan = driver::plan(language, &self.arguments, &toolchain).map_err(|error| error.to_string())?;
+        let plan = match self.only {
+            true => driver::plan_lint(language, &self.arguments, &toolchain),
+            false => driver::plan(language, &self.arguments, &toolchain),
+        };
+        let plan = plan.map_err(|error| error.to_string())?;
         plan.warnings.iter().for_each(|warning| anstream::eprintln!("crashproof: warning: {warning}"));
         let mut command = plan.command;
+        if self.only {
+            command.env("CRASHPROOF_LINT_ONLY", "1");
+        }
         let mut clang = command
             .env("CRASHPROOF_LINT_BITCODE", directory.path())
             .spawn()

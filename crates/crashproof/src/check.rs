@@ -7,104 +7,197 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crashproof_check::{Error, MAX_CRASHES, Model, Options, Random, Recover, Strategy, Suppression};
-use crashproof_findings::Sources;
+use crashproof_check::{
+    Budget, Error, Heap, MAX_CRASHES, Model, Options, Random, Recover, Strategy, Suppression,
+};
 use crashproof_findings::config::Config;
+use crashproof_findings::{Report, Sources};
 
 use crate::build::Programs;
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::json_lines::JsonLines;
 use crate::output::Output;
 use crate::progress::Watch;
+use crate::saved;
 use crate::settings::{Compiler, Machine, Memory, Overrides, Words, platform};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The program, built with `crashproof cc`, `c++` or `cargo`; or its C, C++ or Rust source.
+    /// Program built with `crashproof cc`, `c++` or `cargo`, or its C, C++ or Rust source
     #[arg(value_name = "PROGRAM")]
     pub(crate) program: PathBuf,
 
-    /// More C or C++ sources of the same program.
+    /// Further C or C++ sources of the same program
     #[arg(value_name = "SOURCE")]
     more_sources: Vec<PathBuf>,
 
     #[command(flatten)]
     compiler: Compiler,
 
-    /// The program's arguments.
+    /// Arguments for the program, after `--`
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
 
-    /// Run this command after a crash instead of the same one again, such as '--recover "./repair --all pool"'. Its
-    /// program must be built with crashproof, too; it may be PROGRAM with other arguments.
+    /// Command to run after a crash [default: the same command again]
+    ///
+    /// For example --recover "./repair --all pool". Its program must be built with crashproof, too; it may be PROGRAM with
+    /// other arguments.
     #[arg(long, value_name = "CMD", value_parser = |text: &str| command(text).map(|_| text.to_owned()))]
+    #[arg(help_heading = "What to check")]
     recover: Option<String>,
-
-    /// How many crashes in a row: from 2 on, recovery itself is crashed too. One if not given.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=MAX_CRASHES as i64))]
-    crashes: Option<u8>,
-
-    /// Recover in so many processes at the same time; all cores if not given.
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
-
-    /// Try at most so many recoveries from one crash; 0 for all there are. 1000 if not given.
-    #[arg(long, value_name = "N")]
-    max_per_crash: Option<u64>,
-
-    /// Instead of everything, try so many crashes at random: for programs too large to exhaust. Without findings the
-    /// verdict is then unknown, unless they happened to show all that recovery can do.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    random: Option<u64>,
-
-    /// What random crashes follow from: the same seed gives the same crashes.
-    #[arg(long, value_name = "S", default_value_t = 0, requires = "random")]
-    seed: u64,
-
-    /// Stop after so many recoveries.
-    #[arg(long, value_name = "N")]
-    max_recoveries: Option<u64>,
-
-    /// Stop after so many seconds.
-    #[arg(long, value_name = "SECONDS")]
-    time: Option<u64>,
-
-    /// Try so many schedules if the program has threads. The first is always the same; the others are made
-    /// from seeds and can be had again. One if not given.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    schedules: Option<u32>,
-
-    /// How to make schedules from seeds.
-    #[arg(long, value_enum, default_value_t = ScheduleStrategy::Mixed)]
-    strategy: ScheduleStrategy,
 
     #[command(flatten)]
     memory: Memory,
 
-    /// Name whatever touches persistent memory unseen: the address, the place in the source and the calls that
-    /// led there. Slow; for finding out why a verdict is UNKNOWN.
-    #[arg(long)]
-    strict: bool,
+    /// What a persistent heap's memory holds: 'FRESH,FREED' in hexadecimal, 'zero' or 'none' [default: cd,dd]
+    ///
+    /// One byte for fresh and one for freed memory; 'zero' for fresh memory that is zero, 'none' to leave freed memory as
+    /// it was, too.
+    #[arg(long, value_name = "FRESH,FREED", value_parser = fill, help_heading = "What to check")]
+    fill: Option<Fill>,
 
-    /// Hold the strands or epochs that the program marks (crashproof_strand_begin and its kin in crashproof.h)
-    /// against their persistency model.
-    #[arg(long, value_enum, value_name = "MODEL")]
-    model: Option<PersistencyModel>,
+    /// Number of layouts of a persistent heap to try, 16 bytes apart
+    ///
+    /// They differ in where blocks begin in their cache lines: a flush of the first of two lines is found wherever an
+    /// object may straddle them.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4))]
+    #[arg(help_heading = "What to check")]
+    layouts: u32,
 
     #[command(flatten)]
     machine: Machine,
 
-    /// Do not look for missing flushes that recovery does not fail on.
-    #[arg(long)]
+    /// Check the marked strands or epochs against a persistency model
+    ///
+    /// Regions are marked with crashproof_strand_begin and its relatives of crashproof.h.
+    #[arg(long, value_enum, value_name = "MODEL", help_heading = "What to check")]
+    model: Option<PersistencyModel>,
+
+    /// Report only failed recoveries, not missing flushes that no recovery failed on
+    #[arg(long, help_heading = "What to check")]
     no_robust: bool,
 
-    /// Missing flushes are known to be harmless here, as the store that is lost or the load that sees it: FILE:LINE,
-    /// FILE:FIRST-LAST or FILE:FUNCTION; may be given more than once.
-    #[arg(long, value_name = "PLACE")]
+    /// Ignore missing flushes at FILE:LINE, FILE:FIRST-LAST or FILE:FUNCTION; may be repeated
+    ///
+    /// The place is that of the lost store or of the load that sees it.
+    #[arg(long, value_name = "PLACE", help_heading = "What to check")]
     suppress: Vec<Suppression>,
+
+    /// Name every untracked access to persistent memory, with its callers (slow)
+    ///
+    /// For finding out why a verdict is UNKNOWN.
+    #[arg(long, help_heading = "What to check")]
+    strict: bool,
+
+    /// Maximum number of crashes per run; from 2 on, recovery is crashed too [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=MAX_CRASHES as i64))]
+    #[arg(help_heading = "How far to go")]
+    crashes: Option<u8>,
+
+    /// Maximum number of recoveries per crash point; 0 for no limit [default: 1000]
+    #[arg(long, value_name = "N", help_heading = "How far to go")]
+    max_per_crash: Option<u64>,
+
+    /// Maximum number of recoveries
+    #[arg(long, value_name = "N", help_heading = "How far to go")]
+    max_recoveries: Option<u64>,
+
+    /// Memory that the check stays within, such as 500M or 4G [default: a quarter of the machine's]
+    ///
+    /// What does not fit is forgotten and found again, which takes time.
+    #[arg(long = "memory", value_name = "BYTES", value_parser = bytes, help_heading = "How far to go")]
+    memory_bound: Option<u64>,
+
+    /// Explore crash states that fail for a known reason, too
+    ///
+    /// Those that lose a store without which recovery has failed before, or leave something that it has waited for for
+    /// ever.
+    #[arg(long, help_heading = "How far to go")]
+    exhaustive: bool,
+
+    /// Maximum time, in seconds
+    #[arg(long, value_name = "SECONDS", help_heading = "How far to go")]
+    time: Option<u64>,
+
+    /// Try N random crashes instead of all
+    ///
+    /// For programs too large to exhaust. Without findings the verdict is then UNKNOWN, unless the crashes happened to show
+    /// everything that recovery can do.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(help_heading = "How far to go")]
+    random: Option<u64>,
+
+    /// Seed for --random; the same seed gives the same crashes
+    #[arg(long, value_name = "S", default_value_t = 0, requires = "random", help_heading = "How far to go")]
+    seed: u64,
+
+    /// Number of parallel workers [default: all cores]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(help_heading = "How far to go")]
+    jobs: Option<u16>,
+
+    /// Schedules to try if the program has threads: a number, or `all` of them up to equivalence [default: 1]
+    ///
+    /// Of a number of schedules the first is always the same, and the others are made from seeds.
+    #[arg(long, value_name = "all|N", help_heading = "Threads")]
+    schedules: Option<Schedules>,
+
+    /// Maximum number of schedules when all are explored [default: 100000]
+    ///
+    /// The verdict then says about how many remain.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Threads")]
+    max_schedules: Option<u64>,
+
+    /// Explore all schedules with at most K switches from a thread that could go on
+    #[arg(long, value_name = "K", help_heading = "Threads")]
+    preemptions: Option<u32>,
+
+    /// How schedules are made from seeds
+    #[arg(long, value_enum, default_value_t = ScheduleStrategy::Mixed, help_heading = "Threads")]
+    strategy: ScheduleStrategy,
 
     #[command(flatten)]
     output: Output,
+}
+
+/// Schedules explored if the user does not say how many.
+const MOST_SCHEDULES: u64 = 100_000;
+
+/// Which schedules to try.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Schedules {
+    All,
+    Seeds(u32),
+}
+
+impl std::str::FromStr for Schedules {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Schedules, String> {
+        match text.parse() {
+            Ok(0) => Err("at least one schedule".into()),
+            Ok(count) => Ok(Schedules::Seeds(count)),
+            Err(_) if text == "all" => Ok(Schedules::All),
+            Err(_) => Err("a number, or `all`".into()),
+        }
+    }
+}
+
+/// What memory of the heap holds: fresh, and freed.
+type Fill = (Option<u8>, Option<u8>);
+
+fn fill(text: &str) -> Result<Fill, String> {
+    let usual = Heap::default();
+    let byte = |text: &str| {
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        u8::from_str_radix(digits, 16).map_err(|_| format!("`{text}` is no byte in hexadecimal digits"))
+    };
+    match text.split_once(',') {
+        _ if text == "zero" => Ok((None, usual.freed)),
+        _ if text == "none" => Ok((None, None)),
+        None => Ok((Some(byte(text)?), usual.freed)),
+        Some((fresh, freed)) => Ok((Some(byte(fresh)?), Some(byte(freed)?))),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -125,6 +218,13 @@ enum PersistencyModel {
     Strand,
 }
 
+impl Arguments {
+    /// Does the command line say how to recover?
+    pub(crate) fn recovers(&self) -> bool {
+        self.recover.is_some()
+    }
+}
+
 impl Overrides for Arguments {
     fn write_over(&self, settings: &mut Config) {
         self.memory.write_over(settings);
@@ -132,7 +232,11 @@ impl Overrides for Arguments {
         let check = &mut settings.check;
         check.recover = self.recover.clone().or(check.recover.take());
         check.crashes = self.crashes.or(check.crashes);
-        check.schedules = self.schedules.or(check.schedules);
+        match self.schedules {
+            Some(Schedules::Seeds(count)) => check.schedules = Some(count),
+            Some(Schedules::All) => check.schedules = None,
+            None => {}
+        }
         check.jobs = self.jobs.or(check.jobs);
         check.max_per_crash = self.max_per_crash.or(check.max_per_crash);
         check.max_recoveries = self.max_recoveries.or(check.max_recoveries);
@@ -167,6 +271,15 @@ fn settings(options: &mut Options, config: &Config) -> Result<(), String> {
     options.max_per_crash = Some(set.max_per_crash.unwrap_or(1000)).filter(|most| *most > 0);
     options.max_recoveries = set.max_recoveries;
     options.max_time = set.time.map(Duration::from_secs);
+    for path in &config.pm.paths {
+        if !path.to_string_lossy().ends_with('*') && !path.exists() {
+            return Err(format!(
+                "--pm-path {}: there is no such file or directory; create it, or end the path in * to mean all that \
+                 begin so",
+                path.display()
+            ));
+        }
+    }
     options.pm_path.clone_from(&config.pm.paths);
     options.pm_heap = config.pm.heap.unwrap_or(false);
     options.platform = platform(config);
@@ -187,6 +300,15 @@ fn command(text: &str) -> Result<Vec<String>, String> {
         Ok(Words(words)) => Ok(words),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// A number of bytes with K, M, G or T.
+fn bytes(text: &str) -> Result<u64, String> {
+    let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
+    let unit = units.iter().find(|(letter, _)| text.to_ascii_uppercase().ends_with(*letter));
+    let digits = unit.map_or(text, |_| &text[..text.len() - 1]);
+    let number: u64 = digits.parse().map_err(|_| "a number with K, M, G or T, such as 500M".to_owned())?;
+    number.checked_shl(unit.map_or(0, |(_, bits)| *bits)).filter(|bytes| *bytes > 0).ok_or("no memory".into())
 }
 
 /// What to check, and how far to go.
@@ -212,6 +334,8 @@ pub(crate) fn options(
         PersistencyModel::Strand => Model::Strand,
     });
     options.robust = !arguments.no_robust;
+    options.exhaustive = arguments.exhaustive;
+    options.memory = arguments.memory_bound.unwrap_or(options.memory);
     options.suppress.clone_from(&arguments.suppress);
     options.random = arguments.random.map(|crashes| Random { crashes, seed: arguments.seed });
     options.strategy = match arguments.strategy {
@@ -220,7 +344,43 @@ pub(crate) fn options(
         ScheduleStrategy::Pct => Strategy::Pct,
     };
     settings(&mut options, config)?;
+    let all = arguments.schedules == Some(Schedules::All);
+    let bounded = arguments.max_schedules.is_some() || arguments.preemptions.is_some();
+    // A loop that waits in a way that is not seen has infinitely many.
+    let max_schedules = Some(arguments.max_schedules.unwrap_or(MOST_SCHEDULES));
+    let max_preemptions = arguments.preemptions;
+    options.all_schedules = (all || bounded).then_some(Budget { max_schedules, max_preemptions });
+    if let Some((fresh, freed)) = arguments.fill {
+        options.heap = Heap { fresh, freed, ..options.heap };
+    }
     Ok(options)
+}
+
+/// Checks the program under each layout of the heap; what only a later one shows says so.
+fn check_layouts(options: &Options, layouts: u32, subject: &str) -> Result<Report, Error> {
+    let mut report = crashproof_check::check(options)?.in_common_form(subject);
+    // Only a heap has another layout.
+    for layout in 1..if options.pm_heap { layouts } else { 1 } {
+        let heap = Heap { layout, ..options.heap };
+        let other = crashproof_check::check(&Options { heap, ..options.clone() })?.in_common_form(subject);
+        for mut finding in other.findings {
+            let known = report.findings.iter().any(|known| {
+                known.rule.id == finding.rule.id
+                    && (&known.place.file, known.place.line) == (&finding.place.file, finding.place.line)
+            });
+            if !known {
+                let first = (32 + 16 * layout) % 64;
+                finding.evidence.push(format!(
+                    "with blocks of the heap placed from byte {first} of a cache line on (layout {layout} of --layouts)"
+                ));
+                report.findings.push(finding);
+            }
+        }
+        report.incomplete.extend(
+            other.incomplete.into_iter().filter(|it| !report.incomplete.contains(it)).collect::<Vec<_>>(),
+        );
+    }
+    Ok(report)
 }
 
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
@@ -243,22 +403,31 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         Ok(prepared) => prepared,
         Err(message) => return usage(message),
     };
-    let watch = Watch::start(Arc::clone(&options.monitor))?;
-    let stream = output.stream()?.map(|out| JsonLines::start(&options.monitor, out, options.program.clone()));
-    let result = crashproof_check::check(&options);
+    let watch = Watch::start(Arc::clone(&options.monitor), arguments.output.is_quiet())?;
+    let stream = output.stream()?;
+    let stream = stream.map(|out| JsonLines::start(&options.monitor, out, options.program.clone()));
+    let stream = stream.transpose()?;
+    let result = check_layouts(&options, arguments.layouts, &arguments.program.to_string_lossy());
     drop(watch);
     if let Some(stream) = stream {
         stream.end(&options.monitor);
     }
-    let report = match result {
+    let mut report = match result {
         Ok(report) => report,
         Err(error) => {
             anstream::eprintln!("crashproof: {error}");
-            let incomplete = matches!(error, Error::System { .. } | Error::Interrupted);
+            let incomplete = match &error {
+                Error::System { .. } | Error::Interrupted => true,
+                Error::Start { source, .. } => exit::machine_limit(source),
+                _ => false,
+            };
             return Ok(if incomplete { Exit::Incomplete } else { Exit::Usage });
         }
     };
     let built = programs.program.path.metadata().and_then(|about| about.modified()).ok();
-    let report = report.in_common_form(&arguments.program.to_string_lossy());
+    if let Some(note) = programs.warn_about_ndebug(&arguments.cflags()) {
+        report.notes.push(note);
+    }
+    saved::keep(&mut report);
     output.finish(report, &Sources::built_at(built))
 }

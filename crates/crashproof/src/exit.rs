@@ -21,14 +21,27 @@ pub(crate) enum Exit {
 pub(crate) const HELP: &str = "Exit codes: 0 nothing wrong, 1 an error was found, 2 usage or bad input, 3 incomplete \
 (a limit was hit, no error found), 4 internal error.";
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(match exit {
+impl Exit {
+    /// The number that the process ends with.
+    pub(crate) fn code(self) -> u8 {
+        match self {
             Exit::Clean => 0,
             Exit::Findings => 1,
             Exit::Usage => 2,
             Exit::Incomplete => 3,
             Exit::Internal => 4,
-        })
+        }
+    }
+}
+
+/// Is this error the machine's limit (processes, threads, descriptors, memory), rather than a wrong input?
+pub(crate) fn machine_limit(error: &std::io::Error) -> bool {
+    let limits = [libc::EAGAIN, libc::EMFILE, libc::ENFILE, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|code| limits.contains(&code))
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
     }
 }

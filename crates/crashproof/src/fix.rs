@@ -25,21 +25,21 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) check: check::Arguments,
 
-    /// Change the sources; otherwise the change is only shown, as a unified diff.
+    /// Change the sources instead of printing a diff
     #[arg(long)]
     apply: bool,
 
-    /// How to build the program anew, if it is not a single source: a command for the shell. Without `--apply` it
-    /// runs in a copy of this directory.
+    /// Shell command that rebuilds the program, if it is not a single source
+    ///
+    /// Without --apply it runs in a copy of this directory.
     #[arg(long, value_name = "COMMAND")]
     build: Option<String>,
 
-    /// The project's own way to flush, such as `FLUSH({addr}, {len})`; otherwise as each file does it: crashproof.h,
-    /// libpmem or intrinsics.
+    /// Code that flushes, such as `FLUSH({addr}, {len})` [default: as the file does it]
     #[arg(long, value_name = "CODE")]
     flush_macro: Option<String>,
 
-    /// The project's own way to fence, if the flush does not do it.
+    /// Code that fences, if the flush does not
     #[arg(long, value_name = "CODE", requires = "flush_macro")]
     fence_macro: Option<String>,
 
@@ -104,7 +104,7 @@ fn checked(
     let programs =
         Programs::below(root, &given, recovery.first().map(Path::new), &cflags).map_err(Failed::Build)?;
     let options = check::options(arguments, config, &programs, &recovery).map_err(Failed::Check)?;
-    let watch = Watch::start(Arc::clone(&options.monitor));
+    let watch = Watch::start(Arc::clone(&options.monitor), false);
     let _watch = watch.map_err(|error| Failed::Check(error.to_string()))?;
     let report = crashproof_check::check(&options).map_err(|error| Failed::Check(error.to_string()))?;
     if options.monitor.cancelled() {

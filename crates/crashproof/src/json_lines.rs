@@ -14,10 +14,15 @@ pub(crate) struct JsonLines(Option<JoinHandle<()>>);
 
 impl JsonLines {
     /// Starts writing what the monitored check of `program` finds.
-    pub(crate) fn start(monitor: &Monitor, out: Box<dyn Write + Send>, program: PathBuf) -> JsonLines {
+    pub(crate) fn start(
+        monitor: &Monitor,
+        out: Box<dyn Write + Send>,
+        program: PathBuf,
+    ) -> std::io::Result<JsonLines> {
         let (sender, findings) = channel();
+        let thread = std::thread::Builder::new().spawn(move || write(&findings, out, &program))?;
         monitor.listen(sender);
-        JsonLines(Some(std::thread::spawn(move || write(&findings, out, &program))))
+        Ok(JsonLines(Some(thread)))
     }
 
     /// Waits until everything is written; the check must have ended.

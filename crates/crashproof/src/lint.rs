@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::progress::Doing;
 use crate::settings::Compiler;
+use crate::signals::Scratch;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -38,6 +39,10 @@ pub(crate) struct Arguments {
     /// Description of a library, beside those that are built in; may be given more than once
     #[arg(long, value_name = "FILE")]
     api: Vec<PathBuf>,
+
+    /// Function that returns persistent memory; may be given more than once
+    #[arg(long, value_name = "FN")]
+    pm_alloc: Vec<String>,
 
     /// Print what is known of libraries, and nothing else
     #[arg(long)]
@@ -81,7 +86,7 @@ enum PersistencyModel {
 const EADR: &str = "lint assumes that caches are lost in a crash, although model.eadr is set: flushes that it misses may \
                     not be needed";
 
-pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
+pub(crate) fn run(arguments: &Arguments, config: &Config, trust: bool) -> io::Result<Exit> {
     if arguments.explain_api {
         return match crashproof_lint::apis(&arguments.api) {
             Ok(apis) => {
@@ -95,6 +100,8 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         inputs: arguments.inputs.clone(),
         arguments: [arguments.compiler.arguments(), arguments.arguments.clone()].concat(),
         apis: arguments.api.clone(),
+        trust,
+        allocators: arguments.pm_alloc.clone(),
         model: match arguments.model {
             PersistencyModel::Strict => Model::Strict,
             PersistencyModel::Epoch => Model::Epoch,
@@ -117,6 +124,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
+    let _scratch = Scratch::for_process()?;
     let doing = Doing::start("compiling and analyzing");
     let report = crashproof_lint::lint(&options);
     drop(doing);

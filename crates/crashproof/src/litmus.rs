@@ -2,17 +2,20 @@
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use crashproof_findings::config::Config;
 use crashproof_litmus::Test;
-use crashproof_litmus::answer::{Answer, Assertions, Limits, Options, Robust};
+use crashproof_litmus::answer::{Answer, Assertions, Interrupt, Limits, Options, Robust};
+use crashproof_ordersat::solver::Stop;
 use crashproof_report::SourceError;
 use px86::Domain;
 
 use crate::exit::Exit;
 use crate::progress::Doing;
 use crate::settings::{self, Machine};
+use crate::signals::Orderly;
 
 mod json;
 mod text;
@@ -49,6 +52,14 @@ pub(crate) struct Arguments {
     /// Give up after so many different outcomes.
     #[arg(long, value_name = "N", default_value_t = Limits::default().outcomes)]
     max_outcomes: usize,
+
+    /// Stop after so many seconds, and show what is known by then.
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+
+    /// Stop when this many MiB of memory are held, and show what is known by then.
+    #[arg(long, value_name = "MIB", default_value_t = 4096)]
+    memory: u64,
 
     /// How to show the answers.
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -109,7 +120,37 @@ struct Counts {
     invalid: usize,
 }
 
+/// Asked by a person, or by who watches time and memory.
+static INTERRUPT: Interrupt = Interrupt::new();
+
+/// Watches for a reason to stop.
+fn watch(arguments: &Arguments) -> io::Result<()> {
+    const TICK: Duration = Duration::from_millis(20);
+    let mut limits = crashproof_ordersat::Limits {
+        memory: Some(arguments.memory.saturating_mul(1 << 20)),
+        ..crashproof_ordersat::Limits::default()
+    };
+    if let Some(seconds) = arguments.timeout {
+        limits = limits.with_timeout(Duration::from_secs(seconds));
+    }
+    let orderly = Orderly::new()?;
+    std::thread::Builder::new().spawn(move || {
+        loop {
+            if orderly.asked() {
+                return INTERRUPT.ask("interrupted");
+            }
+            match limits.hit() {
+                Some(Stop::Time) => return INTERRUPT.ask("out of time (--timeout)"),
+                Some(_) => return INTERRUPT.ask("out of memory (--memory)"),
+                None => std::thread::sleep(TICK),
+            }
+        }
+    })?;
+    Ok(())
+}
+
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
+    watch(arguments)?;
     let domain = settings::domain(config);
     let mut out = anstream::stdout().lock();
     let mut exit = Exit::Clean;
@@ -203,6 +244,7 @@ fn one(
         limits: Limits {
             states: arguments.max_states,
             outcomes: arguments.max_outcomes,
+            interrupt: Some(&INTERRUPT),
             ..Limits::default()
         },
     };

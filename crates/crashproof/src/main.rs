@@ -9,6 +9,7 @@ mod explain;
 mod fix;
 mod init;
 mod json_lines;
+mod limits;
 mod lint;
 mod litmus;
 mod output;
@@ -16,9 +17,11 @@ mod progress;
 mod prove;
 mod replay;
 mod replay_counterexample;
+mod saved;
 mod settings;
 mod shell;
 mod signals;
+mod trust;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -30,13 +33,18 @@ use crashproof_findings::config::Config;
 use crate::exit::Exit;
 use crate::settings::Overrides;
 
-/// Finds, explains and rules out crash-consistency bugs in programs that keep their data in persistent memory.
+/// Find, explain and rule out crash-consistency bugs in programs on persistent memory
 #[derive(Parser)]
 #[command(name = "crashproof", version, max_term_width = 100, after_help = exit::HELP)]
 struct CommandLine {
-    /// Read this instead of the nearest crashproof.toml.
+    /// Read settings from FILE instead of the nearest crashproof.toml
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// Run commands and load code that a replay token, a compilation database or a crashproof.toml of a parent directory
+    /// names.
+    #[arg(long, global = true)]
+    trust: bool,
 
     #[command(subcommand)]
     command: Command,
@@ -44,56 +52,62 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Crash a program everywhere it matters and recover it from every state that may survive.
+    /// Crash a program everywhere it matters and recover it from every state that may survive
     Check(check::Arguments),
-    /// Write the flushes that `check` finds missing, and check again until none is.
+    /// Add the flushes that `check` finds missing, and prove that they suffice
     Fix(fix::Arguments),
-    /// Compile C as clang does, for `check`; all arguments go to clang.
+    /// Compile C for `check`; arguments are clang's
     #[command(disable_help_flag = true)]
     Cc {
         /// What clang is given.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Compile C++ as clang++ does, for `check`; all arguments go to clang++.
+    /// Compile C++ for `check`; arguments are clang++'s
     #[command(name = "c++", disable_help_flag = true)]
     Cxx {
         /// What clang++ is given.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Run cargo so that it builds Rust crates for `check`; all arguments go to cargo.
+    /// Build Rust crates for `check`; arguments are cargo's
     #[command(disable_help_flag = true)]
     Cargo {
         /// What cargo is given.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Hold sources against a persistency model without running them; find wasted flushes.
+    /// Check sources against a persistency model without running them
     Lint(lint::Arguments),
-    /// Show everything that may be left of a small program after a crash.
+    /// List every state a crash may leave of a small program
     ///
     /// Every engine answers the same questions: which contents of persistent memory a crash can leave, which
     /// queries and assertions hold of them, and whether the program is robust, that is, whether a crash leaves
     /// only what a machine without volatile caches could leave.
     Litmus(litmus::Arguments),
-    /// Prove that what a program claims holds in every schedule and from every crash, or show where it does not.
+    /// Prove a program's assertions over all schedules and crashes, or refute them
     Prove(prove::Arguments),
-    /// Show one failure that `check` found again, exactly as it was.
+    /// Replay a failure that `check` found, under gdb with --debug
     Replay(replay::Arguments),
-    /// Explain a rule, with an example that breaks it and one that does not; or list all rules.
+    /// Explain a rule with examples, or list all rules
     Explain(explain::Arguments),
-    /// Write a commented crashproof.toml, which all commands read.
+    /// Trust a directory: commands that files below it name may run without `--trust`
+    Trust(trust::Arguments),
+    /// Write a commented crashproof.toml
     Init,
-    /// Say what of the toolchain is there, and what to do about the rest.
+    /// Check that the toolchain is complete
     Doctor,
-    /// Print completions for a shell.
+    /// Print shell completions
     Completions {
         /// Which one.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page; `crashproof man | man -l -` shows it.
-    Man,
+    /// Print the manual page (`crashproof man | man -l -`)
+    Man {
+        /// Write one page for each command into DIRECTORY instead
+        #[arg(long, value_name = "DIRECTORY")]
+        out: Option<PathBuf>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -116,20 +130,27 @@ fn main() -> ExitCode {
         Command::Cc { .. } | Command::Cxx { .. } | Command::Cargo { .. } => {
             unreachable!("passed through before the command line was read")
         }
-        Command::Lint(arguments) => with_settings(&command_line, |config| lint::run(arguments, config)),
+        Command::Lint(arguments) => {
+            with_settings(&command_line, |config| lint::run(arguments, config, command_line.trust))
+        }
         Command::Litmus(arguments) => with_settings(&command_line, |config| litmus::run(arguments, config)),
         Command::Prove(arguments) => with_settings(&command_line, |config| prove::run(arguments, config)),
-        Command::Replay(arguments) => replay::run(arguments),
+        Command::Replay(arguments) => replay::run(arguments, command_line.trust),
         Command::Explain(arguments) => explain::run(arguments),
+        Command::Trust(arguments) => trust::run(arguments),
         Command::Init => init::run(),
         Command::Doctor => doctor::run(merged(&command_line).as_ref().map_err(Clone::clone)),
         Command::Completions { shell } => shell::completions(*shell),
-        Command::Man => shell::manual(),
+        Command::Man { out } => shell::manual(out.as_deref()),
     };
     match result {
         Ok(exit) => exit.into(),
         // Whoever reads our output has seen enough; that is no error.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Clean.into(),
+        Err(error) if exit::machine_limit(&error) => {
+            anstream::eprintln!("crashproof: the machine is at a limit: {error}");
+            Exit::Incomplete.into()
+        }
         Err(error) => {
             anstream::eprintln!("crashproof: cannot write the report: {error}");
             Exit::Usage.into()
@@ -144,6 +165,12 @@ fn merged(command_line: &CommandLine) -> Result<Config, String> {
         None => Config::find(&std::env::current_dir().unwrap_or_default()),
     };
     let mut settings = file.map_err(|error| error.to_string())?;
+    let given = command_line.trust || command_line.config.is_some();
+    if !given
+        && let Command::Check(check) | Command::Fix(fix::Arguments { check, .. }) = &command_line.command
+    {
+        trust::allow_commands(&settings, check.recovers())?;
+    }
     settings::environment(&mut settings);
     let options: &dyn Overrides = match &command_line.command {
         Command::Check(arguments) => arguments,

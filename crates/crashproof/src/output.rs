@@ -11,46 +11,49 @@ use std::str::FromStr;
 use clap::Args;
 use crashproof_findings::baseline::{self, Baseline};
 use crashproof_findings::config::Config;
+use crashproof_findings::ignore;
 use crashproof_findings::suppress::Suppressions;
 use crashproof_findings::{Report, Sources, Verdict};
 use crashproof_report::text::{Detail, Look};
-use crashproof_report::{html, json, junit, sarif, text};
+use crashproof_report::{ci, html, json, junit, sarif, text};
 
 use crate::exit::Exit;
 
 #[derive(Args)]
 #[command(next_help_heading = "Report")]
 pub(crate) struct Output {
-    /// How to show the result, and where: text, json, jsonl, sarif, junit or html, with =FILE behind it for anywhere but
-    /// standard output. May be given more than once; standard output gets text if nothing else goes there.
+    /// Output format, with `=FILE` to write it to a file; may be repeated
+    ///
+    /// Formats: text, json, jsonl, sarif, junit, html, github, gitlab. Standard output gets text unless another format
+    /// goes there.
     #[arg(long, value_name = "FORMAT[=FILE]")]
     format: Vec<Sink>,
 
-    /// Write a page for the browser, with the events around each crash drawn; the same as --format html=FILE.
+    /// Write an HTML report; short for --format html=FILE
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Show a line a finding, and nothing if there is none.
+    /// Print one line per finding, nothing if there is none
     #[arg(short, long, conflicts_with = "verbose")]
     quiet: bool,
 
-    /// Show everything: calls on the way, all that was printed, findings that do not count.
+    /// Print everything: addresses, call stacks, all output, findings that do not count
     #[arg(short, long)]
     verbose: bool,
 
-    /// Let warnings count as errors.
+    /// Treat warnings as errors
     #[arg(long, value_name = "LEVEL", value_parser = ["warnings"])]
     deny: Option<String>,
 
-    /// Findings in this file were there before and do not count.
+    /// Ignore the findings recorded in FILE
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 
-    /// Write down the findings as those that do not count from now on, and end with 0 if that is all there is.
+    /// Record all findings in FILE for --baseline
     #[arg(long, value_name = "FILE")]
     write_baseline: Option<PathBuf>,
 
-    /// A file with findings to live with, besides those of crashproof.toml; may be given more than once.
+    /// Read suppressions from FILE, besides those of crashproof.toml; may be repeated
     #[arg(long, value_name = "FILE")]
     suppressions: Vec<PathBuf>,
 }
@@ -71,6 +74,8 @@ enum Format {
     Sarif,
     Junit,
     Html,
+    Github,
+    Gitlab,
 }
 
 impl FromStr for Sink {
@@ -85,7 +90,9 @@ impl FromStr for Sink {
             "sarif" => Format::Sarif,
             "junit" => Format::Junit,
             "html" => Format::Html,
-            _ => return Err("formats are text, json, jsonl, sarif, junit and html".into()),
+            "github" => Format::Github,
+            "gitlab" => Format::Gitlab,
+            _ => return Err("formats are text, json, jsonl, sarif, junit, html, github and gitlab".into()),
         };
         match file {
             Some("") => Err(format!("which file? {name}=FILE, or {name} alone for standard output")),
@@ -106,6 +113,11 @@ pub(crate) struct Prepared<'a> {
 }
 
 impl Output {
+    /// Is nothing wanted but findings?
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Reads suppressions and baseline, and checks that every output can be written.
     pub(crate) fn prepare(&self, config: &Config, deny_warnings: bool) -> Result<Prepared<'_>, String> {
         let mut sinks = self.format.clone();
@@ -178,6 +190,7 @@ impl Prepared<'_> {
     /// Writes the report; returns the exit code.
     pub(crate) fn finish(&self, mut report: Report, sources: &Sources) -> io::Result<Exit> {
         report.finish(sources);
+        ignore::apply(&mut report, sources);
         self.suppressions.apply(&mut report);
         if let Some(baseline) = &self.baseline {
             baseline.apply(&mut report);
@@ -185,6 +198,7 @@ impl Prepared<'_> {
         if self.deny_warnings {
             report.deny_warnings();
         }
+        crate::trust::remember(report.findings.iter().map(|finding| finding.replay.as_str()));
         let mut exit = match report.verdict() {
             Verdict::Clean => Exit::Clean,
             Verdict::Findings => Exit::Findings,
@@ -265,6 +279,8 @@ impl Prepared<'_> {
             Format::Sarif => sarif::write(out, report, sources),
             Format::Junit => junit::write(out, report),
             Format::Html => html::write(out, report, sources),
+            Format::Github => ci::write_github(out, report),
+            Format::Gitlab => ci::write_gitlab(out, report),
         }
     }
 }

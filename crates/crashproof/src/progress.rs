@@ -1,5 +1,6 @@
 //! Progress on standard error once a command runs longer than a second, and Ctrl-C for checks.
 
+use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,8 +19,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// Between lines if standard error is not a terminal.
 const LINES: Duration = Duration::from_secs(10);
 
-const BAR: &str = "{spinner} {bar:20} {msg}";
-const SPINNER: &str = "{spinner} {msg}";
+const BAR: &str = "{spinner} {bar:20} {wide_msg}";
+const SPINNER: &str = "{spinner} {wide_msg}";
 
 /// Calls a function periodically, in a thread of its own, until it is dropped.
 struct Ticker {
@@ -32,9 +33,9 @@ impl Ticker {
     fn start(
         template: &'static str,
         mut poll: impl FnMut(Duration, Option<&mut Display>) + Send + 'static,
-    ) -> Ticker {
+    ) -> std::io::Result<Ticker> {
         let (end, ended) = channel::<()>();
-        let thread = std::thread::spawn(move || {
+        let thread = std::thread::Builder::new().spawn(move || {
             let started = Instant::now();
             let mut display = Display::new(template);
             while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
@@ -42,8 +43,8 @@ impl Ticker {
                 poll(elapsed, Some(&mut display).filter(|_| elapsed >= PATIENCE));
             }
             display.end();
-        });
-        Ticker { end: Some(end), thread: Some(thread) }
+        })?;
+        Ok(Ticker { end: Some(end), thread: Some(thread) })
     }
 }
 
@@ -62,17 +63,21 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn start(monitor: Arc<Monitor>) -> std::io::Result<Watch> {
+    /// `quiet` shows nothing; signals end the check all the same.
+    pub(crate) fn start(monitor: Arc<Monitor>, quiet: bool) -> std::io::Result<Watch> {
         // The first signal ends the check, with what it has found.
         let orderly = Orderly::new()?;
+        let mut pace = Pace::default();
         let ticker = Ticker::start(BAR, move |elapsed, display| {
             if orderly.asked() {
                 monitor.cancel();
             }
-            if let Some(display) = display {
-                display.show(&monitor.progress(), elapsed, monitor.cancelled());
+            let progress = monitor.progress();
+            pace.look(&progress, elapsed);
+            if let Some(display) = display.filter(|_| !quiet) {
+                display.show(&progress, &pace, monitor.cancelled());
             }
-        });
+        })?;
         Ok(Watch { _ticker: ticker })
     }
 }
@@ -80,7 +85,8 @@ impl Watch {
 /// Shows what is being done, for commands that cannot say how far they are, until it is dropped.
 pub(crate) struct Doing {
     what: Arc<Mutex<String>>,
-    _ticker: Ticker,
+    /// None if the machine has no room for another thread: then no progress is shown.
+    _ticker: Option<Ticker>,
 }
 
 impl Doing {
@@ -93,7 +99,7 @@ impl Doing {
                 display.say(elapsed, || format!("{what}, {} s so far", elapsed.as_secs()));
             }
         });
-        Doing { what, _ticker: ticker }
+        Doing { what, _ticker: ticker.ok() }
     }
 
     /// Replaces what is shown.
@@ -108,10 +114,15 @@ enum Display {
     Bar(ProgressBar),
     /// Elsewhere, in lines; the time of the last one.
     Lines(Duration),
+    /// Nowhere: `CRASHPROOF_PROGRESS=never`.
+    Never,
 }
 
 impl Display {
     fn new(template: &str) -> Display {
+        if std::env::var_os("CRASHPROOF_PROGRESS").is_some_and(|when| when == "never") {
+            return Display::Never;
+        }
         if !std::io::stderr().is_terminal() {
             return Display::Lines(Duration::ZERO);
         }
@@ -121,13 +132,13 @@ impl Display {
         Display::Bar(bar)
     }
 
-    fn show(&mut self, progress: &Progress, elapsed: Duration, cancelled: bool) {
+    fn show(&mut self, progress: &Progress, pace: &Pace, cancelled: bool) {
         if let Display::Bar(bar) = self {
             bar.set_length(progress.events);
             bar.set_position(progress.at);
         }
-        self.say(elapsed, || {
-            if cancelled { "ending, with what was found so far".into() } else { text(progress, elapsed) }
+        self.say(pace.now, || {
+            if cancelled { "ending, with what was found so far".into() } else { text(progress, pace) }
         });
     }
 
@@ -141,7 +152,7 @@ impl Display {
                 *last = elapsed;
                 eprintln!("crashproof: {}", text());
             }
-            Display::Lines(_) => {}
+            Display::Lines(_) | Display::Never => {}
         }
     }
 
@@ -152,25 +163,66 @@ impl Display {
     }
 }
 
-fn text(progress: &Progress, elapsed: Duration) -> String {
-    let seconds = elapsed.as_secs_f64();
-    if progress.events == 0 {
-        return format!("recording the run for {seconds:.0} s");
+/// How fast a check has been of late: its beginning says little about the rest.
+#[derive(Default)]
+struct Pace {
+    now: Duration,
+    /// When it was how far into the run, and how many behaviors were known: the last half minute or so.
+    seen: VecDeque<(Duration, u64, u64)>,
+}
+
+impl Pace {
+    const WINDOW: Duration = Duration::from_secs(30);
+
+    fn look(&mut self, progress: &Progress, now: Duration) {
+        self.now = now;
+        // Another schedule begins anew.
+        if self.seen.back().is_some_and(|(_, at, _)| *at > progress.at) {
+            self.seen.clear();
+        }
+        self.seen.push_back((now, progress.at, progress.behaviours));
+        while self.seen.len() > 2 && self.seen[1].0 + Self::WINDOW < now {
+            self.seen.pop_front();
+        }
     }
+
+    /// PM events passed and behaviors found per second.
+    fn rates(&self) -> Option<(f64, f64)> {
+        let (first, last) = (self.seen.front()?, self.seen.back()?);
+        let seconds = (last.0.checked_sub(first.0)?).as_secs_f64();
+        let rate = |from: u64, to: u64| to.saturating_sub(from) as f64 / seconds;
+        (seconds >= 1.0).then(|| (rate(first.1, last.1), rate(first.2, last.2)))
+    }
+}
+
+fn text(progress: &Progress, pace: &Pace) -> String {
+    if progress.events == 0 {
+        return format!("recording the run for {:.0} s", pace.now.as_secs_f64());
+    }
+    let percent = 100.0 * progress.at as f64 / progress.events as f64;
     let mut text = format!(
-        "{} places crashed, {} recoveries ({:.0} a second), {} behaviours, {} errors so far",
-        progress.places,
-        progress.recoveries,
-        progress.recoveries as f64 / seconds,
-        progress.behaviours,
-        progress.findings,
+        "{percent:.0}% of the run, {} crash points, {} behaviors",
+        progress.places, progress.behaviours
     );
-    // Assumes that the rest takes as long per event as what is done.
-    if progress.at > 0 {
-        let left = seconds * (progress.events as f64 / progress.at as f64 - 1.0);
-        text += &format!(", about {left:.0} s left");
+    let rates = pace.rates();
+    if let Some((_, behaviors)) = rates {
+        text += &format!(" ({behaviors:.0} per second)");
+    }
+    text += &format!(", {} errors", progress.findings);
+    if let Some((events, _)) = rates.filter(|(events, _)| *events > 0.0) {
+        text +=
+            &format!(", about {} left", time(progress.events.saturating_sub(progress.at) as f64 / events));
     }
     text
+}
+
+/// A time in words, no more exact than it is known.
+fn time(seconds: f64) -> String {
+    match seconds {
+        _ if seconds < 90.0 => format!("{seconds:.0} s"),
+        _ if seconds < 5400.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.0} h", seconds / 3600.0),
+    }
 }
 
 #[cfg(test)]
@@ -182,7 +234,12 @@ mod tests {
         assert!([BAR, SPINNER].iter().all(|template| ProgressStyle::with_template(template).is_ok()));
         let progress =
             Progress { events: 100, at: 25, places: 5, recoveries: 20, behaviours: 7, findings: 1 };
-        let text = text(&progress, Duration::from_secs(2));
-        assert!(text.contains("20 recoveries (10 a second)") && text.ends_with("about 6 s left"), "{text}");
+        let mut pace = Pace::default();
+        pace.look(&Progress { at: 15, behaviours: 3, ..progress }, Duration::from_secs(0));
+        pace.look(&progress, Duration::from_secs(2));
+        let text = text(&progress, &pace);
+        assert!(text.starts_with("25% of the run, 5 crash points, 7 behaviors (2 per second)"), "{text}");
+        assert!(text.ends_with("1 errors, about 15 s left"), "{text}");
+        assert_eq!((time(600.0), time(7200.0)), ("10 min".into(), "2 h".into()));
     }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use crashproof_findings::Sources;
 use crashproof_findings::config::Config;
-use crashproof_findings::{Finding, Sources};
 use crashproof_ordersat::{Limits, SolverKind};
 use crashproof_prove::encode::{CrashEncoding, Settings};
 use crashproof_prove::program::Program;
@@ -15,14 +15,16 @@ use crashproof_prove::prove::{self, Options, Report, Verdict};
 use crashproof_prove::question::Question;
 use crashproof_prove::story::Counterexample;
 use crashproof_symbolic::deepen::{self, Progress, Request};
-use crashproof_symbolic::{Flushes, LoopBound, Pool};
+use crashproof_symbolic::{Flushes, LoopBound, Module, Pool};
 
 use crate::exit::Exit;
+use crate::limits;
 use crate::litmus::error_text;
 use crate::output::Output;
 use crate::progress::Doing;
 use crate::replay_counterexample::{Replay, Replayed};
 use crate::settings::{Compiler, Machine, domain, platform};
+use crate::signals::Scratch;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -105,10 +107,21 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     dot: Option<PathBuf>,
 
-    /// If a claim turns out false: build the sources with instrumentation as this program, and look for the same failure
-    /// in its runs, as `crashproof check` does.
+    /// Leave the program that a counterexample is replayed with here.
     #[arg(long, value_name = "PROGRAM")]
     replay: Option<PathBuf>,
+
+    /// Report a counterexample without replaying it in runs of the program.
+    #[arg(long, conflicts_with = "replay")]
+    no_replay: bool,
+
+    /// Accept a proof about nothing: no persistent memory, nothing stored there, no claim that is ever reached.
+    #[arg(long)]
+    allow_vacuous: bool,
+
+    /// How many crashes in a row: from 2 on, recovery itself is crashed too.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=4))]
+    crashes: u8,
 
     #[command(flatten)]
     output: Output,
@@ -158,6 +171,7 @@ impl Arguments {
                 SolverName::Batsat => SolverKind::Batsat,
                 SolverName::Cadical => SolverKind::Cadical,
             },
+            crashes: usize::from(self.crashes),
             ..Settings::default()
         };
         let jobs = self
@@ -208,11 +222,22 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     };
     let name = arguments.files[0].to_string_lossy();
     let prover = arguments.prover(config);
+    let limits = prover.limits;
     let question = if arguments.robust { Question::Robustness } else { Question::Invariants };
+    let _scratch = Scratch::for_process()?;
     let doing = Doing::start("compiling");
-    let answer = answer(arguments, question, prover, &doing);
+    // What to say if nobody comes back in time.
+    let last_word = |stop| {
+        let answer = Report::unknown(prove::stopped(stop));
+        let report = crashproof_prove::findings::report(&name, question, &answer);
+        output.finish(report, &Sources::default())
+    };
+    let answer = limits::within(&limits, last_word, || {
+        answer(arguments, question, prover, &doing)
+            .map(|(answer, module)| confirmed(arguments, config, answer, module.as_ref(), &limits, &doing))
+    })?;
     drop(doing);
-    let answer = match answer {
+    let (answer, replayed) = match answer {
         Ok(answer) => answer,
         Err(Failure::Input(message)) => {
             anstream::eprintln!("{message}");
@@ -230,12 +255,15 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         }
     };
     let mut report = crashproof_prove::findings::report(&name, question, &answer);
-    if let (Some(program), Verdict::Violated(counterexample)) = (&arguments.replay, &answer.verdict)
-        && let Some(finding) = report.findings.first_mut()
-    {
-        let doing = Doing::start("replaying");
-        replay(arguments, config, program, counterexample, finding);
-        drop(doing);
+    if arguments.allow_vacuous && matches!(answer.verdict, Verdict::Holds) {
+        report.incomplete.clear();
+    }
+    if let (Some((sentence, token)), Some(finding)) = (replayed, report.findings.first_mut()) {
+        finding.evidence.push(sentence);
+        // Without the program there is nothing to replay.
+        if arguments.replay.is_some() {
+            finding.replay = token;
+        }
     }
     if let Some(file) = &arguments.dot
         && let Some(graph) = report.findings.iter().find_map(|finding| finding.graph.as_ref())
@@ -248,17 +276,69 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     output.finish(report, &Sources::default())
 }
 
-/// Looks for the failure of a counterexample in runs of the program, and says what came of it.
+/// How a counterexample was replayed, as a sentence, and the token that replays the run.
+type HowReplayed = (String, String);
+
+/// The answer, with its counterexample replayed in runs of the program: one that no run meets is not reported as one, and
+/// one that rests on values that are not modelled is, if a run meets it.
+fn confirmed(
+    arguments: &Arguments,
+    config: &Config,
+    answer: Report,
+    module: Option<&Module>,
+    limits: &Limits,
+    doing: &Doing,
+) -> (Report, Option<HowReplayed>) {
+    let Some(module) = module.filter(|_| !arguments.no_replay && !arguments.robust) else {
+        let why = "not replayed: only claims are, not robustness".to_owned();
+        let asked = arguments.robust && arguments.replay.is_some();
+        return (answer, asked.then_some((why, String::new())));
+    };
+    let replay = |counterexample: &Counterexample| {
+        doing.now("replaying the counterexample");
+        replay(arguments, config, module, limits, counterexample)
+    };
+    match (&answer.verdict, &answer.candidate) {
+        // How it was replayed is of interest to those who ask; that it was is taken for granted.
+        (Verdict::Violated(counterexample), _) => match replay(counterexample) {
+            Replayed::Met { sentence, token } => {
+                let told = arguments.replay.is_some().then_some((sentence, token));
+                (answer, told)
+            }
+            Replayed::NotTried(why) => {
+                let told = arguments.replay.is_some();
+                (answer, told.then(|| (format!("not replayed: {why}"), String::new())))
+            }
+            Replayed::NotMet(runs) => {
+                let text = format!(
+                    "the prover finds a counterexample ({}) that no run of the program meets: {runs}",
+                    counterexample.message
+                );
+                let reason = prove::Reason { text, site: Some(counterexample.site.clone()) };
+                (Report { verdict: Verdict::Unknown(vec![reason]), ..answer }, None)
+            }
+        },
+        (_, Some(candidate)) => match replay(candidate) {
+            Replayed::Met { sentence, token } => {
+                let verdict = Verdict::Violated(candidate.clone());
+                (Report { verdict, candidate: None, ..answer }, Some((sentence, token)))
+            }
+            _ => (answer, None),
+        },
+        _ => (answer, None),
+    }
+}
+
+/// Looks for the failure of a counterexample in runs of the program.
 fn replay(
     arguments: &Arguments,
     config: &Config,
-    program: &Path,
+    module: &Module,
+    limits: &Limits,
     counterexample: &Counterexample,
-    finding: &mut Finding,
-) {
+) -> Replayed {
     // What a run cannot be made to do.
     let not_carried_over = match arguments {
-        Arguments { robust: true, .. } => Some("only claims are, not robustness"),
         Arguments { no_flushes: true, .. } => {
             Some("a run cannot leave out the program's flushes (--no-flushes)")
         }
@@ -270,20 +350,22 @@ fn replay(
         }
         _ => None,
     };
-    let replayed = match not_carried_over {
-        Some(why) => Replayed::not(why),
+    match not_carried_over {
+        Some(why) => Replayed::NotTried(why.to_owned()),
         None => Replay {
             sources: &arguments.files,
             compiler: &arguments.compiler_arguments(),
             arguments: &arguments.run_arguments,
             stdin: arguments.stdin.as_deref(),
             platform: platform(config),
-            program,
+            crashes: usize::from(arguments.crashes),
+            recovery: crashproof_symbolic::recovery(module),
+            has_inputs: crashproof_symbolic::has_inputs(module),
+            deadline: limits.deadline,
+            program: arguments.replay.as_deref(),
         }
         .run(counterexample),
-    };
-    finding.evidence.push(replayed.sentence);
-    finding.replay = replayed.token;
+    }
 }
 
 enum Failure {
@@ -297,7 +379,7 @@ fn answer(
     question: Question,
     prover: Options,
     doing: &Doing,
-) -> Result<Report, Failure> {
+) -> Result<(Report, Option<Module>), Failure> {
     let file = &arguments.files[0];
     if file.extension().is_some_and(|extension| extension == "litmus") {
         if arguments.files.len() > 1 {
@@ -306,14 +388,15 @@ fn answer(
         }
         let program = litmus_program(file).map_err(Failure::Input)?;
         doing.now(format!("proving {} events", program.events()));
-        return question.ask(&program, &prover).map_err(Failure::Prover);
+        let answer = question.ask(&program, &prover).map_err(Failure::Prover)?;
+        return Ok((answer, None));
     }
     // Nothing is wrong with some inputs, but they cannot be reasoned about.
     let no_program = |error: crashproof_symbolic::Error| match error.reason(file) {
-        Some(reason) => Ok(Report::unknown(reason)),
+        Some(reason) => Ok((Report::unknown(reason), None)),
         None => Err(Failure::Input(format!("crashproof: {}: {error}", file.display()))),
     };
-    let module = match crashproof_symbolic::compile(&arguments.files, arguments.compiler_arguments()) {
+    let module = match compile(arguments) {
         Ok(module) => module,
         Err(error) => return no_program(error),
     };
@@ -323,10 +406,19 @@ fn answer(
         Progress::Proving(events) => doing.now(format!("proving {events} events")),
     };
     match deepen::prove(&module, &arguments.unrolling()?, &request, progress) {
-        Ok(report) => Ok(report),
+        Ok(report) => Ok((report, Some(module))),
         Err(deepen::Failure::Program(error)) => no_program(error),
         Err(deepen::Failure::Prover(error)) => Err(Failure::Prover(error)),
     }
+}
+
+/// Compiles the sources, in a directory that does not outlive the process.
+fn compile(arguments: &Arguments) -> Result<Module, crashproof_symbolic::Error> {
+    let scratch = Scratch::new().map_err(|cause| crashproof_symbolic::BitcodeError::Io {
+        path: PathBuf::from("temporary directory"),
+        cause,
+    })?;
+    crashproof_symbolic::compile_in(scratch.path(), &arguments.files, arguments.compiler_arguments())
 }
 
 fn litmus_program(file: &Path) -> Result<Program, String> {

@@ -1,45 +1,51 @@
-//! Replays a counterexample of `crashproof prove` in runs of the real program: `prove --replay PROGRAM`.
+//! Replays a counterexample of `crashproof prove` in runs of the real program before it is reported.
 //!
 //! The sources are built with instrumentation, with a `main` around theirs that calls `recover` after a crash, as the
-//! prover does, and reads the same standard input. The runtime then looks for a crash, and among several schedules if there
-//! are threads, from which the same claim is false. One thread is explored exhaustively, so the failure is met unless it
-//! needs an input other than 0; with threads it may take a schedule that is not among those tried. What is said is what was
-//! seen.
+//! prover does, reads the same standard input, and keeps its files in a directory of its own. The runtime then looks for a
+//! crash, and among several schedules if there are threads, from which the same claim is false. One thread is explored
+//! exhaustively, so the failure is met unless it needs an input other than 0; with threads it may take a schedule that is not
+//! among those tried. What is said is what was seen.
 //!
 //! This is part of the command line because it needs both the checker and the toolchain, which no library of the prover may
 //! depend on.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use crashproof_check::{Error, Options};
+use crashproof_check::{Error, FailedRecovery, Failure, Options};
 use crashproof_prove::story::Counterexample;
-use crashproof_toolchain::{Language, Toolchain, driver};
+use crashproof_toolchain::{Compilers, FileKind, Language, Toolchain};
 use px86::Platform;
 
-use crate::build::language;
 use crate::signals::Scratch;
 
-/// What the sources' own `main` is called meanwhile.
-const RENAMED: &str = "-Dmain=crashproof_main_of_program";
-
+/// Stands in for `main`, by the linker's `--wrap`.
 const AROUND: &str = "\
-#include <crashproof.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <unistd.h>
-int crashproof_main_of_program(int, char **, char **);
-__attribute__((weak)) void recover(void);
-int main(int argc, char **argv, char **environment) {
+uint32_t crashproof_crashes(void);
+int __real_main(int, char **, char **);
+#ifdef RECOVER
+void crashproof_recover_of_program(void) __asm__(RECOVER);
+#endif
+int __wrap_main(int argc, char **argv, char **environment) {
 #ifdef CRASHPROOF_STDIN
   int input = open(CRASHPROOF_STDIN, O_RDONLY);
   if (input < 0 || dup2(input, 0) != 0)
     return 125;
 #endif
-  if (crashproof_crashes() == 0 || !recover)
-    return crashproof_main_of_program(argc, argv, environment);
-  recover();
-  return 0;
+  if (chdir(CRASHPROOF_DIRECTORY) != 0)
+    return 125;
+#ifdef RECOVER
+  if (crashproof_crashes()) {
+    crashproof_recover_of_program();
+    return 0;
+  }
+#endif
+  return __real_main(argc, argv, environment);
 }
 ";
 
@@ -47,17 +53,14 @@ int main(int argc, char **argv, char **environment) {
 const SCHEDULES: [u32; 3] = [1, 16, 128];
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What came of it, as a sentence, and the token that replays the run.
-pub(crate) struct Replayed {
-    pub(crate) sentence: String,
-    pub(crate) token: String,
-}
-
-impl Replayed {
-    /// It was not replayed, and why.
-    pub(crate) fn not(why: impl std::fmt::Display) -> Replayed {
-        Replayed { sentence: format!("not replayed: {why}"), token: String::new() }
-    }
+/// What came of it.
+pub(crate) enum Replayed {
+    /// Runs fail: where, as a sentence, and the token that replays the run.
+    Met { sentence: String, token: String },
+    /// Every run that could have failed ends well: what was run.
+    NotMet(String),
+    /// It could not be tried, or not to the end: why.
+    NotTried(String),
 }
 
 /// What to run, and under which circumstances: those of the proof.
@@ -69,103 +72,186 @@ pub(crate) struct Replay<'a> {
     /// What the program finds on its standard input; nothing if there is none.
     pub(crate) stdin: Option<&'a Path>,
     pub(crate) platform: Platform,
-    /// Where the instrumented program is left.
-    pub(crate) program: &'a Path,
+    /// How often it crashes.
+    pub(crate) crashes: usize,
+    /// The symbol of what recovers; none if `main` does.
+    pub(crate) recovery: Option<&'a str>,
+    /// Does the program have inputs, which are 0 in runs?
+    pub(crate) has_inputs: bool,
+    /// When to give up.
+    pub(crate) deadline: Option<Instant>,
+    /// Where the instrumented program is left, if it is.
+    pub(crate) program: Option<&'a Path>,
+}
+
+/// A program that was built, and where it keeps its files.
+struct Built {
+    program: PathBuf,
+    files: PathBuf,
+    _directory: Scratch,
 }
 
 impl Replay<'_> {
     /// Looks for the failure of a counterexample in runs of the program.
     pub(crate) fn run(&self, counterexample: &Counterexample) -> Replayed {
         match self.build() {
-            Ok(program) => self.look_for(&program, counterexample),
-            Err(why) => Replayed::not(why),
+            Ok(built) => self.look_for(&built, counterexample),
+            Err(why) => Replayed::NotTried(why),
         }
     }
 
-    fn look_for(&self, program: &Path, counterexample: &Counterexample) -> Replayed {
-        let file = Path::new(&counterexample.site.file).file_name().unwrap_or_default().to_string_lossy();
-        let place = format!("{file}:{}:", counterexample.site.line);
-        let mut met = 0;
-        let mut recoveries = 0;
-        let mut schedules = 0;
-        for wanted in SCHEDULES {
-            let mut options =
-                Options::new(program.to_owned(), self.arguments.iter().map(OsString::from).collect());
-            options.schedules = wanted;
-            options.robust = false;
-            options.platform = self.platform.clone();
-            options.max_time = Some(LONGEST);
-            let report = match crashproof_check::check(&options) {
+    fn look_for(&self, built: &Built, counterexample: &Counterexample) -> Replayed {
+        let wanted = Wanted::new(counterexample);
+        let mut elsewhere = None;
+        let mut tried = String::new();
+        let mut unknown = None;
+        for schedules in SCHEDULES {
+            let report = match crashproof_check::check(&self.options(built, schedules)) {
                 Ok(report) => report,
-                Err(Error::FailsAlone { output, .. }) if output.contains(&place) => {
-                    let at = place.trim_end_matches(':');
-                    let sentence = format!("replayed: without a crash, the program fails at {at}");
-                    return Replayed { sentence, token: String::new() };
+                Err(Error::FailsAlone { output, .. }) if wanted.is_in(&output) => {
+                    let sentence = format!("replayed: without a crash, the program fails at {}", wanted.at());
+                    return Replayed::Met { sentence, token: String::new() };
                 }
                 Err(error) => {
-                    return Replayed::not(error.to_string().lines().next().unwrap_or_default().to_owned());
+                    let first = error.to_string().lines().next().unwrap_or_default().to_owned();
+                    return Replayed::NotTried(first);
                 }
             };
-            if let Some(finding) = report.findings.iter().find(|finding| finding.output.contains(&place)) {
-                let at = place.trim_end_matches(':');
+            if let Some(finding) = report.findings.iter().find(|finding| wanted.is(finding)) {
                 let who = if finding.crashes == 0 { "without a crash, the program" } else { "recovery" };
-                let sentence = format!("replayed: {who} {} at {at}", finding.failure.describe());
-                return Replayed { sentence, token: finding.replay.clone() };
+                let sentence = format!("replayed: {who} {} at {}", finding.failure.describe(), wanted.at());
+                return Replayed::Met { sentence, token: finding.replay.clone() };
             }
-            met = report.findings.len();
-            recoveries = report.statistics.recoveries;
-            schedules = report.statistics.schedules;
+            elsewhere = elsewhere.or(report.findings.into_iter().next());
+            let tried_schedules = report.statistics.schedules;
+            tried = format!(
+                "{} recoveries under {tried_schedules} schedule{} end well",
+                report.statistics.recoveries,
+                if tried_schedules == 1 { "" } else { "s" }
+            );
+            unknown = report.unknown.into_iter().next();
             // Without threads there is but one schedule.
-            if schedules < wanted {
+            if tried_schedules < schedules {
                 break;
             }
         }
-        let others = match met {
-            0 => "nor any other".to_owned(),
-            _ => format!("but {met} other{}", if met == 1 { "" } else { "s" }),
-        };
-        Replayed::not(format!(
-            "{recoveries} recoveries under {schedules} schedule{} did not meet this failure, {others}; inputs are 0 in runs",
-            if schedules == 1 { "" } else { "s" }
-        ))
+        match (elsewhere, unknown) {
+            (Some(finding), _) => Replayed::Met {
+                sentence: format!(
+                    "not replayed to this place, but recovery {} in runs, too",
+                    finding.failure.describe()
+                ),
+                token: finding.replay,
+            },
+            (None, _) if self.has_inputs => {
+                Replayed::NotTried(format!("{tried}, and runs have but one input, which is 0"))
+            }
+            (None, Some(why)) => Replayed::NotTried(format!("{tried}, and {why}")),
+            (None, None) => Replayed::NotMet(tried),
+        }
     }
 
-    /// Builds the program; gives its absolute path.
-    fn build(&self) -> Result<PathBuf, String> {
+    fn options(&self, built: &Built, schedules: u32) -> Options {
+        let arguments = self.arguments.iter().map(|argument| in_directory(argument, &built.files));
+        let mut options = Options::new(built.program.clone(), arguments.collect());
+        options.schedules = schedules;
+        options.crashes = self.crashes;
+        options.robust = false;
+        options.pm_path = vec![built.files.clone()];
+        options.platform = self.platform.clone();
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        options.max_time = Some(left.map_or(LONGEST, |left| left.min(LONGEST)));
+        options
+    }
+
+    /// Builds the program.
+    fn build(&self) -> Result<Built, String> {
+        if let Some(other) = self.sources.iter().find(|source| !is_source(source)) {
+            return Err(format!("{} is no C or C++ source", other.display()));
+        }
         let toolchain = Toolchain::find().map_err(|error| error.to_string())?;
+        let cannot = |what: &str, error: std::io::Error| format!("cannot {what}: {error}");
         let directory =
-            Scratch::new().map_err(|error| format!("cannot create a directory for the program: {error}"))?;
-        let around = directory.path().join("around.c");
-        std::fs::write(&around, AROUND)
-            .map_err(|error| format!("cannot write {}: {error}", around.display()))?;
-        let mut link: Vec<OsString> = vec!["-O1".into(), "-g".into(), "-pthread".into()];
+            Scratch::new().map_err(|error| cannot("create a directory for the program", error))?;
+        let files = directory.path().join("pm");
+        std::fs::create_dir(&files).map_err(|error| cannot("create a directory for its files", error))?;
+        let around = self.around(&toolchain.compilers, directory.path(), &files)?;
+        let mut arguments = self.compiler.to_vec();
+        arguments.extend(["-Wl,--wrap=main".into(), around.into()]);
+        let program = self.program.map_or_else(|| directory.path().join("program"), Path::to_owned);
+        let plan = toolchain.to_program(self.sources, &arguments, &program);
+        run(plan.map_err(|error| error.to_string())?.command)?;
+        let program = program.canonicalize().map_err(|_| "the program is gone".to_owned())?;
+        Ok(Built { program, files, _directory: directory })
+    }
+
+    /// Compiles what stands in for `main`.
+    fn around(&self, compilers: &Compilers, directory: &Path, files: &Path) -> Result<PathBuf, String> {
+        let (source, object) = (directory.join("around.c"), directory.join("around.o"));
+        std::fs::write(&source, AROUND)
+            .map_err(|error| format!("cannot write {}: {error}", source.display()))?;
+        let mut command = Command::new(compilers.driver(Language::C));
+        command.arg("-c").arg(&source).arg("-o").arg(&object);
+        command.arg(format!("-DCRASHPROOF_DIRECTORY={:?}", files.to_str().unwrap_or_default()));
+        if let Some(symbol) = self.recovery {
+            command.arg(format!("-DRECOVER={symbol:?}"));
+        }
         if let Some(stdin) = self.stdin {
             let stdin =
                 stdin.canonicalize().map_err(|error| format!("cannot read {}: {error}", stdin.display()))?;
             let text = stdin.to_str().ok_or("the path of standard input is no UTF-8")?;
-            link.push(format!("-DCRASHPROOF_STDIN={text:?}").into());
+            command.arg(format!("-DCRASHPROOF_STDIN={text:?}"));
         }
-        link.push(around.into());
-        for (index, source) in self.sources.iter().enumerate() {
-            if language(source) != Some(Language::C) {
-                return Err(format!("{} is no C source", source.display()));
-            }
-            let object = directory.path().join(format!("{index}.o"));
-            let mut arguments: Vec<OsString> = vec!["-O1".into(), "-g".into(), "-c".into(), RENAMED.into()];
-            arguments.extend([source.clone().into(), "-o".into(), object.clone().into()]);
-            arguments.extend(self.compiler.iter().cloned());
-            compile(&arguments, &toolchain)?;
-            link.push(object.into());
-        }
-        link.extend(["-o".into(), self.program.into()]);
-        compile(&link, &toolchain)?;
-        self.program.canonicalize().map_err(|_| "the program is gone".to_owned())
+        run(command)?;
+        Ok(object)
     }
 }
 
-fn compile(arguments: &[OsString], toolchain: &Toolchain) -> Result<(), String> {
-    let plan = driver::plan(Language::C, arguments, toolchain).map_err(|error| error.to_string())?;
-    let mut command = plan.command;
+/// The failure that is looked for.
+struct Wanted {
+    /// As assertions print it.
+    place: String,
+    /// What fails without saying where: an access outside of everything, a call of `abort`, an exit code.
+    silent: bool,
+}
+
+impl Wanted {
+    fn new(counterexample: &Counterexample) -> Wanted {
+        let file = Path::new(&counterexample.site.file).file_name().unwrap_or_default().to_string_lossy();
+        let message = counterexample.message.as_str();
+        let says_nothing = ["exit code 0", "is not called", "divisor", "quotient", "trap"];
+        let silent = counterexample.outside || says_nothing.iter().any(|claim| message.contains(claim));
+        Wanted { place: format!("{file}:{}:", counterexample.site.line), silent }
+    }
+
+    fn at(&self) -> &str {
+        self.place.trim_end_matches(':')
+    }
+
+    fn is_in(&self, output: &str) -> bool {
+        output.contains(&self.place)
+    }
+
+    fn is(&self, finding: &FailedRecovery) -> bool {
+        let fault = matches!(finding.failure, Failure::Signal(_) | Failure::Sanitizer | Failure::Exit(_));
+        self.is_in(&finding.output) || self.silent && fault
+    }
+}
+
+/// Files that the program names are below a directory of its own: a proof leaves nothing behind, and touches nothing.
+fn in_directory(argument: &str, files: &Path) -> OsString {
+    let path = Path::new(argument);
+    match path.file_name() {
+        Some(name) if path.is_absolute() => files.join(name).into(),
+        _ => argument.into(),
+    }
+}
+
+fn is_source(path: &Path) -> bool {
+    matches!(FileKind::of(path), Some(FileKind::Source(_)))
+}
+
+fn run(mut command: Command) -> Result<(), String> {
     let answer = command
         .output()
         .map_err(|error| format!("cannot run {}: {error}", command.get_program().to_string_lossy()))?;

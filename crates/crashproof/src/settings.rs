@@ -37,9 +37,10 @@ pub(crate) fn domain(settings: &Config) -> Domain {
 /// The machine, for every command that judges a program.
 #[derive(Args)]
 pub(crate) struct Machine {
-    /// Assume that caches survive a power failure (eADR).
+    /// Assume persistent caches (eADR)
     #[arg(
         long,
+        help_heading = "What to check",
         value_name = "BOOL",
         num_args = 0..=1,
         require_equals = true,
@@ -58,14 +59,16 @@ impl Overrides for Machine {
 /// What persistent memory is, for commands that run programs.
 #[derive(Args)]
 pub(crate) struct Memory {
-    /// Files below this count as persistent memory when they are mapped; may be given more than once. A path
-    /// ending in * stands for all that begin so. If not given: /mnt/pmem*, /pmem* and /dev/dax*.
-    #[arg(long, value_name = "PATH")]
+    /// Treat mapped files below PATH as persistent memory; may be repeated
+    ///
+    /// A path ending in * stands for all that begin so. [default: /mnt/pmem*, /pmem* and /dev/dax*]
+    #[arg(long, value_name = "PATH", help_heading = "What to check")]
     pm_path: Vec<PathBuf>,
 
-    /// Treat the heap as persistent memory, as libvmmalloc does.
+    /// Treat the heap as persistent memory, as libvmmalloc does
     #[arg(
         long,
+        help_heading = "What to check",
         value_name = "BOOL",
         num_args = 0..=1,
         require_equals = true,

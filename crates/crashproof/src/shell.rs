@@ -1,6 +1,7 @@
 //! `crashproof completions` and `crashproof man`, generated from the definition of the command line.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -15,11 +16,15 @@ pub(crate) fn completions(shell: Shell) -> io::Result<Exit> {
     print(&script)
 }
 
-/// Prints the manual page, in the language of `man`.
-pub(crate) fn manual() -> io::Result<Exit> {
-    let mut page = Vec::new();
-    clap_mangen::Man::new(CommandLine::command()).render(&mut page)?;
-    print(&page)
+/// Prints the manual page, in the language of `man`; or writes one page for each command into a directory.
+pub(crate) fn manual(directory: Option<&Path>) -> io::Result<Exit> {
+    let Some(directory) = directory else {
+        let mut page = Vec::new();
+        clap_mangen::Man::new(CommandLine::command()).render(&mut page)?;
+        return print(&page);
+    };
+    clap_mangen::generate_to(CommandLine::command(), directory)?;
+    Ok(Exit::Clean)
 }
 
 fn print(bytes: &[u8]) -> io::Result<Exit> {

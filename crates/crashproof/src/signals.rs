@@ -1,14 +1,16 @@
-//! SIGINT and SIGTERM, and temporary directories, which must not outlive the process.
+//! SIGINT, SIGTERM and SIGHUP; temporary directories and compilers, which must not outlive the process.
 //!
 //! A command that can stop in good order does so at the first signal. Any other command, and every command at the second
-//! signal, exits at once; temporary directories are removed first.
+//! signal, exits at once; before that its children are ended and its temporary directories removed.
+
+#![allow(unsafe_code, reason = "ending children")]
 
 use std::io::Result;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tempfile::TempDir;
 
@@ -30,9 +32,9 @@ fn scratch() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
 fn listen() -> Result<()> {
     static LISTENING: OnceLock<()> = OnceLock::new();
     if LISTENING.get().is_none() {
-        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
         if LISTENING.set(()).is_ok() {
-            std::thread::spawn(move || signals.forever().for_each(|_| on_signal()));
+            std::thread::Builder::new().spawn(move || signals.forever().for_each(|_| on_signal()))?;
         }
     }
     Ok(())
@@ -40,11 +42,29 @@ fn listen() -> Result<()> {
 
 fn on_signal() {
     if ORDERLY.load(Ordering::SeqCst) == 0 || RECEIVED.fetch_add(1, Ordering::SeqCst) > 0 {
-        for directory in scratch().iter() {
-            // The process ends either way.
-            let _ = std::fs::remove_dir_all(directory);
-        }
-        std::process::exit(INTERRUPTED);
+        end(INTERRUPTED);
+    }
+}
+
+/// Ends the process and what it has started, whatever it is doing; temporary directories are removed.
+pub(crate) fn end(code: i32) -> ! {
+    end_children();
+    for directory in scratch().iter() {
+        // The process ends either way.
+        let _ = std::fs::remove_dir_all(directory);
+    }
+    std::process::exit(code);
+}
+
+/// Ends the children of this process: a terminal's Ctrl-C reaches them, a signal to the tool alone does not.
+fn end_children() {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    for child in children.flat_map(|text| text.split_whitespace().flat_map(str::parse).collect::<Vec<i32>>())
+    {
+        // SAFETY: the child is this process's own and was not waited for, so the number is its own; none is waited for
+        // any more but by threads that end with the process.
+        unsafe { libc::kill(child, libc::SIGKILL) };
     }
 }
 
@@ -80,6 +100,14 @@ impl Scratch {
         let directory = tempfile::Builder::new().prefix("crashproof-").tempdir()?;
         known.push(directory.path().to_owned());
         Ok(Scratch(directory))
+    }
+
+    /// One in which all temporary files of the process are created from now on, those of libraries too.
+    pub(crate) fn for_process() -> Result<Scratch> {
+        let scratch = Scratch::new()?;
+        // Whoever was first has given the directory, and removes it.
+        let _ = tempfile::env::override_temp_dir(scratch.path());
+        Ok(scratch)
     }
 
     pub(crate) fn path(&self) -> &Path {

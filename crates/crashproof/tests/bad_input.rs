@@ -88,6 +88,28 @@ fn a_program_that_crashproof_did_not_build() {
     place.check(&place.file("nothing"), &[], &[], None).is(2, "cannot start");
 }
 
+/// What is no program says which command to type instead.
+#[test]
+fn scripts_and_packages_say_what_to_type() {
+    let place = Place::new();
+    let (script, package) = (place.file("load.py"), place.file("Cargo.toml"));
+    fs::write(&script, "#!/usr/bin/env python3\nprint(1)\n").expect("a file");
+    fs::write(&package, "[package]\n").expect("a file");
+    place
+        .check(&script, &[], &[], None)
+        .is(2, &format!("`crashproof check python3 -- {}`", script.display()));
+    place.check(&package, &[], &[], None).is(2, "`crashproof cargo build`");
+}
+
+#[test]
+fn a_pm_path_that_does_not_exist() {
+    let place = Place::new();
+    let program = place.build("int main(void) { return 0; }");
+    let outcome = place.check(&program, &["--pm-path", "/no/such/path"], &[], None);
+    outcome.is(2, "--pm-path /no/such/path: there is no such file or directory");
+    place.check(&program, &["--pm-path", "/no/such/path*"], &[], None).is(3, "no persistent memory found");
+}
+
 #[test]
 fn a_program_without_persistent_memory() {
     let place = Place::new();
@@ -154,7 +176,7 @@ fn a_program_that_fails_without_any_crash() {
          int main(void) { long *r = crashproof_root(8); *r = 1; fputs(\"out of luck\", stderr); return 3; }",
     );
     let outcome = place.check(&program, &[], &[], None);
-    outcome.is(2, "fails without any crash (it ends with exit code 3)");
+    outcome.is(2, "fails without any crash (it exits with code 3)");
     outcome.is(2, "out of luck");
 }
 

@@ -76,9 +76,9 @@ fn settings_are_read_from_above_and_mistakes_are_shown() {
     let below = at.join("below");
     std::fs::create_dir(&below).expect("a directory");
     let text = run(&below, &["check", "../bad.c"], 1);
-    assert!(text.contains("up to 2 crashes in a row"), "{text}");
+    assert!(text.contains("up to 2 crashes per run"), "{text}");
     let text = run(&below, &["check", "../bad.c", "--crashes", "1"], 1);
-    assert!(text.contains("one crash a run"), "the command line goes first: {text}");
+    assert!(text.contains("1 crash per run"), "the command line goes first: {text}");
     for (settings, complaint) in [
         ("[check]\ncrash = 2\n", "crashproof.toml:2: unknown field `crash`"),
         ("[check]\ncrashes = 9\n", "check.crashes is 9 in crashproof.toml; it can be 1 to 4"),
@@ -149,7 +149,10 @@ fn the_environment_goes_before_the_file() {
                 long *p = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);\n\
                 if (p[8] && !p[0]) return 1;\np[0] = 1; p[8] = 1; return 0; }\n";
     write(at, "maps.c", maps);
-    std::fs::create_dir(at.join("pools")).expect("a directory");
+    // A path must exist.
+    for directory in ["pools", "nowhere"] {
+        std::fs::create_dir(at.join(directory)).expect("a directory");
+    }
     let check = |settings: &str, environment: Option<&str>, option: &[&str], code: i32| {
         write(at, "crashproof.toml", settings);
         // What is no persistent memory is written in earnest.

@@ -52,6 +52,26 @@ pub struct Related {
     pub place: Place,
     /// What happened there.
     pub message: String,
+    /// Addresses and bytes, for those who want them; may be empty.
+    pub detail: String,
+    /// Is it one of the few places that one needs to see?
+    pub main: bool,
+}
+
+impl Related {
+    /// A place that one needs to see, without details.
+    pub fn new(role: Role, place: Place, message: impl Into<String>) -> Related {
+        Related { role, place, message: message.into(), detail: String::new(), main: true }
+    }
+}
+
+/// Why a finding is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// The name of the cause, for programs: `never-flushed`, `torn-update`, ...
+    pub kind: &'static str,
+    /// In words.
+    pub message: String,
 }
 
 /// A change of the source.
@@ -164,8 +184,12 @@ pub struct Finding {
     pub label: String,
     /// Other places that are part of it, in the order things happened.
     pub related: Vec<Related>,
+    /// Why it is so.
+    pub cause: Option<Cause>,
     /// What shows that it is so, a sentence each.
     pub evidence: Vec<String>,
+    /// Where the failing run failed, with the calls that led there.
+    pub failed_at: Option<Place>,
     /// The end of what the failing run printed.
     pub output: String,
     /// What to do about it.
@@ -196,7 +220,9 @@ impl Finding {
             place,
             label: String::new(),
             related: Vec::new(),
+            cause: None,
             evidence: Vec::new(),
+            failed_at: None,
             output: String::new(),
             fix: None,
             replay: String::new(),

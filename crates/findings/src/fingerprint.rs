@@ -1,7 +1,8 @@
 //! Tells findings apart in a way that outlives unrelated edits.
 //!
-//! A fingerprint is made of the rule, the file's name, the function, and the text of the line with its white space
-//! taken out; not of line numbers, addresses or how often it was met. If the source cannot be read, what was
+//! A fingerprint is made of the rule, the cause, and the stores that the finding is about (the lost one and the one that
+//! survives): of each the file's name, the function, and the text of the line with its white space taken out. Line
+//! numbers, addresses, where the crash came and how often it was met do not count. If the source cannot be read, what was
 //! found stands for the text. Findings that are alike in all of this are numbered in the order of their lines.
 
 use std::collections::HashMap;
@@ -10,11 +11,11 @@ use std::path::Path;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use crate::finding::Finding;
+use crate::finding::{Finding, Role};
 use crate::sources::Sources;
 
 /// Version of the recipe; part of every fingerprint, so that another recipe makes other ones.
-const RECIPE: u8 = 1;
+const RECIPE: u8 = 2;
 
 /// Gives every finding its fingerprint.
 pub(crate) fn set(findings: &mut [Finding], sources: &Sources) {
@@ -38,12 +39,19 @@ fn of(finding: &Finding, sources: &Sources) -> u128 {
         hasher.write_u8(0xff);
     };
     add(finding.rule.id);
-    add(Path::new(&place.file).file_name().and_then(|name| name.to_str()).unwrap_or(&place.file));
-    add(&place.function);
-    match sources.get(&place.file).as_ref().and_then(|source| source.line(place.line)) {
-        Some(line) => add(&without(line, char::is_whitespace)),
-        // Numbers are addresses and counts: not what it is about.
-        None => add(&without(&finding.message, |it| it.is_ascii_digit())),
+    add(finding.cause.as_ref().map_or("", |cause| cause.kind));
+    let stores = finding.related.iter().filter(|it| {
+        finding.cause.is_some() && it.main && matches!(it.role, Role::Lost | Role::Survived | Role::Note)
+    });
+    let places = std::iter::once(place).chain(stores.map(|it| &it.place).filter(|it| *it != place));
+    for place in places {
+        add(Path::new(&place.file).file_name().and_then(|name| name.to_str()).unwrap_or(&place.file));
+        add(&place.function);
+        match sources.get(&place.file).as_ref().and_then(|source| source.line(place.line)) {
+            Some(line) => add(&without(line, char::is_whitespace)),
+            // Numbers are addresses and counts: not what it is about.
+            None => add(&without(&finding.message, |it| it.is_ascii_digit())),
+        }
     }
     hasher.write_u8(RECIPE);
     hasher.finish128().as_u128()
@@ -97,6 +105,6 @@ mod tests {
     /// Baselines hold fingerprints: another recipe makes all of them worthless.
     #[test]
     fn the_recipe_stays() {
-        assert_eq!(fingerprints("x = 1;\n", &[1]), ["0a6fa0cdfd5b3b98"]);
+        assert_eq!(fingerprints("x = 1;\n", &[1]), ["53a0872b68eb9560"]);
     }
 }

@@ -10,6 +10,7 @@
 //! | `sources` | the text of source files, as far as it can be read |
 //! | [`story`] | the events around a crash, for drawing |
 //! | [`graph`] | the events of a counterexample and how they are ordered, for drawing |
+//! | [`ignore`] | comments in the source that excuse a finding |
 //! | [`suppress`] | findings that somebody decided to live with |
 //! | [`baseline`] | findings that were there before |
 //! | [`config`] | `crashproof.toml` |
@@ -25,6 +26,7 @@ mod finding;
 mod fingerprint;
 pub mod frameworks;
 pub mod graph;
+pub mod ignore;
 mod place;
 mod report;
 pub mod rules;
@@ -33,7 +35,7 @@ pub mod story;
 pub mod suppress;
 mod toml_file;
 
-pub use finding::{Also, Edit, Finding, Fix, Inserted, Insertion, Related, Role, Window};
+pub use finding::{Also, Cause, Edit, Finding, Fix, Inserted, Insertion, Related, Role, Window};
 pub use place::{Frame, Place};
 pub use report::{Report, SetAside, Verdict, Why, no_persistent_memory};
 pub use rules::{Engine, Example, Level, Rule};

@@ -1,13 +1,15 @@
 //! What came of one command.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::finding::{Also, Finding};
+use crate::finding::{Also, Finding, Role};
 use crate::fingerprint;
+use crate::place::Place;
 use crate::rules::Level;
-use crate::sources::Sources;
+use crate::sources::{Sources, is_of_others};
 
 /// The verdict of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +81,8 @@ pub struct Report {
     pub bounds: Map<String, Value>,
     /// Figures.
     pub stats: Map<String, Value>,
+    /// What the verdict rests on, for the first line: what was taken for persistent memory, and why.
+    pub premise: String,
     /// Bounds in words, for the line that begins with the verdict.
     pub summary: String,
     /// Figures in words.
@@ -117,7 +121,9 @@ impl Report {
     /// Makes one finding of those that have one cause, gives each its fingerprint, and notes which sources are
     /// not what was built.
     pub fn finish(&mut self, sources: &Sources) {
+        self.relative_paths(&std::env::current_dir().unwrap_or_default());
         self.merge_duplicates();
+        self.distinguish();
         fingerprint::set(&mut self.findings, sources);
         let places = self.findings.iter().flat_map(|finding| {
             std::iter::once(&finding.place).chain(finding.related.iter().map(|related| &related.place))
@@ -131,17 +137,52 @@ impl Report {
         }));
     }
 
-    /// The same rule broken at the same place has one cause, whatever it leads to. The first one
-    /// is reported, the others are listed in it.
+    /// Build systems compile with absolute paths; people and suppressions name files from where they are.
+    fn relative_paths(&mut self, here: &Path) {
+        let below = |file: &mut String| {
+            let path = Path::new(file.as_str());
+            if let Some(rest) = path.strip_prefix(here).ok().filter(|rest| !rest.as_os_str().is_empty()) {
+                *file = rest.to_string_lossy().into_owned();
+            }
+        };
+        let place = |place: &mut Place| {
+            below(&mut place.file);
+            place.frames.iter_mut().for_each(|frame| below(&mut frame.file));
+        };
+        for finding in &mut self.findings {
+            place(&mut finding.place);
+            finding.related.iter_mut().for_each(|related| place(&mut related.place));
+            finding.failed_at.iter_mut().for_each(place);
+            if let Some(insertion) = finding.fix.as_mut().and_then(|fix| fix.insertion.as_mut()) {
+                below(&mut insertion.file);
+                below(&mut insertion.window.to_file);
+            }
+        }
+    }
+
+    /// The same rule broken at the same place, for the same reason and against the same store, has one cause, whatever it
+    /// leads to. The first one is reported, the others are listed in it.
     fn merge_duplicates(&mut self) {
-        let mut known: HashMap<(&str, String, u32, u32), usize> = HashMap::new();
+        type Key = (&'static str, Place, &'static str, Option<(String, u32)>);
+        let mut known: HashMap<Key, Vec<usize>> = HashMap::new();
         let mut merged: Vec<Finding> = Vec::new();
         for finding in std::mem::take(&mut self.findings) {
             let place = &finding.place;
-            let key = (finding.rule.id, place.file.clone(), place.line, place.column);
+            // Who called matters only where the place is not the program's own.
+            let frames = if is_of_others(&place.file) { place.frames.clone() } else { Vec::new() };
+            let here = Place { frames, function: String::new(), ..place.clone() };
+            let reason = finding.cause.as_ref().map_or("", |cause| cause.kind);
+            let against = finding.related.iter().find(|it| it.main && it.role == Role::Survived);
+            let against =
+                against.map(|it| (it.place.file.clone(), it.place.line)).filter(|_| !reason.is_empty());
+            let key = (finding.rule.id, here, reason, against);
             // Without a place nothing shows that two are the same.
-            let Some(&at) = known.get(&key).filter(|_| place.is_known()) else {
-                known.insert(key, merged.len());
+            let same = known
+                .get(&key)
+                .filter(|_| place.is_known())
+                .and_then(|all| all.iter().copied().find(|at| one_cause(&merged[*at], &finding)));
+            let Some(at) = same else {
+                known.entry(key).or_default().push(merged.len());
                 merged.push(finding);
                 continue;
             };
@@ -154,6 +195,32 @@ impl Report {
         }
         self.findings = merged;
     }
+
+    /// Two different errors never have the same title.
+    fn distinguish(&mut self) {
+        let mut titles: HashMap<String, usize> = HashMap::new();
+        let errors = |finding: &&Finding| finding.cause.is_some();
+        for finding in self.findings.iter().filter(errors) {
+            *titles.entry(finding.message.clone()).or_default() += 1;
+        }
+        for finding in self.findings.iter_mut().filter(|finding| finding.cause.is_some()) {
+            if titles[&finding.message] > 1 {
+                let file = finding.place.file.rsplit('/').next().unwrap_or_default();
+                finding.message += &format!(" ({file}:{})", finding.place.line);
+            }
+        }
+    }
+}
+
+/// Do two findings at one place have one cause? Not if each needs a store to be lost that the other does not: a store of
+/// a helper that two functions call is lost first in both, and each forgets another flush.
+fn one_cause(one: &Finding, other: &Finding) -> bool {
+    let lost = |finding: &Finding| -> BTreeSet<(String, u32, u32)> {
+        let lost = finding.related.iter().filter(|related| related.role == Role::Lost);
+        lost.map(|related| (related.place.file.clone(), related.place.line, related.place.column)).collect()
+    };
+    let (one, other) = (lost(one), lost(other));
+    one.is_subset(&other) || other.is_subset(&one)
 }
 
 #[cfg(test)]

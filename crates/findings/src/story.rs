@@ -51,6 +51,8 @@ pub struct Execution {
 pub struct Lane {
     /// Its first address, in hexadecimal: JavaScript has no 64-bit numbers.
     pub address: String,
+    /// What the program keeps there, by its first object; empty if that has no name.
+    pub name: String,
     /// The last write-back of the line before the crash came after this event, an index; none if not even one
     /// of the events shown need have been written back.
     pub written_after: Option<usize>,
@@ -75,6 +77,10 @@ pub struct Event {
     pub width: u8,
     /// The value, in hexadecimal; empty for flushes and fences.
     pub value: String,
+    /// What is accessed, as the source calls it; may be empty.
+    pub name: String,
+    /// The value in words, by its type; may be empty.
+    pub shown: String,
     /// Index of the place.
     pub place: usize,
     /// What became of it.

@@ -14,7 +14,7 @@
 
 use std::path::{Path, PathBuf};
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -48,8 +48,8 @@ struct Suppression {
     file: PathBuf,
     line: usize,
     rule: Option<String>,
-    path: Option<GlobMatcher>,
-    function: Option<GlobMatcher>,
+    path: Option<GlobSet>,
+    function: Option<GlobSet>,
     fingerprint: Option<String>,
     reason: String,
     /// Is its rule looked for by the command that is running? Otherwise it cannot be used.
@@ -101,9 +101,10 @@ impl Suppressions {
                 command = Some(known.engine.command());
             }
             let pattern = |glob: &Spanned<String>, literal: bool| {
-                let matcher = GlobBuilder::new(glob.get_ref()).literal_separator(literal).build();
-                let matcher = matcher.map_err(|error| wrong(glob.span().start, error.to_string()))?;
-                Ok::<_, Error>(matcher.compile_matcher())
+                let built = GlobBuilder::new(glob.get_ref()).literal_separator(literal).build();
+                // A single matcher would panic on what nests too deep; a set says so.
+                let set = built.and_then(|glob| GlobSet::builder().add(glob).build());
+                set.map_err(|error| wrong(glob.span().start, error.to_string()))
             };
             // Brackets and braces are part of names in C++ and Rust; only * is special.
             let function = written.function.as_ref().map(|name| {
@@ -159,7 +160,7 @@ impl Suppression {
         let file = Path::new(&place.file);
         // Findings name files as the compiler was given them; what is written may be relative to the file
         // it stands in.
-        let fits_path = |glob: &GlobMatcher| {
+        let fits_path = |glob: &GlobSet| {
             let from_here = file.strip_prefix("./").unwrap_or(file);
             let directory = self.file.parent().unwrap_or(Path::new(""));
             let from_there = from_here.strip_prefix(directory).unwrap_or(from_here);
@@ -235,6 +236,8 @@ mod tests {
 
     #[test]
     fn mistakes_are_shown_where_they_are() {
+        let nested =
+            format!("[[suppress]]\npath = '{}{}'\nreason = 'y'\n", "{a,".repeat(200), "}".repeat(200));
         for (text, expected) in [
             ("[[suppress]]\nrule = 'recovery-fails'\n", "missing field `reason`"),
             ("\n[[suppress]]\nreason = 'x'\n", "s.toml:2: a suppression needs a rule"),
@@ -242,6 +245,7 @@ mod tests {
             ("[[suppress]]\nrule = 'x'\nreason = 'y'\n", "s.toml:2: there is no rule called x"),
             ("[[suppress]]\npath = '[a'\nreason = 'y'\n", "s.toml:2: error parsing glob"),
             ("[[suppress]]\nrul = 'x'\nreason = 'y'\n", "s.toml:2: unknown field `rul`"),
+            (&nested, "s.toml:2: "),
         ] {
             let message = read(text).expect_err(text);
             assert!(message.contains(expected), "{message}");

@@ -139,6 +139,19 @@ impl<C: Checker, D: AsRef<Path>> Bench<C, D> {
     }
 }
 
+/// Only sources of the project are changed: the names of others come from the program's debug information (`#line`), or
+/// lead out of the project through a link.
+fn is_below(path: &Path, directories: &[&Path]) -> Result<(), String> {
+    let unreadable = |error| format!("the source cannot be read: {error}");
+    let found = path.canonicalize().map_err(unreadable)?;
+    for directory in directories {
+        if found.starts_with(directory.canonicalize().map_err(unreadable)?) {
+            return Ok(());
+        }
+    }
+    Err("the source is outside of the project directory, where nothing is changed".into())
+}
+
 /// Changes the sources for good.
 fn keep(outcome: &Outcome) -> Result<(), String> {
     for changed in &outcome.changed {
@@ -181,7 +194,12 @@ fn overlay(directory: &Path, sources: &BTreeMap<String, String>) -> io::Result<V
 impl<C: Checker, D: AsRef<Path>> Workshop for Bench<C, D> {
     fn read(&mut self, file: &str) -> Result<String, String> {
         let path = match &self.kind {
-            Kind::Source(_) => PathBuf::from(file),
+            Kind::Source(_) => {
+                let beside = self.project.program.parent().filter(|parent| !parent.as_os_str().is_empty());
+                let path = PathBuf::from(file);
+                is_below(&path, &[Path::new("."), beside.unwrap_or(Path::new("."))])?;
+                path
+            }
             Kind::Project { root, copy, .. } => {
                 let path = root.join(file);
                 // As CMake does it, which remembers where it was set up.
@@ -191,6 +209,7 @@ impl<C: Checker, D: AsRef<Path>> Workshop for Bench<C, D> {
                                 use --apply, or build into a new directory"
                         .into());
                 }
+                is_below(&path, &[root])?;
                 path
             }
             Kind::Program => {

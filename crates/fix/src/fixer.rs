@@ -1,6 +1,7 @@
 //! The loop: check, edit, check again, until no flush is missing or none can be added.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crashproof_check::{Redundant, Report, Violation};
 
@@ -48,7 +49,11 @@ pub struct Changed {
 impl Changed {
     /// The change as a unified diff.
     pub fn diff(&self) -> String {
-        let file = self.file.trim_start_matches('/');
+        // Build systems compile with absolute paths; a diff is applied from where one is.
+        let here = std::env::current_dir().unwrap_or_default();
+        let path = Path::new(&self.file);
+        let file = path.strip_prefix(&here).unwrap_or(path).to_string_lossy();
+        let file = file.trim_start_matches('/');
         let (old, new) = (format!("a/{file}"), format!("b/{file}"));
         similar::TextDiff::from_lines(&self.before, &self.after).unified_diff().header(&old, &new).to_string()
     }

@@ -33,6 +33,9 @@ impl Style {
         let uses = |name: &str| source.contains(name);
         match macros {
             Some(macros) => Style::Own(macros.clone()),
+            None if let Some(helper) = own_helper(source) => {
+                Style::Own(Macros { flush: format!("{helper}({{addr}}, {{len}})"), fence: None })
+            }
             None if uses("pmem_persist(") || uses("pmem_flush(") => Style::Libpmem,
             None if uses("crashproof_persist(") || uses("crashproof_flush(") => Style::Crashproof,
             None if uses("<libpmem.h>") => Style::Libpmem,
@@ -94,6 +97,43 @@ impl Style {
     }
 }
 
+/// The function of the project that the file calls to persist a range: `persist(s, sizeof *s)`, `pm::persist(&e, 8)`. Its
+/// second argument must look like a length. Whether it does what its name says the check that follows shows.
+fn own_helper(source: &str) -> Option<String> {
+    for (at, _) in source.match_indices("persist") {
+        let path = |it: char| it.is_alphanumeric() || it == '_' || it == ':';
+        let start = source[..at].rfind(|it| !path(it)).map_or(0, |before| before + 1);
+        let end = at + source[at..].find(|it| !path(it))?;
+        let name = &source[start..end];
+        let before = source[..start].trim_end();
+        let is_call =
+            source[end..].starts_with('(') && (before.ends_with([';', '{', '}', ')']) || before.is_empty());
+        if !is_call || ["pmem", "crashproof_"].iter().any(|library| name.starts_with(library)) {
+            continue;
+        }
+        let arguments = &source[end + 1..end + source[end..].find(';')?];
+        let Some(arguments) = arguments.trim_end().strip_suffix(')') else { continue };
+        let mut depth = 0;
+        let parts: Vec<&str> = arguments
+            .split(|it: char| {
+                depth += i32::from(it == '(') - i32::from(it == ')');
+                it == ',' && depth == 0
+            })
+            .collect();
+        let is_length = |text: &str| {
+            let text = text.to_lowercase();
+            ["size", "len", "bytes"].iter().any(|word| text.contains(word))
+                || text.trim().bytes().all(|byte| byte.is_ascii_digit())
+        };
+        if let [_, length] = parts[..]
+            && is_length(length)
+        {
+            return Some(name.to_owned());
+        }
+    }
+    None
+}
+
 fn statement(text: &str) -> String {
     let text = text.trim().trim_end_matches(';');
     format!("{text};")
@@ -113,6 +153,10 @@ mod tests {
         assert_eq!(code("pmem_persist(x, 8);", None), "pmem_persist(&a->b, sizeof(a->b));");
         assert_eq!(code("_mm_clwb(x);", None), "_mm_clwb((void *)&a->b); _mm_sfence();");
         assert_eq!(code("", None), "_mm_clflush((void *)&a->b); _mm_sfence();");
+        let helper = "void persist(void *p, size_t n);\nvoid f() {\n  x = 1;\n  persist(&x, sizeof x);\n}";
+        assert_eq!(code(helper, None), "persist(&a->b, sizeof(a->b));");
+        assert_eq!(code("{ e.n = 1; pm::persist(&e, 8); }", None), "pm::persist(&a->b, sizeof(a->b));");
+        assert_eq!(code("{ persist_all(x, callback); }", None), "_mm_clflush((void *)&a->b); _mm_sfence();");
         let own = Macros { flush: "FLUSH({addr}, {len})".into(), fence: Some("FENCE();".into()) };
         assert_eq!(code("", Some(&own)), "FLUSH(&a->b, sizeof(a->b)); FENCE();");
     }

@@ -200,6 +200,8 @@ pub enum What {
     StrandJoin,
     /// Writes back what is queued and waits, as part of something larger.
     Settle,
+    /// Writes back all mapped files and waits.
+    Sync,
     /// Control does not come back.
     Leave,
 }
@@ -498,7 +500,9 @@ impl Meaning {
             }
             Returns::Argument(number) => parts.push(format!("returns argument {number}")),
             Returns::Volatile => parts.push("returns volatile memory".into()),
-            Returns::Mapping => parts.push("maps a file, which is persistent memory if it is flushed".into()),
+            Returns::Mapping => parts.push(
+                "maps a file, which is persistent memory if it is shared and written, or flushed".into(),
+            ),
             Returns::Constant(number) => parts.push(format!("returns {number}")),
             Returns::Stage => parts.push("returns the stage of the transaction".into()),
             Returns::Found => parts.push("returns persistent memory, the same for the same arguments".into()),
@@ -557,6 +561,7 @@ fn describe(effect: &Effect) -> String {
         What::StrandEnd => "ends a strand",
         What::StrandJoin => "waits for all strands",
         What::Settle => "waits for all flushes, queued ones too",
+        What::Sync => "writes back mapped files",
         What::Leave => "does not return",
     };
     let mut text = verb.to_owned();

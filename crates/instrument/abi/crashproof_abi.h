@@ -27,7 +27,7 @@
 extern "C" {
 #endif
 
-#define CRASHPROOF_ABI_VERSION 3
+#define CRASHPROOF_ABI_VERSION 4
 
 #define CRASHPROOF_PM_SHIFT 44
 #define CRASHPROOF_PM_WINDOW 1
@@ -205,6 +205,10 @@ void __crashproof_clwb(const void *address, const struct crashproof_site *site);
 /* These replace the instruction. A runtime that lets threads run in parallel must fence itself. */
 void __crashproof_sfence(const struct crashproof_site *site);
 void __crashproof_mfence(const struct crashproof_site *site);
+
+/* Before an atomic or volatile access of volatile memory, which the site describes: a place where threads may
+   be switched if the run explores schedules. */
+void __crashproof_before(const void *address, uint64_t bytes, const struct crashproof_site *site);
 
 /* After a locked instruction on volatile memory: a full fence of this thread, and a place where threads
    may be switched. stored is 0 if memory is as it was before, as after a failed compare-and-swap. */

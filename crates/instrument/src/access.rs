@@ -63,7 +63,7 @@ impl<'m> Instrumenter<'m> {
     pub(crate) fn load_from(&mut self, load: Value<'m>, pointer: Value<'m>, flags: u32) {
         let ty = load.ty();
         if self.is_volatile_memory(pointer) {
-            self.synchronise_after(load, pointer, flags);
+            self.synchronise_after(load, pointer, ty, flags);
             return;
         }
         let size = self.module.store_size(ty);
@@ -71,9 +71,18 @@ impl<'m> Instrumenter<'m> {
         let pm = self.is_pm(pointer, load);
         let usual = self.divert(load, pm, |this| Some(this.load_from_runtime(load, ty, pointer, site)));
         if flags != 0 {
+            self.announce(load, pointer, size, site);
             self.builder.before(usual);
             self.runtime.call(&self.builder, "sync", &[pointer, site]);
         }
+    }
+
+    /// Tells the runtime of an atomic or volatile access of volatile memory that is about to happen.
+    fn announce(&mut self, access: Value<'m>, pointer: Value<'m>, bytes: u64, site: Value<'m>) {
+        self.builder.before(access);
+        self.builder.locate(access.debug_location());
+        let bytes = self.module.i64.number(bytes);
+        self.runtime.call(&self.builder, "before", &[pointer, bytes, site]);
     }
 
     fn load_from_runtime(
@@ -125,8 +134,8 @@ impl<'m> Instrumenter<'m> {
     ) {
         if self.is_volatile_memory(pointer) {
             match manner {
-                Manner::Exchange => self.locked_after(store, pointer, kind::RMW, flags),
-                _ => self.synchronise_after(store, pointer, flags),
+                Manner::Exchange => self.locked_after(store, pointer, value.ty(), kind::RMW, flags),
+                _ => self.synchronise_after(store, pointer, value.ty(), flags),
             }
             return;
         }
@@ -137,6 +146,9 @@ impl<'m> Instrumenter<'m> {
             this.store_by_runtime(store, value, pointer, site, manner);
             None
         });
+        if manner == Manner::Exchange || flags != 0 {
+            self.announce(store, pointer, size, site);
+        }
         self.builder.before(usual);
         if manner == Manner::Exchange {
             self.locked(store, pointer, site);
@@ -202,7 +214,7 @@ impl<'m> Instrumenter<'m> {
         let (pointer, operand) = (instruction.operand(0), instruction.operand(1));
         let flags = FLAG_ATOMIC | Self::access_flags(instruction);
         if self.is_volatile_memory(pointer) {
-            self.locked_after(instruction, pointer, kind::RMW, flags);
+            self.locked_after(instruction, pointer, operand.ty(), kind::RMW, flags);
             return;
         }
         let operation = match instruction.rmw_operation() {
@@ -232,6 +244,7 @@ impl<'m> Instrumenter<'m> {
             this.runtime.call(&this.builder, "rmw16", &[pointer, operation, operand, old, site]);
             Some(this.builder.load(ty, old, 16))
         });
+        self.announce(instruction, pointer, size, site);
         self.builder.before(usual);
         self.locked(instruction, pointer, site);
     }
@@ -242,7 +255,7 @@ impl<'m> Instrumenter<'m> {
         let volatile = if instruction.is_volatile() { FLAG_VOLATILE } else { 0 };
         let flags = FLAG_ATOMIC | volatile;
         if self.is_volatile_memory(pointer) {
-            self.locked_after(instruction, pointer, kind::CAS, flags);
+            self.locked_after(instruction, pointer, expected.ty(), kind::CAS, flags);
             return;
         }
         let ty = expected.ty();
@@ -268,25 +281,37 @@ impl<'m> Instrumenter<'m> {
             let empty = this.builder.insert_field(instruction.ty().null(), old, 0);
             Some(this.builder.insert_field(empty, success, 1))
         });
+        self.announce(instruction, pointer, size, site);
         self.builder.before(usual);
         self.locked(instruction, pointer, site);
     }
 
     /// Atomic and volatile accesses of volatile memory are where programs wait for other threads.
-    fn synchronise_after(&mut self, instruction: Value<'m>, pointer: Value<'m>, flags: u32) {
+    fn synchronise_after(&mut self, instruction: Value<'m>, pointer: Value<'m>, ty: Type<'m>, flags: u32) {
         if flags == 0 || provenance::is_local_variable(pointer) {
             return;
         }
         let is_load = !instruction.ty().is_void();
         let kind = if is_load { kind::LOAD } else { kind::STORE };
+        let size = self.module.store_size(ty);
         self.after(instruction, What { kind, flags, ..What::default() }, |this, site| {
             this.runtime.call(&this.builder, "sync", &[pointer, site]);
+            this.announce(instruction, pointer, size, site);
         });
     }
 
-    fn locked_after(&mut self, instruction: Value<'m>, pointer: Value<'m>, kind: u8, flags: u32) {
+    fn locked_after(
+        &mut self,
+        instruction: Value<'m>,
+        pointer: Value<'m>,
+        ty: Type<'m>,
+        kind: u8,
+        flags: u32,
+    ) {
+        let size = self.module.store_size(ty);
         self.after(instruction, What { kind, flags, ..What::default() }, |this, site| {
             this.locked(instruction, pointer, site);
+            this.announce(instruction, pointer, size, site);
         });
     }
 

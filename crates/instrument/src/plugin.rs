@@ -46,6 +46,9 @@ extern "C" fn crashproof_prepare_module(raw: LLVMModuleRef, unoptimised: bool) {
     // The pass manager keeps the module alive during the pass.
     let module = unsafe { Module::new(raw) };
     keep_for_lint(&module);
+    if is_only_linted() {
+        return;
+    }
     globals::replace(&module);
     if unoptimised {
         library::inline_small_functions(&module);
@@ -55,6 +58,12 @@ extern "C" fn crashproof_prepare_module(raw: LLVMModuleRef, unoptimised: bool) {
 /// A directory for modules as they are before anything is done to them: `crashproof cc --lint` reads them.
 const BITCODE_VARIABLE: &str = "CRASHPROOF_LINT_BITCODE";
 const KEPT: &str = "crashproof.kept";
+/// Set by `crashproof cc --lint-only`: the module is kept for lint and compiled as it is.
+const ONLY_VARIABLE: &str = "CRASHPROOF_LINT_ONLY";
+
+fn is_only_linted() -> bool {
+    std::env::var_os(ONLY_VARIABLE).is_some()
+}
 
 fn keep_for_lint(module: &Module<'_>) {
     let Some(directory) = std::env::var_os(BITCODE_VARIABLE) else { return };
@@ -75,6 +84,9 @@ fn keep_for_lint(module: &Module<'_>) {
 /// End of the pipeline.
 #[unsafe(no_mangle)]
 extern "C" fn crashproof_instrument_module(raw: LLVMModuleRef) {
+    if is_only_linted() {
+        return;
+    }
     // As above.
     let module = unsafe { Module::new(raw) };
     instrument::run(&module);

@@ -12,8 +12,13 @@ pub(crate) struct Runtime<'m> {
 }
 
 /// Functions called on the way of volatile code; all others are reached only with PM in hand.
-const USUAL: [&str; 4] =
-    ["__crashproof_sfence", "__crashproof_mfence", "__crashproof_locked", "__crashproof_sync"];
+const USUAL: [&str; 5] = [
+    "__crashproof_sfence",
+    "__crashproof_mfence",
+    "__crashproof_before",
+    "__crashproof_locked",
+    "__crashproof_sync",
+];
 
 impl<'m> Runtime<'m> {
     pub(crate) fn new(module: &'m Module<'m>) -> Self {

@@ -3,12 +3,9 @@
 use std::collections::BTreeSet;
 
 use crashproof_findings::no_persistent_memory;
-use crashproof_frontend::frameworks::Returns;
-use crashproof_frontend::program::ir::{Callee, FunctionId, Op, Operand, PlaceId, Program};
+use crashproof_frontend::program::ir::{PlaceId, Program};
 
-use crate::dsa::Analysis;
 use crate::explore::{Cut, Explorer};
-use crate::gap::Gap;
 
 /// What counts as persistent memory.
 const WHAT_COUNTS: &str = "memory that a library maps or allocates (pmem_map_file, pmem2_map_new, pmemobj_open and others: see \
@@ -81,64 +78,4 @@ fn shown(program: &Program, place: PlaceId) -> String {
 fn has_persistent(program: &Program, explorer: &Explorer) -> bool {
     explorer.analysis.graphs.values().any(|graph| graph.graph.has_persistent())
         || program.globals.iter().any(|global| explorer.apis.sections.contains(&global.section))
-}
-
-/// Notes files that are mapped to be written although nothing shows that they are persistent memory. Whoever forgot all
-/// flushes of a pool has nothing that would.
-pub(crate) fn mappings(explorer: &mut Explorer) {
-    let program = explorer.program;
-    for id in program.defined() {
-        for (number, instruction) in (0..).zip(&program.function(id).instructions) {
-            let Op::Call { callee: Callee::Direct(called), arguments } = &instruction.op else { continue };
-            let meaning = explorer.apis.meaning(&program.function(*called).name);
-            let maps = meaning.is_some_and(|meaning| meaning.returns == Returns::Mapping);
-            if maps
-                && is_writable_file(arguments)
-                && !is_recognized(program, explorer.analysis, id, number, &mut BTreeSet::new())
-            {
-                explorer.verdicts.gaps.add(Gap::Mapping, instruction.place);
-            }
-        }
-    }
-}
-
-/// Whether the arguments of `mmap` are of a file that is shared and written, as far as they are constants.
-fn is_writable_file(arguments: &[Operand]) -> bool {
-    const PROT_WRITE: i64 = 2;
-    const MAP_PRIVATE: i64 = 2;
-    const MAP_ANONYMOUS: i64 = 0x20;
-    match arguments {
-        [_, _, protection, flags, file, ..] => {
-            !matches!(protection, Operand::Int(bits) if bits & PROT_WRITE == 0)
-                && !matches!(flags, Operand::Int(bits) if bits & 3 == MAP_PRIVATE || bits & MAP_ANONYMOUS != 0)
-                && *file != Operand::Int(-1)
-        }
-        _ => true,
-    }
-}
-
-/// Whether memory that a call returns is taken for persistent: where it is called, or by whoever it is returned to.
-fn is_recognized(
-    program: &Program,
-    analysis: &Analysis,
-    function: FunctionId,
-    call: u32,
-    seen: &mut BTreeSet<FunctionId>,
-) -> bool {
-    let graph = &analysis.graphs[&function];
-    let Some(cell) = graph.lookup(Operand::Instruction(call)) else { return false };
-    if graph.graph.flags(cell).persistent {
-        return true;
-    }
-    let is_returned =
-        graph.result.is_some_and(|result| graph.graph.find(result).node == graph.graph.find(cell).node);
-    if !is_returned || !seen.insert(function) {
-        return false;
-    }
-    program.defined().any(|caller| {
-        (0..).zip(&program.function(caller).instructions).any(|(number, instruction)| {
-            matches!(&instruction.op, Op::Call { callee: Callee::Direct(called), .. } if *called == function)
-                && is_recognized(program, analysis, caller, number, seen)
-        })
-    })
 }

@@ -47,6 +47,8 @@ pub(crate) enum Kind {
     },
     /// A locked instruction: a fence, but never a redundant one.
     Locked,
+    /// Mapped files are written back as a whole, and waited for.
+    Sync,
     Log {
         span: Span,
     },

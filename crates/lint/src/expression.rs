@@ -88,6 +88,8 @@ pub(crate) struct Expressions {
     loaded: FxHashMap<Expression, Persistence>,
     /// Alignments of objects that are more than usual, in the function that is being walked.
     alignments: FxHashMap<Expression, u64>,
+    /// Where arrays begin in their objects, by the size of their elements: the least offset that was indexed.
+    array_starts: FxHashMap<(Expression, i64), i64>,
 }
 
 /// An address taken apart: the object, the element if an index that is not a constant chooses one, and the
@@ -108,6 +110,7 @@ impl Expressions {
             origins: FxHashMap::default(),
             loaded: FxHashMap::default(),
             alignments: FxHashMap::default(),
+            array_starts: FxHashMap::default(),
         };
         let nothing = all.add(Form::Nothing);
         debug_assert_eq!(nothing, NOTHING);
@@ -291,9 +294,14 @@ impl Expressions {
     /// may hold an address instead. As an address it leads to nothing that is persistent.
     pub(crate) fn either(&self, one: Expression, other: Expression) -> Option<Expression> {
         let names = |object, id| matches!(self.form(object), Form::Direct(inner) if inner == id);
-        if names(one, other) {
+        // Whoever does not ask whether a mapping failed goes on with the mapping.
+        let is_mapping = |value, null| {
+            matches!(self.as_int(null), Some(0 | -1))
+                && matches!(self.form(self.address(value).object), Form::Mapped(_) | Form::Volatile(_))
+        };
+        if names(one, other) || is_mapping(one, other) {
             Some(one)
-        } else if names(other, one) {
+        } else if names(other, one) || is_mapping(other, one) {
             Some(other)
         } else {
             None
@@ -388,6 +396,11 @@ impl Expressions {
         }
     }
 
+    /// Whether an object was mapped or allocated.
+    pub(crate) fn is_made(&self, object: Expression) -> bool {
+        matches!(self.form(object), Form::Volatile(_) | Form::Mapped(_) | Form::Fresh(_))
+    }
+
     fn is_object(&self, expression: Expression) -> bool {
         matches!(
             self.form(expression),
@@ -436,6 +449,25 @@ impl Expressions {
             at = base;
         }
         Address { object: at, element, offset }
+    }
+
+    /// An address put together again, if it was ever computed.
+    pub(crate) fn at(&self, address: &Address) -> Option<Expression> {
+        let base = address.element.unwrap_or(address.object);
+        if address.offset == 0 { Some(base) } else { self.known(Form::Plus(base, address.offset)) }
+    }
+
+    /// Notes that an address is indexed by elements of a size.
+    pub(crate) fn note_array(&mut self, base: Expression, offset: i64, scale: i64) {
+        let at = self.address(base);
+        let start = at.offset + offset;
+        let known = self.array_starts.entry((at.object, scale)).or_insert(start);
+        *known = start.min(*known);
+    }
+
+    /// Where the elements of a size begin in an object.
+    pub(crate) fn array_start(&self, object: Expression, scale: i64) -> Option<i64> {
+        self.array_starts.get(&(object, scale)).copied()
     }
 
     /// Whether something in it could be anything.

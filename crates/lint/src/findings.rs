@@ -1,6 +1,6 @@
 //! Verdicts of paths as findings, each reported once.
 
-use crashproof_findings::{Finding, Fix, Frame, Place, Related, Role};
+use crashproof_findings::{Finding, Fix, Frame, Level, Place, Related, Role};
 use crashproof_frontend::program::ir::{PlaceId, Program};
 
 use crate::explore::Explorer;
@@ -43,6 +43,7 @@ pub(crate) fn findings(program: &Program, explorer: &Explorer) -> (Vec<Finding>,
         }
         if *rule == Rule::PublishBeforePersist
             && (same(Rule::UnloggedWrite, *place)
+                || same(Rule::UnflushedWrite, *place)
                 || lost.is_some_and(|lost| same(Rule::UnflushedWrite, lost.place)))
         {
             continue;
@@ -65,6 +66,10 @@ fn finding(program: &Program, rule: Rule, verdict: &Verdict, sometimes: bool) ->
         message.push_str(", on some paths");
     }
     let mut finding = Finding::new(rule.registered(), place(program, verdict.site.place), message);
+    // A flush that the hardware keeps in order is late, but nothing is lost.
+    if rule == Rule::MissingBarrier && verdict.ordered {
+        finding.level = Level::Note;
+    }
     for related in &verdict.related {
         let place = place(program, related.place);
         match related.role {
@@ -80,7 +85,7 @@ fn finding(program: &Program, rule: Rule, verdict: &Verdict, sometimes: bool) ->
                     "lost" => Role::Lost,
                     _ => Role::Note,
                 };
-                finding.related.push(Related { role, place, message: related.message.clone() });
+                finding.related.push(Related::new(role, place, related.message.clone()));
             }
         }
     }

@@ -15,8 +15,6 @@ pub(crate) enum Gap {
     Address,
     /// The address of a store or flush is a constant.
     ConstantAddress,
-    /// A file is mapped to be written, and nothing shows whether it is persistent memory.
-    Mapping,
 }
 
 /// All gaps, each with where it was met.
@@ -60,10 +58,6 @@ impl Gap {
             }
             Gap::Address => "the address of a store or flush is not known".into(),
             Gap::ConstantAddress => "a store or flush at a constant address is not followed".into(),
-            Gap::Mapping => {
-                "a file is mapped, but nothing shows whether it is persistent memory: it is never flushed"
-                    .into()
-            }
         }
     }
 }

@@ -30,12 +30,14 @@
 mod coverage;
 mod dsa;
 mod event;
+mod evidence;
 mod explore;
 mod expression;
 mod findings;
 mod gap;
 mod loops;
 mod machine;
+mod mapping;
 mod returned;
 pub mod rules;
 mod span;
@@ -64,8 +66,12 @@ pub struct Options {
     pub inputs: Vec<PathBuf>,
     /// For the compilers.
     pub arguments: Vec<OsString>,
+    /// Pass the arguments of a compilation database on as they are, even those that load code.
+    pub trust: bool,
     /// Descriptions of libraries beside the built-in ones.
     pub apis: Vec<PathBuf>,
+    /// Functions that return persistent memory.
+    pub allocators: Vec<String>,
     /// The model the program is checked against.
     pub model: Model,
     /// The paper's rules to the letter.
@@ -99,9 +105,17 @@ pub fn apis(files: &[PathBuf]) -> Result<Apis, crashproof_frontend::frameworks::
 /// If the inputs cannot be read.
 pub fn lint(options: &Options) -> Result<Report, Error> {
     let begin = Instant::now();
-    let apis = apis(&options.apis)?;
+    let mut apis = apis(&options.apis)?;
+    if !options.allocators.is_empty() {
+        let names = json!(options.allocators);
+        let text = format!(
+            "framework = \"command line\"\nabout = \"--pm-alloc\"\n[[function]]\nnames = {names}\nreturns = \"fresh\"\n"
+        );
+        apis.add_text("--pm-alloc", &text)?;
+    }
     let directory = tempfile::tempdir().map_err(|cause| Error::Read { path: std::env::temp_dir(), cause })?;
-    let inputs = inputs::bitcode(&options.inputs, &options.arguments, options.jobs, directory.path())?;
+    let inputs =
+        inputs::bitcode(&options.inputs, &options.arguments, options.jobs, directory.path(), options.trust)?;
     let files = &inputs.files;
     if let Some((path, messages)) = inputs.failed.first().filter(|_| files.is_empty()) {
         let (source_file, messages) = (path.clone(), messages.clone());
@@ -131,9 +145,11 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
         report.incomplete.push(format!("{path} does not compile: {message}"));
     }
     report.notes.extend(inputs.notes.iter().cloned());
-    coverage::mappings(&mut explorer);
     report.incomplete.extend(coverage::incomplete(&program, &explorer, options.is_part));
     report.notes.extend(coverage::notes(&program));
+    let evidence = evidence::of(&program, &apis);
+    report.premise = evidence::line(&evidence);
+    report.bounds.insert("persistent".into(), json!(evidence));
     let instructions: usize = program.functions.iter().map(|function| function.instructions.len()).sum();
     let functions = program.defined().count();
     report.bounds.insert("incomplete".into(), json!(report.incomplete));
@@ -155,8 +171,13 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
     ] {
         report.stats.insert(name.into(), value);
     }
+    let open = match report.incomplete.len() {
+        0 => String::new(),
+        1 => "; 1 part not covered".to_owned(),
+        parts => format!("; {parts} parts not covered"),
+    };
     report.summary = format!(
-        "{} persistency, {functions} functions; loops up to {} rounds, recursion up to {}",
+        "{} persistency, {functions} functions; loops up to {} rounds, recursion up to {}{open}",
         model_name(options.model),
         options.bounds.loops,
         options.bounds.recursion

@@ -118,6 +118,8 @@ pub(crate) struct Verdict {
     pub(crate) paths: u32,
     /// Not reported if other paths of the same functions satisfy the rule.
     pub(crate) unless_deliberate: bool,
+    /// The hardware keeps the order on every path: nothing is lost.
+    pub(crate) ordered: bool,
     /// The fix for this place, if more can be said than in general.
     pub(crate) advice: Option<String>,
 }
@@ -143,6 +145,10 @@ pub(crate) struct Verdicts {
     pub(crate) swept: FxHashSet<PlaceId>,
     /// What was not understood on the way.
     pub(crate) gaps: Gaps,
+    /// A function that the program itself calls is judged as if it did not.
+    pub(crate) is_tentative: bool,
+    /// What that shows, unless a caller makes it good.
+    tentative: FxHashMap<(Rule, PlaceId), Verdict>,
 }
 
 impl Verdicts {
@@ -158,11 +164,30 @@ impl Verdicts {
             && verdict.by_all.iter().all(|by| self.satisfied_in.contains(&(rule, *by, place)))
     }
 
+    /// Takes over what functions violate that others may call, and no caller of the program makes good.
+    pub(crate) fn adopt(&mut self) {
+        for (key, verdict) in std::mem::take(&mut self.tentative) {
+            let is_about_callers = matches!(
+                key.0,
+                Rule::UnflushedWrite
+                    | Rule::UnloggedWrite
+                    | Rule::MissingBarrier
+                    | Rule::PublishBeforePersist
+            );
+            if is_about_callers && !self.satisfied.contains_key(&key) {
+                self.violations.entry(key).or_insert(verdict);
+            }
+        }
+    }
+
     pub(crate) fn satisfies_in(&mut self, rule: Rule, by: FunctionId, place: PlaceId) {
         self.satisfied_in.insert((rule, by, place));
     }
 
     pub(crate) fn satisfies(&mut self, rule: Rule, place: PlaceId) {
+        if self.is_tentative {
+            return;
+        }
         *self.satisfied.entry((rule, place)).or_default() += 1;
     }
 
@@ -173,10 +198,21 @@ impl Verdicts {
         by: FunctionId,
         message: impl FnOnce() -> (String, Vec<RelatedPlace>),
     ) -> &mut Verdict {
-        let verdict = self.violations.entry((rule, site.place)).or_insert_with(|| {
+        let all = if self.is_tentative { &mut self.tentative } else { &mut self.violations };
+        let verdict = all.entry((rule, site.place)).or_insert_with(|| {
             let (message, related) = message();
             let by_all = FxHashSet::default();
-            Verdict { site, message, related, by, by_all, paths: 0, unless_deliberate: false, advice: None }
+            Verdict {
+                site,
+                message,
+                related,
+                by,
+                by_all,
+                paths: 0,
+                unless_deliberate: false,
+                ordered: true,
+                advice: None,
+            }
         });
         verdict.paths += 1;
         verdict.by_all.insert(by);

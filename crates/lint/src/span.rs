@@ -129,6 +129,34 @@ impl Span {
         }
     }
 
+    /// Whether both are of one object and of known length, so that their bytes can be compared.
+    pub(crate) fn is_comparable(&self, other: &Span) -> bool {
+        self.comparable(other) && self.bytes().is_some() && other.bytes().is_some()
+    }
+
+    /// Whether parts that are written back one by one are all of its lines, wherever the object lies; never if lines are
+    /// left out everywhere.
+    pub(crate) fn is_covered_by(&self, parts: &[(i64, i64)], alignment: u64) -> Meets {
+        let Some((from, to)) = self.bytes() else { return Meets::Maybe };
+        let (mut all, mut any) = (true, false);
+        for shift in placements(alignment) {
+            let (first, last) = lines(from, to, shift);
+            let covered = (first..=last).all(|line| {
+                parts
+                    .iter()
+                    .map(|(start, end)| lines(*start, *end, shift))
+                    .any(|(a, b)| (a..=b).contains(&line))
+            });
+            all &= covered;
+            any |= covered;
+        }
+        match (all, any) {
+            (true, _) => Meets::Covers,
+            (false, true) => Meets::Maybe,
+            (false, false) => Meets::Never,
+        }
+    }
+
     /// Whether they may lie on a common line.
     pub(crate) fn may_share_line(&self, other: &Span, alignment: u64) -> bool {
         if self.at.object != other.at.object {

@@ -1,12 +1,46 @@
 //! What an engine says about a test. Every engine answers in this form, so that answers can be compared
 //! and shown without knowing who gave them.
 
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use px86::Domain;
 
 use crate::code::{LocId, Test};
 
+/// Somebody may want an engine to stop: a person, or who watches time and memory. It then answers with what it has.
+#[derive(Debug, Default)]
+pub struct Interrupt {
+    asked: AtomicBool,
+    why: OnceLock<&'static str>,
+}
+
+impl Interrupt {
+    /// One that nobody has asked yet.
+    pub const fn new() -> Interrupt {
+        Interrupt { asked: AtomicBool::new(false), why: OnceLock::new() }
+    }
+
+    /// Asks to stop, and says why.
+    pub fn ask(&self, why: &'static str) {
+        // The first reason counts.
+        let _ = self.why.set(why);
+        self.asked.store(true, Ordering::Release);
+    }
+
+    /// Why to stop, if that was asked for.
+    pub fn asked(&self) -> Option<&'static str> {
+        self.asked.load(Ordering::Acquire).then(|| self.why.get().copied().unwrap_or("interrupted"))
+    }
+
+    /// For who only looks whether it was asked for.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.asked
+    }
+}
+
 /// What an engine is asked to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// How many crashes: 1 means recovery itself does not crash.
     pub crashes: u32,
@@ -17,7 +51,7 @@ pub struct Options {
 }
 
 /// Where an engine stops and says that its answer is incomplete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Machine states to visit, in each search an engine makes.
     pub states: usize,
@@ -25,11 +59,20 @@ pub struct Limits {
     pub outcomes: usize,
     /// Bytes of memory for visited states.
     pub bytes: usize,
+    /// Who may ask to stop, if somebody may.
+    pub interrupt: Option<&'static Interrupt>,
+}
+
+impl Limits {
+    /// Why to stop now, if that was asked for.
+    pub fn interrupted(&self) -> Option<&'static str> {
+        self.interrupt.and_then(Interrupt::asked)
+    }
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { states: 5_000_000, outcomes: 100_000, bytes: 400 << 20 }
+        Limits { states: 5_000_000, outcomes: 100_000, bytes: 400 << 20, interrupt: None }
     }
 }
 

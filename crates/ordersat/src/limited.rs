@@ -8,7 +8,7 @@ use crate::theory::{Graph, Keeping};
 use crate::{Lit, Var};
 
 /// To ask whether a limit is hit takes a system call.
-const SELDOM: u64 = 1 << 16;
+const SELDOM: u64 = 1 << 13;
 
 /// A solver within limits.
 pub struct Limited {
@@ -21,7 +21,7 @@ pub struct Limited {
 impl Limited {
     /// The same solver, within these limits.
     pub fn new(inner: Box<dyn Solver>, limits: Limits) -> Limited {
-        Limited { inner, limits, clauses: 0, stop: None }
+        Limited { inner, limits, clauses: 0, stop: limits.hit() }
     }
 }
 
@@ -78,6 +78,10 @@ impl Solver for Limited {
 
     fn failed(&self) -> Vec<Lit> {
         self.inner.failed()
+    }
+
+    fn stopped(&self) -> Option<Stop> {
+        self.stop
     }
 
     fn statistics(&self) -> Statistics {

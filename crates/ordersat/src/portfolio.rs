@@ -106,7 +106,9 @@ impl Solver for Portfolio {
                 board.work(&mut *solver, number, formula.variables);
                 solver.statistics()
             };
-            let threads: Vec<_> = (1..=helpers).map(|number| scope.spawn(move || help(number))).collect();
+            // Helpers that the machine does not have room for are done without.
+            let helper = |number| std::thread::Builder::new().spawn_scoped(scope, move || help(number)).ok();
+            let threads: Vec<_> = (1..=helpers).filter_map(helper).collect();
             board.work(&mut **first, 0, formula.variables);
             threads
                 .into_iter()

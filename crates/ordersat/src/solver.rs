@@ -1,5 +1,6 @@
 //! What a solver modulo orders can do, whoever does it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::literal::{Lit, Var};
@@ -14,6 +15,8 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Conflicts after which a question is given up.
     pub conflicts: Option<u64>,
+    /// Set when somebody asks to stop.
+    pub interrupt: Option<&'static AtomicBool>,
 }
 
 impl Limits {
@@ -25,6 +28,9 @@ impl Limits {
 
     /// The limit that is hit now, if one is.
     pub fn hit(&self) -> Option<Stop> {
+        if self.interrupt.is_some_and(|asked| asked.load(Ordering::Relaxed)) {
+            return Some(Stop::Interrupted);
+        }
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Some(Stop::Time);
         }
@@ -35,9 +41,30 @@ impl Limits {
     }
 }
 
+impl Limits {
+    /// The limit that is hit now if what the process has started counts, too: compilers, readers of bitcode.
+    pub fn hit_by_all(&self) -> Option<Stop> {
+        self.hit().or_else(|| {
+            let limit = self.memory?;
+            let tasks = std::fs::read_dir("/proc/self/task").ok()?.flatten();
+            let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+            let own = resident()?;
+            let all = lists.fold(own, |sum, list| {
+                let each = list.split_whitespace().filter_map(resident_of);
+                sum + each.sum::<u64>()
+            });
+            (all > limit).then_some(Stop::Memory)
+        })
+    }
+}
+
 /// Bytes of memory that the process holds; none where the system does not tell.
 fn resident() -> Option<u64> {
-    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    resident_of("self")
+}
+
+fn resident_of(process: &str) -> Option<u64> {
+    let statm = std::fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * 4096)
 }
@@ -51,6 +78,8 @@ pub enum Stop {
     Memory,
     /// The question led to too many conflicts.
     Conflicts,
+    /// Somebody asked to stop.
+    Interrupted,
 }
 
 /// What became of a question.
@@ -157,6 +186,11 @@ pub trait Solver {
 
     /// Assumptions that cannot all be true, after [`Outcome::Unsatisfiable`].
     fn failed(&self) -> Vec<Lit>;
+
+    /// Why nothing more is taken in, if nothing is: what is being built need not be finished.
+    fn stopped(&self) -> Option<Stop> {
+        None
+    }
 
     /// Figures.
     fn statistics(&self) -> Statistics;

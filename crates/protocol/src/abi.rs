@@ -18,7 +18,7 @@
 use core::ffi::{c_char, c_void};
 
 /// Version of this interface. A module built for another version must be refused.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// An address is in the PM window if, shifted right by this, it equals [`PM_WINDOW`].
 pub const PM_SHIFT: u32 = 44;
@@ -406,6 +406,9 @@ functions! {
     /// `mfence` or a sequentially consistent fence; the instruction itself is gone.
     fn __crashproof_mfence(site: *const Site);
 
+    /// Before an atomic or volatile access of volatile memory, which the site describes: a place where threads may be
+    /// switched if the run explores schedules.
+    fn __crashproof_before(address: *const c_void, bytes: u64, site: *const Site);
     /// After a locked instruction on volatile memory, null if the place is not known: a full fence for this
     /// thread. `stored` is 0 if memory is as it was before, as after a failed compare-and-swap.
     fn __crashproof_locked(address: *const c_void, stored: u32, site: *const Site);

@@ -12,31 +12,35 @@
 //! - *output*: what the child printed.
 
 pub mod abi;
+pub mod results;
+pub mod steps;
 
 use px86::{Kind, LINE_BYTES};
 
 /// Version of everything here; the two sides refuse to work with another one's.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Set for the program to run under the checker; its value is the version.
 pub const ENVIRONMENT: &str = "CRASHPROOF_SESSION";
 
-/// Descriptors the program inherits.
+/// Descriptors the program inherits. Not too high: the limit on open files may be a few hundred.
 pub mod fd {
     /// The control block.
-    pub const CONTROL: i32 = 900;
+    pub const CONTROL: i32 = 200;
     /// What persistent memory surely holds.
-    pub const IMAGE: i32 = 901;
+    pub const IMAGE: i32 = 201;
     /// The child's events.
-    pub const TRACE: i32 = 902;
+    pub const TRACE: i32 = 202;
     /// Where commands come from and answers go to.
-    pub const COMMAND: i32 = 903;
+    pub const COMMAND: i32 = 203;
     /// The site table.
-    pub const SITES: i32 = 904;
+    pub const SITES: i32 = 204;
     /// The child's standard output and error.
-    pub const OUTPUT: i32 = 905;
+    pub const OUTPUT: i32 = 205;
     /// The child's standard input: a file that every child reads from its beginning; closed if there is none.
-    pub const INPUT: i32 = 906;
+    pub const INPUT: i32 = 206;
+    /// One past the last of them.
+    pub const END: i32 = 207;
 }
 
 /// First address of the pool within the PM window. The first 4 GiB are left to AddressSanitizer.
@@ -87,6 +91,48 @@ pub const CONTROL_BYTES: u64 = 4 << 30;
 pub const FILES_OFFSET: u64 = 64 << 10;
 /// Where patches begin in the control memory.
 pub const PATCHES_OFFSET: u64 = 1 << 20;
+/// Where the decisions that a run follows begin in the control memory.
+pub const DECISIONS_OFFSET: u64 = 1 << 30;
+/// Where the notes about steps that sleep begin.
+pub const SLEEPING_OFFSET: u64 = 3 << 29;
+/// Where a run's notes about its steps begin, and how many there may be.
+pub const NOTES_OFFSET: u64 = 2 << 30;
+/// See [`NOTES_OFFSET`].
+pub const MAX_NOTES: u64 = (CONTROL_BYTES - NOTES_OFFSET) / size_of::<steps::Note>() as u64;
+
+/// Where the call stacks begin that the checker wants, in the control memory; see [`Stack`].
+pub const STACKS_OFFSET: u64 = 512 << 10;
+/// How many there may be.
+pub const MAX_STACKS: usize = 2048;
+const _: () = assert!(FILES_OFFSET as usize + MAX_FILES * size_of::<PmFile>() <= STACKS_OFFSET as usize);
+const _: () = assert!(STACKS_OFFSET as usize + MAX_STACKS * size_of::<Stack>() <= PATCHES_OFFSET as usize);
+
+/// The calls that led to an event of a run. The checker asks for them by the event's index, in increasing order; the
+/// last may be [`Stack::END`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stack {
+    /// Which record.
+    pub index: u64,
+    /// Out: how many callers are known.
+    pub depth: u32,
+    /// Nothing.
+    pub unused: u32,
+    /// Out: where each function was, innermost first; numbers of [`caller`].
+    pub callers: [u32; Stack::DEEPEST],
+}
+
+impl Stack {
+    /// Callers that are kept.
+    pub const DEEPEST: usize = 28;
+    /// The end of the run, however it comes.
+    pub const END: u64 = u64::MAX;
+
+    /// One that is asked for.
+    pub const fn wanted(index: u64) -> Stack {
+        Stack { index, depth: 0, unused: 0, callers: [0; Stack::DEEPEST] }
+    }
+}
 
 /// Which files are persistent memory when mapped: paths, with a colon between them. A path ending in `*`
 /// stands for all that begin so, any other for what is below it.
@@ -96,6 +142,8 @@ pub const DEFAULT_PM_PATH: &str = "/mnt/pmem*:/pmem*:/dev/dax*";
 
 /// Files on the PM path that the table holds.
 pub const MAX_FILES: usize = 64;
+/// Room for the names of variables of the environment.
+pub const ENVIRONMENT_BYTES: usize = 4096;
 /// Longest path of a file, with the zero at its end.
 pub const MAX_PATH: usize = 1000;
 
@@ -104,6 +152,9 @@ pub const MAX_PATH: usize = 1000;
 pub const IDLE_READS_OF_RECOVERY: u64 = 100_000_000;
 /// The same for the recorded run, where everything may be read in earnest, and for long.
 pub const IDLE_READS_OF_RECORDING: u64 = 20_000_000_000;
+
+/// How many addresses are noted that a run that never ends reads over and over.
+pub const WAITS_FOR: usize = 4;
 
 /// A file on the PM path that was opened. The table only ever grows: a file keeps its place in the pool in
 /// all runs, whichever mapped it first.
@@ -258,6 +309,26 @@ impl Record {
         (self.packed >> Self::KIND_AT) as u8
     }
 
+    /// Can the runtime have written this? Programs can write over the trace.
+    pub fn is_possible(&self) -> bool {
+        let in_pool = self.packed & 1 << Self::PLACE_BITS != 0;
+        let (address, width) = (self.address(), u64::from(self.width()));
+        let within_line = address % LINE_BYTES + width <= LINE_BYTES;
+        match self.event_kind() {
+            Some(Kind::StoreFence | Kind::Fence) => true,
+            Some(Kind::Flush | Kind::FlushOpt) => in_pool,
+            // What a program learns from the runtime, such as the number of crashes.
+            Some(Kind::Load) if !in_pool => address == CRASHES_ADDRESS && width == 0,
+            Some(_) => in_pool && (1..=8).contains(&width) && within_line,
+            None => match self.kind() {
+                record::FILE => address < MAX_FILES as u64,
+                record::HEAP => address < HEAP_CLASSES as u64,
+                record::ISSUE => in_pool && (1..=8).contains(&width) && within_line,
+                _ => true,
+            },
+        }
+    }
+
     /// The px86 kind, if it is one.
     #[inline]
     pub fn event_kind(&self) -> Option<Kind> {
@@ -336,10 +407,30 @@ pub struct Control {
     pub max_memory: u64,
     /// Files of the table that do not exist at the crash although they are on disk: a bit each.
     pub files_absent: u64,
+    /// Reads of PM in a row that may bring nothing new.
+    pub max_idle_reads: u64,
+    /// Out: whether a child that did too much work was seen to repeat itself, so that it never ends.
+    pub repeats: u64,
+    /// Out: addresses that a child that did too much work read over and over; 0 where there are fewer.
+    pub waits_for: [u64; WAITS_FOR],
+    /// Decisions that the run follows; see [`steps`].
+    pub decisions: u64,
+    /// Notes about steps that sleep when those have been followed.
+    pub sleeping: u64,
+    /// Out: notes about the run's steps.
+    pub notes: u64,
+    /// Where the heap's classes begin: a number of sixteen bytes. The same in all runs of a check.
+    pub layout: u32,
+    /// What memory of the heap holds when it is handed out first, and after it was given back; see [`fill`].
+    pub fill: u32,
     /// Ends of the heap's size classes at the crash; 0 for those that are empty.
     pub heap_ends: [u64; HEAP_CLASSES],
+    /// Out: names of the variables of the environment that children asked for, each ending in zero.
+    pub environment: [u8; ENVIRONMENT_BYTES],
     /// Out: the first file outside the PM path that a child mapped to share what it writes, ending in zero.
     pub mapped_outside: [u8; MAX_PATH],
+    /// Call stacks that are wanted.
+    pub stacks: u64,
 }
 
 /// What a thread did to a thing that orders threads, and to which: the `value` of [`record::SYNC`].
@@ -369,10 +460,41 @@ pub mod schedule {
     pub const RANDOM: u32 = 1;
     /// Random priorities, and a few moments at which they change.
     pub const PCT: u32 = 2;
+    /// As the checker decides; see [`steps`](super::steps).
+    pub const DECISIONS: u32 = 3;
 }
 
 /// Size classes of the heap. Each has the same part of [`HEAP`], so an address tells its size.
 pub const HEAP_CLASSES: usize = 64;
+
+/// What memory of the heap holds that nobody has written: values of [`Control::fill`].
+pub mod fill {
+    /// A byte for fresh memory and one for freed memory; none leaves it as it is: zero, or as it was.
+    pub const fn value(fresh: Option<u8>, freed: Option<u8>) -> u32 {
+        word(fresh) | word(freed) << 16
+    }
+
+    const fn word(byte: Option<u8>) -> u32 {
+        match byte {
+            Some(byte) => 0x100 | byte as u32,
+            None => 0,
+        }
+    }
+
+    const fn byte(word: u32) -> Option<u8> {
+        if word & 0x100 != 0 { Some(word as u8) } else { None }
+    }
+
+    /// The byte of fresh memory.
+    pub const fn fresh(value: u32) -> Option<u8> {
+        byte(value & 0xffff)
+    }
+
+    /// The byte of freed memory.
+    pub const fn freed(value: u32) -> Option<u8> {
+        byte(value >> 16)
+    }
+}
 
 /// Switches of [`Control::flags`].
 pub mod flag {
@@ -425,6 +547,11 @@ pub mod reason {
     /// A file on the PM path was opened as a stream.
     pub const STREAM: u64 = 15;
 
+    /// A program was started that can reach the same files on the PM path.
+    pub const SPAWN: u64 = 16;
+    /// A timer sends signals that the program handles.
+    pub const TIMER: u64 = 17;
+
     /// As a sentence; none if the site says it.
     pub fn text(reason: u64) -> Option<&'static str> {
         Some(match reason {
@@ -445,6 +572,11 @@ pub mod reason {
             STREAM => {
                 "it opened a file on the PM path as a stream (fopen), whose reads and writes are not followed"
             }
+            SPAWN => {
+                "it started another program (posix_spawn, system, popen) that can reach its files on the PM path and is not \
+                 followed"
+            }
+            TIMER => "a timer sends it signals, which come at another moment in every run",
             COPIED_BY_KERNEL => "sendfile, splice or copy_file_range with a file on the PM path",
             _ => "something that is not understood ran",
         })
@@ -454,51 +586,7 @@ pub mod reason {
 /// Functions of the C library that make a verdict UNKNOWN on PM, by number.
 pub mod untracked {
     /// Their names.
-    pub const NAMES: &[&str] = &[
-        "gmtime_r",
-        "localtime_r",
-        "asctime_r",
-        "ctime_r",
-        "mktime",
-        "timegm",
-        "strftime",
-        "strptime",
-        "getcwd",
-        "readlink",
-        "inet_ntop",
-        "inet_pton",
-        "swab",
-        "strxfrm",
-        "gethostname",
-        "uname",
-        "getrusage",
-        "rand_r",
-        "random_r",
-        "srandom_r",
-        "nrand48",
-        "jrand48",
-        "lrand48_r",
-        "mrand48_r",
-        "srand48_r",
-        "tsearch",
-        "tfind",
-        "tdelete",
-        "lsearch",
-        "lfind",
-        "insque",
-        "remque",
-        "wcstok",
-        "wcsxfrm",
-        "mbstowcs",
-        "wcstombs",
-        "mbsrtowcs",
-        "wcsrtombs",
-        "mbrtowc",
-        "mbtowc",
-        "wcrtomb",
-        "aio_read",
-        "aio_write",
-    ];
+    pub const NAMES: &[&str] = &["aio_read", "aio_write"];
 
     /// The number of one of them.
     pub const fn number(name: &str) -> u64 {
@@ -518,6 +606,19 @@ pub mod untracked {
     }
 }
 
+/// What the runtime prints when a signal ends the process.
+pub mod fault {
+    /// How the line begins; then come the signal, the address in hexadecimal digits, and the number of the site.
+    pub const LINE: &str = "crashproof-fault ";
+    /// In place of a signal: a block of the heap was given back twice.
+    pub const DOUBLE_FREE: i32 = 1001;
+    /// In place of a signal: what was given back is no block of the heap.
+    pub const INVALID_FREE: i32 = 1002;
+}
+
+/// Set for a program that is started in the other placement: its path.
+pub const PROGRAM: &str = "CRASHPROOF_PROGRAM";
+
 /// Exit codes of children that mean something beyond the program's own.
 pub mod exit {
     /// More records than allowed: the program does not come to an end.
@@ -528,6 +629,10 @@ pub mod exit {
     pub const DEADLOCK: i32 = 203;
     /// A sanitizer found something and stopped the program; the output says what.
     pub const SANITIZER: i32 = 205;
+    /// Every actor that could step sleeps: the schedule is equivalent to one that was explored.
+    pub const REDUNDANT: i32 = 206;
+    /// A decision names an actor that cannot step, or there are more steps than notes have room.
+    pub const INFEASIBLE: i32 = 207;
     /// The program did something the checker cannot follow; the output says what.
     pub const UNSUPPORTED: i32 = 204;
 }

@@ -8,10 +8,11 @@
 //!   Happened-before is program order and reads-from; the question is a formula over the same execution.
 
 use crashproof_litmus::answer::{
-    Answer, AssertionFailure, Assertions, Chapter, Effect, InstructionRef, LostAndSurvived, Options,
-    QueryAnswer, Robust, Statistics, Step, Story, Verdict, Witness, sort_states,
+    Answer, AssertionFailure, Assertions, Chapter, Effect, InstructionRef, Interrupt, LostAndSurvived,
+    Options, QueryAnswer, Robust, Statistics, Step, Story, Verdict, Witness, sort_states,
 };
 use crashproof_litmus::{Op, QueryKind, Test};
+use crashproof_ordersat::limited::Limited;
 use crashproof_ordersat::{Limits, Lit, Outcome, SolverKind};
 use px86::{Domain, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -90,29 +91,47 @@ impl Run<'_> {
             domain,
             solver: self.choices.solver,
             observe_all: true,
-            keep_all_reads: false,
+            ..Settings::default()
         }
     }
 
     /// What is a state for the machines is a conflict here.
     fn limits(&self) -> Limits {
-        Limits { conflicts: Some(self.options.limits.states as u64), ..Limits::default() }
+        Limits {
+            conflicts: Some(self.options.limits.states as u64),
+            interrupt: self.options.limits.interrupt.map(Interrupt::flag),
+            ..Limits::default()
+        }
+    }
+
+    /// The formula of a program, as far as limits allow it to be built.
+    fn encoder<'a>(&self, program: &'a Program, analysis: &'a Analysis, settings: Settings) -> Encoder<'a> {
+        let solver = settings.solver.make().expect("the engine is asked only with solvers that are built in");
+        let solver = Limited::new(solver, self.limits());
+        Encoder::for_solver(program, analysis, settings, Box::new(solver))
     }
 
     fn gave_up(&mut self, what: &str) {
-        self.incomplete.push(format!("{what}: more than {} conflicts", self.options.limits.states));
+        let why = match self.options.limits.interrupted() {
+            Some(why) => why.to_owned(),
+            None => format!("more than {} conflicts", self.options.limits.states),
+        };
+        self.incomplete.push(format!("{what}: {why}"));
     }
 
     /// All outcomes, each once: what was found is forbidden, and the formula asked again.
     fn outcomes(&mut self, program: &Program, domain: Domain, by_writer: bool, what: &str) -> Outcomes {
+        let mut outcomes = Outcomes { states: Vec::new(), writers: FxHashSet::default(), complete: false };
+        if self.options.limits.interrupted().is_some() {
+            self.gave_up(what);
+            return outcomes;
+        }
         // Recovery plays no part, and neither do its loads.
         let program = Program { recovery: None, ..program.clone() };
         let analysis = Analysis::new(&program);
-        let mut encoder = Encoder::new(&program, &analysis, self.settings(domain))
-            .expect("the engine is asked only with solvers that are built in");
+        let mut encoder = self.encoder(&program, &analysis, self.settings(domain));
         encoder.finish();
         let observed = Observed::new(self.test, &encoder);
-        let mut outcomes = Outcomes { states: Vec::new(), writers: FxHashSet::default(), complete: false };
         let mut seen: FxHashSet<Vec<i64>> = FxHashSet::default();
         loop {
             match encoder.gates.solver.solve(&[], &self.limits()) {
@@ -126,7 +145,7 @@ impl Run<'_> {
                 }
                 Outcome::Satisfiable => {}
             }
-            debug_assert!(is_confirmed(&encoder), "px86 permits every model of the formula");
+            debug_assert_eq!(objection(&encoder), None, "px86 permits every model of the formula");
             let state = observed.state(self.test, &encoder);
             let mut different = observed.values_differ(&encoder);
             if by_writer {
@@ -152,7 +171,7 @@ impl Run<'_> {
     fn story(&self, program: &Program, outcome: &[i64]) -> Option<Story> {
         let program = Program { recovery: None, ..program.clone() };
         let analysis = Analysis::new(&program);
-        let mut encoder = Encoder::new(&program, &analysis, self.settings(self.options.domain))?;
+        let mut encoder = self.encoder(&program, &analysis, self.settings(self.options.domain));
         encoder.finish();
         let observed = Observed::new(self.test, &encoder);
         let wanted = observed.values_are(&encoder, outcome);
@@ -267,7 +286,7 @@ impl Run<'_> {
         let program = litmus::program(&alone);
         let analysis = Analysis::new(&program);
         let settings = Settings { observe_all: false, ..self.settings(self.options.domain) };
-        let mut encoder = Encoder::new(&program, &analysis, settings).expect("solvers are built in");
+        let mut encoder = self.encoder(&program, &analysis, settings);
         let wrong: Vec<Lit> = encoder.violations.iter().map(|violation| violation.lit).collect();
         encoder.gates.clause(&wrong);
         encoder.finish();
@@ -342,7 +361,7 @@ impl Run<'_> {
             keep_all_reads: true,
             ..self.settings(self.options.domain)
         };
-        let mut encoder = Encoder::new(program, &analysis, settings).expect("solvers are built in");
+        let mut encoder = self.encoder(program, &analysis, settings);
         let losses = encoder.losses();
         let lits: Vec<Lit> = losses.iter().map(|loss| loss.lit).collect();
         encoder.gates.clause(&lits);
@@ -482,8 +501,11 @@ impl Observed {
     }
 }
 
-/// Does px86 permit the execution of the last model?
-fn is_confirmed(encoder: &Encoder<'_>) -> bool {
-    let story = encoder.execution_story();
-    story.is_ok_and(|story| crate::confirm::confirm(encoder.program, &encoder.platform, &story).is_ok())
+/// What px86 does not permit about the execution of the last model; none if it is possible.
+fn objection(encoder: &Encoder<'_>) -> Option<String> {
+    let story = match encoder.execution_story() {
+        Ok(story) => story,
+        Err(error) => return Some(format!("{error:?}")),
+    };
+    crate::confirm::confirm(encoder.program, &encoder.platform, &story).err().map(|it| format!("{it:?}"))
 }

@@ -30,6 +30,12 @@ pub fn report(name: &str, question: Question, answer: &Report) -> crashproof_fin
                     .incomplete
                     .push(format!("vacuous: the program claims nothing; what counts is {A_CLAIM}"));
             }
+            Some(Vacuous::NoPersistentStore) => {
+                report.incomplete.push("vacuous: no run stores to persistent memory".to_owned());
+            }
+            Some(Vacuous::RecoveryClaimsNotReached) if question == Question::Invariants => {
+                report.incomplete.push("vacuous: no recovery ever reaches its claims".to_owned());
+            }
             Some(Vacuous::ClaimsNotReached) if question == Question::Invariants => {
                 report.incomplete.push("vacuous: no claim is ever reached".to_owned());
             }
@@ -183,7 +189,7 @@ fn finding(name: &str, question: Question, counterexample: &Counterexample) -> F
 fn related(name: &str, counterexample: &Counterexample) -> Vec<Related> {
     let mut all: Vec<Related> = Vec::new();
     let mut add = |role: Role, site: &Site, message: String| {
-        let related = Related { role, place: place(name, site), message };
+        let related = Related::new(role, place(name, site), message);
         if !all.contains(&related) {
             all.push(related);
         }
@@ -227,6 +233,11 @@ fn evidence(name: &str, counterexample: &Counterexample) -> Vec<String> {
             Some(from) => format!("from {}", at(&counterexample.steps[from].site)),
         };
         lines.push(format!("after the crash: {} = {}, {from}", remains.place, remains.shown));
+    }
+    for (number, left) in counterexample.left.iter().enumerate() {
+        let changed: Vec<String> = left.iter().map(|(place, value)| format!("{place} = {value}")).collect();
+        let changed = if changed.is_empty() { "nothing else".to_owned() } else { changed.join(", ") };
+        lines.push(format!("crash {} interrupts recovery, which has made persistent: {changed}", number + 2));
     }
     lines
 }

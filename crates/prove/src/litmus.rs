@@ -25,7 +25,7 @@ pub fn program(test: &Test) -> Program {
         program.objects.push(Object {
             name: location.name.clone(),
             address: address(test, index),
-            initial: location.init.to_le_bytes().map(Some).to_vec(),
+            initial: location.init.to_le_bytes().map(Some).to_vec().into(),
             persistent: true,
             internal: false,
             fields: Vec::new(),

@@ -54,14 +54,54 @@ pub struct Object {
     pub name: String,
     /// Address of its first byte. Cache lines are px86's: 64 bytes, by address.
     pub address: u64,
-    /// What it holds at the start; its length is the size. None: something, nobody knows what.
-    pub initial: Vec<Option<u8>>,
+    /// What it holds at the start; its length is the size.
+    pub initial: FirstContent,
     /// Does it keep its content in a crash? What is not persistent, recovery finds as it was initially.
     pub persistent: bool,
     /// Is it a library's own, such as the log of its transactions? Whether that is robust is not asked.
     pub internal: bool,
     /// Names of parts, by offset and size, for people: `next` at 8. May be empty.
     pub fields: Vec<Field>,
+}
+
+/// What an object holds at the start. Large objects are mostly alike, so only their first bytes are listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FirstContent {
+    size: u64,
+    /// The first bytes; none: something, nobody knows what.
+    bytes: Vec<Option<u8>>,
+    /// All others.
+    rest: Option<u8>,
+}
+
+impl FirstContent {
+    /// So many bytes, of which the first are these.
+    pub fn new(size: u64, mut bytes: Vec<Option<u8>>, rest: Option<u8>) -> FirstContent {
+        bytes.truncate(size as usize);
+        FirstContent { size, bytes, rest }
+    }
+
+    /// How many bytes there are.
+    pub fn len(&self) -> u64 {
+        self.size
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.size == 0
+    }
+
+    /// A byte, which nobody may know; none where there is none.
+    pub fn get(&self, offset: u64) -> Option<Option<u8>> {
+        let listed = usize::try_from(offset).ok().and_then(|at| self.bytes.get(at).copied());
+        (offset < self.size).then(|| listed.unwrap_or(self.rest))
+    }
+}
+
+impl From<Vec<Option<u8>>> for FirstContent {
+    fn from(bytes: Vec<Option<u8>>) -> FirstContent {
+        FirstContent::new(bytes.len() as u64, bytes, None)
+    }
 }
 
 /// A named part of an object.
@@ -175,6 +215,8 @@ pub struct Program {
     pub recovery: Option<Thread>,
     /// What it claims, also what the front end found to be true already.
     pub claims: Claims,
+    /// Under which conditions recovery gets to what it claims; empty if it claims nothing, or nobody asks.
+    pub recovery_claims: Vec<Term>,
     /// Places.
     pub sites: Vec<Site>,
     /// The bounds within which the program was unrolled, to be named in the verdict: `loop at list.c:12`, 3.
@@ -240,7 +282,7 @@ impl Program {
     /// A value for people: the address of something as such, small numbers in decimal.
     pub fn show(&self, value: u64) -> String {
         let inside = |object: &Object| {
-            value.checked_sub(object.address).is_some_and(|offset| offset < object.initial.len() as u64)
+            value.checked_sub(object.address).is_some_and(|offset| offset < object.initial.len())
         };
         match value as i64 {
             small @ -4096..4096 => small.to_string(),
@@ -252,7 +294,7 @@ impl Program {
     /// The name of what lies at an address: `node1.next`, `buffer+24`, or the number if nothing does.
     pub fn name_of(&self, address: u64) -> String {
         let inside = |object: &&Object| {
-            address.checked_sub(object.address).is_some_and(|offset| offset < object.initial.len() as u64)
+            address.checked_sub(object.address).is_some_and(|offset| offset < object.initial.len())
         };
         let Some(object) = self.objects.iter().find(inside) else { return format!("{address:#x}") };
         let offset = address - object.address;

@@ -10,7 +10,7 @@ use crashproof_ordersat::{Limits, Lit, Outcome, Question, Survey};
 
 use crate::confirm::{Disagreement, confirm};
 use crate::encode::{Encoder, EventRef, Settings, Violation};
-use crate::program::{Action, Bound, Claims, Program, Site};
+use crate::program::{Action, Bound, Claims, Object, Program, Site};
 use crate::story::{Counterexample, NoExecution};
 use crate::values::Analysis;
 
@@ -53,6 +53,8 @@ pub struct Report {
     pub assumptions: Vec<String>,
     /// Why the answer says nothing, if it does not.
     pub vacuous: Option<Vacuous>,
+    /// If the answer is not known: what would be a counterexample if values that are not modelled could be any.
+    pub candidate: Option<Box<Counterexample>>,
     /// Figures.
     pub statistics: Statistics,
 }
@@ -65,6 +67,7 @@ impl Report {
             bounds: Vec::new(),
             assumptions: Vec::new(),
             vacuous: None,
+            candidate: None,
             statistics: Statistics::default(),
         }
     }
@@ -90,18 +93,45 @@ pub enum Vacuous {
     NoClaim,
     /// The program claims something, in code that never runs.
     ClaimsNotReached,
+    /// Nothing is ever stored to memory that would survive a crash.
+    NoPersistentStore,
+    /// Recovery claims something, and no crash makes it get there.
+    RecoveryClaimsNotReached,
 }
 
 /// Why a proof about a program says nothing, if it does not.
-pub(crate) fn vacuous(program: &Program) -> Option<Vacuous> {
+pub(crate) fn vacuous(program: &Program, analysis: &Analysis) -> Option<Vacuous> {
     if !program.is_persistent() {
         return Some(Vacuous::NoPersistentMemory);
+    }
+    if !stores_persistently(program, analysis) {
+        return Some(Vacuous::NoPersistentStore);
     }
     match program.claims {
         Claims::Reached => None,
         Claims::NotReached => Some(Vacuous::ClaimsNotReached),
         Claims::None => Some(Vacuous::NoClaim),
     }
+}
+
+/// May a run store to memory of the program's own that survives?
+fn stores_persistently(program: &Program, analysis: &Analysis) -> bool {
+    let survives = |at: u64| {
+        let inside =
+            |object: &&Object| at.checked_sub(object.address).is_some_and(|o| o < object.initial.len());
+        program.objects.iter().find(inside).is_some_and(|object| object.persistent && !object.internal)
+    };
+    program.threads.iter().flat_map(|thread| &thread.events).any(|event| {
+        let (address, value) = match event.action {
+            Action::Store { address, value, .. } => (address, value),
+            Action::Rmw { address, new, .. } => (address, new),
+            _ => return false,
+        };
+        let bytes = program.terms.width(value) / 8;
+        analysis.get(event.guard).contains(1)
+            && (analysis.goes_anywhere(address, bytes)
+                || analysis.places(address, bytes).into_iter().any(survives))
+    })
 }
 
 /// Why something is not known.
@@ -159,7 +189,7 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
         return Ok(report);
     }
     let start = Instant::now();
-    let analysis = Analysis::new(program);
+    let analysis = Analysis::with_crashes(program, options.settings.crashes);
     let portfolio = Portfolio::new(options.settings.solver, options.helpers)
         .ok_or(Error::NoSolver(options.settings.solver.name()))?;
     let solver = Limited::new(Box::new(Preprocessed::new(Box::new(portfolio))), options.limits);
@@ -170,7 +200,8 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let too_far: Vec<Lit> = encoder.limits.iter().map(|limit| limit.lit).collect();
     asked.extend(&too_far);
     let too_far = encoder.gates.any(&too_far);
-    asked.extend([wrong, too_far]);
+    let reached = encoder.recovery_claims();
+    asked.extend([wrong, too_far, reached]);
     for lit in asked {
         encoder.gates.solver.keep(lit);
     }
@@ -180,8 +211,15 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     let statistics =
         Statistics { encoding: encoded - start, solving: encoded.elapsed(), ..statistics(&encoder) };
     let (bounds, assumptions) = (program.bounds.clone(), program.assumptions.clone());
-    let vacuous = vacuous(program);
-    Ok(Report { verdict, bounds, assumptions, vacuous, statistics })
+    let mut vacuous = vacuous(program, &analysis);
+    if vacuous.is_none() && matches!(verdict, Verdict::Holds) && reached != encoder.gates.yes() {
+        // To find one crash after which recovery gets there is easy; where it is not, nobody claims that there is none.
+        let look = Limits { conflicts: Some(options.look), ..options.limits };
+        if encoder.gates.solver.solve(&[reached], &look) == Outcome::Unsatisfiable {
+            vacuous = Some(Vacuous::RecoveryClaimsNotReached);
+        }
+    }
+    Ok(Report { verdict, bounds, assumptions, vacuous, candidate: None, statistics })
 }
 
 /// The answer for a program that was too large to unroll.
@@ -307,11 +345,13 @@ pub(crate) fn reached_limits(
     Ok(reasons)
 }
 
-pub(crate) fn stopped(stop: Stop) -> Reason {
+/// Why nothing is known if a limit was hit.
+pub fn stopped(stop: Stop) -> Reason {
     let text = match stop {
         Stop::Time => "out of time (--timeout)",
         Stop::Memory => "out of memory (--memory)",
         Stop::Conflicts => "out of conflicts",
+        Stop::Interrupted => "interrupted",
     };
     Reason { text: text.to_owned(), site: None }
 }

@@ -110,8 +110,9 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
     figures.encoding = encoded - start;
     figures.solving = encoded.elapsed();
     let (bounds, assumptions) = (program.bounds.clone(), program.assumptions.clone());
-    let vacuous = vacuous(&program).filter(|why| *why == Vacuous::NoPersistentMemory);
-    Ok(Report { verdict, bounds, assumptions, vacuous, statistics: figures })
+    let about_nothing = [Vacuous::NoPersistentMemory, Vacuous::NoPersistentStore];
+    let vacuous = vacuous(&program, &analysis).filter(|why| about_nothing.contains(why));
+    Ok(Report { verdict, bounds, assumptions, vacuous, candidate: None, statistics: figures })
 }
 
 fn search(

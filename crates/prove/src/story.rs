@@ -24,8 +24,10 @@ pub struct Counterexample {
     pub steps: Vec<Step>,
     /// What was looked at after the crash.
     pub memory: Vec<Remains>,
-    /// What recovery read, in order.
+    /// What recovery read, in order; of several recoveries the last.
     pub recovery: Vec<RecoveryRead>,
+    /// What each crash of recovery left that is otherwise than before.
+    pub left: Vec<Vec<(String, String)>>,
     /// The event graph over `steps`.
     pub edges: Vec<Edge>,
     /// For lines that are looked at after the crash: after how many of `steps` they were last written back.
@@ -210,7 +212,8 @@ impl Encoder<'_> {
         story.thread = violation.event.thread.map(|thread| self.program.threads[thread].name.clone());
         // What comes after the failure is no part of it.
         if violation.event.thread.is_none() {
-            story.recovery = self.recovery_story(violation.event.index);
+            story.recovery = self.recovery_story(violation.crashes, violation.event.index);
+            story.left = self.left_story(violation.crashes);
         } else {
             story.recovery.clear();
             // In the full encoding what happened before the claim need not have taken effect before the crash.
@@ -309,7 +312,7 @@ impl Encoder<'_> {
         let issued = self.issued(&row, |event| self.holds(event.executed), crash);
         let memory = self.remains(&step_of);
         let edges = self.edges(&step_of, &memory);
-        let recovery = self.recovery_story(usize::MAX);
+        let recovery = self.recovery_story(1, usize::MAX);
         Ok(Counterexample {
             message: String::new(),
             outside: false,
@@ -318,6 +321,7 @@ impl Encoder<'_> {
             steps,
             memory,
             recovery,
+            left: Vec::new(),
             edges,
             written_back,
             issued,
@@ -376,7 +380,7 @@ impl Encoder<'_> {
     /// What lies on a line: the first object's name.
     fn line_name(&self, line: Line) -> String {
         let on_line = |object: &&crate::program::Object| {
-            let end = object.address + (object.initial.len() as u64).max(1) - 1;
+            let end = object.address + object.initial.len().max(1) - 1;
             Line::containing(object.address) <= line && line <= Line::containing(end)
         };
         match self.program.objects.iter().find(on_line) {
@@ -471,10 +475,28 @@ impl Encoder<'_> {
         edges
     }
 
-    fn recovery_story(&self, until: usize) -> Vec<RecoveryRead> {
+    /// What crashes of recovery left, up to so many crashes in all.
+    fn left_story(&self, crashes: usize) -> Vec<Vec<(String, String)>> {
+        let mut before: Vec<(usize, u64)> =
+            self.survivors.iter().map(|survivor| (survivor.cell, self.number(&survivor.bits))).collect();
+        let mut all = Vec::new();
+        for left in self.left.iter().take(crashes.saturating_sub(1)) {
+            let now: Vec<(usize, u64)> = left.iter().map(|(cell, bits)| (*cell, self.number(bits))).collect();
+            let changed = now.iter().filter(|pair| !before.contains(pair));
+            let mut changed: Vec<(u64, u64)> =
+                changed.map(|&(cell, value)| (self.memory.cells()[cell].address, value)).collect();
+            changed.sort_unstable();
+            let named = |(at, value): (u64, u64)| (self.program.name_of(at), self.program.show(value));
+            all.push(changed.into_iter().map(named).collect());
+            before = now;
+        }
+        all
+    }
+
+    fn recovery_story(&self, crashes: usize, until: usize) -> Vec<RecoveryRead> {
         self.recovery_reads
             .iter()
-            .filter(|read| read.index < until && self.holds(read.guard))
+            .filter(|read| read.crashes == crashes && read.index < until && self.holds(read.guard))
             .map(|read| {
                 let at = read.places.iter().find(|&&(_, lit)| self.holds(lit)).map(|&(place, _)| place);
                 let value = self.number(&read.bits);

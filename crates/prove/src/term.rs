@@ -259,6 +259,41 @@ impl Terms {
         self.binary(Binary::Sub, zero, term)
     }
 
+    /// How many of the lowest bits are 0 whatever the symbols are; at least so many.
+    pub fn trailing_zeros(&self, term: Term) -> u32 {
+        const DEEPEST: u32 = 24;
+        self.zeros_below(term, DEEPEST)
+    }
+
+    fn zeros_below(&self, term: Term, depth: u32) -> u32 {
+        let Some(depth) = depth.checked_sub(1) else { return 0 };
+        let width = u32::from(self.width(term));
+        let zeros = |term: Term| self.zeros_below(term, depth);
+        let all = match self.node(term) {
+            Node::Constant(value) => value.trailing_zeros(),
+            Node::Choose(_, a, b) | Node::Binary(Binary::Add | Binary::Sub | Binary::Or, a, b) => {
+                zeros(a).min(zeros(b))
+            }
+            Node::Binary(Binary::And, a, b) => zeros(a).max(zeros(b)),
+            Node::Binary(Binary::Mul, a, b) => zeros(a) + zeros(b),
+            Node::Binary(Binary::ShiftLeft, a, count) => match self.constant(count) {
+                Some(count) => zeros(a) + count.min(64) as u32,
+                None => zeros(a),
+            },
+            Node::ZeroExtend(a) | Node::SignExtend(a) => match zeros(a) {
+                // All of it is 0, and so is what extends it.
+                below if below >= u32::from(self.width(a)) => width,
+                below => below,
+            },
+            Node::Concat(high, low) => match zeros(low) {
+                below if below >= u32::from(self.width(low)) => below + zeros(high),
+                below => below,
+            },
+            _ => 0,
+        };
+        all.min(width)
+    }
+
     /// An operator of two operands.
     ///
     /// # Panics
@@ -358,6 +393,24 @@ impl Terms {
                 Some(self.equal(left, zero))
             }
             (Equal, Some(c)) => self.equals_constant(left, right, c, width),
+            (LessUnsigned | LessSigned, _) => self.compare_choice(op, left, right),
+            _ => None,
+        }
+    }
+
+    /// A comparison of a constant with one of two values of which one is known: what the choice depends on decides it.
+    fn compare_choice(&mut self, op: Binary, left: Term, right: Term) -> Option<Term> {
+        let one_known =
+            |terms: &Terms, a: Term, b: Term| terms.constant(a).is_some() || terms.constant(b).is_some();
+        match (self.node(left), self.node(right)) {
+            (Node::Choose(condition, a, b), Node::Constant(_)) if one_known(self, a, b) => {
+                let (a, b) = (self.binary(op, a, right), self.binary(op, b, right));
+                Some(self.choose(condition, a, b))
+            }
+            (Node::Constant(_), Node::Choose(condition, a, b)) if one_known(self, a, b) => {
+                let (a, b) = (self.binary(op, left, a), self.binary(op, left, b));
+                Some(self.choose(condition, a, b))
+            }
             _ => None,
         }
     }

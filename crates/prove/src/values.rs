@@ -9,11 +9,15 @@ use std::collections::BTreeMap;
 
 use px86::{LINE_BYTES, Line};
 
-use crate::program::{Action, Event, Program};
+use crate::program::{Action, Event, Object, Program};
 use crate::term::{Binary, Node, Term, Terms, mask};
 
 /// Sets larger than this are known by bits only.
 const MOST: usize = 48;
+
+/// An access that may go to more places than this is not followed: every place costs literals, and most of a large
+/// mapping is never meant.
+pub const MOST_PLACES: usize = 4096;
 
 /// What is known of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,105 +156,127 @@ impl Values {
 #[derive(Debug)]
 pub struct Analysis {
     values: Vec<Values>,
+    /// Where objects begin and end, by address.
+    objects: Vec<(u64, u64)>,
 }
 
-/// A store as far as its value goes: where, and what.
-struct Stored {
+/// An access as far as values go.
+struct Accessed {
     guard: Term,
     address: Term,
-    value: Term,
+    /// What it reads.
+    result: Option<Term>,
+    /// What it writes.
+    value: Option<Term>,
+    /// Whether it writes, if it need not.
     stores: Option<Term>,
 }
 
-struct Loaded {
-    guard: Term,
-    address: Term,
-    result: Term,
+impl Accessed {
+    fn of(event: &Event) -> Option<Accessed> {
+        let guard = event.guard;
+        match event.action {
+            Action::Load { address, result } => {
+                Some(Accessed { guard, address, result: Some(result), value: None, stores: None })
+            }
+            Action::Store { address, value, .. } => {
+                Some(Accessed { guard, address, result: None, value: Some(value), stores: None })
+            }
+            Action::Rmw { address, old, new, stores } => {
+                Some(Accessed { guard, address, result: Some(old), value: Some(new), stores: Some(stores) })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What a store may write, and where.
+struct Stored {
+    places: Vec<u64>,
+    bytes: u8,
+    value: Values,
+}
+
+/// What has been written where, by address and width.
+#[derive(Clone, Default)]
+struct Written(BTreeMap<u64, Vec<(u8, Values)>>);
+
+impl Written {
+    fn add(&mut self, stored: &Stored) {
+        for &address in &stored.places {
+            let here = self.0.entry(address).or_default();
+            match here.iter_mut().find(|(bytes, _)| *bytes == stored.bytes) {
+                Some((_, known)) => {
+                    known.join(&stored.value);
+                }
+                None => here.push((stored.bytes, stored.value.clone())),
+            }
+        }
+    }
 }
 
 impl Analysis {
     /// Follows the values of a program until nothing new turns up.
     pub fn new(program: &Program) -> Analysis {
-        let mut analysis = Analysis { values: vec![Values::NOTHING; program.terms.len()] };
+        Analysis::with_crashes(program, 1)
+    }
+
+    /// The same for a program that may crash so often in a row.
+    pub fn with_crashes(program: &Program, crashes: usize) -> Analysis {
+        let span = |object: &Object| (object.address, object.address + object.initial.len());
+        let mut objects: Vec<(u64, u64)> = program.objects.iter().map(span).collect();
+        objects.sort_unstable();
+        let mut analysis = Analysis { values: vec![Values::NOTHING; program.terms.len()], objects };
         let mut inputs = vec![true; program.terms.len()];
-        let (mut stores, mut loads) = (Vec::new(), Vec::new());
-        let recovery = program.recovery.iter().flat_map(|thread| &thread.events);
-        let before: Vec<&Event> = program.threads.iter().flat_map(|thread| &thread.events).collect();
-        for (event, after_crash) in
-            before.into_iter().map(|event| (event, false)).chain(recovery.map(|event| (event, true)))
-        {
-            let guard = event.guard;
-            match event.action {
-                Action::Load { address, result } => {
+        let mut events = Vec::new();
+        let threads = program.threads.iter().enumerate().map(|(index, thread)| (Some(index), thread));
+        for (thread, code) in threads.chain(program.recovery.iter().map(|code| (None, code))) {
+            for event in &code.events {
+                let accessed = Accessed::of(event);
+                if let Some(result) = accessed.as_ref().and_then(|accessed| accessed.result) {
                     inputs[result.index()] = false;
-                    loads.push((Loaded { guard, address, result }, after_crash));
                 }
-                Action::Store { address, value, .. } => {
-                    stores.push((Stored { guard, address, value, stores: None }, after_crash));
-                }
-                Action::Rmw { address, old, new, stores: condition } => {
-                    inputs[old.index()] = false;
-                    loads.push((Loaded { guard, address, result: old }, after_crash));
-                    let stored = Stored { guard, address, value: new, stores: Some(condition) };
-                    stores.push((stored, after_crash));
-                }
-                _ => {}
+                events.extend(accessed.map(|accessed| (thread, accessed)));
             }
         }
+        let owners = program.threads.len() + 1;
+        let owner = |thread: Option<usize>| thread.unwrap_or(owners - 1);
         let mut dirty = vec![true; program.terms.len()];
         loop {
             analysis.evaluate(&program.terms, &inputs, &mut dirty);
-            // What has been written where, by address and width; recovery's stores are seen by recovery only.
-            let mut written: BTreeMap<u64, Vec<(u8, Values, bool)>> = BTreeMap::new();
-            for (store, after_crash) in &stores {
-                let happens = analysis.get(store.guard).contains(1)
-                    && store.stores.is_none_or(|condition| analysis.get(condition).contains(1));
-                if !happens {
-                    continue;
-                }
-                let bytes = program.terms.width(store.value) / 8;
-                let value = analysis.get(store.value).clone();
-                for address in analysis.places(program, store.address, bytes) {
-                    let here = written.entry(address).or_default();
-                    match here.iter_mut().find(|(b, _, after)| *b == bytes && after == after_crash) {
-                        Some((_, known, _)) => {
-                            known.join(&value);
-                        }
-                        None => here.push((bytes, value.clone(), *after_crash)),
-                    }
+            // What each thread writes where; recovery is the last one.
+            let stores: Vec<Option<Stored>> =
+                events.iter().map(|(_, accessed)| analysis.stored(program, accessed)).collect();
+            let mut written: Vec<Written> = vec![Written::default(); owners];
+            for ((thread, _), stored) in events.iter().zip(&stores) {
+                if let Some(stored) = stored {
+                    written[owner(*thread)].add(stored);
                 }
             }
+            // What the thread at hand has written before: it sees nothing of its own that comes later.
+            let mut before = Written::default();
+            let mut at = None;
             let mut changed = false;
-            for (load, after_crash) in &loads {
-                if !analysis.get(load.guard).contains(1) {
-                    continue;
+            for ((thread, accessed), stored) in events.iter().zip(&stores) {
+                if at != Some(*thread) {
+                    at = Some(*thread);
+                    before = Written::default();
                 }
-                let width = program.terms.width(load.result);
-                let bytes = width / 8;
-                let mut seen = Values::NOTHING;
-                for address in analysis.places(program, load.address, bytes) {
-                    seen.join(&match initial(program, address, bytes) {
-                        Some(value) => Values::Among(vec![value]),
-                        None => Values::wild(Vec::new(), mask(width)),
-                    });
-                    let from = address.saturating_sub(7);
-                    for (&at, stored) in written.range(from..address + u64::from(bytes)) {
-                        for (stored_bytes, value, after) in stored {
-                            if *after && !after_crash || at + u64::from(*stored_bytes) <= address {
-                                continue;
-                            }
-                            if at == address && *stored_bytes == bytes {
-                                seen.join(value);
-                            } else {
-                                seen.join(&Values::anything(width));
-                            }
-                        }
+                if let Some(result) = accessed.result
+                    && analysis.get(accessed.guard).contains(1)
+                {
+                    // Recovery that crashed leaves what it wrote to the one that follows.
+                    let own = if thread.is_none() && crashes > 1 { &written[owners - 1] } else { &before };
+                    let others = (0..owners - 1).filter(|&other| Some(other) != *thread);
+                    let seen = [own].into_iter().chain(others.map(|other| &written[other]));
+                    let seen = analysis.seen(program, accessed.address, result, seen);
+                    if analysis.values[result.index()].join(&seen) {
+                        dirty[result.index()] = true;
+                        changed = true;
                     }
                 }
-                let known = &mut analysis.values[load.result.index()];
-                if known.join(&seen) {
-                    dirty[load.result.index()] = true;
-                    changed = true;
+                if let Some(stored) = stored {
+                    before.add(stored);
                 }
             }
             if !changed {
@@ -259,66 +285,163 @@ impl Analysis {
         }
     }
 
+    /// What an event may store, and where.
+    fn stored(&self, program: &Program, accessed: &Accessed) -> Option<Stored> {
+        let value = accessed.value?;
+        let happens = self.get(accessed.guard).contains(1)
+            && accessed.stores.is_none_or(|condition| self.get(condition).contains(1));
+        let bytes = program.terms.width(value) / 8;
+        happens.then(|| Stored {
+            places: self.places(accessed.address, bytes),
+            bytes,
+            value: self.get(value).clone(),
+        })
+    }
+
+    /// What a load may read: what is there at the start, and what these have written.
+    fn seen<'w>(
+        &self,
+        program: &Program,
+        address: Term,
+        result: Term,
+        written: impl Iterator<Item = &'w Written>,
+    ) -> Values {
+        let width = program.terms.width(result);
+        let bytes = width / 8;
+        if self.goes_anywhere(address, bytes) {
+            return Values::anything(width);
+        }
+        let places = self.places(address, bytes);
+        let mut seen = Values::NOTHING;
+        for &address in &places {
+            seen.join(&match initial(program, address, bytes) {
+                Some(value) => Values::Among(vec![value]),
+                None => Values::wild(Vec::new(), mask(width)),
+            });
+        }
+        for written in written {
+            for &address in &places {
+                let from = address.saturating_sub(7);
+                for (&at, stored) in written.0.range(from..address + u64::from(bytes)) {
+                    for (stored_bytes, value) in stored {
+                        if at + u64::from(*stored_bytes) <= address {
+                            continue;
+                        }
+                        if at == address && *stored_bytes == bytes {
+                            seen.join(value);
+                        } else {
+                            seen.join(&Values::anything(width));
+                        }
+                    }
+                }
+            }
+        }
+        seen
+    }
+
     /// What a term can be.
     pub fn get(&self, term: Term) -> &Values {
         &self.values[term.index()]
     }
 
-    /// Where an access of so many bytes can go: every place inside an object that the address can name.
-    pub fn places(&self, program: &Program, address: Term, bytes: u8) -> Vec<u64> {
+    /// Where an access of so many bytes can go: every place inside an object that the address can name. None of them if
+    /// they are too many, see [`Analysis::goes_anywhere`].
+    pub fn places(&self, address: Term, bytes: u8) -> Vec<u64> {
         let bytes = u64::from(bytes);
-        let inside = |at: u64| {
-            program.objects.iter().any(|object| {
-                at >= object.address
-                    && at
-                        .checked_add(bytes)
-                        .is_some_and(|end| end <= object.address + object.initial.len() as u64)
-            })
-        };
         match self.get(address) {
             Values::Among(values) | Values::Wild { known: values, .. } => {
-                values.iter().copied().filter(|&at| inside(at)).collect()
+                values.iter().copied().filter(|&at| self.is_inside(at, bytes)).collect()
             }
-            // Objects do not overlap, so what fits into one is inside.
-            known @ Values::Within { .. } => program
-                .objects
-                .iter()
-                .flat_map(|object| {
-                    let end = object.address + object.initial.len() as u64;
-                    object.address..(end + 1).saturating_sub(bytes).max(object.address)
-                })
-                .filter(|&at| known.contains(at))
-                .collect(),
+            Values::Within { may, must } => self.places_within(*may, *must, bytes).unwrap_or_default(),
         }
+    }
+
+    /// Whether an access may go to more places than can be followed.
+    pub fn goes_anywhere(&self, address: Term, bytes: u8) -> bool {
+        match self.get(address) {
+            Values::Within { may, must } => self.places_within(*may, *must, u64::from(bytes)).is_none(),
+            _ => false,
+        }
+    }
+
+    fn is_inside(&self, at: u64, bytes: u64) -> bool {
+        let next = self.objects.partition_point(|&(start, _)| start <= at);
+        next.checked_sub(1)
+            .is_some_and(|index| at.checked_add(bytes).is_some_and(|end| end <= self.objects[index].1))
+    }
+
+    /// The places inside objects with these bits; none if they are too many. Objects do not overlap, so what fits into one
+    /// is inside.
+    fn places_within(&self, may: u64, must: u64, bytes: u64) -> Option<Vec<u64>> {
+        // Low bits that are settled: addresses are so far apart.
+        let step = 1 << (may ^ must).trailing_zeros().min(32);
+        let contains = |at: u64| at & !may == 0 && at & must == must;
+        let mut places = Vec::new();
+        for &(start, end) in &self.objects {
+            let first = start + (must.wrapping_sub(start) & (step - 1));
+            let last = (end + 1).saturating_sub(bytes);
+            let mut at = first;
+            while at < last {
+                if !contains(at) {
+                    at = next_within(at, may, must).unwrap_or(last);
+                    continue;
+                }
+                places.push(at);
+                if places.len() > MOST_PLACES {
+                    return None;
+                }
+                at += step;
+            }
+        }
+        Some(places)
     }
 
     /// The cache lines that hold something of an object and that an address may lie in, whether or not it lies in the
     /// object: lines are flushed by any address.
-    pub fn lines(&self, program: &Program, address: Term) -> Vec<Line> {
-        let mut lines: Vec<Line> = program
-            .objects
-            .iter()
-            .filter(|object| !object.initial.is_empty())
-            .flat_map(|object| {
-                let end = object.address + object.initial.len() as u64;
-                (object.address / LINE_BYTES..end.div_ceil(LINE_BYTES)).map(Line)
-            })
-            .collect();
+    ///
+    /// None if they are too many: a flush of nothing is less than what happens, so that a proof with it is one without.
+    pub fn lines(&self, address: Term) -> Vec<Line> {
+        let mut lines: Vec<Line> = match self.get(address) {
+            Values::Among(values) | Values::Wild { known: values, .. } => {
+                values.iter().map(|&at| Line::containing(at)).filter(|&line| self.is_used(line)).collect()
+            }
+            Values::Within { may, must } => {
+                let within = LINE_BYTES - 1;
+                let starts = self.line_starts(may & !within, must & !within);
+                starts.unwrap_or_default().into_iter().map(Line::containing).collect()
+            }
+        };
         lines.sort_unstable();
         lines.dedup();
-        match self.get(address) {
-            Values::Among(values) | Values::Wild { known: values, .. } => {
-                let mut flushed: Vec<Line> = values.iter().map(|&at| Line::containing(at)).collect();
-                flushed.sort_unstable();
-                flushed.dedup();
-                flushed.retain(|line| lines.binary_search(line).is_ok());
-                flushed
-            }
-            known @ Values::Within { .. } => {
-                lines.retain(|line| (line.start()..line.start() + LINE_BYTES).any(|at| known.contains(at)));
-                lines
+        lines
+    }
+
+    /// Does a line hold something of an object?
+    fn is_used(&self, line: Line) -> bool {
+        let end = line.start() + LINE_BYTES;
+        let next = self.objects.partition_point(|&(start, _)| start < end);
+        let nearest = self.objects[..next].iter().rev().find(|(start, last)| start < last);
+        nearest.is_some_and(|&(_, last)| last > line.start())
+    }
+
+    /// Where lines begin that hold something of an object, with these bits; none if they are too many.
+    fn line_starts(&self, may: u64, must: u64) -> Option<Vec<u64>> {
+        let mut starts = Vec::new();
+        for &(start, end) in self.objects.iter().filter(|(start, end)| start < end) {
+            let mut at = Line::containing(start).start();
+            while at < end {
+                if at & !may == 0 && at & must == must {
+                    starts.push(at);
+                    if starts.len() > MOST_PLACES {
+                        return None;
+                    }
+                    at += LINE_BYTES;
+                } else {
+                    at = next_within(at, may, must).unwrap_or(end);
+                }
             }
         }
+        Some(starts)
     }
 
     /// Can the access miss every object?
@@ -481,6 +604,18 @@ fn bits_of_two(node: Node, a: &Values, b: &Values, low_width: u8, all: u64) -> V
     }
 }
 
+/// The least number above this one with only bits of `may` and all bits of `must`: equal to it above some bit, which becomes 1,
+/// and as small as possible below.
+fn next_within(at: u64, may: u64, must: u64) -> Option<u64> {
+    (0..64).find_map(|bit| {
+        let (one, below) = (1u64 << bit, (1u64 << bit) - 1);
+        let above = !(below | one);
+        let fits =
+            at & one == 0 && may & one != 0 && at & above & !may == 0 && at & above & must == must & above;
+        fits.then_some(at & above | one | must & below)
+    })
+}
+
 /// What memory holds at the start, low byte first; none if nobody knows all of it.
 pub fn initial(program: &Program, address: u64, bytes: u8) -> Option<u64> {
     (0..u64::from(bytes)).try_fold(0, |value, byte| {
@@ -490,8 +625,24 @@ pub fn initial(program: &Program, address: u64, bytes: u8) -> Option<u64> {
 
 /// A byte of memory at the start; none if nobody knows. Where there is no memory it is 0.
 pub fn initial_byte(program: &Program, at: u64) -> Option<u8> {
-    let content = program.objects.iter().find_map(|object| {
-        at.checked_sub(object.address).and_then(|offset| object.initial.get(offset as usize))
-    });
-    content.copied().unwrap_or(Some(0))
+    let content = program
+        .objects
+        .iter()
+        .find_map(|object| at.checked_sub(object.address).and_then(|offset| object.initial.get(offset)));
+    content.unwrap_or(Some(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_number_within_bits_is_the_least() {
+        for (may, must) in [(0b1101_1100, 0b0100), (0b1111, 0), (0b1010_0000, 0b1000_0000), (0b111, 0b101)] {
+            for at in 0..256 {
+                let fits = |value: &u64| value & !may == 0 && value & must == must;
+                assert_eq!(next_within(at, may, must), (at + 1..256).find(fits), "{at} {may:b} {must:b}");
+            }
+        }
+    }
 }

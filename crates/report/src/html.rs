@@ -180,7 +180,7 @@ fn detail(finding: &Finding) -> Value {
         .map(|it| {
             json!({
                 "role": it.role, "file": shown(&it.place.file), "line": it.place.line,
-                "function": shown(&it.place.function), "message": shown(&it.message),
+                "function": shown(&it.place.function), "message": shown(&it.message), "detail": shown(&it.detail),
             })
         })
         .collect();
@@ -193,7 +193,18 @@ fn detail(finding: &Finding) -> Value {
             shown(&format!("{how} {} at {}:{}", frame.function, frame.file, frame.line))
         })
         .collect();
+    let failed = finding.failed_at.as_ref().map(|at| {
+        let calls: Vec<String> = at
+            .frames
+            .iter()
+            .map(|it| format!("  called from {} ({}:{})", it.function, it.file, it.line))
+            .collect();
+        shown(&format!("failed in {} ({}:{})\n{}", at.function, at.file, at.line, calls.join("\n")))
+    });
     json!({
+        "cause": finding.cause,
+        "failed": failed,
+        "replay_id": finding.extra.get("replay_id"),
         "steps": steps,
         "evidence": remarks(finding.evidence.iter().cloned()),
         "output": shown(&finding.output),

@@ -4,13 +4,13 @@
 
 use std::io::{self, Write};
 
-use crashproof_findings::{Also, Finding, Fix, Frame, Level, Report, Role, Why};
+use crashproof_findings::{Also, Cause, Finding, Fix, Frame, Level, Place, Report, Role, Why};
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 /// Version of the form; counts up when fields are added.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 #[derive(Serialize)]
 struct Object<'a> {
@@ -22,6 +22,9 @@ struct Object<'a> {
     verdict: &'static str,
     bounds: &'a Map<String, Value>,
     stats: &'a Map<String, Value>,
+    /// Why the verdict does not cover everything.
+    #[serde(skip_serializing_if = "is_empty")]
+    not_covered: &'a [String],
     #[serde(skip_serializing_if = "is_empty")]
     notes: &'a [String],
     findings: Findings<'a>,
@@ -77,6 +80,10 @@ pub(crate) struct FindingObject<'a> {
     #[serde(skip_serializing_if = "is_empty")]
     frames: &'a [Frame],
     related: Vec<RelatedObject<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<&'a Cause>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_at: Option<&'a Place>,
     #[serde(skip_serializing_if = "is_empty")]
     evidence: &'a [String],
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -101,6 +108,10 @@ struct RelatedObject<'a> {
     column: u32,
     function: &'a str,
     message: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    detail: &'a str,
+    #[serde(skip_serializing_if = "is_empty")]
+    frames: &'a [Frame],
 }
 
 pub(crate) fn finding(finding: &Finding) -> FindingObject<'_> {
@@ -123,8 +134,12 @@ pub(crate) fn finding(finding: &Finding) -> FindingObject<'_> {
                 column: related.place.column,
                 function: &related.place.function,
                 message: &related.message,
+                detail: &related.detail,
+                frames: &related.place.frames,
             })
             .collect(),
+        cause: finding.cause.as_ref(),
+        failed_at: finding.failed_at.as_ref(),
         evidence: &finding.evidence,
         output: &finding.output,
         fix: finding.fix.as_ref(),
@@ -146,6 +161,7 @@ fn object(report: &Report) -> Object<'_> {
         verdict: report.verdict().word(),
         bounds: &report.bounds,
         stats: &report.stats,
+        not_covered: &report.incomplete,
         notes: &report.notes,
         findings: Findings(&report.findings),
         set_aside: &report.set_aside,

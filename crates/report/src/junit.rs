@@ -66,7 +66,8 @@ fn skipped(aside: &SetAside) -> TestCase {
 }
 
 fn name(finding: &Finding) -> String {
-    format!("{}: {}", finding.place, finding.message)
+    // Stable while lines move: dashboards follow a test by its name.
+    format!("{} {} {}", finding.place.file, finding.place.function, finding.fingerprint)
 }
 
 /// Everything there is to say, in order.
@@ -75,11 +76,12 @@ fn story(finding: &Finding) -> String {
     lines.extend(
         finding.related.iter().map(|it| format!("{:8} {}  {}", it.role.word(), it.place, it.message)),
     );
+    lines.extend(finding.cause.iter().map(|cause| format!("cause    {}", cause.message)));
     lines.extend(finding.evidence.iter().cloned());
     lines.extend(finding.output.lines().map(|line| format!("said     {line}")));
     lines.extend(finding.fix.iter().map(|fix| format!("fix      {}", fix.message)));
     if !finding.replay.is_empty() {
-        lines.push(format!("again    crashproof replay {}", finding.replay));
+        lines.push(format!("replay   crashproof replay {}", finding.replay));
     }
     lines.join("\n")
 }

@@ -3,6 +3,7 @@
 //! Text is made with colors in it; whoever prints it removes them where there is no terminal. What the command line shows
 //! of results that are not findings (litmus answers, fixes) it lays out itself, with [`grid`] and [`style`].
 
+pub mod ci;
 mod diagnostic;
 pub mod dot;
 pub mod grid;

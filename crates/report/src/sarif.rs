@@ -21,6 +21,8 @@ use serde_sarif::sarif::{
 pub const MOST_RESULTS: usize = 5000;
 /// Steps that GitHub shows of a flow.
 const MOST_STEPS: usize = 1000;
+/// Where the book explains a rule; its name is the anchor.
+const HELP: &str = "https://github.com/crashproof/crashproof/blob/main/docs/src/rules.md#";
 /// Where paths are relative to.
 const ROOT: &str = "%SRCROOT%";
 /// What may not stand in a path of a URI as it is.
@@ -73,6 +75,7 @@ pub fn write(out: &mut dyn Write, report: &Report, sources: &Sources) -> io::Res
     let run = Run::builder()
         .tool(Tool::builder().driver(driver).build())
         .column_kind(json!("unicodeCodePoints"))
+        .original_uri_base_ids(roots())
         .invocations(vec![
             Invocation::builder().execution_successful(true).tool_execution_notifications(said).build(),
         ])
@@ -86,6 +89,14 @@ pub fn write(out: &mut dyn Write, report: &Report, sources: &Sources) -> io::Res
         .build();
     serde_json::to_writer(&mut *out, &sarif)?;
     writeln!(out)
+}
+
+/// Where the paths of the report begin.
+fn roots() -> BTreeMap<String, ArtifactLocation> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let path = utf8_percent_encode(&here.to_string_lossy(), PATH).to_string();
+    let root = ArtifactLocation::builder().uri(format!("file://{}/", path.trim_end_matches('/'))).build();
+    BTreeMap::from([(ROOT.to_owned(), root)])
 }
 
 /// The rules that are broken, in the order of the registry.
@@ -126,6 +137,7 @@ fn descriptor(rule: &Rule) -> ReportingDescriptor {
         .short_description(MultiformatMessageString::builder().text(rule.title).build())
         .full_description(MultiformatMessageString::builder().text(rule.explanation).build())
         .help(multiformat(&help))
+        .help_uri(format!("{HELP}{}", rule.id))
         .default_configuration(ReportingConfiguration::builder().level(json!(rule.level.word())).build())
         .properties(PropertyBag::builder().additional_properties(properties).build())
         .build()
@@ -139,25 +151,31 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn result(&self, finding: &Finding, why: Option<&Why>) -> SarifResult {
         let mut words = finding.message.clone();
+        if let Some(cause) = &finding.cause {
+            words += "\nCause: ";
+            words += &cause.message;
+        }
         for evidence in &finding.evidence {
             words += "\n";
             words += evidence;
         }
         if let Some(fix) = &finding.fix {
-            words += "\nWhat to do: ";
+            words += "\nFix: ";
             words += &fix.message;
         }
         if !finding.output.is_empty() {
-            words += "\nIt printed:\n";
+            words += "\nRecovery printed:\n";
             words += &finding.output;
-        }
-        if !finding.replay.is_empty() {
-            words += "\nSee it again: crashproof replay ";
-            words += &finding.replay;
         }
         let mut properties = BTreeMap::from([("count".to_owned(), json!(finding.count))]);
         if !finding.also.is_empty() {
             properties.insert("also".into(), json!(finding.also));
+        }
+        if let Some(cause) = &finding.cause {
+            properties.insert("cause".into(), json!(cause.kind));
+        }
+        if !finding.replay.is_empty() {
+            properties.insert("replay".into(), json!(finding.replay));
         }
         let mut result = SarifResult::builder()
             .rule_id(finding.rule.id)
@@ -175,6 +193,12 @@ impl Writer<'_> {
             .build();
         if !finding.related.is_empty() {
             result.code_flows = Some(vec![self.flow(finding)]);
+            let main = finding.related.iter().filter(|related| related.main).enumerate();
+            let located = main.map(|(number, related)| {
+                let text = format!("{}: {}", related.role.word(), related.message);
+                Location { id: Some(number as i64 + 1), ..self.location(&related.place, Some(&text)) }
+            });
+            result.related_locations = Some(located.collect());
         }
         if let Some(fix) = finding.fix.as_ref().filter(|fix| !fix.edits.is_empty()) {
             result.fixes = Some(vec![self.fix(fix)]);

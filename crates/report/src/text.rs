@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level as Title, Renderer, Snippet};
-use crashproof_findings::{Finding, Level, Place, Related, Report, Role, Source, Sources, Verdict, Why};
+use crashproof_findings::{
+    Finding, Frame, Level, Place, Related, Report, Role, Source, Sources, Verdict, Why, is_of_others,
+};
 
 use crate::printable::escape;
 use crate::style::{BAD, FAINT, GOOD, STRONG, UNSURE, paint};
@@ -13,7 +15,7 @@ use crate::style::{BAD, FAINT, GOOD, STRONG, UNSURE, paint};
 /// How much to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// A line a finding.
+    /// One line per finding.
     Quiet,
     /// What one needs to understand it.
     Usual,
@@ -41,7 +43,13 @@ const MOST_CANDIDATES: usize = 8;
 pub fn write(out: &mut dyn Write, report: &Report, sources: &Sources, look: Look) -> io::Result<()> {
     // One by one: whoever reads the first may have seen enough.
     let mut short = false;
-    for finding in &report.findings {
+    if !report.premise.is_empty() && look.detail != Detail::Quiet {
+        writeln!(out, "{}", paint(FAINT, escape(&report.premise)))?;
+    }
+    let foreign = |finding: &Finding| {
+        finding.level != Level::Error && is_of_others(&finding.place.file) && look.detail != Detail::Verbose
+    };
+    for finding in report.findings.iter().filter(|finding| !foreign(finding)) {
         let text = match look.detail {
             Detail::Quiet => one_line(finding),
             // Worth knowing, not worth a picture.
@@ -56,7 +64,12 @@ pub fn write(out: &mut dyn Write, report: &Report, sources: &Sources, look: Look
     if short {
         writeln!(out)?;
     }
-    out.write_all(verdict(report, look).as_bytes())
+    out.write_all(verdict(report, look).as_bytes())?;
+    match report.findings.iter().filter(|finding| foreign(finding)).count() {
+        0 => Ok(()),
+        hidden if look.detail == Detail::Quiet => writeln!(out, "{hidden} more in dependencies (--verbose)"),
+        hidden => writeln!(out, "  {hidden} findings in dependencies are not shown (--verbose shows them)"),
+    }
 }
 
 fn one_line(finding: &Finding) -> String {
@@ -88,17 +101,13 @@ fn span(source: &Source, place: &Place) -> Option<Range<usize>> {
 }
 
 fn finding(finding: &Finding, sources: &Sources, look: Look) -> String {
-    let mut text = String::new();
-    let message = escape(&finding.message);
-    match snippets(finding, sources) {
+    let mut text = title(finding, look);
+    let marked = snippets(finding, sources, look);
+    match &marked {
         Some(marked) => {
             let paths: Vec<String> = marked.iter().map(|file| escape(file.path)).collect();
-            let level = match finding.level {
-                Level::Error => Title::ERROR,
-                Level::Warning => Title::WARNING,
-                Level::Note => Title::NOTE,
-            };
-            let mut group = Group::with_title(level.primary_title(&message).id(finding.rule.id));
+            // The title stands above already, wrapped.
+            let mut group = Group::with_title(Title::NOTE.primary_title(""));
             for (file, path) in marked.iter().zip(&paths) {
                 let mut snippet = Snippet::source(file.source.text.as_str()).path(path);
                 for (span, kind, label) in &file.marks {
@@ -106,11 +115,10 @@ fn finding(finding: &Finding, sources: &Sources, look: Look) -> String {
                 }
                 group = group.element(snippet);
             }
-            let _ = writeln!(text, "{}", Renderer::styled().term_width(look.width).render(&[group]));
+            let rendered = Renderer::styled().term_width(look.width).render(&[group]);
+            let _ = writeln!(text, "{}", rendered.split_once('\n').map_or("", |(_, rest)| rest));
         }
         None => {
-            let word = paint(color(finding.level), format!("{}[{}]", finding.level.word(), finding.rule.id));
-            let _ = writeln!(text, "{word}{}", paint(STRONG, format!(": {message}")));
             let place = escape(&finding.place.to_string());
             let function = match finding.place.function.as_str() {
                 "" => String::new(),
@@ -119,8 +127,22 @@ fn finding(finding: &Finding, sources: &Sources, look: Look) -> String {
             let _ = writeln!(text, "  --> {place}{function} {}", paint(FAINT, "(source not at hand)"));
         }
     }
-    story(&mut text, finding, look);
+    story(&mut text, finding, look, marked.is_some());
     text
+}
+
+/// The level, the rule and what is wrong, wrapped.
+fn title(finding: &Finding, look: Look) -> String {
+    let word = format!("{}[{}]", finding.level.word(), finding.rule.id);
+    let said = format!("{word}: {}", escape(&finding.message));
+    let options = textwrap::Options::new(look.width)
+        .subsequent_indent("  ")
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let wrapped = textwrap::fill(&said, options);
+    let rest = wrapped.strip_prefix(word.as_str()).unwrap_or(&wrapped);
+    format!("{}{}\n", paint(color(finding.level), &word), paint(STRONG, rest))
 }
 
 /// A file and what to mark in it.
@@ -131,14 +153,18 @@ struct Marked<'a> {
 }
 
 /// The lines to show: of the finding's own file first, and of others that have a part in it. None if not even the
-/// place itself can be shown.
-fn snippets<'a>(finding: &'a Finding, sources: &Sources) -> Option<Vec<Marked<'a>>> {
+/// place itself can be shown. Of a finding with a cause only the main places, numbered in the order of time.
+fn snippets<'a>(finding: &'a Finding, sources: &Sources, look: Look) -> Option<Vec<Marked<'a>>> {
     let own = sources.get(&finding.place.file)?;
     let primary = span(&own, &finding.place)?;
+    let numbered = finding.cause.is_some();
     let label = escape(&finding.label);
-    let marks = vec![(primary, AnnotationKind::Primary, label)];
-    let mut files = vec![Marked { path: &finding.place.file, source: own, marks }];
-    for related in &finding.related {
+    let mut files = vec![Marked { path: &finding.place.file, source: own, marks: Vec::new() }];
+    if !numbered {
+        files[0].marks.push((primary.clone(), AnnotationKind::Primary, label));
+    }
+    let shown = finding.related.iter().filter(|related| !numbered || related.main);
+    for (number, related) in shown.enumerate() {
         let path = related.place.file.as_str();
         let at = files.iter().position(|file| file.path == path);
         let Some(source) = at.map(|at| files[at].source.clone()).or_else(|| sources.get(path)) else {
@@ -149,6 +175,13 @@ fn snippets<'a>(finding: &'a Finding, sources: &Sources) -> Option<Vec<Marked<'a
             files.push(Marked { path, source, marks: Vec::new() });
             files.len() - 1
         });
+        if numbered {
+            let is_primary = at == 0 && span == primary;
+            let kind = if is_primary { AnnotationKind::Primary } else { AnnotationKind::Context };
+            let label = format!("{}: {}", number + 1, numbered_label(related));
+            files[at].marks.push((span, kind, shortened(&escape(&label), look.width.saturating_sub(24))));
+            continue;
+        }
         let label = escape(label_of(related));
         // A line that recovery reads twice is marked once.
         let line = source_line(&files[at].source, &span);
@@ -159,7 +192,27 @@ fn snippets<'a>(finding: &'a Finding, sources: &Sources) -> Option<Vec<Marked<'a
             files[at].marks.push((span, AnnotationKind::Context, label));
         }
     }
-    Some(files)
+    files.retain(|file| !file.marks.is_empty());
+    (!files.is_empty()).then_some(files)
+}
+
+/// What to write at one of the main places of a finding.
+fn numbered_label(related: &Related) -> String {
+    match related.role {
+        Role::Lost => format!("lost: {}", related.message),
+        Role::Survived => format!("survives: {}", related.message),
+        Role::Read => format!("recovery {}", related.message),
+        Role::Crash | Role::Candidate | Role::Fix | Role::Note => related.message.clone(),
+    }
+}
+
+/// A text that fits, its end cut off if need be.
+fn shortened(text: &str, width: usize) -> String {
+    let width = width.max(16);
+    match text.char_indices().nth(width) {
+        Some((cut, _)) => format!("{}...", &text[..cut]),
+        None => text.to_owned(),
+    }
 }
 
 /// Where the line of a span begins.
@@ -207,11 +260,14 @@ fn near(place: &Place, finding: &Finding) -> String {
     Place::new(file, place.line, 0).to_string()
 }
 
-/// What happened, in order.
-fn story(text: &mut String, finding: &Finding, look: Look) {
+/// What happened, in order, as far as the snippet does not show it.
+fn events(text: &mut String, finding: &Finding, look: Look, shown: bool) {
     let verbose = look.detail == Detail::Verbose;
     let mut candidates = 0;
     for related in &finding.related {
+        if finding.cause.is_some() && !verbose && (shown || !related.main) {
+            continue;
+        }
         // A store that is listed already need not be listed again.
         if related.role == Role::Candidate
             && !verbose
@@ -232,31 +288,76 @@ fn story(text: &mut String, finding: &Finding, look: Look) {
             Role::Candidate => (FAINT, "  or of"),
             Role::Read | Role::Fix | Role::Note => (STRONG, related.role.word()),
         };
-        let said = format!("{}  {}", escape(&near(&related.place, finding)), escape(&related.message));
+        let mut said = format!("{}  {}", escape(&near(&related.place, finding)), escape(&related.message));
+        if verbose && !related.detail.is_empty() {
+            said += &format!(" ({})", escape(&related.detail));
+        }
         step(text, look, style, word, &said);
-    }
-    if verbose {
-        for frame in &finding.place.frames {
-            let how = if frame.inlined { "inlined into" } else { "called by" };
-            let said = format!("{how} {} at {}:{}", frame.function, frame.file, frame.line);
-            step(text, look, FAINT, "in", &escape(&said));
+        if verbose {
+            calls(text, look, &related.place.frames);
         }
     }
-    let output: Vec<&str> = finding.output.lines().collect();
-    // The report of a sanitizer is worth more than the last lines of what a program happens to print.
-    let most = if finding.output.contains("Sanitizer: ") { MOST_REPORT } else { MOST_OUTPUT };
-    let shown = if verbose { output.len() } else { output.len().min(most) };
-    for line in &output[output.len() - shown..] {
-        step(text, look, FAINT, "said", &escape(line));
+}
+
+/// The calls on the way to a place.
+fn calls(text: &mut String, look: Look, frames: &[Frame]) {
+    for frame in frames {
+        let how = if frame.inlined { "inlined into" } else { "called by" };
+        let said = format!("  {how} {} at {}:{}", frame.function, frame.file, frame.line);
+        step(text, look, FAINT, "", &escape(&said));
     }
-    for evidence in &finding.evidence {
-        step(text, look, FAINT, "note", &escape(evidence));
+}
+
+/// How one gets to a place, in a few words: the functions from the outermost of the program on.
+fn path(place: &Place) -> String {
+    let mine = place.frames.iter().filter(|frame| frame.line > 0 && !is_of_others(&frame.file));
+    let callers: Vec<String> = mine
+        .take(4)
+        .map(|frame| format!("{} ({})", frame.function, file_line(&frame.file, frame.line)))
+        .collect();
+    if callers.is_empty() { String::new() } else { format!(", called from {}", callers.join(", ")) }
+}
+
+fn file_line(file: &str, line: u32) -> String {
+    format!("{}:{line}", file.rsplit('/').next().unwrap_or(file))
+}
+
+/// Cause, fix, what recovery said and where it failed, and how to see it again.
+fn story(text: &mut String, finding: &Finding, look: Look, shown: bool) {
+    let verbose = look.detail == Detail::Verbose;
+    events(text, finding, look, shown);
+    // Who called the function of the finding, if that is known.
+    let way = path(&finding.place);
+    if finding.cause.is_some() && !way.is_empty() && !verbose {
+        let said = format!("{}{way}", finding.place.function);
+        step(text, look, FAINT, "in", &escape(&said));
+    }
+    if let Some(cause) = &finding.cause {
+        step(text, look, STRONG, "cause", &escape(&cause.message));
     }
     // Where the place of the change is known, it is listed with it.
     let listed =
         |message: &str| finding.related.iter().any(|it| it.role == Role::Fix && it.message == message);
     if let Some(fix) = finding.fix.as_ref().filter(|fix| !listed(&fix.message)) {
         step(text, look, GOOD, "fix", &escape(&fix.message));
+    }
+    let output: Vec<&str> = finding.output.lines().collect();
+    // The report of a sanitizer is worth more than the last lines of what a program happens to print.
+    let most = if finding.output.contains("Sanitizer: ") { MOST_REPORT } else { MOST_OUTPUT };
+    let kept = if verbose { output.len() } else { output.len().min(most) };
+    for line in &output[output.len() - kept..] {
+        step(text, look, FAINT, "said", &escape(line));
+    }
+    if let Some(failed) = &finding.failed_at {
+        let said =
+            format!("in {} ({}){}", failed.function, file_line(&failed.file, failed.line), path(failed));
+        step(text, look, BAD, "failed", &escape(&said));
+    }
+    for evidence in &finding.evidence {
+        // Another layout is worth a thought, not a line of the screen.
+        if verbose || !evidence.starts_with("or: ") {
+            step(text, look, FAINT, "note", &escape(evidence));
+        }
     }
     for also in &finding.also {
         step(text, look, FAINT, "also", &format!("{} (met {} times)", escape(&also.message), also.count));
@@ -269,7 +370,8 @@ fn story(text: &mut String, finding: &Finding, look: Look) {
         let times =
             if finding.count == 1 { String::new() } else { format!(" (met {} times)", finding.count) };
         // On one line, however long: it is there to be copied.
-        let _ = writeln!(text, "   {} crashproof replay {}{times}", paint(FAINT, "again   "), finding.replay);
+        let id = finding.extra.get("replay_id").and_then(|id| id.as_str()).unwrap_or(&finding.replay);
+        let _ = writeln!(text, "   {} crashproof replay {id}{times}", paint(FAINT, "replay  "));
     }
     text.push('\n');
 }
@@ -285,12 +387,16 @@ fn verdict(report: &Report, look: Look) -> String {
             let _ = write!(text, "{} {}", paint(FAINT, format!("({why})")), one_line(&aside.finding));
         }
     }
-    let count = report.count(Level::Error);
+    let (errors, warnings) = (report.count(Level::Error), report.count(Level::Warning));
+    let plural = |number: usize, word: &str| format!("{number} {word}{}", if number == 1 { "" } else { "s" });
+    let and_warnings =
+        if warnings == 0 { String::new() } else { format!(", {}", plural(warnings, "warning")) };
     let verdict = match report.verdict() {
+        Verdict::Clean if warnings > 0 => paint(UNSURE, format!("no errors{and_warnings}")),
+        Verdict::Clean if report.command == "prove" => paint(GOOD, "verified"),
         Verdict::Clean => paint(GOOD, "clean"),
         Verdict::Unknown => paint(UNSURE, "unknown"),
-        Verdict::Findings if count == 1 => paint(BAD, "1 error"),
-        Verdict::Findings => paint(BAD, format!("{count} errors")),
+        Verdict::Findings => paint(BAD, format!("{}{and_warnings}", plural(errors, "error"))),
     };
     let quiet = look.detail == Detail::Quiet;
     if !quiet {

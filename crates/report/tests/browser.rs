@@ -35,6 +35,8 @@ fn event(kind: Kind, lane: Option<usize>, place: usize, fate: Fate) -> Event {
         lane,
         address: text(lane.is_some(), "0x100180000000"),
         width: if stores { 8 } else { 0 },
+        name: text(lane.is_some(), "child->data"),
+        shown: text(stores, "42"),
         value: text(stores, "0x2a"),
         place,
         fate,
@@ -43,6 +45,7 @@ fn event(kind: Kind, lane: Option<usize>, place: usize, fate: Fate) -> Event {
 
 fn story() -> Story {
     let lane = |address: &str, after, before| Lane {
+        name: "child->data".into(),
         address: address.into(),
         written_after: after,
         written_before: before,
@@ -108,7 +111,7 @@ fn lost(line: u32) -> Finding {
     let steps = [(Role::Lost, 3), (Role::Survived, 4), (Role::Crash, 5), (Role::Read, 8), (Role::Read, 9)];
     for (role, line) in steps {
         let place = Place { function: "add".into(), ..Place::new("add.c", line, 3) };
-        finding.related.push(Related { role, place, message: "8 bytes at 0x100180000000 := 0x2a".into() });
+        finding.related.push(Related::new(role, place, "8 bytes at 0x100180000000 := 0x2a"));
     }
     finding.output = "<script>alert(1)</script>".into();
     finding.replay = "eyJ2IjoxfQ".into();
@@ -249,7 +252,7 @@ fn a_click_leads_from_event_to_source_and_back() {
     assert_eq!(result["keyboard"], json!(["  node->child = child;"]));
     assert_eq!(result["events"].as_array().map(Vec::len), Some(2), "in the timeline and in the graph");
     assert!(
-        result["arrow"].as_str().is_some_and(|it| it.starts_with("recovery reads 0x2a")),
+        result["arrow"].as_str().is_some_and(|it| it.starts_with("recovery reads child->data: 42")),
         "{}",
         result["arrow"]
     );
@@ -257,6 +260,31 @@ fn a_click_leads_from_event_to_source_and_back() {
     assert_eq!((&result["images"], &result["shown"]), (&json!(0), &json!(true)), "markup in sources is text");
     assert_ne!(result["title"], "owned");
     assert_eq!(result["unreachable"], 0, "everything is reached with the keyboard");
+}
+
+/// Long names and values, several threads, many events: labels of a picture never lie over each other.
+#[test]
+fn labels_never_meet() {
+    let mut report = report();
+    let story = report.findings[0].story.as_mut().expect("a story");
+    for (number, event) in story.executions[0].events.iter_mut().enumerate() {
+        event.thread = number as u16 % 3;
+        event.shown = "\"a text of many characters\"".into();
+    }
+    let repeated: Vec<Event> = story.executions[0].events.iter().cycle().take(30).cloned().collect();
+    story.executions[0].events = repeated;
+    story.executions[0].lanes[0].name = "table->buckets[17].entries[3].a_rather_long_name".into();
+    let script = "
+        const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+        result.over = [];
+        for (const svg of document.querySelectorAll('.chart svg')) {
+          const texts = [...svg.querySelectorAll('text')].map(it => [it.textContent, it.getBoundingClientRect()]);
+          texts.forEach(([one, a], index) => texts.slice(index + 1).forEach(([other, b]) => { if (meet(a, b)) result.over.push([one, other]); }));
+        }
+        result.texts = document.querySelectorAll('.chart svg text').length;";
+    let Some(result) = use_page("labels", &page(&report), script) else { return };
+    assert_eq!(result["over"], json!([]));
+    assert!(result["texts"].as_u64().is_some_and(|texts| texts > 30), "{result}");
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! What is written in each format is valid: against the schema of SARIF, against our own, as XML.
 
+mod schema;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crashproof_findings::rules::check::{FLUSH_CLEAN_LINE, RECOVERY_FAILS};
 use crashproof_findings::{
-    Also, Edit, Finding, Fix, Frame, Place, Related, Report, Role, SetAside, Sources, Why,
+    Also, Cause, Edit, Finding, Fix, Frame, Place, Related, Report, Role, SetAside, Sources, Why,
 };
 use crashproof_report::{json, junit, sarif};
 use serde_json::{Value, json};
@@ -29,8 +31,11 @@ fn everything() -> (Report, Sources) {
     };
     let mut finding = Finding::new(&RECOVERY_FAILS, place.clone(), "recovery <fails> & \"dies\"");
     for role in [Role::Lost, Role::Survived, Role::Crash, Role::Read, Role::Fix] {
-        finding.related.push(Related { role, place: place.clone(), message: "8 bytes := 0x2a".into() });
+        finding.related.push(Related::new(role, place.clone(), "8 bytes := 0x2a"));
     }
+    finding.cause = Some(Cause { kind: "never-flushed", message: "no flush comes before it".into() });
+    finding.related[0].detail = "8 bytes at 0x1000, 2a".into();
+    finding.failed_at = Some(place.clone());
     finding.evidence.push("seed 3".into());
     finding.output = "\u{1b}[31massertion ]]> failed\0".into();
     finding.replay = "eyJ2".into();
@@ -67,9 +72,7 @@ fn sarif_of(report: &Report, sources: &Sources) -> Value {
 }
 
 fn check(schema: &Value, document: &Value) {
-    let validator = jsonschema::validator_for(schema).expect("a schema");
-    let errors: Vec<String> =
-        validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    let errors = schema::errors(schema, document);
     assert!(errors.is_empty(), "{}", errors.join("\n"));
 }
 
@@ -122,7 +125,7 @@ fn sarif_stays_within_what_github_takes() {
         let mut finding = Finding::new(rule, Place::new("a.c", line, 1), format!("wrong in {line}"));
         for step in 0..20 {
             let place = Place::new("a.c", line + step, 1);
-            finding.related.push(Related { role: Role::Lost, place, message: "lost".into() });
+            finding.related.push(Related::new(Role::Lost, place, "lost"));
         }
         report.findings.push(finding);
     }
@@ -146,6 +149,12 @@ fn closed(schema: &mut Value) {
         }
         object.iter_mut().filter(|(name, _)| !open.contains(&name.as_str())).for_each(|(_, it)| closed(it));
     }
+}
+
+fn bytes_of(report: &Report) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    json::write(&mut bytes, report).expect("written");
+    bytes
 }
 
 #[test]
@@ -173,8 +182,10 @@ fn json_is_as_its_schema_says() {
     assert_eq!(findings.len(), report.findings.len());
     findings.iter().for_each(|finding| check(&one, finding));
     // The schema is not so lax that anything passes.
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
-    assert!(!validator.is_valid(&json!({"tool": "crashproof"})));
+    assert!(!schema::errors(&schema, &json!({"tool": "crashproof"})).is_empty());
+    let mut odd: Value = serde_json::from_slice(&bytes_of(&report)).expect("JSON");
+    odd["findings"][0]["line"] = json!("three");
+    assert!(!schema::errors(&schema, &odd).is_empty());
 }
 
 #[test]

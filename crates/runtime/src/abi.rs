@@ -10,7 +10,7 @@ use crate::c_library::determinism;
 use crate::recorder::note;
 use crate::session::{self, recording};
 use crate::system::give_up;
-use crate::threads::turns;
+use crate::threads::turns::{self, VolatileAccess};
 use crate::{access, assembly, globals, modules, parallel, raw, server};
 
 type Pointer = *const c_void;
@@ -254,6 +254,15 @@ implement! {
     fn __crashproof_sfence(site: SitePointer) { access::fence(Kind::StoreFence, site); }
 
     fn __crashproof_mfence(site: SitePointer) { access::fence(Kind::Fence, site); }
+
+    fn __crashproof_before(address: Pointer, bytes: u64, site: SitePointer) {
+        let accesses = match (*site).kind() {
+            Some(kind::LOAD) => VolatileAccess::Load,
+            Some(kind::STORE | kind::NT_STORE) => VolatileAccess::Store,
+            _ => VolatileAccess::Exchange,
+        };
+        turns::before_volatile_access(address as u64, bytes, site, accesses);
+    }
 
     fn __crashproof_locked(address: Pointer, stored: u32, site: SitePointer) {
         turns::after_volatile_exchange(address as u64, stored != 0, site);

@@ -49,7 +49,7 @@ pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
         if !matches!(mode, mode::RECORD | mode::RECOVER) || running::concurrent() || crosses(address, width) {
             return load_otherwise(address, width, site);
         }
-        count_read();
+        count_read(address);
         if mode == mode::RECOVER {
             shadow::before_read(address, bits(address, width), site);
         }
@@ -65,7 +65,7 @@ unsafe fn load_otherwise(address: u64, width: u64, site: *const Site) -> u64 {
             return memory::load(address, width, site);
         }
         if recording() {
-            count_read();
+            count_read(address);
             pieces(address, width).for_each(|piece| before_read(piece.address, piece.width.into(), site));
         }
         peek(address, width)

@@ -10,6 +10,7 @@ use px86::{Kind, LINE_BYTES};
 
 use crate::recorder::note;
 use crate::session::{control, under_checker};
+use crate::threads::turns::step_for_shared;
 
 /// End of what is allocated without the checker; under it the control block has that.
 static OWN_END: AtomicU64 = AtomicU64::new(ARENA.base);
@@ -46,6 +47,7 @@ extern "C" fn crashproof_alloc(bytes: usize) -> *mut c_void {
             OWN_END.fetch_update(Relaxed, Relaxed, |end| next_object(end, bytes).map(|(_, next)| next));
         return grown.map_or(std::ptr::null_mut(), |address| address as *mut c_void);
     }
+    step_for_shared(ARENA.base);
     let Some((address, next)) = control(|control| {
         let object = next_object(control.arena_end, bytes)?;
         control.arena_end = object.1;

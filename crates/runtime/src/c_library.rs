@@ -4,12 +4,15 @@
 //! becomes stores; what it must look at for its result counts as read.
 
 pub(crate) mod determinism;
+mod environment;
 pub(crate) mod files;
 mod format;
 mod heap;
 mod io;
+mod lists;
 pub(crate) mod memory;
 pub(crate) mod processors;
+pub(crate) mod results;
 mod strings;
 pub(crate) mod time;
 mod untracked;

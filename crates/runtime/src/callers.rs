@@ -4,8 +4,12 @@
 //! the checker finds the source line in the module's debug information. Addresses within a module are the
 //! same in every run, so nothing need be shared but the list of modules, which goes with the site table.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crashproof_protocol::abi::Site;
 use crashproof_protocol::caller;
@@ -62,9 +66,54 @@ pub(crate) fn place(instruction: usize) -> *const Site {
     site(instruction + 1)
 }
 
+thread_local! {
+    /// Where the program called the function of the runtime that this thread is in; 0 if that is not known.
+    static CALL: Cell<usize> = const { Cell::new(0) };
+}
+
+/// While this lives, what the thread does is done for a call of the program's.
+pub(crate) struct Call;
+
+impl Call {
+    pub(crate) fn new(return_address: usize) -> Call {
+        CALL.set(return_address);
+        Call
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        CALL.set(0);
+    }
+}
+
+/// The site of the call that this thread is in.
+pub(crate) fn call_site() -> *const Site {
+    match CALL.get() {
+        0 => std::ptr::null(),
+        return_address => site(return_address),
+    }
+}
+
 /// Is an instruction one of the runtime's?
 pub(crate) fn is_runtime(instruction: usize) -> bool {
     code_at(instruction).is_some_and(|(_, code)| code.contains(is_runtime as *const () as usize))
+}
+
+/// The runtime's own code, for signal handlers: they may come while the list of modules is in use.
+static RUNTIME: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+
+/// Notes where the runtime's own code is.
+pub(crate) fn note_runtime() {
+    if let Some((_, code)) = code_at(note_runtime as *const () as usize) {
+        RUNTIME[0].store(code.begin, Relaxed);
+        RUNTIME[1].store(code.end, Relaxed);
+    }
+}
+
+/// Is an instruction one of the runtime's? Once [`note_runtime`] was called; from anywhere.
+pub(crate) fn is_in_runtime(instruction: usize) -> bool {
+    (RUNTIME[0].load(Relaxed)..RUNTIME[1].load(Relaxed)).contains(&instruction)
 }
 
 /// Is what calls from there instrumented?
@@ -86,6 +135,13 @@ pub(crate) fn table() -> String {
     lines
 }
 
+/// The path of the program: in the other placement the loader was started, and it in turn by the loader.
+pub(crate) fn program() -> Option<String> {
+    let path = std::env::var_os(crashproof_protocol::PROGRAM).map(PathBuf::from);
+    let path = path.or_else(|| std::fs::read_link("/proc/self/exe").ok())?;
+    Some(path.to_string_lossy().into_owned())
+}
+
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, lines: *mut c_void) -> c_int {
     // SAFETY: the loader passes a valid description, and the text of `table`.
     let (info, lines) = unsafe { (&*info, &mut *lines.cast::<String>()) };
@@ -102,11 +158,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, lines: *
         begin = begin.min(base + header.p_vaddr as usize);
         end = end.max(base + (header.p_vaddr + header.p_memsz) as usize);
     }
-    let name = if name.is_empty() {
-        std::fs::read_link("/proc/self/exe").map_or(name, |path| path.to_string_lossy().into_owned())
-    } else {
-        name
-    };
+    let name = if name.is_empty() { program().unwrap_or(name) } else { name };
     let code = Code { base, begin, end, instrumented: modules::is_instrumented(begin as *const c_void) };
     LOADED.with(|loaded| {
         let count = loaded.count;

@@ -43,6 +43,11 @@ impl<T> RunningThreadCell<T> {
         access(unsafe { &mut *self.state.get() })
     }
 
+    /// Where the state is.
+    pub(crate) const fn as_ptr(&self) -> *mut T {
+        self.state.get()
+    }
+
     #[inline(always)]
     pub(crate) fn set(&self, state: T) {
         self.with(|old| *old = state);

@@ -17,6 +17,8 @@ pub(crate) enum Argument {
     TextOfPrecision,
     Double,
     LongDouble,
+    /// Where to store how much was printed so far, in so many bytes.
+    Count(usize),
 }
 
 /// The arguments of a `printf` format, in order.
@@ -29,6 +31,7 @@ pub(crate) fn printed(format: &[u8]) -> Vec<Argument> {
         }
         let mut text = Argument::Text(None);
         let mut long_double = false;
+        let mut count = 4;
         while let Some(byte) = rest.next() {
             match byte {
                 b'*' => arguments.push(Argument::General),
@@ -45,11 +48,13 @@ pub(crate) fn printed(format: &[u8]) -> Vec<Argument> {
                 }
                 b'L' => long_double = true,
                 b'-' | b'+' | b' ' | b'#' | b'\'' | b'I' | b'0'..=b'9' => {}
-                b'h' | b'l' | b'q' | b'j' | b'z' | b't' => {}
+                b'h' => count /= 2,
+                b'l' | b'q' | b'j' | b'z' | b't' => count = 8,
                 b'%' | b'm' => break,
                 conversion => {
                     arguments.push(match conversion {
                         b's' => text,
+                        b'n' => Argument::Count(count),
                         b'a' | b'A' | b'e' | b'E' | b'f' | b'F' | b'g' | b'G' if long_double => {
                             Argument::LongDouble
                         }

@@ -57,6 +57,11 @@ pub(crate) fn places() -> Vec<(u64, u64)> {
     (0..MAX_FILES).map(|file| extent(File(file))).map(|file| (file.place, file.place + file.room)).collect()
 }
 
+/// Is any file on the PM path mapped?
+pub(crate) fn any_mapped() -> bool {
+    places().iter().any(|(start, end)| start < end)
+}
+
 /// Is a range within the place of one file?
 pub(crate) fn within_one(start: u64, bytes: u64) -> bool {
     session::files(|table| file_table::within_one(table, start, bytes))

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`interpose`] | if an argument is in PM and the process records |
 //! | [`replace`] | if the process records: for functions of descriptors, sizes, pointers to pointers |
-//! | [`schedule`] | if the process records; may unwind, as `pthread_exit` and cancellation do |
+//! | [`schedule`], [`schedule_at`] | if the process records; may unwind, as `pthread_exit` and cancellation do |
 //! | [`provide`] | unless the program brings a library of its own that provides the function |
 //!
 //! Otherwise the real function runs. Functions of the first two kinds begin in assembly: volatile memory costs a few
@@ -160,6 +160,46 @@ macro_rules! schedule {
     )* };
 }
 
+/// The same for functions that store to objects in PM: the register that the return address goes to is given, and
+/// `callers::call_site` is where the program called.
+macro_rules! schedule_at {
+    ($(
+        $(#[$meta:meta])*
+        $(version $version:literal)?
+        fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $ret:ty)?, caller($caller:ident) |$real:ident| $body:block
+    )*) => { $(
+        const _: () = {
+            unsafe extern "C-unwind" fn body($($arg: $type,)* caller: usize) $(-> $ret)? {
+                #[allow(unused_mut, unused_assignments, reason = "few functions have a version")]
+                static REAL: $crate::real::Real = $crate::real::Real::new(
+                    concat!(stringify!($name), "\0"),
+                    { let mut version = None; $(version = Some($version);)? version },
+                );
+                #[allow(unused_variables, reason = "some do without")]
+                let $real = || -> unsafe extern "C-unwind" fn($($type),*) $(-> $ret)? {
+                    // SAFETY: that is the real function's type.
+                    unsafe { std::mem::transmute(REAL.get()) }
+                };
+                // SAFETY: the program vouches for its pointers; see the macro's module.
+                unsafe {
+                    if !$crate::session::recording() {
+                        return $real()($($arg),*);
+                    }
+                    let _call = $crate::callers::Call::new(caller);
+                    $body
+                }
+            }
+
+            $(#[$meta])*
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            #[unsafe(naked)]
+            unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? {
+                std::arch::naked_asm!($crate::interpose::enter!($caller), body = sym body)
+            }
+        };
+    )* };
+}
+
 /// Functions of libraries that the runtime provides. If the program brings its own, that is called, in
 /// whatever order the two are linked: a library's functions must not be mixed with another's.
 macro_rules! provide {
@@ -199,4 +239,4 @@ macro_rules! provide {
     )* };
 }
 
-pub(crate) use {enter, interpose, provide, real_function, replace, schedule};
+pub(crate) use {enter, interpose, provide, real_function, replace, schedule, schedule_at};

@@ -9,12 +9,12 @@
 //! | layer | modules |
 //! |---|---|
 //! | plain data and logic, safe code | `random`, `text` (scanning, sorting), `conversions` (formats), `size_classes` (the heap), `file_table` |
-//! | the process | `cell` (state of the running thread), `system`, `raw` (memory operations), `real` (the functions behind the interposed ones), `modules`, `callers`, `sites` (places in the source) |
+//! | the process | `cell` (state of the running thread), `system`, `raw` (memory operations), `real` (the functions behind the interposed ones), `prefault` (cheaper forks), `modules`, `callers`, `sites` (places in the source) |
 //! | recording | `session` (shared memory, the trace), `recorder`, `shadow` (what recovery has touched), `protection` (strict mode's lock) |
 //! | threads | `threads` |
 //! | accesses | `access` (the hot path), `parallel` (without the checker), `assembly` |
 //! | functions that programs call | `interpose` (the macros), `c_library`, `files` (files that are PM), `pthreads`, `pmem`, `pmem2`, `arena`, `annotations`, `globals` |
-//! | the end of a run | `strict` (names what touches PM unseen), `unseen` (does PM hold what was stored?), `process` |
+//! | the end of a run | `faults` (where a signal ends it), `strict` (names what touches PM unseen), `endless` (recognizes what never ends), `unseen` (does PM hold what was stored?), `process` |
 //! | entry points | `abi` (called by instrumented code), `server` (parks the program, forks children) |
 //!
 //! The code runs inside somebody else's process, before `main`, in signal handlers and after `fork`. It
@@ -42,6 +42,8 @@ mod c_library;
 mod callers;
 mod cell;
 mod conversions;
+mod endless;
+mod faults;
 mod file_table;
 mod files;
 mod globals;
@@ -50,6 +52,7 @@ mod modules;
 mod parallel;
 mod pmem;
 mod pmem2;
+mod prefault;
 mod process;
 mod protection;
 mod pthreads;
@@ -62,6 +65,7 @@ mod session;
 mod shadow;
 mod sites;
 mod size_classes;
+mod stacks;
 mod strict;
 mod system;
 mod text;

@@ -5,23 +5,23 @@
 //! verdict says so. A child of the checker that does not end on its own (with `exit`, `_exit` or a signal)
 //! must have become another program.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crashproof_protocol::abi::Site;
 use crashproof_protocol::{FILES, Record, exit, reason, record};
 
-use crate::interpose::schedule;
+use crate::c_library::results::with_result;
+use crate::interpose::{replace, schedule};
 use crate::recorder::unknown;
 use crate::session::{self, control, recording};
 use crate::system::own_thread;
-use crate::threads::buffers::drain_all;
-use crate::{protection, unseen};
+use crate::threads::turns::end_process;
+use crate::{files, protection, stacks, unseen};
 
 /// Called when a child of the checker begins.
 pub(crate) fn start() {
     control(|control| control.ended = 0);
-    // SAFETY: the handlers stay as long as the process.
-    unsafe { libc::pthread_atfork(Some(before_fork), None, Some(after_fork)) };
 }
 
 extern "C" fn before_fork() {
@@ -38,6 +38,74 @@ extern "C" fn after_fork() {
 extern "C" fn vfork() -> libc::pid_t {
     // SAFETY: the program would fork itself.
     unsafe { libc::fork() }
+}
+
+/// Another program can reach PM only by its files: what is in memory stays this one's.
+fn note_spawn(site: *const Site) {
+    if files::any_mapped() {
+        unknown(reason::SPAWN, site);
+    }
+}
+
+type Words = *const *mut c_char;
+
+replace! {
+    fn system(command: *const c_char) -> c_int, caller(rsi)
+    |site| { note_spawn(site); real(command) }
+
+    fn popen(command: *const c_char, mode: *const c_char) -> *mut c_void, caller(rdx)
+    |site| { note_spawn(site); real(command, mode) }
+}
+
+replace! { [posix_spawn posix_spawnp] {
+    (child: *mut libc::pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, words: Words, environment: Words) -> c_int,
+        caller(stack)
+    |site| { note_spawn(site); with_result(child, site, |child| real(child, path, actions, attributes, words, environment)) }
+} }
+
+/// Is there a handler for the signal that a timer sends?
+unsafe fn is_handled(signal: c_int) -> bool {
+    // SAFETY: the kernel writes what is done about the signal.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action);
+        !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN)
+    }
+}
+
+unsafe fn note_timer(signal: c_int, site: *const Site) {
+    // SAFETY: asks only.
+    if unsafe { is_handled(signal) } {
+        unknown(reason::TIMER, site);
+    }
+}
+
+replace! {
+    fn alarm(seconds: c_uint) -> c_uint, caller(rsi)
+    |site| { if seconds > 0 { note_timer(libc::SIGALRM, site); } real(seconds) }
+
+    fn ualarm(first: c_uint, interval: c_uint) -> c_uint, caller(rdx)
+    |site| { note_timer(libc::SIGALRM, site); real(first, interval) }
+
+    fn setitimer(which: c_int, value: *const [u64; 4], old: *mut [u64; 4]) -> c_int, caller(rcx)
+    |site| {
+        let signal = match which {
+            libc::ITIMER_REAL => libc::SIGALRM,
+            libc::ITIMER_VIRTUAL => libc::SIGVTALRM,
+            _ => libc::SIGPROF,
+        };
+        note_timer(signal, site);
+        with_result(old, site, |old| real(which, value, old))
+    }
+
+    fn timer_settime(timer: *mut c_void, flags: c_int, value: *const c_void, old: *mut [u64; 4]) -> c_int, caller(r8)
+    |site| {
+        // Which signal it sends was said when it was created.
+        if (libc::SIGRTMIN()..=libc::SIGRTMAX()).chain([libc::SIGALRM, libc::SIGUSR1, libc::SIGUSR2]).any(|it| is_handled(it)) {
+            unknown(reason::TIMER, site);
+        }
+        with_result(old, site, |old| real(timer, flags, value, old))
+    }
 }
 
 /// Runs when the process ends with `exit`, after the program's own destructors.
@@ -65,7 +133,8 @@ schedule! {
 /// The process ends on its own. What waits in store buffers takes effect all the same.
 fn note_end() {
     if recording() {
-        drain_all();
+        stacks::note_end();
+        end_process();
         unseen::look_for_changes();
         control(|control| control.ended = 1);
     }
@@ -79,8 +148,12 @@ pub(crate) fn prepare_parent() {
     let size = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = size.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap_or(0);
     PARKED_BYTES.store(pages * 4096, Ordering::Relaxed);
-    // SAFETY: changes who gets orphans, nothing else.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+    // SAFETY: changes who gets orphans. The handlers stay as long as the process; in the parent, which records nothing,
+    // they do nothing.
+    unsafe {
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
+        libc::pthread_atfork(Some(before_fork), None, Some(after_fork));
+    }
 }
 
 /// Ends what a child left behind.
@@ -123,11 +196,20 @@ fn limit(resource: libc::__rlimit_resource_t, soft: u64, hard: u64) {
     unsafe { libc::setrlimit(resource, &raw const limit) };
 }
 
-/// Keeps a child from taking all processor time, memory and disk space there are.
-pub(crate) fn limit_resources() {
-    let (seconds, more) = control(|control| (u64::from(control.max_cpu_seconds), control.max_memory));
+/// Keeps a child from taking all processor time there is.
+pub(crate) fn limit_time() {
+    let seconds = control(|control| u64::from(control.max_cpu_seconds));
     if seconds > 0 {
         limit(libc::RLIMIT_CPU, seconds, seconds + 1);
+    }
+}
+
+/// Keeps children from taking all memory and disk space there are.
+pub(crate) fn limit_what_children_inherit() {
+    static LIMITED: AtomicU64 = AtomicU64::new(u64::MAX);
+    let more = control(|control| control.max_memory);
+    if LIMITED.swap(more, Ordering::Relaxed) == more {
+        return;
     }
     limit(libc::RLIMIT_CORE, 0, 0);
     let parked = PARKED_BYTES.load(Ordering::Relaxed);

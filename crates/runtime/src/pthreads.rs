@@ -7,4 +7,5 @@ mod conditions;
 pub(crate) mod create;
 mod futex;
 mod mutexes;
+mod persistent;
 mod semaphores;

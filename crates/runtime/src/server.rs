@@ -17,13 +17,15 @@ use crate::cell::RunningThreadCell;
 use crate::pthreads::create::note_early_threads;
 use crate::real::Real;
 use crate::session::{ENVIRONMENT_NAME, control, under_checker};
-use crate::system::give_up;
+use crate::system::{give_up, raw_syscall};
 use crate::threads::turns;
-use crate::{globals, modules, process, raw, session, sites, strict};
+use crate::{
+    endless, faults, globals, modules, prefault, process, raw, real, session, sites, stacks, strict,
+};
 
 /// [`fd::INPUT`] as a path.
-const INPUT_PATH: &CStr = c"/proc/self/fd/906";
-const _: () = assert!(fd::INPUT == 906);
+const INPUT_PATH: &CStr = c"/proc/self/fd/206";
+const _: () = assert!(fd::INPUT == 206);
 
 type Main = unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
 type StartMain = unsafe extern "C" fn(
@@ -98,9 +100,14 @@ fn is_to_park() -> bool {
 /// Serves commands for ever; returns in the children.
 fn park() {
     PARKED_BEFORE.store(true, Relaxed);
-    process::prepare_parent();
-    processors::note_usable();
+    faults::prepare();
     let sites_bytes = sites::write_table();
+    process::prepare_parent();
+    prepare_descriptors();
+    real::share_what_is_found();
+    prefault::prepare();
+    processors::note_usable();
+    endless::prepare();
     control(|control| {
         control.modules = modules::count();
         control.pm_used = u32::from(globals::any());
@@ -109,6 +116,8 @@ fn park() {
     send(&[PARKED]);
     while receive() == Some(RUN) {
         session::find_trace();
+        process::limit_what_children_inherit();
+        real::find_what_children_found();
         // SAFETY: the process has one thread.
         let child = unsafe { libc::fork() };
         if child < 0 {
@@ -149,28 +158,47 @@ fn send(bytes: &[u8]) {
     }
 }
 
+/// Is there standard input for the children?
+static HAS_INPUT: AtomicBool = AtomicBool::new(false);
+
+/// Gives this process the descriptors that its children are to have, so that they need not.
+fn prepare_descriptors() {
+    // SAFETY: descriptors of this process, which runs nothing of the program's yet.
+    unsafe {
+        HAS_INPUT.store(libc::fcntl(fd::INPUT, libc::F_GETFD) >= 0, Relaxed);
+        let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
+        libc::dup2(nothing, 0);
+        libc::close(nothing);
+        libc::dup2(fd::OUTPUT, 1);
+        libc::dup2(fd::OUTPUT, 2);
+        // A program that this one starts is none of the checker's business.
+        for name in [ENVIRONMENT_NAME, c"LD_BIND_NOW"] {
+            libc::unsetenv(name.as_ptr());
+        }
+        // The mappings stay; the descriptors would only be in the program's way.
+        for descriptor in [fd::CONTROL, fd::IMAGE, fd::TRACE, fd::SITES, fd::OUTPUT] {
+            libc::close(descriptor);
+        }
+    }
+}
+
 /// Makes this process the child that the checker asked for.
 fn become_child() {
     // SAFETY: descriptors and settings of this process, which runs nothing of the program's yet.
     unsafe {
         libc::setpgid(0, 0);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        // Opened anew, since all descriptors that come from one `open` share a position.
-        let mut input = libc::open(INPUT_PATH.as_ptr(), libc::O_RDONLY);
-        if input < 0 {
-            input = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
+        if HAS_INPUT.load(Relaxed) {
+            // Opened anew, since all descriptors that come from one `open` share a position.
+            let arguments =
+                [libc::AT_FDCWD as usize, INPUT_PATH.as_ptr() as usize, libc::O_RDONLY as usize, 0, 0, 0];
+            let input = raw_syscall(libc::SYS_openat, arguments) as usize;
+            raw_syscall(libc::SYS_dup2, [input, 0, 0, 0, 0, 0]);
+            raw_syscall(libc::SYS_close, [input, 0, 0, 0, 0, 0]);
+            raw_syscall(libc::SYS_close, [fd::INPUT as usize, 0, 0, 0, 0, 0]);
         }
-        libc::dup2(input, 0);
-        libc::close(input);
-        libc::dup2(fd::OUTPUT, 1);
-        libc::dup2(fd::OUTPUT, 2);
-        process::limit_resources();
-        // A program that this one starts is none of the checker's business.
-        libc::unsetenv(ENVIRONMENT_NAME.as_ptr());
-        // The mappings stay; the descriptors would only be in the program's way.
-        for descriptor in [fd::CONTROL, fd::IMAGE, fd::TRACE, fd::COMMAND, fd::SITES, fd::OUTPUT, fd::INPUT] {
-            libc::close(descriptor);
-        }
+        raw_syscall(libc::SYS_close, [fd::COMMAND as usize, 0, 0, 0, 0, 0]);
+        process::limit_time();
     }
     session::begin_recording();
     process::start();
@@ -180,5 +208,8 @@ fn become_child() {
         // SAFETY: patches are lines of the pool.
         unsafe { raw::copy(patch.address as *mut u8, patch.bytes.as_ptr(), patch.bytes.len()) };
     }
+    faults::start();
     strict::start();
+    endless::start();
+    stacks::start();
 }

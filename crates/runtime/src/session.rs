@@ -6,11 +6,13 @@
 use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
+use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{
-    CONTROL_BYTES, Control, FILES_OFFSET, IDLE_READS_OF_RECORDING, IDLE_READS_OF_RECOVERY, MAX_FILES,
-    PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, PmFile, Record, TRACE_BYTES, VERSION, exit, fd, flag, mode,
+    CONTROL_BYTES, Control, DECISIONS_OFFSET, FILES_OFFSET, MAX_FILES, MAX_STACKS, NOTES_OFFSET,
+    PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, PmFile, Record, SLEEPING_OFFSET, STACKS_OFFSET, Stack,
+    TRACE_BYTES, VERSION, WAITS_FOR, exit, fd, flag, mode,
 };
 use px86::LINE_BYTES;
 
@@ -187,21 +189,37 @@ pub(crate) fn image_holds(address: u64, bytes: u64) -> bool {
 /// Where records go, and how many reads that bring nothing new are left.
 struct Trace {
     records: *mut Record,
-    /// Records that fit into the part whose memory is there.
+    /// Records that fit into the part whose memory is there, or up to one at which somebody wants to be told.
     ready: u64,
+    /// Records that fit.
+    room: u64,
+    /// The index of the record before which to call somebody, and whom: they give the next index.
+    told_at: u64,
+    tell: Option<fn(u64) -> u64>,
     /// How many reads in a row may bring nothing new, and how many of them are left.
     patience: u64,
     reads_left: u64,
     /// Bytes at the beginning that are the checker's.
     protected: u64,
+    /// Reads that may still come while each is noted, and which addresses they had; see [`watch_reads`].
+    watched_left: Option<u64>,
+    watched: [u64; WAITS_FOR],
+    /// Records whose memory children inherit; see [`find_trace`].
+    inherited: u64,
 }
 
 static TRACE: RunningThreadCell<Trace> = RunningThreadCell::new(Trace {
     records: null_mut(),
     ready: 0,
+    room: 0,
+    told_at: u64::MAX,
+    tell: None,
     patience: u64::MAX,
     reads_left: u64::MAX,
     protected: 0,
+    watched_left: None,
+    watched: [0; WAITS_FOR],
+    inherited: 0,
 });
 
 /// Goes to where the next child, and whoever records its end, is to write. What the checker keeps before that is not
@@ -219,8 +237,37 @@ pub(crate) fn find_trace() {
                 trace.records = whole.add(kept as usize).cast();
             }
             trace.protected = kept;
+            trace.inherited = 0;
+            return;
+        }
+        let written = control(|control| control.records);
+        if trace.inherited < written.min(MOST_INHERITED) {
+            inherit_trace(trace, written);
         }
     });
+}
+
+/// Records whose memory is there for children, at most.
+const MOST_INHERITED: u64 = 1 << 19;
+
+/// Gets the memory that the last child needed for its trace, so that the next one has it from the start. The kernel
+/// hands down page tables only of mappings that it has a reason to: a guard page, far behind anything written, is one. One
+/// that does not know those leaves it to the children.
+fn inherit_trace(trace: &mut Trace, written: u64) {
+    const GUARD_INSTALL: i32 = 102;
+    const PAGE: usize = 4096;
+    let count = (written + written / 4).min(MOST_INHERITED);
+    // SAFETY: pages of the trace, whose content stays; nobody gets as far as its last one.
+    unsafe {
+        let last = WHOLE_TRACE.load(Relaxed).add(TRACE_BYTES as usize - PAGE);
+        let start = (trace.records as usize) & !(PAGE - 1);
+        let end = (trace.records.add(count as usize) as usize).next_multiple_of(PAGE);
+        if libc::madvise(last.cast(), PAGE, GUARD_INSTALL) == 0
+            && libc::madvise(start as *mut _, end - start, libc::MADV_POPULATE_WRITE) == 0
+        {
+            trace.inherited = count;
+        }
+    }
 }
 
 /// What was recorded so far.
@@ -232,27 +279,82 @@ pub(crate) fn recorded() -> &'static [Record] {
 
 /// Makes this process the child that the checker asked for: from here on it records.
 pub(crate) fn begin_recording() {
-    let mode = control(|control| {
-        (control.records, control.threads, control.points) = (0, 1, 0);
-        control.mode
+    let (mode, patience, most) = control(|control| {
+        (control.records, control.threads, control.points, control.notes) = (0, 1, 0, 0);
+        (control.repeats, control.waits_for) = (0, [0; WAITS_FOR]);
+        (control.mode, control.max_idle_reads, control.max_records)
     });
     MODE.store(mode, Relaxed);
+    STACKS.store(control(|control| control.stacks as usize).min(MAX_STACKS), Relaxed);
     TRACE.with(|trace| {
-        trace.ready = 0;
-        trace.patience = if mode == mode::RECOVER { IDLE_READS_OF_RECOVERY } else { IDLE_READS_OF_RECORDING };
+        trace.room = trace.inherited.min(most);
+        trace.ready = trace.room;
+        trace.patience = patience;
         trace.reads_left = trace.patience;
     });
 }
 
 /// PM is read. A loop that reads the same again and again leaves no records, and would never end.
 #[inline(always)]
-pub(crate) fn count_read() {
+pub(crate) fn count_read(address: u64) {
     TRACE.with(|trace| {
         trace.reads_left = trace.reads_left.wrapping_sub(1);
         if trace.reads_left == 0 {
-            too_much_work();
+            no_reads_left(trace, address);
         }
     });
+}
+
+#[cold]
+#[inline(never)]
+fn no_reads_left(trace: &mut Trace, address: u64) {
+    let Some(left) = trace.watched_left.as_mut().filter(|left| **left > 1) else {
+        note_waiting(trace, address);
+        too_much_work();
+    };
+    *left -= 1;
+    trace.reads_left = 1;
+    note_waiting(trace, address);
+}
+
+fn note_waiting(trace: &mut Trace, address: u64) {
+    if !trace.watched.contains(&address)
+        && let Some(free) = trace.watched.iter_mut().find(|known| **known == 0)
+    {
+        *free = address;
+    }
+}
+
+/// From now on the address of every read is noted, or no longer. For a signal handler, which may come at any time: what it
+/// interrupts is at most the count of one read.
+pub(crate) fn watch_reads(watch: bool) {
+    TRACE.with(|trace| match trace.watched_left.take() {
+        None if watch => {
+            trace.watched = [0; WAITS_FOR];
+            trace.watched_left = Some(trace.reads_left);
+            trace.reads_left = 1;
+        }
+        Some(left) if !watch => trace.reads_left = left,
+        before => trace.watched_left = before,
+    });
+}
+
+/// Where the counters are that bound a run: what they are at does not matter to the program.
+pub(crate) fn counters_range() -> (u64, u64) {
+    let start = &raw const TRACE as u64;
+    (start, start + size_of_val(&TRACE) as u64)
+}
+
+/// Where the shadow is.
+pub(crate) fn shadow_range() -> (u64, u64) {
+    let start = SHADOW.load(Relaxed) as u64;
+    (start, start + POOL_BYTES / LINE_BYTES * 8)
+}
+
+/// Ends the process: it was seen to repeat itself.
+pub(crate) fn never_ends() -> ! {
+    control(|control| control.repeats = 1);
+    too_much_work()
 }
 
 /// Appends a record to the trace. Only under the checker.
@@ -266,7 +368,10 @@ pub(crate) fn append(record: Record) {
             }
             // SAFETY: the trace is mapped that far.
             unsafe { trace.records.add(index as usize).write(record) };
-            trace.reads_left = trace.patience;
+            match &mut trace.watched_left {
+                None => trace.reads_left = trace.patience,
+                Some(left) => *left = trace.patience,
+            }
             control.records = index + 1;
         });
     });
@@ -287,11 +392,19 @@ pub(crate) fn append_once(record: Record) {
 fn more_trace(trace: &mut Trace, index: u64, limit: u64) {
     const FIRST: u64 = 128;
     const LARGEST: u64 = 1 << 16;
+    if let Some(tell) = trace.tell.filter(|_| index == trace.told_at) {
+        trace.told_at = tell(index);
+    }
+    if index < trace.room {
+        trace.ready = trace.room.min(trace.told_at);
+        return;
+    }
     if index >= limit {
         too_much_work();
     }
     let count = index.clamp(FIRST, LARGEST);
-    trace.ready = (index + count).min(limit);
+    trace.room = (index + count).min(limit);
+    trace.ready = trace.room.min(trace.told_at);
     if index > 0 {
         let _errno = KeptErrno::new();
         // SAFETY: pages of the trace, whose content stays. If the kernel does not know this, pages come one by one.
@@ -304,9 +417,62 @@ fn more_trace(trace: &mut Trace, index: u64, limit: u64) {
     }
 }
 
+/// The decisions that this run follows, and notes about who sleeps then.
+pub(crate) fn decisions() -> (&'static [Actor], &'static [Note]) {
+    let (decisions, sleeping) = control(|control| (control.decisions as usize, control.sleeping as usize));
+    let start = CONTROL.load(Relaxed).cast::<u8>();
+    // SAFETY: the checker wrote so many there, aligned, and changes nothing while a child runs.
+    unsafe {
+        let decided = start.add(DECISIONS_OFFSET as usize).cast::<Actor>();
+        let asleep = start.add(SLEEPING_OFFSET as usize).cast::<Note>();
+        (std::slice::from_raw_parts(decided, decisions), std::slice::from_raw_parts(asleep, sleeping))
+    }
+}
+
+/// Notes that a run may make: what has more steps is no program whose schedules could be explored.
+const MAX_STEP_NOTES: u64 = 1 << 22;
+
+/// Appends a note about the steps of the run; false if there is no room.
+pub(crate) fn append_note(note: Note) -> bool {
+    let index = control(|control| {
+        control.notes += 1;
+        control.notes - 1
+    });
+    if index >= MAX_STEP_NOTES {
+        return false;
+    }
+    let notes = CONTROL.load(Relaxed).cast::<u8>().wrapping_add(NOTES_OFFSET as usize).cast::<Note>();
+    // SAFETY: the control memory is mapped that far.
+    unsafe { notes.add(index as usize).write(note) };
+    true
+}
+
+/// Calls `tell` before the record of this index is made; it gives the next index, and must not record anything.
+pub(crate) fn at_record(index: u64, tell: fn(u64) -> u64) {
+    TRACE.with(|trace| {
+        (trace.told_at, trace.tell) = (index, Some(tell));
+        trace.ready = trace.room.min(index);
+    });
+}
+
+/// Call stacks that the checker wants of this child.
+static STACKS: AtomicUsize = AtomicUsize::new(0);
+
+/// Gives access to the call stacks that the checker wants.
+pub(crate) fn wanted_stacks<R>(access: impl FnOnce(&mut [Stack]) -> R) -> R {
+    // SAFETY: under the checker the memory is mapped for good; the checker wrote so many of them there, aligned, and
+    // leaves them alone while a child runs. They lie behind the control block, and only the running thread comes here.
+    access(unsafe {
+        let first = CONTROL.load(Relaxed).cast::<u8>().add(STACKS_OFFSET as usize).cast::<Stack>();
+        std::slice::from_raw_parts_mut(first, STACKS.load(Relaxed))
+    })
+}
+
 /// Ends the process: it does not come to an end by itself.
 #[cold]
 pub(crate) fn too_much_work() -> ! {
+    // SAFETY: the cell may be in use, by whoever calls this: it is only read, and the process ends.
+    control(|control| control.waits_for = unsafe { (*TRACE.as_ptr()).watched });
     end_at_once(exit::TOO_MUCH_WORK)
 }
 

@@ -3,27 +3,46 @@
 //! The heap is divided among size classes, so that an address says how large its block is, and all that is known of a
 //! class after a crash is how far it has been handed out. What was free before the crash is lost, but never handed out
 //! twice.
+//!
+//! Blocks lie as glibc's malloc lays them out: eight bytes of a block are its header, sizes are multiples of sixteen, the
+//! next block follows at once, and the first of a class begins in the middle of a cache line. So an object of 64 bytes
+//! straddles two lines sooner or later. `--layouts` moves where classes begin.
 
 #![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
 
 use crashproof_protocol::{HEAP, HEAP_CLASSES};
 
 /// How much of the heap each class has.
 pub(crate) const CLASS_BYTES: u64 = HEAP.bytes / HEAP_CLASSES as u64;
 
-/// The sizes: sixteens up to 128, four to each doubling up to 512 KiB, then doublings.
-static SIZES: [u64; HEAP_CLASSES] = {
-    let mut sizes = [0; HEAP_CLASSES];
+/// Of every block the allocator has so much for itself, as glibc's: a block of 64 bytes holds 56.
+const HEADER: u64 = 8;
+/// What malloc promises.
+const STEP: u64 = 16;
+/// Where the first block of a class begins in its cache line: glibc's first is there, too.
+const FIRST: u64 = 32;
+/// glibc maps blocks from this size on one by one, so that they hold zeros.
+pub(crate) const MAPPED: u64 = 128 << 10;
+
+/// The distances between blocks: sixteens up to 656 bytes, two to each doubling up to 64 KiB, then doublings; above the
+/// sixteens always sixteen more than a round number, as headers make it.
+static STRIDES: [u64; HEAP_CLASSES] = {
+    let mut strides = [0; HEAP_CLASSES];
     let mut class = 0;
     while class < HEAP_CLASSES {
-        sizes[class] = match class {
-            0..8 => 16 * (class as u64 + 1),
-            8..56 => (32 << ((class - 8) / 4)) * (5 + (class as u64 - 8) % 4),
-            _ => 1 << (20 + class - 56),
+        strides[class] = match class {
+            0..40 => 32 + 16 * class as u64,
+            40..53 => {
+                let step = class as u64 - 40;
+                (if step.is_multiple_of(2) { 768 } else { 1024 } << (step / 2)) + STEP
+            }
+            _ => (1 << (17 + class - 53)) + STEP,
         };
         class += 1;
     }
-    sizes
+    strides
 };
 
 /// Where the part of a class begins.
@@ -31,29 +50,54 @@ pub(crate) fn base(class: usize) -> u64 {
     HEAP.base + class as u64 * CLASS_BYTES
 }
 
+/// Where its first block begins, by the number of the layout.
+fn first(class: usize, layout: u32) -> u64 {
+    base(class) + (FIRST + u64::from(layout) * STEP) % 64
+}
+
 fn class_of(block: u64) -> usize {
     ((block - HEAP.base) / CLASS_BYTES) as usize
 }
 
-/// How large a block of the heap is.
-pub(crate) fn block_bytes(block: u64) -> u64 {
-    SIZES[class_of(block)]
+/// Where the block begins that an address is in.
+fn start_of(address: u64, layout: u32) -> Option<u64> {
+    let class = class_of(address);
+    let offset = address.checked_sub(first(class, layout))?;
+    Some(first(class, layout) + offset / STRIDES[class] * STRIDES[class])
+}
+
+/// How many bytes there are from an address to the end of its block.
+pub(crate) fn block_bytes(address: u64, layout: u32) -> u64 {
+    let end = start_of(address, layout).map(|start| start + STRIDES[class_of(address)] - HEADER);
+    end.map_or(0, |end| end.saturating_sub(address))
 }
 
 /// A block that is handed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Block {
     pub(crate) address: u64,
-    /// For one that was never handed out before, and so is zero: its class, whose end has moved.
+    /// For one that was never handed out before: its class, whose end has moved.
     pub(crate) fresh: Option<usize>,
 }
 
+/// Why a block cannot be given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Misuse {
+    /// It was given back before.
+    Twice,
+    /// There is no such block.
+    NoBlock,
+}
+
 /// What was given back, by class.
-pub(crate) struct FreeBlocks([Vec<u64>; HEAP_CLASSES]);
+pub(crate) struct FreeBlocks {
+    by_class: [Vec<u64>; HEAP_CLASSES],
+    all: BTreeSet<u64>,
+}
 
 impl FreeBlocks {
     pub(crate) const fn new() -> FreeBlocks {
-        FreeBlocks([const { Vec::new() }; HEAP_CLASSES])
+        FreeBlocks { by_class: [const { Vec::new() }; HEAP_CLASSES], all: BTreeSet::new() }
     }
 
     /// Hands out a block; none if there is no room. `ends` says how far each class has been handed out.
@@ -61,25 +105,44 @@ impl FreeBlocks {
         &mut self,
         bytes: usize,
         align: usize,
+        layout: u32,
         ends: &mut [u64; HEAP_CLASSES],
     ) -> Option<Block> {
-        // Blocks of a power of two are aligned to their size.
-        let wanted = if align > 16 { bytes.max(align).checked_next_power_of_two()? } else { bytes.max(1) };
-        let class = SIZES.iter().position(|size| *size >= wanted as u64)?;
-        if let Some(address) = self.0[class].pop() {
-            return Some(Block { address, fresh: None });
+        // What must be aligned begins somewhere in a block that is large enough wherever it lies.
+        let slack = if align as u64 > STEP { align as u64 } else { 0 };
+        let wanted = (bytes.max(1) as u64).checked_add(HEADER)?.checked_add(slack)?;
+        let class = STRIDES.iter().position(|stride| *stride >= wanted)?;
+        let aligned = |start: u64| start.next_multiple_of((align as u64).max(STEP));
+        if let Some(start) = self.by_class[class].pop() {
+            self.all.remove(&start);
+            return Some(Block { address: aligned(start), fresh: None });
         }
-        let address = ends[class].max(base(class));
-        let end = address + SIZES[class];
+        let start = ends[class].max(first(class, layout));
+        let end = start + STRIDES[class];
         if end > base(class) + CLASS_BYTES {
             return None;
         }
         ends[class] = end;
-        Some(Block { address, fresh: Some(class) })
+        Some(Block { address: aligned(start), fresh: Some(class) })
     }
 
-    pub(crate) fn give_back(&mut self, block: u64) {
-        self.0[class_of(block)].push(block);
+    /// Takes a block back; `ends` says what was ever handed out.
+    pub(crate) fn give_back(
+        &mut self,
+        address: u64,
+        layout: u32,
+        ends: &[u64; HEAP_CLASSES],
+    ) -> Result<(), Misuse> {
+        let class = class_of(address);
+        let start = start_of(address, layout).filter(|_| address < ends[class]).ok_or(Misuse::NoBlock)?;
+        if start != address && STRIDES[class] <= 2 * STEP {
+            return Err(Misuse::NoBlock);
+        }
+        if !self.all.insert(start) {
+            return Err(Misuse::Twice);
+        }
+        self.by_class[class].push(start);
+        Ok(())
     }
 }
 
@@ -87,39 +150,69 @@ impl FreeBlocks {
 mod tests {
     use super::*;
 
+    type Ends = [u64; HEAP_CLASSES];
+
+    fn take(free: &mut FreeBlocks, bytes: usize, align: usize, ends: &mut Ends) -> Block {
+        free.take(bytes, align, 0, ends).expect("room")
+    }
+
     #[test]
     fn sizes_grow_and_blocks_fit_their_class() {
-        assert!(SIZES.is_sorted());
-        assert_eq!((SIZES[0], SIZES[7], SIZES[8], SIZES[55], SIZES[56]), (16, 128, 160, 512 << 10, 1 << 20));
-        assert!(SIZES.iter().all(|size| *size <= CLASS_BYTES && size.is_multiple_of(16)));
+        assert!(STRIDES.is_sorted());
+        assert!(STRIDES.iter().all(|size| *size + 64 <= CLASS_BYTES && size.is_multiple_of(STEP)));
+        assert_eq!((STRIDES[0], STRIDES[39], STRIDES[40]), (32, 656, 784));
+        assert!(STRIDES[HEAP_CLASSES - 1] > 128 << 20);
     }
 
     #[test]
     fn an_address_says_its_size() {
         let (mut free, mut ends) = (FreeBlocks::new(), [0; HEAP_CLASSES]);
         for bytes in [0, 1, 16, 17, 100, 1000, 5000, 1 << 20] {
-            let block = free.take(bytes, 16, &mut ends).expect("room");
-            assert!(block_bytes(block.address) >= bytes as u64);
+            let block = take(&mut free, bytes, 16, &mut ends);
+            assert!(block_bytes(block.address, 0) >= bytes as u64, "{bytes}");
             assert!(block.fresh.is_some() && HEAP.contains(block.address));
         }
     }
 
     #[test]
+    fn blocks_lie_as_glibc_lays_them_out() {
+        let (mut free, mut ends) = (FreeBlocks::new(), [0; HEAP_CLASSES]);
+        let offsets = |bytes: usize, free: &mut FreeBlocks, ends: &mut Ends| -> Vec<u64> {
+            (0..4).map(|_| take(free, bytes, 16, ends).address % 64).collect()
+        };
+        assert_eq!(offsets(56, &mut free, &mut ends), [32, 32, 32, 32], "blocks of 64 bytes");
+        assert_eq!(offsets(64, &mut free, &mut ends), [32, 48, 0, 16], "of 80");
+        assert_eq!(offsets(128, &mut free, &mut ends), [32, 48, 0, 16]);
+        assert_eq!(offsets(192, &mut free, &mut ends), [32, 48, 0, 16]);
+        let mut other = FreeBlocks::new();
+        assert_eq!(other.take(56, 16, 1, &mut [0; HEAP_CLASSES]).map(|block| block.address % 64), Some(48));
+    }
+
+    #[test]
     fn blocks_do_not_overlap_and_are_used_again() {
         let (mut free, mut ends) = (FreeBlocks::new(), [0; HEAP_CLASSES]);
-        let one = free.take(40, 16, &mut ends).expect("room");
-        let other = free.take(40, 16, &mut ends).expect("room");
-        assert_eq!(other.address - one.address, block_bytes(one.address));
-        free.give_back(one.address);
-        assert_eq!(free.take(48, 16, &mut ends), Some(Block { address: one.address, fresh: None }));
+        let one = take(&mut free, 40, 16, &mut ends);
+        let other = take(&mut free, 40, 16, &mut ends);
+        assert_eq!(other.address - one.address, 48);
+        assert_eq!(free.give_back(one.address, 0, &ends), Ok(()));
+        assert_eq!(take(&mut free, 33, 16, &mut ends), Block { address: one.address, fresh: None });
+    }
+
+    #[test]
+    fn giving_back_twice_or_nothing_shows() {
+        let (mut free, mut ends) = (FreeBlocks::new(), [0; HEAP_CLASSES]);
+        let block = take(&mut free, 40, 16, &mut ends).address;
+        assert_eq!(free.give_back(block + 48, 0, &ends), Err(Misuse::NoBlock), "never handed out");
+        assert_eq!(free.give_back(block, 0, &ends), Ok(()));
+        assert_eq!(free.give_back(block, 0, &ends), Err(Misuse::Twice));
     }
 
     #[test]
     fn a_crash_loses_what_was_free_and_hands_out_nothing_twice() {
         let (mut free, mut ends) = (FreeBlocks::new(), [0; HEAP_CLASSES]);
-        let before = free.take(40, 16, &mut ends).expect("room");
-        free.give_back(before.address);
-        let after = FreeBlocks::new().take(40, 16, &mut ends).expect("room");
+        let before = take(&mut free, 40, 16, &mut ends);
+        assert_eq!(free.give_back(before.address, 0, &ends), Ok(()));
+        let after = take(&mut FreeBlocks::new(), 40, 16, &mut ends);
         assert!(after.address > before.address);
     }
 
@@ -127,14 +220,12 @@ mod tests {
     fn alignment_and_limits() {
         let (mut free, mut ends) = (FreeBlocks::new(), [0; HEAP_CLASSES]);
         for align in [32, 64, 4096] {
-            let block = free.take(10, align, &mut ends).expect("room");
+            let block = take(&mut free, 10, align, &mut ends);
             assert!(block.address.is_multiple_of(align as u64));
+            assert!(block_bytes(block.address, 0) >= 10);
+            assert_eq!(free.give_back(block.address, 0, &ends), Ok(()));
         }
-        assert_eq!(free.take(usize::MAX, 16, &mut ends), None);
-        assert_eq!(free.take(usize::MAX, 64, &mut ends), None);
-        let class = HEAP_CLASSES - 1;
-        let largest = SIZES[class] as usize;
-        let count = CLASS_BYTES / SIZES[class];
-        assert_eq!((0..=count).filter(|_| free.take(largest, 16, &mut ends).is_some()).count() as u64, count);
+        assert_eq!(free.take(usize::MAX, 16, 0, &mut ends), None);
+        assert_eq!(free.take(usize::MAX, 64, 0, &mut ends), None);
     }
 }

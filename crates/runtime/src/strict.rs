@@ -76,7 +76,7 @@ pub(crate) fn start() {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
-            set_action(signal, &raw const action);
+            set_action(signal, &raw const action, null_mut());
         }
     }
     protection::start();
@@ -156,7 +156,7 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
             None | Some((libc::SIG_DFL | libc::SIG_IGN, _)) => {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = libc::SIG_DFL;
-                set_action(signal, &raw const action);
+                set_action(signal, &raw const action, null_mut());
                 if signal == libc::SIGTRAP || (*info).si_code <= 0 {
                     // Nothing is going to happen again by itself.
                     libc::raise(signal);
@@ -175,13 +175,18 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
     }
 }
 
-unsafe fn set_action(signal: c_int, action: *const libc::sigaction) {
+/// The C library's own `sigaction`.
+///
+/// # Safety
+///
+/// Handlers are for their signals; `old` is null or has room.
+pub(crate) unsafe fn set_action(signal: c_int, action: *const libc::sigaction, old: *mut libc::sigaction) {
     // SAFETY: handlers are the program's, or pointers that it vouches for.
     unsafe {
         static REAL: Real = Real::new("sigaction\0", None);
         let set: unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int =
             std::mem::transmute(REAL.get());
-        set(signal, action, null_mut());
+        set(signal, action, old);
     }
 }
 

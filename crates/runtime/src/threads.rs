@@ -12,6 +12,10 @@
 //! | `baton` | passing the turn from one real thread to another |
 //! | `strategy` | the choices: round robin, random, PCT |
 //! | `scheduler` | the threads, what they wait for, whose turn is next: plain data |
+//! | `state` | the scheduler of this process |
+//! | `step_notes` | notes about the steps of a run |
+//! | `exploration` | a run that follows the checker's decisions: plain data |
+//! | `decisions` | follows them, and notes every step |
 //! | `buffers` | store buffers, and when what they hold takes effect |
 //! | `happens_before` | what orders threads besides PM |
 //! | `locks` | what mutexes and the rest hold, beside the program's bytes: plain data |
@@ -24,10 +28,14 @@
 
 pub(crate) mod baton;
 pub(crate) mod buffers;
+pub(crate) mod decisions;
+pub(crate) mod exploration;
 pub(crate) mod happens_before;
 pub(crate) mod locks;
 pub(crate) mod memory;
 pub(crate) mod running;
 pub(crate) mod scheduler;
+pub(crate) mod state;
+pub(crate) mod step_notes;
 pub(crate) mod strategy;
 pub(crate) mod turns;

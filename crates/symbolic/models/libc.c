@@ -8,10 +8,19 @@ typedef unsigned long size_t;
 void *malloc(size_t bytes);
 void *memcpy(void *to, const void *from, size_t bytes);
 
-/* All bytes are there to be read, so nothing is gained by stopping early; going through all of them is certain. */
+/* Where all bytes are there to be read nothing is gained by stopping early, and going through all of them is certain. Where
+   they may not be, as with a length that comes from memory, no more is read than up to the first difference: libraries do
+   not read beyond it either. */
+int __crashproof_readable(const void *start, size_t bytes);
 MODEL int memcmp(const void *left, const void *right, size_t bytes) {
   const unsigned char *a = left, *b = right;
   int result = 0;
+  if (!__crashproof_readable(left, bytes) || !__crashproof_readable(right, bytes)) {
+    for (size_t i = 0; i < bytes; i++)
+      if (a[i] != b[i])
+        return a[i] < b[i] ? -1 : 1;
+    return 0;
+  }
   for (size_t i = bytes; i-- > 0;)
     if (a[i] != b[i])
       result = a[i] < b[i] ? -1 : 1;

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crashproof_frontend::bitcode::ir::Type;
+use crashproof_frontend::bitcode::ir::{Callee, FunctionId, Op, Type};
 use crashproof_prove::program::Action;
 use crashproof_prove::term::Term;
 use rustc_hash::FxHashSet;
@@ -11,6 +11,7 @@ use crate::frame::At;
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::objects::ObjectId;
 use crate::options::Flushes;
+use crate::records::{Footprint, SHARING, UNFOLLOWED, is_claim};
 use crate::state::State;
 use crate::value::{self, Value};
 
@@ -118,6 +119,7 @@ impl Machine<'_> {
         let mut result: Option<Term> = None;
         let mut events = self.terms.truth(false);
         let mut cached = None;
+        self.note_helper_access(state, address, bytes, false, at)?;
         for case in self.resolve(state, address, bytes, false)? {
             let known = case.inside.filter(|(object, offset)| {
                 !case.event || self.is_sequential() && state.memory.is_known(*object, *offset, bytes)
@@ -202,6 +204,7 @@ impl Machine<'_> {
     ) -> Flow<()> {
         let bytes = u64::from(self.terms.width(value) / 8);
         let mut events = self.terms.truth(false);
+        self.note_helper_access(state, address, bytes, true, at)?;
         for case in self.resolve(state, address, bytes, true)? {
             if case.event {
                 events = self.terms.or(events, case.condition);
@@ -279,6 +282,90 @@ impl Machine<'_> {
             self.terms.choose(condition, value, old)
         };
         state.memory.store(&self.terms, object, offset, value);
+    }
+
+    /// Notes an access of recovery while it has threads. If it matters when it happens, the path ends.
+    pub(crate) fn note_helper_access(
+        &mut self,
+        state: &mut State,
+        address: Term,
+        bytes: u64,
+        write: bool,
+        at: At<'_>,
+    ) -> Flow<()> {
+        let alone = self.helpers.current.is_none() && self.helpers.running.is_empty();
+        if self.who != Who::Recovery || alone {
+            return Ok(());
+        }
+        let mut here = Footprint::default();
+        match self.cases(state, address) {
+            Some(cases) => {
+                cases.iter().for_each(|&(_, number)| here.note(number, number + bytes, write));
+                // Each thread would have its own.
+                here.anywhere = write && cases.iter().any(|&(_, number)| self.is_thread_local(number));
+            }
+            None => here.anywhere = true,
+        }
+        if let Some(footprint) = &mut self.helpers.current {
+            footprint.add(here);
+            return Ok(());
+        }
+        if self.helpers.running.iter().any(|(_, other)| other.conflicts(&here)) {
+            return self.stop_following(state, at);
+        }
+        Ok(())
+    }
+
+    /// From here on threads of recovery do what depends on their schedule, which is not followed. That does no harm as long as
+    /// nothing is claimed any more; where something is, it is not known.
+    pub(crate) fn stop_following(&mut self, state: &mut State, at: At<'_>) -> Flow<()> {
+        if state.unfollowed {
+            return Ok(());
+        }
+        let may_crash = self.options.crashes > 1;
+        if may_crash || self.helpers.functions.iter().any(|function| self.claims_something(*function)) {
+            return Err(self.refuse(state, SHARING, at));
+        }
+        self.assumed.insert(UNFOLLOWED);
+        state.unfollowed = true;
+        Rc::make_mut(&mut state.loaded).clear();
+        state.memory.forget_exposed();
+        let written = self.helpers.written.clone();
+        for object in written.into_iter().filter_map(|address| self.objects.at(address)) {
+            state.memory.forget(object);
+        }
+        Ok(())
+    }
+
+    /// Whether a function claims something, or one that it calls does.
+    fn claims_something(&self, function: FunctionId) -> bool {
+        let mut seen = FxHashSet::default();
+        let mut stack = vec![function];
+        while let Some(function) = stack.pop() {
+            if !seen.insert(function) {
+                continue;
+            }
+            let code = self.module.function(function);
+            // What throws is not followed anyway.
+            if ["__clang_call_terminate", "_ZSt9terminatev"].contains(&code.name.as_str()) {
+                continue;
+            }
+            if is_claim(&code.name) {
+                return true;
+            }
+            let instructions = code.blocks.iter().flat_map(|block| &block.instructions);
+            stack.extend(instructions.filter_map(|instruction| match &instruction.op {
+                Op::Call { callee: Callee::Function(called), .. } => Some(*called),
+                _ => None,
+            }));
+        }
+        false
+    }
+
+    fn is_thread_local(&self, address: u64) -> bool {
+        let object = self.objects.at(address);
+        let mut globals = self.module.globals.iter().zip(&self.globals);
+        globals.any(|(global, [_, own])| global.thread_local && Some(*own) == object)
     }
 
     /// What an address may be, here.

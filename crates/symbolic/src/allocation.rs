@@ -16,12 +16,35 @@ impl Machine<'_> {
         name: &str,
         at: At<'_>,
     ) -> Flow<u64> {
-        const LARGEST: u64 = 1 << 20;
+        self.allocate_as(state, (point, size, align), (name, false), at)
+    }
+
+    /// The same, with zeros in it.
+    pub(crate) fn allocate_zeroed(
+        &mut self,
+        state: &mut State,
+        point: u64,
+        size: u64,
+        align: u64,
+        name: &str,
+        at: At<'_>,
+    ) -> Flow<u64> {
+        self.allocate_as(state, (point, size, align), (name, true), at)
+    }
+
+    fn allocate_as(
+        &mut self,
+        state: &mut State,
+        (point, size, align): (u64, u64, u64),
+        (name, defined): (&str, bool),
+        at: At<'_>,
+    ) -> Flow<u64> {
+        const LARGEST: u64 = 1 << 36;
         if size > LARGEST {
             return Err(self.refuse(state, &format!("{size} bytes of memory in one piece"), at));
         }
         let name = format!("{name} at {}:{}", at.place.file, at.place.line);
-        let object = Object { defined: false, ..Object::zeroed(name, size) };
+        let object = Object { defined, ..Object::zeroed(name, size) };
         Ok(self.make_object(state, point, align, object))
     }
 

@@ -27,6 +27,7 @@ impl Machine<'_> {
         if !matches!(bits, 8 | 16 | 32 | 64) {
             return Err(self.refuse(state, &format!("an atomic access of {bits} bits is not supported"), at));
         }
+        self.note_helper_access(state, address, bytes, true, at)?;
         let cases = self.resolve(state, address, bytes, true)?;
         let events = cases.iter().filter(|case| case.event).count();
         if events != 0 && events != cases.len() {

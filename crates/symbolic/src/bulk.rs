@@ -1,13 +1,17 @@
 //! Copies and fills of memory.
 
-use crashproof_prove::term::Term;
+use crashproof_prove::term::{Binary, Term};
 
 use crate::frame::At;
 use crate::machine::{Flow, Machine, Stop};
-use crate::state::State;
+use crate::state::{self, State};
 
 /// Longer ranges than this are refused.
 const LONGEST: u64 = 1 << 16;
+
+/// Loops of models, such as that of `strlen`, end with the object they go through. They are not the user's to bound,
+/// and go round more often.
+const MOST_MODEL_ROUNDS: u32 = 64;
 
 /// Of more different lengths than these none is taken to be known.
 const MOST_LENGTHS: usize = 16;
@@ -45,6 +49,77 @@ impl Machine<'_> {
         })
     }
 
+    /// Does something byte by byte, as often as a length says of which next to nothing is known.
+    pub(crate) fn one_by_one(
+        &mut self,
+        state: &mut State,
+        what: &str,
+        at: At<'_>,
+        mut goes_on: impl FnMut(&mut Self, u64) -> Term,
+        mut does: impl FnMut(&mut Self, &mut State, u64) -> Flow<()>,
+    ) -> Flow<()> {
+        let most = u64::from(self.usual_bound_of_models());
+        let mut arrivals = Vec::new();
+        let mut going = state.clone();
+        for index in 0..=most {
+            let more = goes_on(self, index);
+            let done = self.terms.not(more);
+            let mut there = going.clone();
+            if there.assume(&mut self.terms, done) {
+                arrivals.push((there, Vec::new()));
+            }
+            if !going.assume(&mut self.terms, more) {
+                break;
+            }
+            if index == most {
+                self.cut = true;
+                let reason = format!("{what} in more than {most} steps (--unwind)");
+                self.unknown(&mut going, &reason, at.place, at.function);
+                break;
+            }
+            match does(self, &mut going, index) {
+                Ok(()) => {}
+                Err(Stop::Dead) => break,
+                Err(Stop::Restart) => return Err(Stop::Restart),
+            }
+        }
+        let (after, _) = state::merge(&mut self.terms, arrivals).ok_or(Stop::Dead)?;
+        *state = after;
+        Ok(())
+    }
+
+    /// Copies or fills byte by byte; `byte` gives what is stored.
+    pub(crate) fn bytes_one_by_one(
+        &mut self,
+        state: &mut State,
+        to: Term,
+        length: Term,
+        what: &str,
+        at: At<'_>,
+        mut byte: impl FnMut(&mut Self, &mut State, u64) -> Flow<Term>,
+    ) -> Flow<()> {
+        let goes_on = |machine: &mut Self, index: u64| {
+            let count = machine.terms.number(index, machine.terms.width(length));
+            machine.terms.binary(Binary::LessUnsigned, count, length)
+        };
+        self.one_by_one(state, what, at, goes_on, |machine, state, index| {
+            let value = byte(machine, state, index)?;
+            let place = machine.offset(to, index);
+            machine.store_scalar(state, place, value, false, at)
+        })
+    }
+
+    /// How often loops of models go round.
+    pub(crate) fn usual_bound_of_models(&self) -> u32 {
+        let unwind = self.options.unwind;
+        unwind.max(MOST_MODEL_ROUNDS.min(2 << unwind.min(8)))
+    }
+
+    /// Whether a length is one of a few that are known.
+    pub(crate) fn is_length_known(&mut self, state: &State, length: Term) -> bool {
+        self.cases(state, length).is_some_and(|cases| cases.len() <= MOST_LENGTHS)
+    }
+
     /// Reads all, then writes all, so that the ranges may overlap.
     pub(crate) fn copy_bytes(
         &mut self,
@@ -55,7 +130,6 @@ impl Machine<'_> {
         at: At<'_>,
     ) -> Flow<()> {
         let chunks = self.chunks(to, bytes);
-        self.must_be_aligned(state, to, &chunks, "a copy", at)?;
         let mut values = Vec::new();
         for (offset, size) in &chunks {
             let address = self.offset(from, *offset);
@@ -78,7 +152,6 @@ impl Machine<'_> {
     ) -> Flow<()> {
         let byte = self.terms.extract(byte, 0, 8);
         let chunks = self.chunks(to, bytes);
-        self.must_be_aligned(state, to, &chunks, "a fill", at)?;
         for (offset, size) in chunks {
             let mut value = byte;
             for _ in 1..size {
@@ -90,45 +163,19 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Where the address is not known it was taken to be aligned; where it may not be, what is done is not known.
-    pub(crate) fn must_be_aligned(
-        &mut self,
-        state: &mut State,
-        to: Term,
-        chunks: &[(u64, u64)],
-        what: &str,
-        at: At<'_>,
-    ) -> Flow<()> {
-        let widest = chunks.iter().map(|&(_, size)| size).max().unwrap_or(1);
-        if self.terms.constant(to).is_some() || widest == 1 {
-            return Ok(());
-        }
-        let within = self.terms.number(widest - 1, 64);
-        let within = self.terms.and(to, within);
-        let misaligned = match self.cases(state, within) {
-            Some(cases) if cases.iter().all(|&(_, offset)| offset == 0) => return Ok(()),
-            _ => self.terms.nonzero(within),
-        };
-        let mut there = State { path: state.path.clone(), ..State::default() };
-        if there.assume(&mut self.terms, misaligned) {
-            let reason = format!("{what} to an address that may not be a multiple of {widest}");
-            self.unknown(&mut there, &reason, at.place, at.function);
-        }
-        let aligned = self.terms.not(misaligned);
-        if state.assume(&mut self.terms, aligned) { Ok(()) } else { Err(Stop::Dead) }
-    }
-
     /// Aligned words as far as possible, as compilers and libraries use the widest moves they can. Where the address is
-    /// not known it is taken to be aligned.
+    /// not known, words as wide as it is known to be aligned.
     pub(crate) fn chunks(&self, to: Term, bytes: u64) -> Vec<(u64, u64)> {
-        let start = self.terms.constant(to).unwrap_or(0);
+        let known = self.terms.constant(to);
+        let start = known.unwrap_or(0);
+        let widest = if known.is_some() { 8 } else { 1 << self.terms.trailing_zeros(to).min(3) };
         let mut all = Vec::new();
         let mut offset: u64 = 0;
         while offset < bytes {
             let at = start + offset;
             let size = [8, 4, 2, 1]
                 .into_iter()
-                .find(|size| at.is_multiple_of(*size) && offset + size <= bytes)
+                .find(|size| *size <= widest && at.is_multiple_of(*size) && offset + size <= bytes)
                 .expect("one byte always fits");
             all.push((offset, size));
             offset += size;

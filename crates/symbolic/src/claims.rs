@@ -3,15 +3,6 @@
 use crate::invocation::{Handler, Invocation, Reply};
 use crate::machine::{Flow, Machine, Stop};
 
-/// Functions whose call is a claim that is false.
-pub(crate) const FAILING: &[&str] =
-    &["__assert_fail", "__crashproof_assert_failed", "abort", "reach_error", "__VERIFIER_error"];
-
-/// Is a call of this function a claim?
-pub(crate) fn is_claim(name: &str) -> bool {
-    FAILING.contains(&name) || name == "__VERIFIER_assert"
-}
-
 pub(crate) const HANDLERS: &[Handler] = &[
     (&["__crashproof_assume", "__VERIFIER_assume", "__CPROVER_assume"], 1, assume),
     (&["__VERIFIER_assert"], 1, assert),
@@ -30,13 +21,16 @@ fn assume(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
 
 fn assert(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     let condition = machine.terms.nonzero(call.word(0));
-    machine.claims_reached = true;
+    machine.note_claim(call.state);
     machine.assert(call.state, condition, "the assertion holds".into(), call.at)?;
     Ok(Reply::NONE)
 }
 
 fn assertion_failed(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    let claim = call.scalar(0).and_then(|text| machine.text_at(text)).unwrap_or_else(|| "assertion".into());
+    let claim = call
+        .scalar(0)
+        .and_then(|text| machine.text_at(call.state, text))
+        .unwrap_or_else(|| "assertion".into());
     Err(machine.fails(call.state, &claim, call.at))
 }
 
@@ -45,6 +39,6 @@ fn not_to_be_called(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flo
 }
 
 fn not_modelled(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    let what = call.scalar(0).and_then(|text| machine.text_at(text)).unwrap_or_default();
+    let what = call.scalar(0).and_then(|text| machine.text_at(call.state, text)).unwrap_or_default();
     Err(machine.refuse(call.state, &format!("{what} is not modelled"), call.at))
 }

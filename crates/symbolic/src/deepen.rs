@@ -9,7 +9,8 @@ use crashproof_prove::prove::{self, Report, Verdict};
 use crashproof_prove::question::Question;
 
 use crate::driver;
-use crate::options::{Error, Options};
+use crate::options::{Error, LoopBound, LoopName, Options};
+use crate::rounds;
 
 /// What to prove, and how.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +44,11 @@ pub enum Failure {
     Prover(#[from] prove::Error),
 }
 
+/// A loop that is cut off goes round up to so many times, if nobody said how many there may be,
+const MOST_ROUNDS: u32 = 64;
+/// as long as the program has no more events than this.
+const DEEPENED_EVENTS: u64 = 6000;
+
 /// With so many rounds of each loop the prover begins.
 const FIRST_UNWIND: u32 = 2;
 
@@ -58,30 +64,42 @@ pub fn prove(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Failure> {
     let limits = request.prover.limits;
-    let unroll = |unwind: u32, approximate: bool| {
+    let unroll = |unwind: u32, deeper: &[LoopBound], approximate: bool| {
         let no_recovery = request.question == Question::Robustness;
-        let domain = request.prover.settings.domain;
-        driver::run(module, &Options { unwind, approximate, no_recovery, domain, limits, ..options.clone() })
+        let (domain, crashes) = (request.prover.settings.domain, request.prover.settings.crashes);
+        let mut given = options.clone();
+        given.loops.extend_from_slice(deeper);
+        driver::run(module, &Options { unwind, approximate, no_recovery, domain, crashes, limits, ..given })
     };
     let ask = |program: &Program, tentative: bool| {
         request.question.ask(program, &prove::Options { tentative, ..request.prover })
     };
     let is_open = |report: &Report| matches!(report.verdict, Verdict::Unknown(_)) && limits.hit().is_none();
     let mut unwind = FIRST_UNWIND.min(request.unwind.unwrap_or(FIRST_UNWIND));
+    // Loops that go round more often than others: those that were seen to be cut off.
+    let mut deeper: Vec<LoopBound> = Vec::new();
     let report = loop {
         progress(Progress::Unrolling(unwind));
-        let program = unroll(unwind, false)?;
+        let program = unroll(unwind, &deeper, false)?;
         let more = match request.unwind {
             Some(most) => (unwind < most).then_some(unwind + 1),
             None => more_rounds(unwind, options.unwind, program.events()),
         };
+        let may_deepen = request.unwind.is_none() && program.events() <= DEEPENED_EVENTS;
         // If no bound cut anything off, more rounds change nothing.
         let more = more.filter(|_| program.cut);
         progress(Progress::Proving(program.events()));
-        let report = ask(&program, more.is_some())?;
+        let tentative = more.is_some() || may_deepen && program.cut;
+        let report = ask(&program, tentative)?;
+        if !is_open(&report) {
+            break report;
+        }
         match more {
-            Some(more) if is_open(&report) => unwind = more,
-            _ => break report,
+            Some(more) => unwind = more,
+            None if may_deepen && deepen(&report, unwind, options, &mut deeper) => {}
+            // It will not be given again: all there is to say of it is to be said now.
+            None if tentative => break ask(&program, false)?,
+            None => break report,
         }
     };
     if !is_open(&report) {
@@ -89,10 +107,39 @@ pub fn prove(
     }
     // What holds whatever a value that is not modeled may be does hold.
     progress(Progress::Unrolling(unwind));
-    let program = unroll(unwind, true)?;
+    let program = unroll(unwind, &deeper, true)?;
     progress(Progress::Proving(program.events()));
     let second = ask(&program, false)?;
-    Ok(if matches!(second.verdict, Verdict::Holds) { second } else { report })
+    Ok(match second.verdict {
+        Verdict::Holds => second,
+        Verdict::Violated(candidate) => Report { candidate: Some(candidate), ..report },
+        Verdict::Unknown(_) => report,
+    })
+}
+
+/// Lets the loops go round more often that an answer says were cut off; tells whether there are any.
+fn deepen(report: &Report, unwind: u32, options: &Options, deeper: &mut Vec<LoopBound>) -> bool {
+    let Verdict::Unknown(reasons) = &report.verdict else { return false };
+    let mut any = false;
+    for (file, line) in reasons.iter().filter_map(|reason| rounds::cut_loop(&reason.text)) {
+        let which = LoopName::Line { file: file.to_owned(), line };
+        if options.loops.iter().any(|bound| bound.which == which) {
+            continue;
+        }
+        match deeper.iter_mut().find(|bound| bound.which == which) {
+            Some(known) if known.bound < MOST_ROUNDS => {
+                known.bound = (known.bound * 2).min(MOST_ROUNDS);
+                any = true;
+            }
+            Some(_) => {}
+            None if unwind < MOST_ROUNDS => {
+                deeper.push(LoopBound { which, bound: unwind * 2 });
+                any = true;
+            }
+            None => {}
+        }
+    }
+    any
 }
 
 /// How many rounds to try next, if nobody said how many there may be: some in any case, and more where they cost little.

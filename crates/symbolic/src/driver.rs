@@ -11,13 +11,12 @@ use crashproof_prove::program::{self, Action, Bound, Claims, Program, Thread};
 use crashproof_prove::term::Term;
 use rustc_hash::FxHashMap;
 
-use crate::claims;
 use crate::frame::At;
 use crate::globals;
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::objects::{Object, ObjectId, Objects, Origin};
 use crate::options::{Error, LoopName, Options};
-use crate::records::{Argument, Spawn};
+use crate::records::{Argument, Spawn, is_claim};
 use crate::state::State;
 use crate::value::Value;
 
@@ -39,6 +38,17 @@ pub(crate) fn run(module: &Module, options: &Options) -> Result<Program, Error> 
     }
 }
 
+/// The function that recovers, if `main` does not. In C++ it has another name, unless it is declared `extern "C"`. A function
+/// of the program's own that only is called so is static, or has parameters.
+pub(crate) fn recovery(module: &Module) -> Option<FunctionId> {
+    let is_recovery = |id: &FunctionId| {
+        let function = module.function(*id);
+        !function.blocks.is_empty() && function.parameters.is_empty() && !function.local
+    };
+    let named = ["recover", "_Z7recoverv"].into_iter().filter_map(|name| module.function_named(name));
+    named.into_iter().find(is_recovery)
+}
+
 impl Machine<'_> {
     /// The first thread, those it starts, and recovery.
     fn everything(&mut self, main: FunctionId) -> Flow<()> {
@@ -50,15 +60,7 @@ impl Machine<'_> {
         if self.options.no_recovery {
             return Ok(());
         }
-        // In C++ it has another name, unless it is declared `extern "C"`. A function of the program's own that only is called so
-        // is static, or has parameters.
-        let is_recovery = |id: &FunctionId| {
-            let function = self.module.function(*id);
-            !function.blocks.is_empty() && function.parameters.is_empty() && !function.local
-        };
-        let named =
-            ["recover", "_Z7recoverv"].into_iter().filter_map(|name| self.module.function_named(name));
-        let recover = named.into_iter().find(is_recovery);
+        let recover = recovery(self.module);
         self.start(Who::Recovery, recover.unwrap_or(main), recover)
     }
 
@@ -112,7 +114,7 @@ impl Machine<'_> {
     fn claims(&self) -> Claims {
         let is_claim = |instruction: &Instruction| match &instruction.op {
             Op::Call { callee: Callee::Function(called), .. } => {
-                claims::is_claim(&self.module.function(*called).name)
+                is_claim(&self.module.function(*called).name)
             }
             _ => false,
         };
@@ -204,7 +206,7 @@ impl Machine<'_> {
     fn learn(&mut self) -> bool {
         let mut news = false;
         for (object, used) in std::mem::take(&mut self.uses) {
-            if used.threads.count_ones() > 1 && used.written {
+            if used.is_shared(self.started_by_first) {
                 news |= self.objects.make_concurrent(object);
             }
         }
@@ -214,9 +216,9 @@ impl Machine<'_> {
             .ids()
             .filter(|id| self.objects.is_exposed(*id))
             .flat_map(|id| {
-                let words = self.objects.get(id).initial.chunks_exact(8);
-                let words: Vec<u64> =
-                    words.map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes"))).collect();
+                let word =
+                    |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+                let words: Vec<u64> = self.objects.get(id).initial.chunks(8).map(word).collect();
                 words.into_iter().filter_map(|word| self.objects.at(word)).collect::<Vec<_>>()
             })
             .collect();
@@ -230,10 +232,12 @@ impl Machine<'_> {
         self.check_loop_bounds()?;
         let objects = self.visible_objects();
         let assumed = self.assumed.iter().map(|assumption| (*assumption).to_owned());
+        let claims = self.claims();
         let assumptions = globals::assumption(self.module).into_iter().chain(assumed).collect();
         Ok(Program {
             domains: Vec::new(),
-            claims: self.claims(),
+            claims,
+            recovery_claims: self.recovery_claims,
             assumptions,
             terms: self.terms,
             objects,

@@ -10,6 +10,7 @@ use crashproof_prove::term::{Binary, Term};
 
 use crate::invocation::{Invocation, Reply};
 use crate::machine::{Flow, Machine, Stop};
+use crate::state::State;
 use crate::value::Value;
 
 /// A function for people.
@@ -72,6 +73,15 @@ impl Machine<'_> {
                 let (Some(to), Some(from), Some(length)) = (word(call, to), word(call, from), length) else {
                     return Err(self.not_supported(call));
                 };
+                // What overlaps would have to be read first.
+                if !self.is_length_known(call.state, length) && !call.name.contains("memmove") {
+                    let byte = |machine: &mut Self, state: &mut State, index: u64| {
+                        let place = machine.offset(from, index);
+                        machine.load_scalar(state, place, 8, at)
+                    };
+                    self.bytes_one_by_one(call.state, to, length, "a copy", at, byte)?;
+                    return Ok(None);
+                }
                 self.for_lengths(call.state, length, "a copy", at, |machine, state, bytes| {
                     machine.copy_bytes(state, to, from, bytes, at)
                 })?;
@@ -85,6 +95,12 @@ impl Machine<'_> {
                 let (Some(to), Some(byte), Some(length)) = (word(call, to), byte, length) else {
                     return Err(self.not_supported(call));
                 };
+                if !self.is_length_known(call.state, length) {
+                    let value = self.terms.extract(byte, 0, 8);
+                    let byte = |_: &mut Self, _: &mut State, _: u64| Ok(value);
+                    self.bytes_one_by_one(call.state, to, length, "a fill", at, byte)?;
+                    return Ok(None);
+                }
                 self.for_lengths(call.state, length, "a fill", at, |machine, state, bytes| {
                     machine.fill_bytes(state, to, byte, bytes, at)
                 })?;

@@ -7,6 +7,7 @@ use crashproof_prove::term::Term;
 
 use crate::frame::At;
 use crate::machine::{Flow, Machine, Stop, Who};
+use crate::records::SHARING;
 use crate::state::State;
 use crate::value::{self, Value};
 
@@ -37,11 +38,28 @@ impl Machine<'_> {
         {
             return Ok(());
         }
+        if state.unfollowed {
+            return match action {
+                Action::Assert { .. } => Err(self.refuse_unfollowed(state, place, function)),
+                Action::Unknown { .. } => self.add_event(state, action, place, function),
+                _ => Ok(()),
+            };
+        }
         if self.events >= self.options.events && !matches!(action, Action::Unknown { .. }) {
             let reason = format!("there are more than {} events (--max-events)", self.options.events);
             self.give_up(state, &reason, place, function);
             return Err(Stop::Dead);
         }
+        self.add_event(state, action, place, function)
+    }
+
+    /// A claim about what threads of recovery have done, in schedules that are not followed.
+    fn refuse_unfollowed(&mut self, state: &mut State, place: &Place, function: FunctionId) -> Stop {
+        self.unknown(state, SHARING, place, function);
+        Stop::Dead
+    }
+
+    fn add_event(&mut self, state: &State, action: Action, place: &Place, function: FunctionId) -> Flow<()> {
         let guard = state.guard(&mut self.terms);
         let (place, function) = self.reported(place, function);
         let is_assertion = matches!(action, Action::Assert { .. });
@@ -85,7 +103,8 @@ impl Machine<'_> {
         action: Action,
         at: At<'_>,
     ) -> Flow<()> {
-        let mut here = State { path: state.path.clone(), ..State::default() };
+        let unfollowed = state.unfollowed;
+        let mut here = State { path: state.path.clone(), unfollowed, ..State::default() };
         if !here.assume(&mut self.terms, condition) {
             return Ok(());
         }
@@ -112,7 +131,7 @@ impl Machine<'_> {
     /// A claim that is false whenever it is reached. Ends the path.
     pub(crate) fn fails(&mut self, state: &mut State, claim: &str, at: At<'_>) -> Stop {
         let no = self.terms.truth(false);
-        self.claims_reached = true;
+        self.note_claim(state);
         match self.assert(state, no, claim.to_owned(), at) {
             Err(stop) => stop,
             Ok(()) => Stop::Dead,

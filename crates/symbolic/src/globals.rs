@@ -9,7 +9,7 @@ use crashproof_frontend::bitcode::ir::{Constant, Global, GlobalId, Initial, Modu
 use crashproof_prove::program::Field;
 
 use crate::machine::{Machine, Who};
-use crate::memory::Memory;
+use crate::memory::{Content, Memory};
 use crate::objects::{Object, ObjectId, Objects, Origin, function_address};
 use crate::options::Error;
 
@@ -89,7 +89,7 @@ impl Machine<'_> {
     }
 
     fn initial_content(&self, global: &Global, recovery: usize) -> Result<Vec<u8>, Error> {
-        let mut content = vec![0; global.size as usize];
+        let mut content = Vec::new();
         for (offset, piece) in global.initial.iter().flatten() {
             let bytes = match piece {
                 Initial::Bytes(bytes) => bytes.clone(),
@@ -111,7 +111,15 @@ impl Machine<'_> {
                 }
             };
             let start = *offset as usize;
-            content[start..start + bytes.len()].copy_from_slice(&bytes);
+            // Zeros at the end are not kept: a large array of them costs nothing.
+            let end = start + bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            let bytes = &bytes[..end - start];
+            if end > content.len() && !bytes.is_empty() {
+                content.resize(end, 0);
+            }
+            if !bytes.is_empty() {
+                content[start..end].copy_from_slice(bytes);
+            }
         }
         Ok(content)
     }
@@ -157,11 +165,12 @@ impl Machine<'_> {
     pub(crate) fn add_object(&mut self, memory: &mut Memory, object: ObjectId) {
         let info = self.objects.get(object);
         let content = if info.defined {
-            let mut bytes = info.initial.clone();
-            bytes.resize(info.size as usize, 0);
-            bytes.into_iter().map(|byte| Some((self.terms.number(byte.into(), 8), 0))).collect()
+            let zero = self.terms.number(0, 8);
+            let bytes: Vec<_> =
+                info.initial.iter().map(|byte| Some((self.terms.number((*byte).into(), 8), 0))).collect();
+            Content::new(info.size, &bytes, Some((zero, 0)))
         } else {
-            vec![None; info.size as usize]
+            Content::new(info.size, &[], None)
         };
         memory.insert(object, content, self.objects.is_exposed(object));
     }

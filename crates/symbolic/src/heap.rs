@@ -2,50 +2,69 @@
 
 use crate::invocation::{Handler, Invocation, Reply};
 use crate::machine::{Flow, Machine};
+use crate::state::State;
 
 pub(crate) const HANDLERS: &[Handler] = &[
-    (&["malloc", "valloc"], 0, |m, call| allocate(m, call, None, 0, None)),
+    (&["malloc", "valloc"], 0, |m, call| allocate(m, call, 0, None)),
     (&["calloc"], 0, calloc),
-    (&["aligned_alloc", "memalign"], 0, |m, call| allocate(m, call, None, 1, Some(0))),
+    (&["aligned_alloc", "memalign"], 0, |m, call| allocate(m, call, 1, Some(0))),
     (&["realloc"], 0, reallocate),
 ];
 
 const UNKNOWN_SIZE: &str = "an allocation of a size that is not known";
 
-/// Allocates; the arguments that hold a count, the size and an alignment are these.
+/// Allocations of more than this do not succeed, and nobody means them.
+const HUGE: u64 = 1 << 32;
+
+/// The largest size that an argument may be, if these are few: more room than asked for does no harm. Where it is huge, the
+/// program is not followed.
+fn largest(machine: &mut Machine<'_>, call: &mut Invocation<'_>, index: usize) -> Option<u64> {
+    let size = call.scalar(index)?;
+    let cases = machine.cases(call.state, size)?;
+    let (huge, usual): (Vec<_>, Vec<_>) = cases.into_iter().partition(|&(_, bytes)| bytes > HUGE);
+    let largest = usual.iter().map(|&(_, bytes)| bytes).max()?;
+    for (condition, bytes) in huge {
+        let mut there = State { path: call.state.path.clone(), ..State::default() };
+        if there.assume(&mut machine.terms, condition) {
+            let reason = format!("{bytes} bytes of memory in one piece");
+            machine.unknown(&mut there, &reason, call.at.place, call.at.function);
+        }
+        let not = machine.terms.not(condition);
+        call.state.assume(&mut machine.terms, not);
+    }
+    Some(largest)
+}
+
+/// Allocates; the arguments that hold the size and an alignment are these.
 fn allocate(
     machine: &mut Machine<'_>,
     call: &mut Invocation<'_>,
-    count: Option<usize>,
     size: usize,
     align: Option<usize>,
 ) -> Flow<Reply> {
-    let known = |index: Option<usize>, otherwise: u64| match index {
+    let align = match align {
         Some(index) => call.known(&machine.terms, index),
-        None => Some(otherwise),
+        None => Some(16),
     };
-    let (Some(count), Some(size), Some(align)) = (known(count, 1), known(Some(size), 0), known(align, 16))
-    else {
+    let (Some(size), Some(align)) = (largest(machine, call, size), align) else {
         return Err(machine.refuse(call.state, UNKNOWN_SIZE, call.at));
     };
-    let bytes = count.saturating_mul(size).max(1);
-    let address = machine.allocate(call.state, call.frame.point, bytes, align, "memory", call.at)?;
+    let address = machine.allocate(call.state, call.frame.point, size.max(1), align, "memory", call.at)?;
     Ok(Reply::scalar(machine.terms.number(address, 64)))
 }
 
 fn calloc(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    let reply = allocate(machine, call, Some(0), 1, None)?;
-    if let Reply::Returns(Some(crate::value::Value::Scalar(address))) = &reply {
-        let sizes = [0, 1].map(|index| call.known(&machine.terms, index).unwrap_or(0));
-        let bytes = sizes[0].saturating_mul(sizes[1]).max(1);
-        let zero = machine.terms.number(0, 8);
-        machine.fill_bytes(call.state, *address, zero, bytes, call.at)?;
-    }
-    Ok(reply)
+    let sizes = [0, 1].map(|index| largest(machine, call, index));
+    let [Some(count), Some(size)] = sizes else {
+        return Err(machine.refuse(call.state, UNKNOWN_SIZE, call.at));
+    };
+    let bytes = count.saturating_mul(size).max(1);
+    let address = machine.allocate_zeroed(call.state, call.frame.point, bytes, 16, "memory", call.at)?;
+    Ok(Reply::scalar(machine.terms.number(address, 64)))
 }
 
 fn reallocate(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    let (Some(old), Some(bytes)) = (call.scalar(0), call.known(&machine.terms, 1)) else {
+    let (Some(old), Some(bytes)) = (call.scalar(0), largest(machine, call, 1)) else {
         return Err(machine.refuse(call.state, UNKNOWN_SIZE, call.at));
     };
     let before = match machine.cases(call.state, old).as_deref() {

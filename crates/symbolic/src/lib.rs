@@ -74,10 +74,11 @@ mod value;
 mod variadic;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use crashproof_frontend::bitcode::Error as BitcodeError;
-use crashproof_frontend::bitcode::{Compiler, ir};
+pub use crashproof_frontend::bitcode::ir::Module;
+use crashproof_frontend::bitcode::{Compiler, MODEL_DIRECTORY, ir};
 use crashproof_prove::program::Program;
 
 pub use options::{Error, Flushes, LoopBound, LoopName, Options, Pool};
@@ -96,8 +97,31 @@ pub fn program(files: &[PathBuf], compiler: Vec<OsString>, options: &Options) ->
 /// # Errors
 ///
 /// If it does not compile.
-pub fn compile(files: &[PathBuf], compiler: Vec<OsString>) -> Result<ir::Module, Error> {
-    Ok(Compiler::find(compiler)?.module(files, library::MODELS)?)
+pub fn compile(files: &[PathBuf], compiler: Vec<OsString>) -> Result<Module, Error> {
+    let io = |cause| BitcodeError::Io { path: PathBuf::from("temporary directory"), cause };
+    compile_in(tempfile::tempdir().map_err(io)?.path(), files, compiler)
+}
+
+/// The same, with intermediate files in a directory that is there.
+///
+/// # Errors
+///
+/// If it does not compile.
+pub fn compile_in(directory: &Path, files: &[PathBuf], compiler: Vec<OsString>) -> Result<Module, Error> {
+    Ok(Compiler::find(compiler)?.module(files, library::MODELS, directory)?)
+}
+
+/// The symbol of the function that recovers; none if `main` does.
+pub fn recovery(module: &Module) -> Option<&str> {
+    driver::recovery(module).map(|id| module.function(id).name.as_str())
+}
+
+/// Does the program ask for values that are not the same in every run?
+pub fn has_inputs(module: &Module) -> bool {
+    let asks = ["crashproof_nondet_", "__VERIFIER_nondet_", "rand", "time", "clock", "gettimeofday"];
+    let own = |function: &&ir::Function| !function.place.file.starts_with(MODEL_DIRECTORY);
+    let called = module.functions.iter().filter(own);
+    called.clone().any(|function| asks.iter().any(|name| function.name.starts_with(name)))
 }
 
 /// Unrolls a program.
@@ -105,6 +129,6 @@ pub fn compile(files: &[PathBuf], compiler: Vec<OsString>) -> Result<ir::Module,
 /// # Errors
 ///
 /// If it cannot be started.
-pub fn unroll(module: &ir::Module, options: &Options) -> Result<Program, Error> {
+pub fn unroll(module: &Module, options: &Options) -> Result<Program, Error> {
     driver::run(module, options)
 }

@@ -3,10 +3,13 @@
 //! What can be written in C is: see `models/`. Here is what C cannot say. To add a function, add a row to the table of its
 //! family.
 
+use crashproof_frontend::bitcode::ir::Type;
 use crashproof_frontend::meaning;
 
+use crate::frame::Step;
 use crate::invocation::{Handler, Invocation, Reply, find};
 use crate::machine::{Flow, Machine};
+use crate::records::{is_library_assertion, is_panic};
 use crate::value::{self, Value};
 use crate::{claims, heap, jumps, locks, persistent, pool, process, threads};
 
@@ -18,6 +21,7 @@ pub(crate) const MODELS: &[(&str, &str)] = &[
     ("print.c", include_str!("../models/print.c")),
     ("system.c", include_str!("../models/system.c")),
     ("getopt.c", include_str!("../models/getopt.c")),
+    ("cpp.c", include_str!("../models/cpp.c")),
     ("libpmem.c", include_str!("../../../frameworks/libpmem/libpmem.c")),
     ("pool.h", include_str!("../../../frameworks/libpmemobj/pool.h")),
     ("libpmemobj.c", include_str!("../../../frameworks/libpmemobj/libpmemobj.c")),
@@ -39,15 +43,9 @@ const QUIET: &[&str] = &[
     "putc",
     "putchar_unlocked",
     "perror",
-    "fflush",
     "fwrite",
-    "setvbuf",
     "setbuf",
-    "write",
-    "usleep",
     "sleep",
-    "nanosleep",
-    "sched_yield",
     "__printf_chk",
     "__fprintf_chk",
     "srand",
@@ -58,43 +56,55 @@ const QUIET: &[&str] = &[
     "signal",
     "setlocale",
     "syslog",
-    "pthread_detach",
-    "pthread_attr_init",
-    "pthread_attr_destroy",
-    "pthread_attr_setstacksize",
-    "pthread_attr_setdetachstate",
-    "pthread_mutexattr_destroy",
-    "pthread_mutexattr_setpshared",
-    "pthread_condattr_init",
-    "pthread_condattr_destroy",
-    "pthread_condattr_setclock",
-    "pthread_rwlockattr_init",
-    "pthread_rwlockattr_destroy",
-    "pthread_rwlockattr_setkind_np",
-    "pthread_barrier_destroy",
-    "sem_destroy",
-    "pthread_cond_signal",
-    "pthread_cond_broadcast",
-    "pthread_cond_init",
-    "pthread_cond_destroy",
-    "pthread_mutex_destroy",
-    "pthread_spin_destroy",
-    "pthread_rwlock_destroy",
     "free",
     "crashproof_free",
     "crashproof_checksum_begin",
     "crashproof_checksum_end",
     "isatty",
     "fileno",
-    "munmap",
     "umask",
+];
+
+/// Functions whose effects the program cannot see, and that succeed.
+const SUCCEEDING: &[&str] = &[
     "close",
     "fclose",
-    "unlink",
-    "remove",
-    "fsync",
     "fdatasync",
+    "fflush",
+    "flock",
+    "fsync",
+    "lockf",
+    "madvise",
+    "mlock",
+    "munlock",
+    "munmap",
+    "nanosleep",
+    "posix_fadvise",
+    "posix_madvise",
+    "pthread_attr_setdetachstate",
+    "pthread_attr_setstacksize",
+    "pthread_barrier_destroy",
+    "pthread_cond_broadcast",
+    "pthread_cond_destroy",
+    "pthread_cond_init",
+    "pthread_cond_signal",
+    "pthread_condattr_destroy",
+    "pthread_condattr_init",
+    "pthread_condattr_setclock",
+    "pthread_detach",
+    "pthread_mutex_destroy",
+    "pthread_mutexattr_destroy",
+    "pthread_mutexattr_setpshared",
+    "pthread_rwlock_destroy",
+    "pthread_rwlockattr_destroy",
+    "pthread_rwlockattr_init",
+    "pthread_rwlockattr_setkind_np",
     "pthread_setname_np",
+    "pthread_spin_destroy",
+    "sched_yield",
+    "sem_destroy",
+    "setvbuf",
+    "usleep",
 ];
 
 /// Functions that compute with floating-point numbers and touch no memory.
@@ -125,10 +135,35 @@ const INPUTS: &[Handler] = &[
     (&["getenv", "secure_getenv"], 0, |machine, _| Ok(Reply::scalar(machine.terms.number(0, 64)))),
 ];
 
+/// Output of C++: operators and manipulators of `std::ostream`, which give back the stream. Their templates are compiled with
+/// the program, but what they do to a stream nobody sees.
+const STREAMS: &[&str] =
+    &["_ZNSolsE", "_ZStlsI", "_ZSt4endlI", "_ZSt5flushI", "_ZNSo3putE", "_ZNSo5flushE", "_ZNSo9_M_insertI"];
+
+/// What else of C++ the program cannot see.
+const QUIET_CPP: &[&str] = &["_ZNSt8ios_base4InitC", "_ZNSt8ios_base4InitD", "_ZNSt6chrono3_V2"];
+
+fn begins(name: &str, prefixes: &[&str]) -> bool {
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
 impl Machine<'_> {
     /// Carries out a call, if the function is known.
     pub(crate) fn library_call(&mut self, call: &mut Invocation<'_>) -> Flow<Reply> {
         let name = call.name;
+        if begins(name, STREAMS)
+            && let Some(stream) = call.scalar(0)
+        {
+            return Ok(Reply::scalar(stream));
+        }
+        if is_library_assertion(name) {
+            return Err(self.fails(call.state, "what the C++ library asserts holds", call.at));
+        }
+        if name.starts_with("_R")
+            && let Some(reply) = self.rust_call(call)?
+        {
+            return Ok(reply);
+        }
         // A program's own function of that name comes first.
         let defined =
             self.module.function_named(name).is_some_and(|id| !self.module.function(id).blocks.is_empty());
@@ -141,8 +176,15 @@ impl Machine<'_> {
             }
         }
         let any = ["crashproof_nondet_", "__VERIFIER_nondet_"];
-        if QUIET.contains(&name) || any.iter().any(|prefix| name.starts_with(prefix)) {
+        if QUIET.contains(&name)
+            || begins(name, QUIET_CPP)
+            || any.iter().any(|prefix| name.starts_with(prefix))
+        {
             return Ok(Reply::Returns(self.anything(call.ty)));
+        }
+        if SUCCEEDING.contains(&name) {
+            let zero = value::build(call.ty, &mut |bits| self.terms.number(0, bits)).ok();
+            return Ok(Reply::Returns(zero));
         }
         if FLOATING.contains(&name) {
             let value = self.unmodelled(call.state, call.ty, &format!("`{name}`"), call.at)?;
@@ -152,6 +194,35 @@ impl Machine<'_> {
             Some(function) => self.described_function(&function, call),
             None => Ok(Reply::Unknown),
         }
+    }
+}
+
+/// Where the table of virtual functions of a `dyn Fn` has the function that is called.
+const FN_CALL: u64 = 40;
+
+impl Machine<'_> {
+    /// Functions of Rust's standard library, of which there is no bitcode: how a program begins and how it panics.
+    fn rust_call(&mut self, call: &mut Invocation<'_>) -> Flow<Option<Reply>> {
+        if is_panic(call.name) {
+            return Err(self.fails(call.state, "no panic", call.at));
+        }
+        if call.name.contains("3std2io5stdio") {
+            return Ok(Some(Reply::Returns(self.anything(call.ty))));
+        }
+        if !call.name.ends_with("2rt19lang_start_internal") {
+            return Ok(None);
+        }
+        let (Some(data), Some(table)) = (call.scalar(0), call.scalar(1)) else { return Ok(None) };
+        let place = self.offset(table, FN_CALL);
+        let function = self.load_scalar(call.state, place, 64, call.at)?;
+        let mut step = Step { frame: call.frame, state: call.state, at: call.at };
+        let result =
+            self.call_pointer(&mut step, function, vec![Some(Value::Scalar(data))], &Type::Int(32))?;
+        let code = match result {
+            Some(Value::Scalar(code)) => self.terms.sign_extend(code, 64),
+            _ => self.terms.number(0, 64),
+        };
+        Ok(Some(Reply::scalar(code)))
     }
 }
 
@@ -185,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_to_do_nothing_writes_no_memory() {
-        for name in QUIET.iter().chain(FLOATING) {
+        for name in QUIET.iter().chain(SUCCEEDING).chain(FLOATING) {
             assert!(!meaning::library(name).is_some_and(|function| function.writes()), "{name}");
         }
     }

@@ -16,8 +16,9 @@ use crate::frame::Call;
 use crate::objects::{ObjectId, Objects};
 use crate::options::Options;
 pub(crate) use crate::records::Who;
-use crate::records::{Allocated, Spawn, Transactions};
+use crate::records::{Allocated, Helpers, Spawn, Transactions};
 use crate::state::Arrivals;
+use crate::state::State;
 
 /// Why execution does not go on here.
 #[derive(Debug)]
@@ -36,6 +37,20 @@ pub(crate) struct Use {
     pub(crate) threads: u64,
     /// Was it written while there were several threads?
     pub(crate) written: bool,
+    /// How many threads there were when the first thread used it last.
+    pub(crate) last: usize,
+}
+
+impl Use {
+    /// Whether several threads may use it at the same time. What the first thread has prepared for another and does not touch
+    /// once that has been started, is that thread's.
+    pub(crate) fn is_shared(&self, started_by_first: u64) -> bool {
+        let handed_over = self.threads & 1 == 1
+            && self.threads.count_ones() == 2
+            && self.threads & started_by_first != 0
+            && self.last <= 63 - self.threads.leading_zeros() as usize;
+        self.threads.count_ones() > 1 && self.written && !handed_over
+    }
 }
 
 pub(crate) struct Machine<'m> {
@@ -53,6 +68,8 @@ pub(crate) struct Machine<'m> {
     /// Has the first thread started another?
     pub(crate) several: bool,
     pub(crate) spawned: VecDeque<Spawn>,
+    /// Bits of the threads that the first one has started.
+    pub(crate) started_by_first: u64,
     pub(crate) transactions: Transactions,
     /// Objects of the pool of libpmemobj.
     pub(crate) allocated: Vec<Allocated>,
@@ -80,6 +97,10 @@ pub(crate) struct Machine<'m> {
     pub(crate) bounds: BTreeMap<String, u64>,
     /// Has any path come to a claim of the program's own, whether or not it could be false?
     pub(crate) claims_reached: bool,
+    /// Under which conditions recovery comes to one.
+    pub(crate) recovery_claims: Vec<Term>,
+    /// Threads of recovery that have not been waited for.
+    pub(crate) helpers: Helpers,
     /// Has a bound cut something off?
     pub(crate) cut: bool,
     pub(crate) blocks_executed: u32,
@@ -111,6 +132,7 @@ impl<'m> Machine<'m> {
             who: Who::Thread(0),
             several: false,
             spawned: VecDeque::new(),
+            started_by_first: 0,
             transactions: Transactions::default(),
             allocated: Vec::new(),
             assumed: BTreeSet::new(),
@@ -128,6 +150,8 @@ impl<'m> Machine<'m> {
             uses: FxHashMap::default(),
             bounds: BTreeMap::new(),
             claims_reached: false,
+            recovery_claims: Vec::new(),
+            helpers: Helpers::default(),
             cut: false,
             blocks_executed: 0,
             limit: options.limits.hit(),
@@ -138,11 +162,25 @@ impl<'m> Machine<'m> {
         }
     }
 
+    /// Notes that a claim of the program's own is reached here.
+    pub(crate) fn note_claim(&mut self, state: &State) {
+        self.claims_reached = true;
+        if self.who == Who::Recovery {
+            let guard = state.guard(&mut self.terms);
+            if self.recovery_claims.last() != Some(&guard) {
+                self.recovery_claims.push(guard);
+            }
+        }
+    }
+
     /// Notes that an object is used.
     pub(crate) fn note_use(&mut self, object: ObjectId, write: bool) {
         let Who::Thread(thread) = self.who else { return };
-        let several = self.several;
+        let (several, threads) = (self.several, self.threads.len());
         let entry = self.uses.entry(object).or_default();
+        if thread == 0 {
+            entry.last = threads;
+        }
         entry.threads |= 1 << thread.min(63);
         entry.written |= write && several;
     }

@@ -13,13 +13,91 @@ use crate::objects::ObjectId;
 /// A byte: the so-many-th of a value, or nothing was written yet.
 type Byte = Option<(Term, u8)>;
 
+/// Bytes of a page: objects are kept in pages, so that what is never touched of a large one costs nothing, and what is
+/// touched on one path only is copied, compared and merged by itself.
+const PAGE: u64 = 128;
+
+type Page = [Byte; PAGE as usize];
+
 /// The content of one object.
-type Content = Rc<Vec<Byte>>;
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    size: u64,
+    pages: BTreeMap<u64, Rc<Page>>,
+    /// Every byte of the pages that are not there.
+    rest: Byte,
+}
+
+impl Content {
+    /// Bytes at the start, and what all others are.
+    pub(crate) fn new(size: u64, bytes: &[Byte], rest: Byte) -> Content {
+        let mut content = Content { size, pages: BTreeMap::new(), rest };
+        for (number, chunk) in bytes.chunks(PAGE as usize).enumerate() {
+            if chunk.iter().any(|byte| *byte != rest) {
+                content.page_mut(number as u64)[..chunk.len()].copy_from_slice(chunk);
+            }
+        }
+        content
+    }
+
+    fn get(&self, offset: u64) -> Byte {
+        debug_assert!(offset < self.size, "{offset} is outside of {} bytes", self.size);
+        self.pages.get(&(offset / PAGE)).map_or(self.rest, |page| page[(offset % PAGE) as usize])
+    }
+
+    fn range(&self, offset: u64, bytes: u64) -> Vec<Byte> {
+        (offset..offset + bytes).map(|at| self.get(at)).collect()
+    }
+
+    fn page_mut(&mut self, number: u64) -> &mut Page {
+        let rest = self.rest;
+        Rc::make_mut(self.pages.entry(number).or_insert_with(|| Rc::new([rest; PAGE as usize])))
+    }
+
+    fn set(&mut self, offset: u64, byte: Byte) {
+        self.page_mut(offset / PAGE)[(offset % PAGE) as usize] = byte;
+    }
+
+    fn forget(&mut self) {
+        self.pages.clear();
+        self.rest = None;
+    }
+
+    /// Numbers of pages of which something is known beyond `rest`, here or there.
+    fn pages_of(&self, other: &Content) -> Vec<u64> {
+        let mut all: Vec<u64> = self.pages.keys().chain(other.pages.keys()).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// This content if the condition holds, else the other.
+    fn merge(&self, terms: &mut Terms, condition: Term, other: &Content, exposed: bool) -> Content {
+        let mut merged = self.clone();
+        if self.rest != other.rest {
+            merged.rest = None;
+        }
+        for number in self.pages_of(other) {
+            let (yes, no) = (self.pages.get(&number), other.pages.get(&number));
+            if let (Some(yes), Some(no)) = (yes, no)
+                && (Rc::ptr_eq(yes, no) || yes == no)
+            {
+                continue;
+            }
+            let blank = |content: &Content| Rc::new([content.rest; PAGE as usize]);
+            let yes = yes.cloned().unwrap_or_else(|| blank(self));
+            let no = no.cloned().unwrap_or_else(|| blank(other));
+            let bytes = merge_bytes(terms, condition, &yes[..], &no[..], exposed);
+            merged.page_mut(number).copy_from_slice(&bytes);
+        }
+        merged
+    }
+}
 
 /// The content of objects, as far as it is known. Cheap to copy, shared until written.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Memory {
-    objects: Rc<BTreeMap<ObjectId, Content>>,
+    objects: Rc<BTreeMap<ObjectId, Rc<Content>>>,
     /// Objects whose accesses are events. What is not known of them can be loaded; of others, it was never written.
     exposed: Rc<BTreeSet<ObjectId>>,
 }
@@ -29,45 +107,57 @@ impl Memory {
         self.objects.contains_key(&object)
     }
 
-    pub(crate) fn insert(&mut self, object: ObjectId, content: Vec<Byte>, exposed: bool) {
+    pub(crate) fn insert(&mut self, object: ObjectId, content: Content, exposed: bool) {
         Rc::make_mut(&mut self.objects).insert(object, Rc::new(content));
         if exposed {
             Rc::make_mut(&mut self.exposed).insert(object);
         }
     }
 
+    fn content_mut(&mut self, object: ObjectId) -> &mut Content {
+        let objects = Rc::make_mut(&mut self.objects);
+        Rc::make_mut(objects.get_mut(&object).expect("the object is there"))
+    }
+
     /// A value of `bytes` bytes (at most 8). What was never written is some value, from now on always the same.
     pub(crate) fn load(&mut self, terms: &mut Terms, object: ObjectId, offset: u64, bytes: u64) -> Term {
-        let range = offset as usize..(offset + bytes) as usize;
-        let content = &self.objects[&object];
-        if content[range.clone()].iter().any(Option::is_none) {
-            let objects = Rc::make_mut(&mut self.objects);
-            let content = Rc::make_mut(objects.get_mut(&object).expect("the object is there"));
-            for byte in &mut content[range.clone()] {
-                byte.get_or_insert_with(|| (terms.symbol("uninitialized", 8), 0));
+        let mut range = self.objects[&object].range(offset, bytes);
+        for (index, byte) in range.iter_mut().enumerate() {
+            if byte.is_none() {
+                *byte = Some((terms.symbol("uninitialized", 8), 0));
+                self.content_mut(object).set(offset + index as u64, *byte);
             }
         }
-        join(terms, &self.objects[&object][range])
+        join(terms, &range)
+    }
+
+    /// A byte, if it was written.
+    pub(crate) fn byte(&self, terms: &mut Terms, object: ObjectId, offset: u64) -> Option<Term> {
+        let (value, index) = self.objects.get(&object)?.get(offset)?;
+        Some(terms.extract(value, index * 8, 8))
     }
 
     /// Whether all of a range was written.
     pub(crate) fn is_known(&self, object: ObjectId, offset: u64, bytes: u64) -> bool {
-        self.objects.get(&object).is_some_and(|content| {
-            content[offset as usize..(offset + bytes) as usize].iter().all(Option::is_some)
-        })
+        self.objects
+            .get(&object)
+            .is_some_and(|content| (offset..offset + bytes).all(|at| content.get(at).is_some()))
     }
 
     /// The range may hold anything from now on.
     pub(crate) fn forget_range(&mut self, object: ObjectId, offset: u64, bytes: u64) {
-        if let Some(content) = Rc::make_mut(&mut self.objects).get_mut(&object) {
-            Rc::make_mut(content)[offset as usize..(offset + bytes) as usize].fill(None);
+        if self.has(object) {
+            let content = self.content_mut(object);
+            (offset..offset + bytes).for_each(|at| content.set(at, None));
         }
     }
 
     /// All of this object may hold anything from now on.
     pub(crate) fn forget(&mut self, object: ObjectId) {
-        let length = self.objects.get(&object).map_or(0, |content| content.len());
-        self.forget_range(object, 0, length as u64);
+        let known = |content: &Rc<Content>| content.rest.is_some() || !content.pages.is_empty();
+        if self.objects.get(&object).is_some_and(known) {
+            self.content_mut(object).forget();
+        }
     }
 
     /// All exposed objects may hold anything from now on.
@@ -78,10 +168,9 @@ impl Memory {
     }
 
     pub(crate) fn store(&mut self, terms: &Terms, object: ObjectId, offset: u64, value: Term) {
-        let objects = Rc::make_mut(&mut self.objects);
-        let content = Rc::make_mut(objects.get_mut(&object).expect("the object is there"));
+        let content = self.content_mut(object);
         for index in 0..terms.width(value) / 8 {
-            content[offset as usize + index as usize] = Some((value, index));
+            content.set(offset + u64::from(index), Some((value, index)));
         }
     }
 
@@ -107,7 +196,7 @@ impl Memory {
             let together = match merged.get(object) {
                 None => content.clone(),
                 Some(own) if Rc::ptr_eq(own, content) || own == content => continue,
-                Some(own) => Rc::new(merge_content(terms, condition, own, content, exposed.contains(object))),
+                Some(own) => Rc::new(own.merge(terms, condition, content, exposed.contains(object))),
             };
             merged.insert(*object, together);
         }
@@ -118,15 +207,25 @@ impl Memory {
     pub(crate) fn values(&self, terms: &mut Terms, object: ObjectId) -> Vec<(u64, Term)> {
         let Some(content) = self.objects.get(&object) else { return Vec::new() };
         let mut all = Vec::new();
-        let mut at = 0;
-        while at < content.len() {
-            if content[at].is_none() {
-                at += 1;
-                continue;
+        // What `rest` says is said of every byte: pages that are not there have to be gone through, too.
+        let zeros = content.rest.is_some();
+        let pages: Vec<u64> = match zeros {
+            true => (0..content.size.div_ceil(PAGE)).collect(),
+            false => content.pages.keys().copied().collect(),
+        };
+        for number in pages {
+            let start = number * PAGE;
+            let page = content.range(start, PAGE.min(content.size - start));
+            let mut at = 0;
+            while at < page.len() {
+                if page[at].is_none() {
+                    at += 1;
+                    continue;
+                }
+                let length = whole(terms, &page[at..]);
+                all.push((start + at as u64, join(terms, &page[at..at + length])));
+                at += length;
             }
-            let length = whole(terms, &content[at..]);
-            all.push((at as u64, join(terms, &content[at..at + length])));
-            at += length;
         }
         all
     }
@@ -160,7 +259,7 @@ fn join(terms: &mut Terms, bytes: &[Byte]) -> Term {
     result.expect("at least one byte")
 }
 
-fn merge_content(terms: &mut Terms, condition: Term, yes: &[Byte], no: &[Byte], exposed: bool) -> Vec<Byte> {
+fn merge_bytes(terms: &mut Terms, condition: Term, yes: &[Byte], no: &[Byte], exposed: bool) -> Vec<Byte> {
     let mut merged = Vec::with_capacity(yes.len());
     let mut at = 0;
     while at < yes.len() {

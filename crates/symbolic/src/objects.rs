@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use crashproof_frontend::bitcode::ir::FunctionId;
-use crashproof_prove::program::Field;
+use crashproof_prove::program::{Field, FirstContent};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// An object, by its place in [`Objects`].
@@ -41,6 +41,8 @@ pub(crate) enum Origin {
     Twin(u64),
     /// A file, by its path.
     File(String),
+    /// Whether a file exists and how long it is, by its path.
+    About(String),
     /// An argument string of `main`, or the array of them.
     Argument(u32, bool),
     /// Where something is handed over between a thread and who started it.
@@ -95,14 +97,13 @@ impl Object {
         Object { persistent: true, ..Object::zeroed(name, size) }
     }
 
-    /// What it holds at the start, byte by byte; none where nobody knows.
-    pub(crate) fn first_content(&self) -> Vec<Option<u8>> {
-        (0..self.size as usize)
-            .map(|at| {
-                let known = self.defined || self.written.get(at).is_some_and(|written| *written);
-                known.then(|| self.initial.get(at).copied().unwrap_or(0))
-            })
-            .collect()
+    /// What it holds at the start.
+    pub(crate) fn first_content(&self) -> FirstContent {
+        if self.defined {
+            return FirstContent::new(self.size, self.initial.iter().copied().map(Some).collect(), Some(0));
+        }
+        let known = |at: usize| self.written[at].then(|| self.initial.get(at).copied().unwrap_or(0));
+        FirstContent::new(self.size, (0..self.written.len()).map(known).collect(), None)
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Options {
     pub domain: Domain,
     /// Which flushes there are.
     pub flushes: Flushes,
+    /// How many crashes in a row: from 2 on recovery crashes, too.
+    pub crashes: usize,
     /// Is what recovery does left out? Robustness does not ask for it.
     pub no_recovery: bool,
     /// May a value that is not modelled be taken for any value? A proof then still is one, but a counterexample may not be.
@@ -61,6 +63,7 @@ impl Default for Options {
             pool: Pool::New,
             domain: Domain::Adr,
             flushes: Flushes::AsWritten,
+            crashes: 1,
             no_recovery: false,
             approximate: false,
             limits: Limits::default(),

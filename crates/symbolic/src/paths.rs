@@ -20,6 +20,7 @@ use crate::frame::{At, Call, Frame, Here, Step};
 use crate::invocation::{Invocation, Reply};
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::objects::function_address;
+use crate::records::SHARING;
 use crate::state::{self, Arrivals, Ending, State};
 use crate::value::Value;
 
@@ -42,6 +43,9 @@ impl Machine<'_> {
     ) -> Flow<(State, Option<Value>)> {
         let module = self.module;
         let code = module.function(function);
+        if self.helpers.current.is_some() {
+            self.helpers.functions.insert(function);
+        }
         let uncertain = match self.stack.iter().rev().find(|call| call.function == function) {
             Some(call) => call.uncertain + u32::from(call.path != state.path),
             None => 0,
@@ -226,7 +230,13 @@ impl Machine<'_> {
         match terminator {
             Terminator::Jump(to) => all.push((*to, state)),
             Terminator::Branch(operand, yes, no) => {
-                self.claims_reached |= [yes, no].into_iter().any(|to| self.only_fails(frame.function, *to));
+                if [yes, no].into_iter().any(|to| self.only_claims(frame.function, *to)) {
+                    self.note_claim(&state);
+                    if state.unfollowed {
+                        self.unknown(&mut state, SHARING, place, frame.function);
+                        return Ok(all);
+                    }
+                }
                 let Some(taken) = condition(self, &mut state, operand) else { return Ok(all) };
                 let not_taken = self.terms.not(taken);
                 let mut other = state.clone();
@@ -381,7 +391,7 @@ impl Machine<'_> {
         Ok(result)
     }
 
-    fn call_pointer(
+    pub(crate) fn call_pointer(
         &mut self,
         step: &mut Step<'_>,
         pointer: Term,

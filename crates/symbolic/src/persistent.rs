@@ -1,11 +1,12 @@
 //! Persistent memory as `crashproof.h` and mapped files give it.
 
-use crashproof_prove::term::Term;
+use crashproof_prove::term::{Binary, Term};
 
 use crate::frame::At;
 use crate::invocation::{Handler, Invocation, Reply};
-use crate::machine::{Flow, Machine, Who};
+use crate::machine::{Flow, Machine, Stop, Who};
 use crate::objects::{Object, ObjectId, Origin};
+use crate::options::Pool;
 use crate::state::State;
 
 pub(crate) const HANDLERS: &[Handler] = &[
@@ -15,10 +16,15 @@ pub(crate) const HANDLERS: &[Handler] = &[
     (&["crashproof_root"], 0, root),
     (&["crashproof_alloc"], 0, allocate),
     (&["__crashproof_file"], 0, file),
+    (&["__crashproof_about"], 0, about),
+    (&["__crashproof_readable"], 2, readable),
 ];
 
+/// How long a file is that exists before the program starts: as long as the smallest pool of libpmemobj.
+const EXISTING_FILE: u64 = 8 << 20;
+
 /// Larger files than this are refused.
-const LARGEST_FILE: u64 = 1 << 20;
+const LARGEST_FILE: u64 = 1 << 40;
 
 fn crashes(machine: &mut Machine<'_>, _: &mut Invocation<'_>) -> Flow<Reply> {
     let crashes = u64::from(machine.who == Who::Recovery);
@@ -32,6 +38,21 @@ fn caches_survive(machine: &mut Machine<'_>, _: &mut Invocation<'_>) -> Flow<Rep
 
 fn flush(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     let (start, length, at) = (call.word(0), call.word(1), call.at);
+    if !machine.is_length_known(call.state, length) {
+        // Every line from that of the first byte on, as long as it begins before the end.
+        let within = machine.terms.number(px86::LINE_BYTES - 1, 64);
+        let lead = machine.terms.and(start, within);
+        let bytes = machine.terms.binary(Binary::Add, length, lead);
+        let goes_on = |machine: &mut Machine<'_>, index: u64| {
+            let before = machine.terms.number(index * px86::LINE_BYTES, 64);
+            machine.terms.binary(Binary::LessUnsigned, before, bytes)
+        };
+        machine.one_by_one(call.state, "a flush", at, goes_on, |machine, state, index| {
+            let line = machine.offset(start, index * px86::LINE_BYTES);
+            machine.flush(state, line, true, at)
+        })?;
+        return Ok(Reply::NONE);
+    }
     machine.for_lengths(call.state, length, "a flush", at, |machine, state, bytes| {
         machine.flush_range(state, start, bytes, at)
     })?;
@@ -48,22 +69,80 @@ fn root(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
 }
 
 fn file(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
-    let path = call.scalar(0).and_then(|path| machine.text_at(path));
-    let (Some(path), Some(bytes)) = (path, call.known(&machine.terms, 1)) else {
-        return Err(machine.refuse(call.state, "a file whose name or size is not known", call.at));
+    let path = call.scalar(0).and_then(|path| machine.text_at(call.state, path));
+    let (Some(path), Some(bytes)) = (path, call.scalar(1)) else {
+        return Err(machine.refuse(call.state, "a file whose name is not known", call.at));
     };
-    if bytes == 0 || bytes > LARGEST_FILE {
-        return Err(machine.refuse(call.state, &format!("a file of {bytes} bytes"), call.at));
+    let origin = Origin::File(path.clone());
+    let Some(object) = machine.objects.find(&origin) else {
+        // The first to map a file says how long it is.
+        let largest =
+            machine.cases(call.state, bytes).and_then(|cases| cases.iter().map(|case| case.1).max());
+        let Some(bytes) = largest.filter(|bytes| (1..=LARGEST_FILE).contains(bytes)) else {
+            return Err(machine.refuse(call.state, "a file whose size is not known", call.at));
+        };
+        let object = machine.objects.place(origin, 4096, false, || Object::persistent(path, bytes));
+        return machine.map_object(call.state, object, bytes, "", call.at);
+    };
+    let known = machine.objects.get(object).size;
+    let known = machine.terms.number(known, 64);
+    let longer = machine.terms.binary(Binary::LessUnsigned, known, bytes);
+    if machine.terms.constant(longer) != Some(0) {
+        let mut there = State { path: call.state.path.clone(), ..State::default() };
+        if there.assume(&mut machine.terms, longer) {
+            machine.unknown(
+                &mut there,
+                "a file that is mapped with another size",
+                call.at.place,
+                call.at.function,
+            );
+        }
+        let fits = machine.terms.not(longer);
+        if !call.state.assume(&mut machine.terms, fits) {
+            return Err(Stop::Dead);
+        }
     }
-    let object =
-        machine.objects.place(Origin::File(path.clone()), 4096, false, || Object::persistent(path, bytes));
-    machine.map_object(call.state, object, bytes, "a file that is mapped with another size", call.at)
+    machine.map_object(call.state, object, 0, "", call.at)
+}
+
+/// Is all of a range inside of objects, wherever it begins? What is not known to be is not.
+fn readable(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let (starts, length) = (machine.cases(call.state, call.word(0)), machine.cases(call.state, call.word(1)));
+    let inside = match (starts, length.as_deref()) {
+        (Some(starts), Some([(_, bytes)])) => starts.iter().all(|&(_, start)| {
+            machine.objects.at(start).is_some_and(|object| {
+                let object = machine.objects.get(object);
+                start.checked_add(*bytes).is_some_and(|end| end <= object.address + object.size)
+            })
+        }),
+        // Words of which next to nothing is known, but of a length that is.
+        (None, Some([(_, 0..=64)])) => true,
+        _ => false,
+    };
+    Ok(Reply::scalar(machine.terms.number(inside.into(), 32)))
+}
+
+/// Two words that survive: does a file exist, and how long is it? What stands there is the models'.
+fn about(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    let Some(path) = call.scalar(0).and_then(|path| machine.text_at(call.state, path)) else {
+        return Err(machine.refuse(call.state, "a file whose name is not known", call.at));
+    };
+    let name = format!("existence of {path}");
+    let exists = machine.options.pool != Pool::New;
+    let initial = if exists { [1, EXISTING_FILE].map(u64::to_le_bytes).concat() } else { Vec::new() };
+    let object = machine.objects.place(Origin::About(path), px86::LINE_BYTES, false, || Object {
+        internal: true,
+        initial,
+        ..Object::persistent(name, px86::LINE_BYTES)
+    });
+    machine.map_object(call.state, object, 0, "", call.at)
 }
 
 fn allocate(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     let Some(bytes) = call.known(&machine.terms, 0) else {
         return Err(machine.refuse(call.state, "an allocation of a size that is not known", call.at));
     };
+    machine.must_not_crash(call.state, "allocates persistent memory", call.at)?;
     let name = format!("object of {}:{}", call.at.place.file, call.at.place.line);
     let object = Object::persistent(name, bytes.max(1).next_multiple_of(px86::LINE_BYTES));
     let address = machine.make_object(call.state, call.frame.point, px86::LINE_BYTES, object);
@@ -88,13 +167,33 @@ impl Machine<'_> {
         Ok(Reply::scalar(self.terms.number(address, 64)))
     }
 
-    /// A string that never changes.
-    pub(crate) fn text_at(&self, address: Term) -> Option<String> {
-        let address = self.terms.constant(address)?;
-        let object = self.objects.get(self.objects.at(address)?);
-        let start = (address - object.address) as usize;
-        let bytes = object.initial.get(start..)?;
-        let end = bytes.iter().position(|byte| *byte == 0)?;
-        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+    /// What recovery does with the pool as such is not followed through a crash of its own.
+    pub(crate) fn must_not_crash(&mut self, state: &mut State, does: &str, at: At<'_>) -> Flow<()> {
+        if self.who != Who::Recovery || self.options.crashes < 2 {
+            return Ok(());
+        }
+        let reason = format!("a recovery that {does}, and may crash (--crashes), is not modelled");
+        Err(self.refuse(state, &reason, at))
+    }
+
+    /// A string whose bytes are known here.
+    pub(crate) fn text_at(&mut self, state: &State, address: Term) -> Option<String> {
+        let cases = self.cases(state, address)?;
+        let &[(_, address)] = cases.as_slice() else { return None };
+        let id = self.objects.at(address)?;
+        let (start, size) = (address - self.objects.get(id).address, self.objects.get(id).size);
+        let mut text = Vec::new();
+        for offset in start..size {
+            let byte = match state.memory.byte(&mut self.terms, id, offset) {
+                Some(known) => self.terms.constant(known)? as u8,
+                None if state.memory.has(id) => return None,
+                None => self.objects.get(id).initial.get(offset as usize).copied().unwrap_or(0),
+            };
+            if byte == 0 {
+                return Some(String::from_utf8_lossy(&text).into_owned());
+            }
+            text.push(byte);
+        }
+        None
     }
 }

@@ -23,7 +23,6 @@ const CLASSES: &str = "that objects of allocation classes without headers begin 
 const TRANSACTION: &str = "a transaction that is not known";
 
 pub(crate) const HANDLERS: &[Handler] = &[
-    (&["__crashproof_pool_exists"], 0, pool_exists),
     (&["__crashproof_pool_root"], 1, |m, call| {
         m.pool_root(call.state, call.word(0), call.at).map(Reply::scalar)
     }),
@@ -42,12 +41,8 @@ pub(crate) const HANDLERS: &[Handler] = &[
     }),
 ];
 
-fn pool_exists(machine: &mut Machine<'_>, _: &mut Invocation<'_>) -> Flow<Reply> {
-    let exists = machine.options.pool != Pool::New;
-    Ok(Reply::scalar(machine.terms.number(exists.into(), 32)))
-}
-
 fn pool_alloc(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    machine.must_not_crash(call.state, "allocates persistent memory", call.at)?;
     let flags = [call.word(2), call.word(3)];
     let (point, bytes, kind) = (call.frame.point, call.word(0), call.word(1));
     machine.pool_alloc(point, call.state, bytes, kind, flags, call.at).map(Reply::scalar)
@@ -59,6 +54,7 @@ fn lane(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
 }
 
 fn tx_add(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    machine.must_not_crash(call.state, "changes its pool in transactions", call.at)?;
     let (number, start, at) = (call.word(0), call.word(2), call.at);
     let bytes = machine.length(call.state, call.word(3), "a range", at)?;
     let (Some(committed), Some(flags)) = (call.known(&machine.terms, 1), call.known(&machine.terms, 4))

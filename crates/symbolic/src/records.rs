@@ -2,6 +2,7 @@
 
 use crashproof_frontend::bitcode::ir::{FunctionId, Place};
 use crashproof_prove::term::Term;
+use rustc_hash::FxHashSet;
 
 use crate::memory::Memory;
 
@@ -25,6 +26,87 @@ pub(crate) enum Argument {
     Known(u64),
     /// Depends on what the starting thread read: handed over in memory.
     Handed(u64),
+}
+
+/// Why threads of recovery are not followed.
+pub(crate) const SHARING: &str = "threads of recovery that share what one of them writes are not modelled";
+
+/// What is taken for granted of them where nothing is claimed any more.
+pub(crate) const UNFOLLOWED: &str = "that recovery ends well once it has started threads that share memory, after which it \
+                                     claims nothing";
+
+/// Functions whose call is a claim that is false.
+pub(crate) const FAILING: &[&str] =
+    &["__assert_fail", "__crashproof_assert_failed", "abort", "reach_error", "__VERIFIER_error"];
+
+/// Does a call of this function fail, whatever it is given? A panic of Rust does, and an assertion of libstdc++.
+pub(crate) fn fails(name: &str) -> bool {
+    FAILING.contains(&name) || is_panic(name) || is_library_assertion(name)
+}
+
+/// Is it how an assertion of libstdc++ fails? That is no claim of the program's own.
+pub(crate) fn is_library_assertion(name: &str) -> bool {
+    name.starts_with("_ZSt21__glibcxx_assert_fail")
+}
+
+/// Is it one of the functions of Rust's `core::panicking`, or `std::process::abort`?
+pub(crate) fn is_panic(name: &str) -> bool {
+    name.starts_with("_R") && (name.contains("4core9panicking") || name.contains("3std7process5abort"))
+}
+
+/// Is a call of this function a claim?
+pub(crate) fn is_claim(name: &str) -> bool {
+    FAILING.contains(&name) || is_panic(name) || name == "__VERIFIER_assert"
+}
+
+/// Threads that recovery has started and not waited for.
+#[derive(Default)]
+pub(crate) struct Helpers {
+    /// How many have been started.
+    pub(crate) started: u64,
+    /// Those that may still be running: their numbers, and what they do to memory.
+    pub(crate) running: Vec<(u64, Footprint)>,
+    /// Of the one that is being executed: what it has done so far.
+    pub(crate) current: Option<Footprint>,
+    /// What each one ended with.
+    pub(crate) results: Vec<Option<Term>>,
+    /// The functions they have called.
+    pub(crate) functions: FxHashSet<FunctionId>,
+    /// Where they have written.
+    pub(crate) written: Vec<u64>,
+}
+
+/// What a thread of recovery does to memory.
+#[derive(Clone, Default)]
+pub(crate) struct Footprint {
+    /// Addresses, from and to, and whether they are written.
+    pub(crate) ranges: Vec<(u64, u64, bool)>,
+    /// It goes where nobody knows.
+    pub(crate) anywhere: bool,
+}
+
+impl Footprint {
+    /// Whether it matters which of the two comes first.
+    pub(crate) fn conflicts(&self, other: &Footprint) -> bool {
+        let meets = |a: &(u64, u64, bool), b: &(u64, u64, bool)| a.0 < b.1 && b.0 < a.1 && (a.2 || b.2);
+        self.anywhere && !other.ranges.is_empty()
+            || other.anywhere && !self.ranges.is_empty()
+            || self.anywhere && other.anywhere
+            || self.ranges.iter().any(|a| other.ranges.iter().any(|b| meets(a, b)))
+    }
+
+    /// Adds what another does.
+    pub(crate) fn add(&mut self, other: Footprint) {
+        other.ranges.into_iter().for_each(|(from, to, write)| self.note(from, to, write));
+        self.anywhere |= other.anywhere;
+    }
+
+    /// Notes an access.
+    pub(crate) fn note(&mut self, from: u64, to: u64, write: bool) {
+        if self.ranges.last() != Some(&(from, to, write)) {
+            self.ranges.push((from, to, write));
+        }
+    }
 }
 
 /// An object of the pool, for those who ask about it.

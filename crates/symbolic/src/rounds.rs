@@ -6,19 +6,25 @@ use crashproof_ordersat::solver::Stop as Limit;
 use crashproof_prove::program::Action;
 
 use crate::block_order::Order;
-use crate::claims;
 use crate::frame::{Frame, Round};
 use crate::machine::{Machine, Who};
 use crate::options::LoopName;
+use crate::records;
 use crate::state::State;
 use crate::value::{self, Value};
 
 /// Rounds of a loop that must be taken are not bounded by the user, but by this.
 const MOST_ROUNDS: u32 = 10_000;
 
-/// Loops of models, such as that of `strlen`, end with the object they go through. They are not the user's to bound,
-/// and go round more often.
-const MOST_MODEL_ROUNDS: u32 = 64;
+/// Between a loop and how often it goes round at most, in the reason why it was cut off.
+const CUT: &str = " goes round more than";
+
+/// The loop that a reason says was cut off, by file and line.
+pub(crate) fn cut_loop(reason: &str) -> Option<(&str, u32)> {
+    let (place, _) = reason.strip_prefix("the loop at ")?.split_once(CUT)?;
+    let (file, line) = place.rsplit_once(':')?;
+    Some((file, line.parse().ok()?))
+}
 
 impl Machine<'_> {
     /// The limit that execution has run into, as a sentence.
@@ -31,6 +37,7 @@ impl Machine<'_> {
         }
         self.limit.map(|limit| match limit {
             Limit::Memory => "there was not enough memory to unroll the program further (--memory)",
+            Limit::Interrupted => "interrupted while the program was unrolled",
             Limit::Time | Limit::Conflicts => "there was no time to unroll the program further (--timeout)",
         })
     }
@@ -136,9 +143,13 @@ impl Machine<'_> {
             self.bounds.insert(what.clone(), bound.into());
         }
         if uncertain > bound || next > MOST_ROUNDS {
+            // Nothing is asked of it any more.
+            if state.unfollowed {
+                return false;
+            }
             let rounds = if uncertain > bound { bound } else { MOST_ROUNDS };
             self.cut = true;
-            let reason = format!("the {what} goes round more than {rounds} times (--unwind)");
+            let reason = format!("the {what}{CUT} {rounds} times (--unwind)");
             let place = head.place.clone();
             self.unknown(state, &reason, &place, frame.function);
             return false;
@@ -148,21 +159,29 @@ impl Machine<'_> {
 
     /// How often a loop goes round if nothing else is said about it.
     pub(crate) fn usual_bound(&self, place: &Place) -> u32 {
-        let unwind = self.options.unwind;
         if place.file.starts_with(MODEL_DIRECTORY) {
-            unwind.max(MOST_MODEL_ROUNDS.min(2 << unwind.min(8)))
+            self.usual_bound_of_models()
         } else {
-            unwind
+            self.options.unwind
         }
     }
 
     /// Whether a block does nothing but fail: going there is not leaving the loops around, because nothing comes after it.
     pub(crate) fn only_fails(&self, function: FunctionId, block: BlockId) -> bool {
+        self.ends_with_call(function, block, records::fails)
+    }
+
+    /// Whether a block is where a claim of the program's own turns out false.
+    pub(crate) fn only_claims(&self, function: FunctionId, block: BlockId) -> bool {
+        self.ends_with_call(function, block, records::is_claim)
+    }
+
+    fn ends_with_call(&self, function: FunctionId, block: BlockId, called: fn(&str) -> bool) -> bool {
         let block = &self.module.function(function).blocks[block.0 as usize];
         matches!(block.terminator, Terminator::Unreachable)
             && block.instructions.iter().any(|instruction| match &instruction.op {
-                Op::Call { callee: Callee::Function(called), .. } => {
-                    claims::FAILING.contains(&self.module.function(*called).name.as_str())
+                Op::Call { callee: Callee::Function(callee), .. } => {
+                    called(&self.module.function(*callee).name)
                 }
                 _ => false,
             })

@@ -24,6 +24,8 @@ pub(crate) struct State {
     pub(crate) held: Held,
     /// What is called when the process ends.
     pub(crate) ending: Ending,
+    /// Recovery has threads whose schedules are not followed: what shared memory holds is not known, and so is what is claimed.
+    pub(crate) unfollowed: bool,
 }
 
 impl State {
@@ -201,8 +203,7 @@ fn merge_two(terms: &mut Terms, a: (State, Vec<Value>), b: (State, Vec<Value>)) 
         Rc::make_mut(&mut loaded).retain(|place, value| no.loaded.get(place) == Some(value));
     }
     let (held, ending) = (yes.held.merge(&no.held), yes.ending.merge(&no.ending));
-    (
-        State { path, memory: yes.memory.merge(terms, condition, &no.memory), loaded, dirty, held, ending },
-        values,
-    )
+    let unfollowed = yes.unfollowed || no.unfollowed;
+    let memory = yes.memory.merge(terms, condition, &no.memory);
+    (State { path, memory, loaded, dirty, held, ending, unfollowed }, values)
 }

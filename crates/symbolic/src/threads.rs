@@ -7,11 +7,15 @@ use crate::frame::At;
 use crate::invocation::{Handler, Invocation, Reply};
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::objects::{Handover, Object, ObjectId, Origin};
-use crate::records::{Argument, Spawn};
+use crate::records::{Argument, Footprint, Spawn};
 use crate::state::State;
+use crate::value::Value;
 
 /// More threads than this are refused.
 const MOST_THREADS: usize = 60;
+
+/// Handles of recovery's threads.
+const FIRST_HELPER: u64 = 1 << 20;
 
 pub(crate) const HANDLERS: &[Handler] = &[
     (&["pthread_create"], 4, create),
@@ -21,16 +25,29 @@ pub(crate) const HANDLERS: &[Handler] = &[
 ];
 
 fn create(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    if machine.who == Who::Recovery {
+        let (handle, start, argument) = (call.word(0), call.word(2), call.word(3));
+        machine.run_helper(call, handle, start, argument)?;
+        return Ok(Reply::scalar(machine.terms.number(0, 32)));
+    }
     machine.create(call.word(0), call.word(2), call.word(3), call.state, call.at)?;
     Ok(Reply::scalar(machine.terms.number(0, 32)))
 }
 
 fn join(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    if machine.who == Who::Recovery {
+        machine.join_helper(call.word(0), call.scalar(1), call.state, call.at)?;
+        return Ok(Reply::scalar(machine.terms.number(0, 32)));
+    }
     machine.join(call.word(0), call.scalar(1), call.state, call.at)?;
     Ok(Reply::scalar(machine.terms.number(0, 32)))
 }
 
 fn exit(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+    if machine.helpers.current.is_some() {
+        let reason = "a thread of recovery that ends by `pthread_exit` is not modelled";
+        return Err(machine.refuse(call.state, reason, call.at));
+    }
     machine.hand_over_result(call.state, call.word(0), call.at)?;
     machine.hand_over_end(call.state, call.at)?;
     Err(Stop::Dead)
@@ -53,9 +70,6 @@ impl Machine<'_> {
         state: &mut State,
         at: At<'_>,
     ) -> Flow<()> {
-        if self.who == Who::Recovery {
-            return Err(self.refuse(state, "recovery that starts threads is not supported", at));
-        }
         if self.threads.len() >= MOST_THREADS {
             return Err(self.refuse(state, &format!("there are more than {MOST_THREADS} threads"), at));
         }
@@ -66,6 +80,9 @@ impl Machine<'_> {
         let name = self.module.function(function).name.clone();
         let id = self.add_thread(format!("thread {} ({name})", self.threads.len()));
         let thread = id.0 as u32;
+        if self.who == Who::Thread(0) {
+            self.started_by_first |= 1 << thread.min(63);
+        }
         let number = self.terms.number(u64::from(thread) + 1, 64);
         self.store_scalar(state, handle, number, false, at)?;
         let argument = match self.terms.constant(argument) {
@@ -90,6 +107,67 @@ impl Machine<'_> {
         let place = self.module.function(function).place.clone();
         let memory = state.memory.clone();
         self.spawned.push_back(Spawn { thread, function, argument, memory, place });
+        Ok(())
+    }
+
+    /// Runs a thread of recovery at once and to its end. That is as good as any schedule if it shares nothing that it or
+    /// others write, which is looked at as long as it may be running.
+    fn run_helper(
+        &mut self,
+        call: &mut Invocation<'_>,
+        handle: Term,
+        start: Term,
+        argument: Term,
+    ) -> Flow<()> {
+        let at = call.at;
+        let function = self.terms.constant(start).and_then(|address| self.function_at(address));
+        let Some(function) = function else {
+            return Err(self.refuse(call.state, "the function of the new thread is not known", at));
+        };
+        if self.helpers.current.is_some() {
+            let reason = "a thread of recovery that starts threads is not modelled";
+            return Err(self.refuse(call.state, reason, at));
+        }
+        let number = self.helpers.started;
+        self.helpers.started += 1;
+        let written = self.terms.number(FIRST_HELPER + number, 64);
+        self.store_scalar(call.state, handle, written, false, at)?;
+        self.helpers.current = Some(Footprint::default());
+        let arguments = vec![Value::Scalar(argument)];
+        let context = call.frame.point;
+        let called = self.call(function, arguments, Vec::new(), std::mem::take(call.state), context);
+        let footprint = self.helpers.current.take().unwrap_or_default();
+        let (after, result) = called?;
+        *call.state = after;
+        let result = match result {
+            Some(Value::Scalar(result)) => Some(result),
+            _ => None,
+        };
+        self.helpers.results.resize(self.helpers.started as usize, None);
+        self.helpers.results[number as usize] = result;
+        let written = footprint.ranges.iter().filter(|range| range.2).map(|range| range.0);
+        self.helpers.written.extend(written);
+        let shares = self.helpers.running.iter().any(|(_, other)| other.conflicts(&footprint));
+        self.helpers.running.push((number, footprint));
+        if shares { self.stop_following(call.state, at) } else { Ok(()) }
+    }
+
+    fn join_helper(&mut self, handle: Term, result: Option<Term>, state: &mut State, at: At<'_>) -> Flow<()> {
+        let cases = self.cases(state, handle);
+        let number = match cases.as_deref() {
+            Some([(_, number)]) => number.checked_sub(FIRST_HELPER),
+            _ => None,
+        };
+        let Some(number) = number.filter(|number| *number < self.helpers.started) else {
+            return Err(self.refuse(state, "joins a thread that is not known", at));
+        };
+        self.helpers.running.retain(|(running, _)| *running != number);
+        if let Some(place) = result.filter(|place| self.terms.constant(*place) != Some(0)) {
+            let Some(value) = self.helpers.results.get(number as usize).copied().flatten() else {
+                return Err(self.refuse(state, "what a thread of recovery ends with is not known", at));
+            };
+            self.store_scalar(state, place, value, false, at)?;
+        }
         Ok(())
     }
 

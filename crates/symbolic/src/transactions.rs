@@ -62,7 +62,6 @@ impl Machine<'_> {
     fn snapshot(&mut self, state: &mut State, new: &NewRange, at: At<'_>) -> Flow<()> {
         let NewRange { point, number, committed, start, bytes, .. } = *new;
         let chunks = self.chunks(start, bytes);
-        self.must_be_aligned(state, start, &chunks, "a transaction that adds a range", at)?;
         let line = px86::LINE_BYTES;
         let name = format!("undo log of {}:{}", at.place.file, at.place.line);
         let size = line + bytes.next_multiple_of(8);

@@ -24,6 +24,24 @@ pub struct Plan {
 ///
 /// If the runtime is needed and missing, or the command line asks for what cannot work.
 pub fn plan(language: Language, arguments: &[OsString], toolchain: &Toolchain) -> Result<Plan, Error> {
+    plan_for(language, arguments, toolchain, true)
+}
+
+/// The same for a build that is only linted: the plugin hands each module on and changes nothing, and no runtime is linked.
+///
+/// # Errors
+///
+/// If the command line asks for what cannot work.
+pub fn plan_lint(language: Language, arguments: &[OsString], toolchain: &Toolchain) -> Result<Plan, Error> {
+    plan_for(language, arguments, toolchain, false)
+}
+
+fn plan_for(
+    language: Language,
+    arguments: &[OsString],
+    toolchain: &Toolchain,
+    instrumented: bool,
+) -> Result<Plan, Error> {
     let request = Request::read(arguments)?;
     let mut command = Command::new(toolchain.compilers.driver(language));
     let mut warnings = Vec::new();
@@ -31,7 +49,7 @@ pub fn plan(language: Language, arguments: &[OsString], toolchain: &Toolchain) -
         command.args(arguments);
         return Ok(Plan { command, warnings });
     }
-    for file in &request.assembly {
+    for file in request.assembly.iter().filter(|_| instrumented) {
         warnings
             .push(format!("{file}: an assembly file is not instrumented; what it does to PM is not seen"));
     }
@@ -47,11 +65,11 @@ pub fn plan(language: Language, arguments: &[OsString], toolchain: &Toolchain) -
         // The site table is made from it.
         command.arg("-g");
     }
-    if let Some(option) = &request.link_time_optimization {
+    if let Some(option) = request.link_time_optimization.as_ref().filter(|_| instrumented) {
         warnings.push(format!("link-time optimization ({option}) is switched off"));
         command.args(["-fno-lto", "-fno-whole-program-vtables"]);
     }
-    if request.links && !request.relocatable {
+    if instrumented && request.links && !request.relocatable {
         link_runtime(&mut command, &request, toolchain.runtime()?)?;
     }
     command.arg("--end-no-unused-arguments");

@@ -1,7 +1,7 @@
 // Flushes and fences as persistent-memory code writes them.
 //@ check: clean
-//@ lint: missing-barrier at missing-barrier
 //@ lint: unflushed-write at unflushed-write
+//@ lint: missing-barrier at missing-barrier
 //@ prove: proved
 #include <crashproof.h>
 PERSISTENT long a __attribute__((aligned(64)));

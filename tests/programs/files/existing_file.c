@@ -10,13 +10,13 @@
 //@ variant plain:
 //@ check: fails at LOST
 //@ figures: 3 crash points, 5 recoveries
-//@ lint: unflushed-write at LOST (known wrong: a mapped file that nothing flushes is not seen to be persistent memory)
+//@ lint: unflushed-write at LOST
 //@ variant good-remove: -DGOOD -DREMOVE
 //@ check: clean
 //@ figures: 7 crash points, 6 recoveries
 //@ lint: clean, no warnings
 //@ variant good-remove-early: -DGOOD -DREMOVE_EARLY
-//@ check: fails at REMOVED
+//@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
 //@ figures: 7 crash points, 6 recoveries
 //@ lint: clean, no warnings
 #include <crashproof.h>
@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
 #ifdef REMOVE_EARLY
   unlink(argv[3]);
 #endif
-  *state = 3;
+  *state = 3; // MARK: recovery-fails-nothing-lost
   crashproof_persist(state, 8); // MARK: REMOVED
 #ifndef REMOVE_EARLY
   unlink(argv[3]);

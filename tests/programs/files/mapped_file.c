@@ -1,12 +1,14 @@
 // A file on the PM path, mapped shared: the same address in every run.
 //@ args: {dir}/pool
-//@ prove: unknown (calls `fstat`, which is not defined here)
+//@ prove: unknown
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 3 crash points, 2 recoveries
 //@ lint: split-update at LOST
 //@ lint: flush-unmodified at flush-unmodified
+//@ prove: unknown (is not modelled)
 //@ variant plain:
+//@ prove: refuted at claim-violated
 //@ check: fails at LOST
 //@ figures: 2 crash points, 3 recoveries
 //@ lint: unflushed-write at LOST
@@ -15,16 +17,19 @@
 //@ check: clean
 //@ figures: 3 crash points, 2 recoveries
 //@ lint: split-update at LOST
+//@ prove: unknown (is not modelled)
 //@ variant good-fsync: -DGOOD -DFSYNC
 //@ check: clean
 //@ figures: 3 crash points, 2 recoveries
-//@ lint: vacuous
+//@ lint: split-update at LOST
 //@ variant good-reserve: -DGOOD -DRESERVE
 //@ check: clean
 //@ figures: 3 crash points, 2 recoveries
 //@ lint: split-update at LOST
 //@ lint: flush-unmodified at flush-unmodified
+//@ prove: unknown (is not modelled)
 //@ variant reserve: -DRESERVE
+//@ prove: refuted at claim-violated
 //@ check: fails at LOST
 //@ figures: 2 crash points, 3 recoveries
 //@ lint: unflushed-write at LOST
@@ -34,22 +39,27 @@
 //@ figures: 3 crash points, 2 recoveries
 //@ lint: unknown (PM passed to the unknown function `mremap`: add its source, or describe it with --api)
 //@ lint: split-update at LOST
+//@ prove: unknown (calls `dup`, which is not defined here)
 //@ variant good-punch: -DGOOD -DPUNCH
 //@ check: clean
 //@ figures: 5 crash points, 2 recoveries
 //@ lint: split-update at LOST
 //@ lint: flush-unmodified at flush-unmodified
+//@ prove: unknown (is not modelled)
 //@ variant good-sendfile: -DGOOD -DSENDFILE
 //@ check: unknown (sendfile)
 //@ figures: 3 crash points, 2 recoveries
 //@ lint: split-update at LOST
 //@ lint: flush-unmodified at flush-unmodified
+//@ prove: unknown (is not modelled)
 //@ variant private: -DPRIVATE
 //@ check: unknown (privately)
 //@ figures: 3 crash points, 2 recoveries
 //@ lint: split-update at LOST
 //@ lint: flush-unmodified at flush-unmodified
+//@ prove: unknown (is not modelled)
 //@ variant fixed: -DFIXED
+//@ prove: refuted at claim-violated
 //@ check: unknown (an address of its own choice)
 //@ figures: 0 crash points, 0 recoveries
 //@ lint: unflushed-write at LOST
@@ -116,7 +126,7 @@ int main(int argc, char **argv) {
 #endif
   if (pool->done) {
     crashproof_assert(pool->self == pool);
-    crashproof_assert(strcmp(pool->text, "durable") == 0);
+    crashproof_assert(strcmp(pool->text, "durable") == 0); // MARK: claim-violated
     char text[8];
     crashproof_assert(pread(fd, text, 8, 8) == 8 && strcmp(text, "durable") == 0);
     return 0;

@@ -1,7 +1,8 @@
 // A file that is mapped, a text that is written into it, elements that are sorted: the commit comes too early.
 //@ cflags: '-DDIR="{dir}"'
 //@ check: recovery-fails at recovery-fails
-//@ lint: clean, no warnings
+//@ lint: unflushed-write at recovery-fails
+//@ lint: unflushed-write at unflushed-write
 //@ prove: refuted at claim (is the number)
 #include <crashproof.h>
 #include <fcntl.h>
@@ -35,7 +36,7 @@ int main(void) {
   qsort(elements, 4, sizeof *elements, compare);
   memcpy(file->sorted, elements, sizeof elements); // MARK: recovery-fails
   crashproof_persist(file->name, sizeof file->name); /* the last elements lie behind */
-  file->valid = 1;
+  file->valid = 1; // MARK: unflushed-write
   return 0;
 }
 void recover(void) {

@@ -1,7 +1,7 @@
-// A copy to an address that is not known is one of words only if the address is a multiple of a word.
+// A copy to an address that may not be a multiple of a word is one of bytes. Nothing is claimed of it.
 //@ check: clean
 //@ lint: unflushed-write at not-modelled
-//@ prove: unknown at not-modelled (may not be a multiple of 8)
+//@ prove: vacuous
 #include <crashproof.h>
 PERSISTENT char buffer[64] __attribute__((aligned(64)));
 int main(void) {

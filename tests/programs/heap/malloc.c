@@ -7,14 +7,14 @@
 //@ figures: 4 crash points, 3 recoveries
 //@ variant plain:
 //@ check: recovery-fails at LOST
-//@ check: missing-flush at missing-flush
-//@ figures: 4 crash points, 8 recoveries
+//@ check: missing-flush at missing-flush-2
+//@ figures: 4 crash points, 6 recoveries
 //@ variant good-realloc: -DGOOD -DREALLOC
 //@ check: clean
 //@ figures: 6 crash points, 3 recoveries
 //@ variant realloc: -DREALLOC
-//@ check: fails at MOVED
-//@ figures: 6 crash points, 6 recoveries
+//@ check: recovery-fails at MOVED
+//@ figures: 6 crash points, 4 recoveries
 #include <crashproof.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ int main(void) {
   }
   if (crashproof_crashes())
     return 0;
-  free(scratch);
+  free(scratch); // MARK: missing-flush-2
   free(scratch_node);
   free(aligned);
   push(5);

@@ -1,5 +1,5 @@
 // Following a pointer that was never set leads anywhere.
-//@ check: refused (fails without any crash)
+//@ check: fails-without-crash at claim
 //@ lint: vacuous
 //@ prove: refuted at claim (outside)
 #include <crashproof.h>

@@ -1,5 +1,5 @@
 // The function that set the buffer has returned.
-//@ check: refused (fails without any crash)
+//@ check: fails-without-crash (the program crashes with a segmentation fault without any power failure)
 //@ lint: vacuous
 //@ prove: unknown at not-modelled (has returned)
 #include <setjmp.h>

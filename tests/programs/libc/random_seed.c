@@ -1,6 +1,6 @@
 // rand_r stores the next seed, which nobody flushes or orders.
-//@ check: unknown (rand_r touches persistent memory and is not followed there)
-//@ check: recovery-fails at recovery-fails
+//@ check: recovery-fails-nothing-lost at unflushed-write
+//@ check: missing-flush at unflushed-write
 //@ lint: unflushed-write at unflushed-write
 //@ prove: refuted at claim (seed == 1)
 #include <crashproof.h>

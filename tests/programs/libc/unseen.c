@@ -16,31 +16,29 @@
 //@ lint: unflushed-write at unflushed-write-3
 //@ prove: unknown (floating-point arithmetic)
 //@ variant library: -DLIBRARY
-//@ check: unknown (changed without the runtime seeing it)
+//@ check: clean
 //@ figures: 1 crash points, 1 recoveries
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
-//@ prove: unknown (calls `frexp`, which is not defined here)
+//@ prove: unknown (is not modelled)
 //@ variant library-strict: -DLIBRARY -DSTRICT
 //@ flags check: --strict
-//@ check: unknown at touched (it touches)
+//@ check: clean
 //@ figures: 1 crash points, 1 recoveries
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
-//@ prove: unknown (calls `frexp`, which is not defined here)
+//@ prove: unknown (is not modelled)
 //@ variant reads: -DREADS
 //@ check: clean
 //@ figures: 1 crash points, 1 recoveries
-//@ lint: unknown (PM passed to the unknown function `a64l`: add its source, or describe it with --api)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
 //@ prove: unknown (floating-point arithmetic)
 //@ variant reads-strict: -DREADS -DSTRICT
 //@ flags check: --strict
-//@ check: unknown at touched-2 (it touches)
+//@ check: clean
 //@ figures: 1 crash points, 1 recoveries
-//@ lint: unknown (PM passed to the unknown function `a64l`: add its source, or describe it with --api)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
@@ -50,20 +48,18 @@
 //@ check: clean
 //@ figures: 1 crash points, 1 recoveries
 //@ lint: clean, no warnings
-//@ prove: unknown (calls `sigfillset`, which is not defined here)
+//@ prove: unknown (is not modelled)
 //@ variant recovery: -DRECOVERY
 //@ check: clean
 //@ figures: 1 crash points, 1 recoveries
-//@ lint: unknown (PM passed to the unknown function `frexp`: add its source, or describe it with --api)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
 //@ prove: unknown (floating-point arithmetic)
 //@ variant recovery-strict: -DRECOVERY -DSTRICT
 //@ flags check: --strict
-//@ check: unknown at touched-3 (it touches)
+//@ check: clean
 //@ figures: 1 crash points, 1 recoveries
-//@ lint: unknown (PM passed to the unknown function `frexp`: add its source, or describe it with --api)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3

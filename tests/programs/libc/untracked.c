@@ -6,11 +6,11 @@
 //@ check: clean
 //@ figures: 1 crash points, 1 recoveries
 //@ variant date: -DDATE
-//@ check: unknown (gmtime_r touches persistent memory)
+//@ check: clean
 //@ figures: 1 crash points, 1 recoveries
 //@ lint: unflushed-write at unflushed-write
 //@ variant recovers: -DRECOVERS
-//@ check: unknown (gmtime_r touches persistent memory)
+//@ check: clean
 //@ figures: 1 crash points, 1 recoveries
 //@ lint: unflushed-write at unflushed-write-2
 //@ variant aio: -DAIO

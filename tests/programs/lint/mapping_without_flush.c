@@ -1,11 +1,11 @@
-// A pool that is mapped by hand and never flushed looks like any file. That keeps the verdict from being clean.
+// A file that is mapped shared is persistent memory, also if it is never flushed.
 //@ prove: skip (files are not modelled)
 //@ variant alone: -DALONE
 //@ check: skip (the file has to be named as persistent memory)
-//@ lint: vacuous
+//@ lint: unflushed-write at LOST
 //@ variant beside: -DBESIDE
 //@ check: skip (the file has to be named as persistent memory)
-//@ lint: unknown (a file is mapped, but nothing shows whether it is persistent memory)
+//@ lint: unflushed-write at LOST
 //@ variant flushed: -DFLUSHED
 //@ check: skip (the file has to be named as persistent memory)
 //@ lint: clean
@@ -34,7 +34,7 @@ static long *map(const char *path) {
 int main(int count, char **arguments) {
   long *pool = map(arguments[count - 1]);
 #ifndef READING
-  pool[0] = 1;
+  pool[0] = 1; // MARK: LOST
 #endif
 #ifdef FLUSHED
   crashproof_persist(pool, sizeof *pool);

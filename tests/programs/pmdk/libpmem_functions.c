@@ -7,7 +7,7 @@
 //@ lint: clean, no warnings
 //@ variant plain:
 //@ check: fails at LOST
-//@ figures: 2 crash points, 42 recoveries
+//@ figures: 2 crash points, 13 recoveries
 //@ lint: unflushed-write at LOST
 //@ variant copy-pmem-memcpy-nodrain-drain: -DCOPY=pmem_memcpy_nodrain -DDRAIN
 //@ check: clean
@@ -15,25 +15,25 @@
 //@ lint: clean, no warnings
 //@ variant copy-pmem-memmove-nodrain: -DCOPY=pmem_memmove_nodrain
 //@ check: fails at COPIED
-//@ figures: 3 crash points, 78 recoveries
+//@ figures: 3 crash points, 13 recoveries
 //@ lint: missing-barrier at COPIED
 //@ lint: missing-barrier at missing-barrier
 //@ variant copy-pmem-memcpy-persist: -DCOPY=pmem_memcpy_persist
 //@ check: clean
 //@ figures: 4 crash points, 2 recoveries
-//@ lint: missing-barrier at missing-barrier
+//@ lint: clean
 //@ variant flags-pmem-f-mem-nontemporal: -DFLAGS=PMEM_F_MEM_NONTEMPORAL
 //@ check: clean
 //@ figures: 3 crash points, 2 recoveries
-//@ lint: missing-barrier at missing-barrier
+//@ lint: clean
 //@ variant flags-pmem-f-mem-noflush: -DFLAGS=PMEM_F_MEM_NOFLUSH
 //@ check: fails at FLAGGED
-//@ figures: 2 crash points, 77 recoveries
+//@ figures: 2 crash points, 13 recoveries
 //@ lint: unflushed-write at FLAGGED
 //@ lint: missing-barrier at missing-barrier
 //@ variant flags-pmem-f-mem-temporal-pmem-f-mem-nodrain: -DFLAGS=PMEM_F_MEM_TEMPORAL|PMEM_F_MEM_NODRAIN
 //@ check: fails at FLAGGED
-//@ figures: 2 crash points, 77 recoveries
+//@ figures: 2 crash points, 13 recoveries
 //@ lint: missing-barrier at FLAGGED
 //@ lint: missing-barrier at missing-barrier
 #include <crashproof.h>

@@ -14,8 +14,8 @@ PERSISTENT struct node *head __attribute__((aligned(64)));
 int main(void) {
   nodes[0].next = &nodes[0];
   crashproof_persist(&nodes[0], 8);
-  head = &nodes[0];
-  crashproof_persist(&head, 8); // MARK: recovery-fails-nothing-lost
+  head = &nodes[0]; // MARK: recovery-fails-nothing-lost
+  crashproof_persist(&head, 8);
   nodes[0].next = 0; // MARK: unflushed-write
   return 0;
 }

@@ -3,7 +3,7 @@
 //@ lint: clean, no warnings
 //@ prove: vacuous
 //@ variant plain:
-//@ check: missing-flush at SEQUENCE, survived READY, window SEQUENCE..READY, primary (too new) (flushed too late) (header)
+//@ check: missing-flush at SEQUENCE, survived READY, window SEQUENCE..READY, primary
 //@ robust: refuted at SEQUENCE
 //@ variant packed: -DPACKED
 //@ check: clean

@@ -5,7 +5,7 @@
 //@ prove: proved
 //@ robust: proved
 //@ variant missing: -DMISSING
-//@ check: recovery-fails at DATA, survived LINK, window DATA..LINK, primary (missing flush)
+//@ check: recovery-fails at DATA, survived LINK, window DATA..LINK, primary
 //@ lint: unflushed-write at DATA
 //@ prove: refuted at claim-violated
 //@ robust: refuted at DATA

@@ -2,9 +2,9 @@
 // Each store of x needs its flush.
 //@ prove: vacuous
 //@ variant plain:
-//@ check: missing-flush at X1, survived Y1, window X1..Y1, primary (too new) (missing flush)
-//@ check: missing-flush at Y1, survived X2, window Y1..X2, primary (too old) (flushed too late)
-//@ check: missing-flush at X2, survived Y2, window X2..Y2, primary (too new) (missing flush)
+//@ check: missing-flush at X1, survived Y1, window X1..Y1, primary
+//@ check: missing-flush at Y1, survived X2, window Y1..X2, primary
+//@ check: missing-flush at X2, survived Y2, window X2..Y2, primary
 //@ lint: unflushed-write at X2
 //@ robust: refuted at X1
 //@ variant fixed: -DFIXED
@@ -12,11 +12,11 @@
 //@ lint: clean, no warnings
 //@ robust: proved
 //@ variant fence-forgotten: -DFENCE_FORGOTTEN
-//@ check: missing-flush at X2, survived Y2, window X2..Y2, primary (too new) (flushed but not fenced)
+//@ check: missing-flush at X2, survived Y2, window X2..Y2, primary
 //@ lint: clean, no warnings
 //@ robust: refuted at X2
 //@ variant late: -DLATE
-//@ check: missing-flush at X2, survived Y2, window X2..Y2, primary (too new) (flushed too late)
+//@ check: missing-flush at X2, survived Y2, window X2..Y2, primary
 //@ lint: clean, no warnings
 //@ robust: refuted at X2
 //@ variant robust-off: -DROBUST_OFF

@@ -1,9 +1,9 @@
 // PSan, Figures 4 and 5: reading y = 2 and x = 5. The flush is missing after y = 4; and, seen by other crashes,
 // after all stores but the last.
-//@ check: missing-flush at X1, survived Y2, window X1..Y2, primary (too old) (missing flush)
-//@ check: missing-flush at Y2, survived X3, window Y2..X3, primary (too new) (missing flush)
-//@ check: missing-flush at X3, survived Y4, window X3..Y4, primary (too old) (missing flush)
-//@ check: missing-flush at Y4, survived X5, window Y4..X5, primary (too new) (missing flush)
+//@ check: missing-flush at X1, survived Y2, window X1..Y2, primary
+//@ check: missing-flush at Y2, survived X3, window Y2..X3, primary
+//@ check: missing-flush at X3, survived Y4, window X3..Y4, primary
+//@ check: missing-flush at Y4, survived X5, window Y4..X5, primary
 //@ lint: unflushed-write at Y4
 //@ lint: unflushed-write at X5
 //@ prove: vacuous

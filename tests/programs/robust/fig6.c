@@ -8,7 +8,7 @@
 //@ robust: proved
 //@ variant joined: -DJOINED
 //@ flags check: --schedules 2
-//@ check: missing-flush at X, survived Y, window Y..Y, reader (missing flush)
+//@ check: missing-flush at X, survived Y, window Y..Y, reader
 //@ robust: refuted at X
 
 #include <crashproof.h>

@@ -3,7 +3,7 @@
 //@ prove: vacuous
 //@ variant plain:
 //@ flags check: --schedules 40
-//@ check: missing-flush at X, survived Y, window READ..Y, reader (flushed too late)
+//@ check: missing-flush at X, survived Y, window READ..Y, reader
 //@ lint: clean, no warnings
 //@ robust: refuted at X
 //@ variant fixed: -DFIXED

@@ -10,7 +10,7 @@
 //@ check: clean
 //@ variant plain-2:
 //@ flags check: --crashes 2
-//@ check: missing-flush at X, survived Y, window X..Y, primary (too new) (missing flush)
+//@ check: missing-flush at X, survived Y, window X..Y, primary
 
 #include <crashproof.h>
 

@@ -5,7 +5,7 @@
 //@ prove: vacuous
 //@ robust: refuted at DATA
 //@ variant checksum-read-afterwards: -DCHECKSUM -DREAD_AFTERWARDS
-//@ check: missing-flush at DATA, survived SUM, window DATA..SUM, primary (too old) (flushed too late)
+//@ check: missing-flush at DATA, survived SUM, window DATA..SUM, primary
 //@ prove: vacuous
 //@ robust: refuted at DATA
 //@ variant tolerated-load: -DTOLERATED_LOAD
@@ -17,7 +17,7 @@
 //@ prove: unknown (calls `crashproof_tolerate_begin`, which is not defined here)
 //@ robust: unknown (calls `crashproof_tolerate_begin`, which is not defined here)
 //@ variant plain: -DPLAIN
-//@ check: missing-flush at DATA, survived SUM, window DATA..SUM, primary (too old) (flushed too late)
+//@ check: missing-flush at DATA, survived SUM, window DATA..SUM, primary
 //@ prove: vacuous
 //@ robust: refuted at DATA
 //@ variant plain-2: -DPLAIN

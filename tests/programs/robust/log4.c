@@ -10,7 +10,7 @@
 //@ robust: skip (too large to prove in a test)
 //@ variant trusting: -DTRUSTING
 //@ flags check: --schedules 30
-//@ check: missing-flush at CLAIM, survived SEEN, window LOOK..SEEN, reader (flushed too late)
+//@ check: missing-flush at CLAIM, survived SEEN, window LOOK..SEEN, reader
 //@ lint: split-update at ENTRY
 //@ robust: refuted at CLAIM
 //@ variant unflushed: -DUNFLUSHED

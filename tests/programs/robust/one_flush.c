@@ -1,6 +1,6 @@
 // Three fields of a line are lost for want of one flush: one finding, and the flush goes after the last of them.
 // What was overwritten before anybody could see it does not count.
-//@ check: missing-flush at FIRST, survived LINK, window LAST..LINK, primary (too old) (missing flush)
+//@ check: missing-flush at FIRST, survived LINK, window LAST..LINK, primary
 //@ lint: unflushed-write at FIRST
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at LAST

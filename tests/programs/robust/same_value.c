@@ -1,6 +1,6 @@
 // What is lost was there before: nothing can come of it, but the next version of the program may store something
 // else.
-//@ check: missing-flush at AGAIN, survived Y, window AGAIN..Y, primary (too new) (missing flush)
+//@ check: missing-flush at AGAIN, survived Y, window AGAIN..Y, primary
 //@ lint: unflushed-write at AGAIN
 //@ prove: vacuous
 //@ robust: proved (known wrong: x holds the same value before and after)

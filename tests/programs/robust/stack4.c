@@ -4,11 +4,11 @@
 //@ variant plain:
 //@ flags check: --schedules 20
 //@ check: clean
-//@ lint: clean (known wrong: nobody can reach the node yet)
+//@ lint: clean
 //@ prove: proved
 //@ variant unflushed: -DUNFLUSHED
 //@ flags check: --schedules 4
-//@ check: recovery-fails at VALUE, survived LINK, window NEXT..LINK, primary (missing flush)
+//@ check: recovery-fails at VALUE, survived LINK, window NEXT..LINK, primary
 //@ lint: unflushed-write at VALUE
 //@ lint: unflushed-write at NEXT
 //@ prove: refuted at claim-violated

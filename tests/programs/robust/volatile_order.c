@@ -1,14 +1,14 @@
 //@ lint: unflushed-write at x
 //@ variant mutex: -DMUTEX
-//@ check: missing-flush at x, survived y, window x..y, primary (missing flush)
+//@ check: missing-flush at x, survived y, window x..y, primary
 //@ prove: proved
 //@ robust: proved
 //@ variant atomic: -DATOMIC
-//@ check: missing-flush at x, survived y, window x..store, primary (missing flush)
+//@ check: missing-flush at x, survived y, window x..store, primary
 //@ prove: proved
 //@ robust: refuted at x
 //@ variant exchange: -DEXCHANGE
-//@ check: missing-flush at x, survived y, window x..exchange, primary (missing flush)
+//@ check: missing-flush at x, survived y, window x..exchange, primary
 //@ prove: unknown (goes round more than 64 times)
 //@ robust: refuted at x
 //@ variant failed: -DFAILED
@@ -16,11 +16,11 @@
 //@ prove: proved
 //@ robust: proved
 //@ variant semaphore: -DSEMAPHORE
-//@ check: missing-flush at x, survived y, window x..y, primary (missing flush)
+//@ check: missing-flush at x, survived y, window x..y, primary
 //@ prove: proved
 //@ robust: refuted at x
 //@ variant condition: -DCONDITION
-//@ check: missing-flush at x, survived y, window x..y, primary (missing flush)
+//@ check: missing-flush at x, survived y, window x..y, primary
 //@ prove: proved
 //@ robust: refuted at x
 //@ variant nothing: -DNOTHING

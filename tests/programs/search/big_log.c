@@ -6,7 +6,6 @@
 //@ prove: skip (too large to prove in a test)
 //@ variant weak: -DBRACKET -DWEAK -DROUNDS=1 -DLINES=4
 //@ check: fails at LOST
-//@ check: unknown (--max-per-crash)
 //@ prove: refuted at claim-violated
 #include <crashproof.h>
 

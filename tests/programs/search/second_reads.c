@@ -19,8 +19,8 @@ static PERSISTENT struct {
 } all;
 
 static void set(long *what, long value) {
-  *what = value;
-  crashproof_persist(what, sizeof *what); // MARK: recovery-fails-nothing-lost
+  *what = value; // MARK: recovery-fails-nothing-lost
+  crashproof_persist(what, sizeof *what);
 }
 
 int main(void) {

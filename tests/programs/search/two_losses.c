@@ -3,7 +3,7 @@
 //@ lint: unflushed-write at FIRST
 //@ lint: unflushed-write at SECOND
 //@ lint: unflushed-write at recovery-fails
-//@ prove: refuted at claim-violated
+//@ prove: refuted (not always true)
 //@ variant robust:
 //@ check: recovery-fails at SECOND
 //@ check: recovery-fails at recovery-fails

@@ -2,22 +2,20 @@
 // makes a sibling that is complete before it is linked.
 //@ variant right: -DBUG=0
 //@ check: clean
-//@ lint: unknown (the address of a store or flush is not known)
+//@ lint: clean
 //@ prove: proved
 //@ variant bug-1: -DBUG=1
 //@ check: recovery-fails at recovery-fails
-//@ lint: unknown (the address of a store or flush is not known)
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at recovery-fails
 //@ prove: refuted at claim-violated
 //@ variant bug-2: -DBUG=2
 //@ check: missing-flush at missing-flush
-//@ lint: unknown (the address of a store or flush is not known)
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
 //@ lint: unflushed-write at missing-flush
 //@ prove: proved
 //@ variant bug-3: -DBUG=3
 //@ check: recovery-fails at recovery-fails-2
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
 //@ lint: unflushed-write at recovery-fails-2
 //@ prove: refuted at claim-violated-2
 

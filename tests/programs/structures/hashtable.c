@@ -10,7 +10,6 @@
 //@ lint: unflushed-write at recovery-fails
 //@ prove: refuted at claim-violated
 //@ variant bug-2: -DBUG=2
-//@ check: recovery-fails at recovery-fails-2
 //@ check: recovery-fails at recovery-fails-3
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at recovery-fails-3

@@ -6,7 +6,6 @@
 //@ lint: split-update at split-update
 //@ prove: proved
 //@ variant bug-1: -DBUG=1
-//@ check: recovery-fails at recovery-fails
 //@ check: recovery-fails at recovery-fails-2
 //@ lint: publish-before-persist at publish-before-persist
 //@ lint: split-update at split-update-2

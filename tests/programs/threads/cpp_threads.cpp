@@ -1,5 +1,5 @@
 // Threads of C++: mutexes, conditions, call_once, local statics, atomic waiting, thread-local destructors.
-//@ prove: unknown (calls `_ZNSt18condition_variableC1Ev`, which is not defined here)
+//@ prove: unknown (calls `__cxa_thread_atexit`, which is not defined here)
 //@ variant fixed: -std=c++20 -DFIXED
 //@ flags check: --schedules 8
 //@ check: clean

@@ -1,10 +1,11 @@
 // Recovery spins on what nobody will ever set: it does not come to an end, which work decides, not the clock.
 // While a thread sleeps the others' spinning is in order: its time comes.
 //@ lint: unflushed-write at recovery-fails-nothing-lost
-//@ prove: unknown (recovery that starts threads is not supported)
 //@ variant bad: -DBAD
+//@ prove: refuted (does not go round for ever)
 //@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
 //@ variant plain:
+//@ prove: unknown (threads of recovery that share what one of them writes are not modelled)
 //@ flags check: --schedules 3
 //@ check: clean
 

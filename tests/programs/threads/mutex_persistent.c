@@ -1,8 +1,8 @@
 // A mutex in persistent memory may be found taken after a crash, by nobody who could give it back.
-//@ check: fails (known wrong: the runtime keeps locks, and what a crash leaves of them, elsewhere)
+//@ check: recovery-fails at recovery-fails
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2
-//@ prove: refuted at claim (recovery does not wait for ever)
+//@ prove: refuted at claim
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT pthread_mutex_t lock;
@@ -10,7 +10,7 @@ PERSISTENT int value __attribute__((aligned(64)));
 int main(void) {
   pthread_mutex_lock(&lock);
   value = 1; // MARK: unflushed-write
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&lock); // MARK: recovery-fails
   return 0;
 }
 void recover(void) {

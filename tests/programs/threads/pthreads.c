@@ -2,7 +2,7 @@
 //@ flags check: --schedules 12
 //@ check: clean
 //@ lint: clean, no warnings
-//@ prove: unknown (calls `pthread_mutexattr_setrobust`, which is not defined here)
+//@ prove: unknown (`pthread_mutexattr_setrobust` at)
 
 #define _GNU_SOURCE
 #include <crashproof.h>

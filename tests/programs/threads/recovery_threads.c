@@ -1,10 +1,11 @@
 // Recovery that creates threads itself, and looks at persistent memory from several.
-//@ prove: unknown (recovery that starts threads is not supported)
 //@ variant fixed: -DFIXED
+//@ prove: proved
 //@ flags check: --schedules 5
 //@ check: clean
 //@ lint: clean, no warnings
 //@ variant plain:
+//@ prove: refuted (sums[i] == 3)
 //@ flags check: --schedules 5
 //@ check: recovery-fails at recovery-fails
 //@ lint: unflushed-write at recovery-fails (known wrong: memory handed to a thread is not followed)

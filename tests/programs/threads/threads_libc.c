@@ -3,13 +3,13 @@
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 4 crash points, 3 recoveries
-//@ lint: unknown (a file is mapped, but nothing shows whether it is persistent memory: it is never flushed)
+//@ lint: clean
 //@ prove: skip (too large to prove in a test)
 //@ variant plain:
-//@ check: fails at LOST
-//@ figures: 2 crash points, 9 recoveries
+//@ check: recovery-fails at LOST
+//@ figures: 2 crash points, 6 recoveries
 //@ lint: unflushed-write at LOST (known wrong: memory handed to a thread is not followed)
-//@ prove: unknown (a copy of a length that is not known)
+//@ prove: refuted (strcmp)
 #include <crashproof.h>
 #include <fcntl.h>
 #include <pthread.h>

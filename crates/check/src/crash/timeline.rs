@@ -42,6 +42,8 @@ pub(crate) struct Timeline {
     next_fence: usize,
     /// The youngest store that has certainly persisted, by its place in the trace.
     certain_until: u32,
+    /// Lines that may hold something else than before; see [`Timeline::take_changed`].
+    changed: Vec<Line>,
 }
 
 /// The model's moment for each length of the trace, since there is more than one thread: a `clflushopt` may
@@ -91,6 +93,7 @@ impl Timeline {
             next_non_temporal: 0,
             next_fence: 0,
             certain_until: 0,
+            changed: Vec::new(),
         }
     }
 
@@ -146,6 +149,11 @@ impl Timeline {
         self.certain_until
     }
 
+    /// Hands over the lines that may hold something else than when this was last called.
+    pub(crate) fn take_changed(&mut self, each: impl FnMut(Line)) {
+        self.changed.drain(..).for_each(each);
+    }
+
     /// Is this a place to crash: does the next record make something certain, or is it the end, with
     /// something stored since the last crash?
     pub(crate) fn is_crash_point(&mut self, records: &[Record]) -> bool {
@@ -177,8 +185,7 @@ impl Timeline {
     /// this: a non-temporal store need not wait for an earlier `clflush` of another line, so it may persist
     /// although the power fails before the `clflush`. (Runs of several threads have real buffers.)
     fn look_ahead(&mut self, records: &[Record]) {
-        self.early.clear();
-        self.overtaken.clear();
+        self.forget_early();
         if !self.moments.moments.is_empty() {
             return;
         }
@@ -195,6 +202,7 @@ impl Timeline {
         for (stores, into) in [(found.early, &mut self.early), (found.overtaken, &mut self.overtaken)] {
             for (tag, event) in stores {
                 let at = now + u64::from(tag) - self.at as u64;
+                self.changed.push(Line::containing(event.address));
                 into.entry(Line::containing(event.address)).or_default().push(CachedStore { at, tag, event });
             }
         }
@@ -224,6 +232,11 @@ impl Timeline {
     /// The crash at this moment has been dealt with.
     pub(crate) fn crashed(&mut self) {
         self.written = false;
+        self.forget_early();
+    }
+
+    fn forget_early(&mut self) {
+        self.changed.extend(self.early.keys().chain(self.overtaken.keys()));
         self.early.clear();
         self.overtaken.clear();
     }
@@ -270,7 +283,9 @@ impl Timeline {
         match event.kind {
             _ if self.may_wait(&event) => {
                 let (at, tag) = (self.execution.pass(), self.at as u32 - 1);
-                let waiting = self.late.entry(Line::containing(event.address)).or_default();
+                let line = Line::containing(event.address);
+                self.changed.push(line);
+                let waiting = self.late.entry(line).or_default();
                 waiting.push(CachedStore { at, tag, event });
                 self.written = true;
             }
@@ -278,6 +293,7 @@ impl Timeline {
                 let line = Line::containing(event.address);
                 self.execution.commit_store(&event, self.at as u32 - 1);
                 self.open.insert(line);
+                self.changed.push(line);
                 self.written = true;
                 if self.platform.cache_survives(line) {
                     settled.push(line);
@@ -301,6 +317,7 @@ impl Timeline {
 
     /// The stores to a line that were waiting take effect.
     fn no_longer_waits(&mut self, line: Line) {
+        self.changed.push(line);
         for store in self.late.remove(&line).into_iter().flatten() {
             self.execution.commit_store(&store.event, store.tag);
         }
@@ -310,6 +327,7 @@ impl Timeline {
     fn forget(&mut self, settled: Vec<Line>) -> Persisted {
         let mut persisted = Persisted::new();
         for line in settled {
+            self.changed.push(line);
             persisted.extend(self.execution.forget_certain(line));
             let youngest = persisted.last().map_or(0, |store: &CachedStore| store.tag);
             self.certain_until = self.certain_until.max(youngest);

@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crashproof_findings::no_persistent_memory;
-use crashproof_protocol::{GLOBALS, Record, record};
+use crashproof_protocol::{GLOBALS, Record};
 use px86::Kind;
 
 use crate::crash::Timeline;
+use crate::driver::call_stacks::{self, Calls, Sought};
 use crate::driver::judging::Judging;
 use crate::driver::options::Options;
+use crate::driver::recording::{Recorded, record_run};
 use crate::judge::{Dependence, Model, RedundantWork, Report, any_marked, dependences, merge};
 use crate::narrate::readable;
-use crate::search::{Draws, Incomplete, Plan, Random, Recording, Search, Statistics, Worker, count};
-use crate::subject::{
-    AllSites, Durable, Error, Failure, Mode, Process, Run, RunLimits, Schedule, Subject, Trace,
-};
+use crate::search::{Draws, Incomplete, Plan, Random, Recording, Search, Shared, Statistics, Worker, count};
+use crate::subject::{AllSites, Error, Launch, Placement, Process, Schedule, Subject, Trace, fault, system};
 
 /// What the runtime takes for persistent memory.
 const PERSISTENT_MEMORY: &str = "files mapped below --pm-path (default: /mnt/pmem*, /pmem* and /dev/dax*), what libpmem, \
@@ -26,25 +26,6 @@ const PERSISTENT_MEMORY: &str = "files mapped below --pm-path (default: /mnt/pme
 /// Runs shorter than this are explored by one worker: starting another takes longer.
 const WORTH_SHARING: usize = 2000;
 
-/// A recorded run.
-pub(crate) struct Recorded {
-    pub(crate) records: Trace,
-    /// Threads it had.
-    threads: u32,
-    /// Points at which they could be switched.
-    switch_points: u64,
-}
-
-impl Recorded {
-    /// Did it do anything to persistent memory that a crash could undo, as far as anybody can tell?
-    fn touches_persistent_memory(&self) -> bool {
-        let touches = |record: &Record| {
-            record.kind() == record::UNKNOWN || record.event_kind().is_some_and(Kind::stores)
-        };
-        self.records.iter().any(touches)
-    }
-}
-
 /// Runs a program once under a schedule, without any crash: its trace.
 pub fn record(options: &Options, seed: u32) -> Result<Trace, Error> {
     let mut process = Process::start(options.launch())?;
@@ -52,35 +33,34 @@ pub fn record(options: &Options, seed: u32) -> Result<Trace, Error> {
     Ok(record_run(&mut process, options.model.is_some(), schedule, options.run_limits())?.records)
 }
 
-/// Runs the program once, undisturbed, and records it; with `regions`, for the analysis of strands and epochs.
-pub(crate) fn record_run<S: Subject>(
-    subject: &mut S,
-    regions: bool,
-    schedule: Schedule,
-    limits: RunLimits,
-) -> Result<Recorded, Error> {
-    subject.forget_trace();
-    let run = Run {
-        mode: Mode::Record { regions },
-        schedule,
-        crashes: 0,
-        durable: Durable::nothing(0),
-        limits: limits.recording(),
-    };
-    let ended = subject.run(&run, &[])?;
-    if let Some(failure) = Failure::of(ended.ending) {
-        let how = format!("it {}", failure.describe());
-        return Err(Error::FailsAlone { how, failure, output: subject.output(ended.ending) });
-    }
-    let records = subject.keep_trace()?;
-    Ok(Recorded { records, threads: ended.threads, switch_points: ended.switch_points })
-}
-
 /// Checks a program.
 pub fn check(options: &Options) -> Result<Report, Error> {
     let process = Process::start(options.launch())?;
-    let recovering = options.recover.as_ref().map(|_| Process::start(options.launch_recovery()));
-    check_subject(options, process, recovering.transpose()?)
+    let recovering = start_recovering(options)?;
+    let placed = recovering.is_some();
+    let mut report =
+        check_subject(options, process, recovering, &|sought| call_stacks::collect(options, sought))?;
+    if !placed {
+        report.remarks.push(
+            "recoveries ran at the addresses of the recorded run: pointers to volatile memory that are kept in \
+             persistent memory were not looked for"
+                .into(),
+        );
+    }
+    Ok(report)
+}
+
+/// The process that recovers: of another program, or in another placement (see `subject::placement`); none if the one
+/// that is recorded does it.
+fn start_recovering(options: &Options) -> Result<Option<Process>, Error> {
+    let launch = options.launch_recovery();
+    if let Some(placement) = Placement::other(&launch.program)
+        && let Ok(process) = Process::start(Launch { placement, ..launch.clone() })
+    {
+        return Ok(Some(process));
+    }
+    // What does not start elsewhere may start as usual.
+    options.recover.as_ref().map(|_| Process::start(launch)).transpose()
 }
 
 /// Checks a subject; `recovering` is the one that recovers, if it is another.
@@ -88,6 +68,7 @@ pub(crate) fn check_subject<S: Subject>(
     options: &Options,
     mut subject: S,
     mut recovering: Option<S>,
+    calls: &dyn Fn(&[Sought]) -> Vec<Calls>,
 ) -> Result<Report, Error> {
     let recovery = recovering.as_mut().map(Subject::sites).transpose()?;
     let judging = Judging::new(options, AllSites { recorded: subject.sites()?, recovery });
@@ -99,13 +80,21 @@ pub(crate) fn check_subject<S: Subject>(
         redundant: RedundantWork::default(),
         dependences: Vec::new(),
         switch_points: 0,
+        threads: 1,
         vacuous: true,
     };
-    for seed in 0..options.schedules.max(1) {
+    if let Some(budget) = options.all_schedules {
+        check.all_schedules(budget, &mut subject, recovering.as_mut())?;
+    }
+    let seeds = if options.all_schedules.is_some() { 0 } else { options.schedules.max(1) };
+    for seed in 0..seeds {
         if check.schedule(seed, &mut subject, recovering.as_mut())?.is_break() {
             break;
         }
         subject.rewind();
+    }
+    if let Some(guarantee) = options.strategy.guarantee(seeds, check.threads, check.switch_points) {
+        judging.remark(&guarantee);
     }
     let Check { redundant, dependences, vacuous, .. } = check;
     let mut shared = search.into_shared();
@@ -121,10 +110,21 @@ pub(crate) fn check_subject<S: Subject>(
         )
     });
     let checksums: Vec<String> = checksums.collect();
-    let (findings, violations, unused_suppressions, mut found) = judging.into_findings();
+    let outside = mapped_outside(&subject);
+    let set_aside = set_aside(&shared, &judging.sites);
+    // Files that this one created go with it; runs that are repeated create them anew.
+    drop((subject, recovering));
+    let (findings, violations, unused_suppressions, mut found) = judging.into_findings(calls);
     found.remarks.extend(checksums);
+    if findings.is_empty() && shared.set_aside.is_any() {
+        // It takes a failure to set something aside: without one nothing may be.
+        found
+            .incomplete
+            .push("crash states were set aside although no failure was reported (use --exhaustive)".into());
+    }
+    found.remarks.extend(set_aside);
     if vacuous && findings.is_empty() {
-        found.incomplete.push(no_persistent_memory(PERSISTENT_MEMORY, &mapped_outside(&subject)));
+        found.incomplete.push(no_persistent_memory(PERSISTENT_MEMORY, &outside));
     }
     Ok(Report {
         findings,
@@ -139,6 +139,37 @@ pub(crate) fn check_subject<S: Subject>(
     })
 }
 
+/// What was set aside because its failure is known, and what limits left out, in words.
+fn set_aside(shared: &Shared, sites: &AllSites) -> Vec<String> {
+    let place = |&(recovery, site): &(bool, u32)| {
+        let place = sites.of(usize::from(recovery)).get(site);
+        format!("{}:{}", place.file, place.line)
+    };
+    let mut remarks = Vec::new();
+    for store in shared.set_aside.assumed() {
+        remarks.push(format!(
+            "assuming the store at {} is flushed: once recoveries had failed without it, crash states that lose it were \
+             set aside (--exhaustive explores them)",
+            place(store)
+        ));
+    }
+    let waits: Vec<String> = shared.set_aside.waits().map(|site| place(&(false, site))).collect();
+    if shared.set_aside.not_recovered > 0 {
+        remarks.push(format!(
+            "{} crash states were set aside in which recovery would wait for ever for what {} stored (--exhaustive \
+             recovers from them)",
+            shared.set_aside.not_recovered,
+            waits.join(", ")
+        ));
+    }
+    if shared.dropped {
+        remarks.push(
+            "to stay within --memory, recoveries whose behavior had been forgotten were run again".into(),
+        );
+    }
+    remarks
+}
+
 /// The file that a program maps outside the PM path, if any, and how to make it count.
 fn mapped_outside(subject: &impl Subject) -> Vec<String> {
     let hint = |path: PathBuf| {
@@ -149,16 +180,18 @@ fn mapped_outside(subject: &impl Subject) -> Vec<String> {
 }
 
 /// One check, all schedules.
-struct Check<'a> {
-    options: &'a Options,
-    judging: &'a Judging<'a>,
-    search: &'a Search<'a>,
+pub(super) struct Check<'a> {
+    pub(super) options: &'a Options,
+    pub(super) judging: &'a Judging<'a>,
+    pub(super) search: &'a Search<'a>,
     redundant: RedundantWork,
     dependences: Vec<Dependence>,
     /// Points at which threads could be switched under the default schedule.
     switch_points: u64,
+    /// Threads of that run.
+    threads: u32,
     /// Was there nothing to judge so far?
-    vacuous: bool,
+    pub(super) vacuous: bool,
 }
 
 impl Check<'_> {
@@ -186,6 +219,13 @@ impl Check<'_> {
                 self.judging.fails_without_crash(subject.records(), schedule, failure, output);
                 return Ok(ControlFlow::Continue(()));
             }
+            // No way of calling it makes a program right that does so.
+            Err(Error::FailsAlone { failure, output, .. })
+                if failure.is_fault() || fault::place(&output).is_some() =>
+            {
+                self.judging.fails_without_crash(subject.records(), schedule, failure, output);
+                return Ok(ControlFlow::Break(()));
+            }
             Err(Error::Interrupted) if seed > 0 => {
                 self.search.stop(Incomplete::Interrupted);
                 return Ok(ControlFlow::Break(()));
@@ -194,39 +234,66 @@ impl Check<'_> {
         };
         if seed == 0 {
             self.switch_points = recorded.switch_points;
+            self.threads = recorded.threads;
         }
-        if !recorded.touches_persistent_memory() {
+        if !self.crash_recorded(seed, &recorded, subject, recovering, schedule)? {
             // Under another schedule it may.
             let single = recorded.threads == 1;
             return Ok(if single { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
         }
-        self.vacuous = false;
-        self.look_at(seed, &recorded);
-        let started = Instant::now();
-        match recovering {
-            None => self.explore(subject, &recorded, schedule)?,
-            Some(recovering) => {
-                self.shares_memory(&recorded)?;
-                recovering.adopt_files(subject);
-                self.explore(recovering, &recorded, schedule)?;
-                recovering.rewind();
-                subject.copy_file_table(recovering);
-            }
-        }
-        self.count(|statistics| statistics.exploring += started.elapsed());
-        self.judging.end_schedule();
         // Without threads, before or after the crash, all schedules are the same.
         let shared = self.search.shared();
         let single = recorded.threads == 1 && !shared.recovery_has_threads;
         Ok(if shared.stopped || single { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
-    fn count(&self, add: impl FnOnce(&mut Statistics)) {
+    /// Tries the crashes of a recorded run; says whether it does anything to persistent memory.
+    pub(super) fn crash_recorded<S: Subject>(
+        &mut self,
+        seed: u32,
+        recorded: &Recorded,
+        subject: &mut S,
+        recovering: Option<&mut S>,
+        schedule: Schedule,
+    ) -> Result<bool, Error> {
+        if !recorded.touches_persistent_memory() {
+            return Ok(false);
+        }
+        self.vacuous = false;
+        self.options.environment.get_or_init(|| subject.environment());
+        self.look_at(seed, recorded);
+        let started = Instant::now();
+        self.recovering_with(subject, recovering, recorded, |check, subject| {
+            check.explore(subject, recorded, schedule)
+        })?;
+        self.count(|statistics| statistics.exploring += started.elapsed());
+        self.judging.end_schedule();
+        Ok(true)
+    }
+
+    /// Explores with the program that recovers, which may be another.
+    pub(super) fn recovering_with<S: Subject>(
+        &self,
+        subject: &mut S,
+        recovering: Option<&mut S>,
+        recorded: &Recorded,
+        explore: impl FnOnce(&Self, &mut S) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Some(recovering) = recovering else { return explore(self, subject) };
+        self.shares_memory(recorded)?;
+        recovering.adopt_files(subject);
+        explore(self, recovering)?;
+        recovering.rewind();
+        subject.copy_file_table(recovering);
+        Ok(())
+    }
+
+    pub(super) fn count(&self, add: impl FnOnce(&mut Statistics)) {
         add(&mut self.search.shared().statistics);
     }
 
     /// What can be said about a recorded run without crashing it.
-    fn look_at(&mut self, seed: u32, recorded: &Recorded) {
+    pub(super) fn look_at(&mut self, seed: u32, recorded: &Recorded) {
         let records = &recorded.records;
         self.options.monitor.recorded(records.len());
         self.judging.note_untracked(records, 0);
@@ -303,15 +370,16 @@ impl Check<'_> {
         }
         // Counted anew, as if nothing had been left to chance; no recovery is left to run.
         self.judging.restore(before.0);
+        self.search.shared().forget_what_is_set_aside();
         self.count(|now| *now = Statistics { recoveries: now.recoveries, ..before.1 });
         self.judging.remark(&format!("{tried} random crashes showed all that recovery can do"));
         self.explore_by(&Plan::Everything, subject, recording)
     }
 
     /// Explores crashes of a recorded run, with as many workers as it is worth.
-    fn explore_by<S: Subject>(
+    pub(super) fn explore_by<S: Subject>(
         &self,
-        plan: &Plan,
+        plan: &Plan<'_>,
         subject: &mut S,
         recording: Recording,
     ) -> Result<(), Error> {
@@ -322,14 +390,17 @@ impl Check<'_> {
                 .map(|number| {
                     let twin = subject.twin();
                     let search = self.search;
-                    scope.spawn(move || {
+                    std::thread::Builder::new().spawn_scoped(scope, move || {
                         plan.carry_out(Worker::new(search, &mut twin?, recording), number, jobs)
                     })
                 })
                 .collect();
             let mut result = plan.carry_out(Worker::new(self.search, subject, recording), 0, jobs);
             for helper in helpers {
-                let theirs = helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                // The share of a worker that could not be started is not explored by anyone.
+                let theirs = helper.map_err(system("cannot start a worker")).and_then(|helper| {
+                    helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                });
                 result = result.and(theirs);
             }
             result
@@ -340,7 +411,7 @@ impl Check<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::subject::InMemory;
+    use crate::subject::{Failure, InMemory};
     use crashproof_protocol::ARENA;
 
     /// A check needs no process either.
@@ -354,7 +425,7 @@ mod tests {
             i32::from(memory.read(ARENA.base + 64) > memory.read(ARENA.base))
         });
         let options = Options { jobs: 1, ..Options::new("memory".into(), Vec::new()) };
-        let report = check_subject(&options, subject, None).expect("a report");
+        let report = check_subject(&options, subject, None, &|_| Vec::new()).expect("a report");
         let [failed] = &report.findings[..] else { panic!("{report:?}") };
         assert_eq!((&failed.failure, failed.lost), (&Failure::Exit(1), 1));
         assert!(failed.cause.is_some() && report.unknown.is_empty());

@@ -6,19 +6,20 @@ use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crashproof_findings::Place;
-use crashproof_protocol::{Record, exit};
+use crashproof_protocol::{Record, exit, schedule};
 use rustc_hash::FxHashSet;
 
-use crate::crash::{CrashState, Layouts, Timeline};
+use crate::crash::{ChosenCrash, CrashState, Layouts, Timeline};
+use crate::driver::call_stacks::{Calls, Sought};
 use crate::driver::options::Options;
 use crate::driver::token::Token;
 use crate::judge::{
-    FailedRecovery, FailureRank, Harmless, Key, Minimality, Rank, Suppression, TraceViolation, Unrecoverable,
-    Violation, violations, with_other_reads,
+    Facts, FailedRecovery, FailureRank, Harmless, Key, Minimality, Rank, Suppression, TraceViolation,
+    Unrecoverable, Violation, VolatilePointer, Words, followed, violations, with_other_reads,
 };
-use crate::narrate::{self, Narrative, describe_violation, event_diagram, missing_flush, untracked};
-use crate::search::{self, Incomplete, MAX_RUNS, Observer, Recovered, Stop, Worker};
-use crate::subject::{AllSites, Ending, Error, Failure, Schedule, Subject, same_place};
+use crate::narrate::{self, Consequence, Names, Narrator, Stacks, event_diagram, missing_flush, untracked};
+use crate::search::{self, Incomplete, Judgement, MAX_RUNS, Observer, Recovered, Stop, Worker};
+use crate::subject::{AllSites, Ending, Error, Failure, Schedule, Subject, fault, same_place};
 
 /// Missing flushes by the execution and site after which the flush is missing, each with how simply it was met.
 type Violations = BTreeMap<(usize, u32), (Violation, Rank)>;
@@ -41,23 +42,31 @@ pub(crate) struct Found {
 pub(crate) struct Judging<'a> {
     options: &'a Options,
     pub(crate) sites: AllSites,
+    pub(crate) names: Names,
     harmless: Harmless,
     found: Mutex<Found>,
+    /// The decisions of the run that is looked at, and where its records are in it.
+    decided: Mutex<(Vec<u64>, Vec<u32>)>,
 }
 
 /// A failure, before it is put into words.
-struct Judged<'a> {
+struct Judged {
     key: Key,
     failure: Failure,
-    narrative: Narrative<'a>,
+    facts: Facts,
     /// The flush whose absence led here, if one did.
     cause: Option<Box<Violation>>,
+    /// The store that would have to persist, by its execution and site; none if nothing is lost.
+    lost: Option<(usize, u32)>,
+    /// The pointer to volatile memory that was followed, if one was.
+    volatile: Option<VolatilePointer>,
 }
 
 impl<'a> Judging<'a> {
     pub(crate) fn new(options: &'a Options, sites: AllSites) -> Judging<'a> {
         let harmless = Harmless::of(sites.of_recovery());
-        Judging { options, sites, harmless, found: Mutex::default() }
+        let names = Names::of(&options.program);
+        Judging { options, sites, names, harmless, found: Mutex::default(), decided: Mutex::default() }
     }
 
     /// What was found so far. Safe to use after a worker panics: every update is a single assignment.
@@ -89,6 +98,20 @@ impl<'a> Judging<'a> {
         if !remarks.iter().any(|known| known == remark) {
             remarks.push(remark.to_owned());
         }
+    }
+
+    /// The run that is looked at from here on took these decisions; its records are in the order of `places`.
+    pub(crate) fn set_decisions(&self, decisions: Vec<u64>, places: Vec<u32>) {
+        *self.decided.lock().unwrap_or_else(PoisonError::into_inner) = (decisions, places);
+    }
+
+    fn token(&self, schedule: Schedule, crashes: Vec<ChosenCrash>) -> Token {
+        let token = Token::new(self.options, schedule, crashes);
+        if schedule.strategy != schedule::DECISIONS {
+            return token;
+        }
+        let decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
+        token.with_decisions(&decided.0, &decided.1)
     }
 
     /// Another schedule begins.
@@ -123,22 +146,33 @@ impl<'a> Judging<'a> {
         output: String,
     ) {
         let site = records.iter().rev().map(|record| record.site).find(|&site| site != 0).unwrap_or(0);
+        // Where it crashed, if that is known; else its last access to persistent memory.
+        let place = fault::place(&output).unwrap_or_else(|| self.sites.recorded.get(site).clone());
         let failed = FailedRecovery {
-            place: self.sites.recorded.get(site).clone(),
+            place,
             lost: 0,
             minimality: Minimality::Proven,
             crashes: 0,
-            related: Vec::new(),
+            facts: Facts::default(),
+            words: Words {
+                title: match schedule.seed {
+                    0 => format!("the program {} without any power failure", failure.describe()),
+                    seed => {
+                        format!("the program {} without any crash under schedule {seed}", failure.describe())
+                    }
+                },
+                ..Words::default()
+            },
             output,
-            replay: Token::new(self.options, schedule, Vec::new()).encode(),
+            replay: self.token(schedule, Vec::new()).encode(),
             count: 1,
             seed: schedule.seed,
             story: None,
             failure,
             cause: None,
-            chosen: Vec::new(),
+            volatile: None,
         };
-        let key = (format!("without crash {:?}", failed.failure), (0, 0));
+        let key = (format!("without crash {:?}", failed.failure), (0, 0), (0, 0));
         self.found().failures.entry(key).and_modify(|known| known.count += 1).or_insert(failed);
     }
 
@@ -190,54 +224,104 @@ impl<'a> Judging<'a> {
                     continue;
                 }
             }
-            let mut violation = describe_violation(met, &self.sites, state, seed);
+            let mut violation = self.describe(met, recovered);
             violation.count = count;
             // Where no value shows what was lost, the diagram would not either.
             if !met.same_value {
-                violation.story = Some(event_diagram(&self.sites, recovered));
+                violation.story = Some(event_diagram(&self.sites, &self.names, recovered));
             }
             if count == 1 {
-                self.options.monitor.found(|| missing_flush(&violation));
+                self.options.monitor.found(|| {
+                    let mut violation = violation.clone();
+                    violation.words = self.words_of_violation(&violation, &Stacks::default());
+                    missing_flush(&violation)
+                });
             }
             found.violations.insert(site, (violation, rank));
         }
     }
 
     /// What is wrong, if recovery failed.
-    fn judge(&self, recovered: &Recovered, violations: &[TraceViolation]) -> Option<Judged<'_>> {
+    fn judge(&self, recovered: &Recovered, violations: &[TraceViolation]) -> Option<Judged> {
         let Recovered { state, outcome, schedule, .. } = *recovered;
         let failure = Failure::of(outcome.ending)?;
         if outcome.ending == Ending::Exit(exit::UNSUPPORTED) {
             self.note(format!("recovery did something that cannot be followed: {}", outcome.output));
             return None;
         }
-        let (narrative, crash_site) = Narrative::of_crashes(&self.sites, state, recovered.revealed);
         // Of several missing flushes, the one whose effect was read last led here.
         let cause = violations.iter().filter(|met| !met.same_value).max_by_key(|met| met.seen_at);
-        let lost = cause.map(|met| met.site(state, met.lost[0]));
-        let first = lost.or(narrative.first_lost).unwrap_or(crash_site);
-        let cause = cause.map(|met| Box::new(describe_violation(met, &self.sites, state, schedule.seed)));
-        Some(Judged { key: (failure.kind(&outcome.output), first), failure, narrative, cause })
+        let flush_after = cause.map(|met| met.site(state, met.flush_after));
+        let facts = Facts::of(recovered, cause);
+        let first_lost = facts.lost.first().map(|access| (access.level, access.site));
+        let lost = flush_after.or(first_lost);
+        let pointer = fault::address(&outcome.output).and_then(|address| followed(recovered, address));
+        if let Some((index, store)) = pointer {
+            let read = &recovered.reads[index];
+            let place = self.sites.of_recovery().get(read.site).clone();
+            let volatile = Some(VolatilePointer { value: read.value, address: read.address, read: place });
+            // Wherever it leads, and whatever else is lost: no flush helps.
+            let key = ("volatile pointer".to_owned(), store, store);
+            return Some(Judged { key, failure, facts, cause: None, lost: None, volatile });
+        }
+        let cause = cause.map(|met| Box::new(met.locate(&self.sites, state, schedule.seed)));
+        let first = facts.key();
+        let last = facts.lost.last().map_or(first, |access| (access.level, access.site));
+        let key = (failure.kind(&outcome.output), first, last);
+        Some(Judged { key, failure, facts, cause, lost, volatile: None })
     }
 
-    /// A failure in full.
+    /// A missing flush with its facts.
+    fn describe(&self, met: &TraceViolation, recovered: &Recovered) -> Violation {
+        let mut violation = met.locate(&self.sites, recovered.state, recovered.schedule.seed);
+        violation.facts = Facts::of(recovered, Some(met)).complete(recovered, None);
+        violation.facts.lost_more = 0;
+        violation.schedule = recovered.schedule;
+        self.names.learn(recovered.state.records(0), &self.sites);
+        violation
+    }
+
+    fn narrator<'s>(&'s self, stacks: &'s Stacks) -> Narrator<'s> {
+        Narrator { sites: &self.sites, names: &self.names, stacks }
+    }
+
+    fn words_of_violation(&self, violation: &Violation, stacks: &Stacks) -> Words {
+        let consequence = if violation.same_value { Consequence::Nothing } else { Consequence::Stale };
+        self.narrator(stacks).words(&violation.facts, Some(violation), &consequence)
+    }
+
+    fn words_of_failure(&self, failed: &FailedRecovery, stacks: &Stacks) -> Words {
+        if failed.crashes == 0 {
+            return failed.words.clone();
+        }
+        let consequence = Consequence::Fails(&failed.failure);
+        let words = self.narrator(stacks).words(&failed.facts, failed.cause.as_deref(), &consequence);
+        match &failed.volatile {
+            Some(pointer) => narrate::volatile_pointer(words, pointer, failed),
+            None => words,
+        }
+    }
+
+    /// A failure in full, but for the words.
     fn narrate(&self, judged: Judged, recovered: &Recovered) -> FailedRecovery {
-        let Judged { key, failure, mut narrative, cause } = judged;
-        narrative.reads(recovered);
+        let Judged { key, failure, facts, cause, volatile, .. } = judged;
+        self.names.learn(recovered.state.records(0), &self.sites);
+        let facts = facts.complete(recovered, Some(&failure));
         FailedRecovery {
             failure,
-            place: narrative.place(key.1).clone(),
-            lost: narrative.lost,
+            place: self.sites.of(key.1.0).get(key.1.1).clone(),
+            lost: facts.lost_stores,
             minimality: Minimality::Unfinished,
             crashes: recovered.state.crashes(),
-            related: narrative.places,
             output: recovered.outcome.output.clone(),
-            replay: Token::new(self.options, recovered.schedule, narrative.crashes.clone()).encode(),
+            replay: self.token(recovered.schedule, facts.chosen.clone()).encode(),
             count: 1,
             seed: recovered.schedule.seed,
             cause,
-            story: Some(event_diagram(&self.sites, recovered)),
-            chosen: narrative.crashes,
+            volatile,
+            story: Some(event_diagram(&self.sites, &self.names, recovered)),
+            facts,
+            words: Words::default(),
         }
     }
 
@@ -246,7 +330,7 @@ impl<'a> Judging<'a> {
         let mut by_point: BTreeMap<usize, Vec<Key>> = BTreeMap::new();
         for (key, failed) in &self.found().failures {
             let of_schedule = failed.seed == worker.recording.schedule.seed;
-            if let Some(first) = failed.chosen.first().filter(|_| of_schedule) {
+            if let Some(first) = failed.facts.chosen.first().filter(|_| of_schedule) {
                 by_point.entry(first.at).or_default().push(key.clone());
             }
         }
@@ -273,20 +357,20 @@ impl<'a> Judging<'a> {
     ) -> Result<(), Stop> {
         let Some(mut best) = self.found().failures.get(key).cloned() else { return Ok(()) };
         let mut best_key = key.clone();
-        let finished = search::minimize(best.chosen.clone(), |crashes| {
+        let finished = search::minimize(best.facts.chosen.clone(), |crashes| {
             let state = worker.crashed(timeline);
             let failed = worker.probe(&state, crashes, &mut |recovered| {
                 let judged = self.judge(recovered, &self.violations(recovered))?;
                 Some((judged.key.clone(), self.narrate(judged, recovered)))
             })?;
             let Some((other_key, mut other)) = failed else { return Ok(None) };
-            let simpler = other.lost < best.lost && other.chosen.len() == best.chosen.len();
+            let simpler = other.lost < best.lost && other.facts.chosen.len() == best.facts.chosen.len();
             if !simpler || other_key.0 != best_key.0 {
                 return Ok(None);
             }
             other.count = best.count;
             (best_key, best) = (other_key, other);
-            Ok(Some(best.chosen.clone()))
+            Ok(Some(best.facts.chosen.clone()))
         });
         let found = &mut *self.found();
         best.minimality = match &finished {
@@ -310,14 +394,48 @@ impl<'a> Judging<'a> {
         finished
     }
 
+    /// Asks for the calls that led to what was found, and puts all of it into words.
+    fn put_into_words(
+        &self,
+        failures: &mut [FailedRecovery],
+        violations: &mut [Violation],
+        collect: &dyn Fn(&[Sought]) -> Vec<Calls>,
+    ) {
+        let of_failures = failures.iter().filter(|failed| failed.crashes > 0).filter_map(|failed| {
+            let token = Token::decode(&failed.replay).ok()?;
+            Some(Sought { facts: &failed.facts, token, fails: true })
+        });
+        let of_violations = violations.iter().map(|violation| {
+            let token = Token::new(self.options, violation.schedule, Vec::new());
+            Sought { facts: &violation.facts, token, fails: false }
+        });
+        let sought: Vec<Sought> = of_failures.chain(of_violations).collect();
+        let calls = if sought.is_empty() { Vec::new() } else { collect(&sought) };
+        let mut calls = calls.into_iter();
+        for failed in failures.iter_mut() {
+            let Calls { stacks, end } =
+                if failed.crashes > 0 { calls.next().unwrap_or_default() } else { Calls::default() };
+            failed.words = self.words_of_failure(failed, &stacks);
+            failed.words.failed_at = narrate::failed_at(self.sites.of_recovery(), &end, &failed.output);
+        }
+        for violation in violations {
+            let Calls { stacks, .. } = calls.next().unwrap_or_default();
+            violation.words = self.words_of_violation(violation, &stacks);
+        }
+    }
+
     /// All that was found, once everything is over: failures and missing flushes with advice about the layout, and the
     /// suppressions that suppressed nothing.
-    pub(crate) fn into_findings(self) -> (Vec<FailedRecovery>, Vec<Violation>, Vec<Suppression>, Found) {
-        let mut found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn into_findings(
+        self,
+        collect: &dyn Fn(&[Sought]) -> Vec<Calls>,
+    ) -> (Vec<FailedRecovery>, Vec<Violation>, Vec<Suppression>, Found) {
+        let mut found = std::mem::take(&mut *self.found());
         let mut failures: Vec<FailedRecovery> = std::mem::take(&mut found.failures).into_values().collect();
         failures.sort_by_key(|failed| (failed.crashes, failed.lost));
         let all = std::mem::take(&mut found.violations).into_values().map(|(violation, _)| violation);
         let mut violations = group_violations(all, &failures);
+        self.put_into_words(&mut failures, &mut violations, collect);
         let causes = failures.iter_mut().filter_map(|failed| failed.cause.as_deref_mut());
         let mut layouts = Layouts::of(&self.options.program);
         for violation in causes.chain(&mut violations) {
@@ -351,31 +469,37 @@ impl Observer for Judging<'_> {
         self.options.monitor.recovered(behaviors, self.found().failures.len());
     }
 
-    fn ended(&self, recovered: &Recovered) -> bool {
+    fn ended(&self, recovered: &Recovered) -> Judgement {
         let violations = self.violations(recovered);
         if !violations.is_empty() {
             self.note_violations(recovered, &violations);
         }
-        let Some(judged) = self.judge(recovered, &violations) else { return false };
-        let (state, lost) = (recovered.state, judged.narrative.lost);
+        let Some(judged) = self.judge(recovered, &violations) else {
+            return Judgement { noted: !violations.is_empty(), ..Judgement::default() };
+        };
+        let (state, lost) = (recovered.state, judged.facts.lost_stores);
         let found = &mut *self.found();
         let output = &recovered.outcome.output;
         let unrecoverable =
             state.crashes() == 1 && found.unrecoverable.met(state.first.at, lost, output, &judged.key);
+        let judgement = Judgement { noted: true, unrecoverable, cause: judged.lost };
         let rank: FailureRank = (state.crashes(), lost, recovered.schedule.seed, state.first.at);
         let known = found.failures.get_mut(&judged.key);
         let count = known.as_ref().map_or(0, |known| known.count) + 1;
         if let Some(known) = known.filter(|known| known.rank() <= rank) {
             known.count = count;
-            return unrecoverable;
+            return judgement;
         }
         let key = judged.key.clone();
         let failed = FailedRecovery { count, ..self.narrate(judged, recovered) };
         if count == 1 {
-            self.options.monitor.found(|| narrate::failure(&failed));
+            self.options.monitor.found(|| {
+                let words = self.words_of_failure(&failed, &Stacks::default());
+                narrate::failure(&FailedRecovery { words, ..failed.clone() })
+            });
         }
         found.failures.insert(key, failed);
-        unrecoverable
+        judgement
     }
 
     fn sampled(&self, recovered: &Recovered, checksummed: &[u32]) {

@@ -3,20 +3,25 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `options` | what a check is asked to do |
+//! | `recording` | the recorded run |
+//! | `call_stacks` | the calls that led to what was found |
 //! | `check` | one schedule after the other, recorded and crashed everywhere |
 //! | `judging` | judges every recovery, keeps what is found |
 //! | `token`, `replay` | reproduces one failure |
 //! | `monitor` | progress, and a way to end early |
 
+mod all_schedules;
+mod call_stacks;
 mod check;
 mod judging;
 mod monitor;
 mod options;
+mod recording;
 mod replay;
 mod token;
 
 pub use check::{check, record};
 pub use monitor::{Monitor, Progress};
-pub use options::{Options, Recover};
+pub use options::{Budget, Options, Recover};
 pub use replay::{Replay, replay};
-pub use token::Token;
+pub use token::{NotAToken, Token};

@@ -1,16 +1,19 @@
 //! What a check is asked to do.
 
 use std::ffi::OsString;
+use std::hash::Hasher;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use object::{Object, ObjectSection};
 use px86::Platform;
+use rustc_hash::FxHasher;
 
 use crate::driver::monitor::Monitor;
 use crate::judge::{Model, Suppression};
 use crate::search::{Random, Settings, Strategy};
-use crate::subject::{Launch, RunLimits};
+use crate::subject::{Heap, Launch, Placement, RunLimits};
 
 /// What to check, and how far to go.
 #[derive(Clone, Debug)]
@@ -33,13 +36,19 @@ pub struct Options {
     pub crashes: usize,
     /// Schedules to try if the program has threads; at least 1.
     pub schedules: u32,
-    /// How they are made.
+    /// Instead of that many, explore all schedules, up to equivalence, as far as this goes.
+    pub all_schedules: Option<Budget>,
+    /// How schedules are made from seeds.
     pub strategy: Strategy,
     /// Files below these count as persistent memory when they are mapped; if empty, those below the runtime's default
     /// paths.
     pub pm_path: Vec<PathBuf>,
     /// Whether the heap is persistent memory too.
     pub pm_heap: bool,
+    /// How it lies, and what it holds.
+    pub heap: Heap,
+    /// The variables of the environment that the program asks for, once that is known: for replay tokens.
+    pub environment: Arc<OnceLock<Vec<(String, String)>>>,
     /// Whether whatever touches persistent memory unseen is to be named.
     pub strict: bool,
     /// Whether to hold the strands or epochs that the program marks against their model.
@@ -67,8 +76,22 @@ pub struct Options {
     pub max_run_seconds: u32,
     /// Bytes of memory a run may take beyond what the program has before `main`.
     pub max_memory: u64,
+    /// Bytes of memory that the check is to stay within.
+    pub memory: u64,
+    /// Whether crash states are explored, too, whose failure is known.
+    pub exhaustive: bool,
     /// Watches the check, and can end it.
     pub monitor: Arc<Monitor>,
+    /// Which build of the program it is, once somebody asked.
+    pub build: OnceLock<String>,
+}
+
+/// A quarter of the machine's memory, in bytes; 2 GiB if that is not known.
+fn quarter_of_memory() -> u64 {
+    let about = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = about.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kilobytes = total.and_then(|text| text.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kilobytes.map_or(2 << 30, |kilobytes| kilobytes / 4 * 1024)
 }
 
 impl Options {
@@ -84,9 +107,12 @@ impl Options {
             platform: Platform::ADR,
             crashes: 1,
             schedules: 1,
+            all_schedules: None,
             strategy: Strategy::default(),
             pm_path: Vec::new(),
             pm_heap: false,
+            heap: Heap::default(),
+            environment: Arc::default(),
             strict: false,
             model: None,
             robust: true,
@@ -100,9 +126,21 @@ impl Options {
             max_cpu_seconds: 10,
             max_run_seconds: 600,
             max_memory: 4 << 30,
+            memory: quarter_of_memory(),
+            exhaustive: false,
             monitor: Arc::default(),
+            build: OnceLock::new(),
         }
     }
+}
+
+/// How many schedules to explore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Most schedules to explore; those that turned out to be redundant count.
+    pub max_schedules: Option<u64>,
+    /// Most preemptions of a schedule: switches away from a thread that could go on.
+    pub max_preemptions: Option<u32>,
 }
 
 /// A command that recovers.
@@ -117,6 +155,12 @@ pub struct Recover {
 }
 
 impl Options {
+    /// Identifies the build of the program: its code and constants, not where or when it was built. Empty if it cannot be
+    /// read.
+    pub(crate) fn build_id(&self) -> &str {
+        self.build.get_or_init(|| build_id(&self.program).unwrap_or_default())
+    }
+
     /// How to start the program that is recorded.
     pub(crate) fn launch(&self) -> Launch {
         Launch {
@@ -128,6 +172,9 @@ impl Options {
             strict: self.strict,
             platform: self.platform.clone(),
             max_memory: self.max_memory,
+            placement: Placement::Usual,
+            heap: self.heap,
+            environment: self.environment.get().cloned().unwrap_or_default(),
             interrupt: self.monitor.interrupt(),
         }
     }
@@ -160,6 +207,8 @@ impl Options {
             max_recoveries: self.max_recoveries,
             max_time: self.max_time,
             limits: self.run_limits(),
+            memory: self.memory,
+            exhaustive: self.exhaustive,
             history: self.robust,
         }
     }
@@ -172,4 +221,15 @@ impl Options {
                 || real(&recover.program).is_some_and(|it| Some(it) == real(&self.program))
         })
     }
+}
+
+fn build_id(program: &Path) -> Option<String> {
+    let bytes = std::fs::read(program).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
+    let mut hasher = FxHasher::default();
+    for name in [".text", ".rodata", ".data"] {
+        let section = file.section_by_name(name).and_then(|section| section.data().ok());
+        hasher.write(section.unwrap_or_default());
+    }
+    Some(format!("{:016x}", hasher.finish()))
 }

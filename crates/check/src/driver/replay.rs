@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use crashproof_protocol::Patch;
+use crashproof_protocol::{Patch, Record};
 use px86::{Line, Platform};
 
-use crate::crash::{Persisted, Timeline, survive};
-use crate::driver::check::record_run;
+use crate::crash::{ChosenCrash, Persisted, Timeline, survive};
 use crate::driver::options::{Options, Recover};
+use crate::driver::recording::record_run;
 use crate::driver::token::Token;
-use crate::subject::{Ending, Error, Failure, Launch, Mode, Process, Run, Subject};
+use crate::schedules::rearranged;
+use crate::subject::{Ending, Error, Failure, Launch, Limits, Mode, Placement, Process, Run, Subject};
 
 /// What came of a replay.
 #[derive(Clone, Debug)]
@@ -23,19 +25,26 @@ pub struct Replay {
 }
 
 /// Replays the failure that a token names, under a debugger if one is given. `program` is the token's, built
-/// again if the token names a source; so is `recover`, if the token has another program for that.
+/// again if the token names a source; so is `recover`, if the token has another program for that. Another build than the
+/// token's is refused, unless it is to be tried `anyway`.
 pub fn replay(
     token: &Token,
     program: PathBuf,
     recover: Option<PathBuf>,
     debugger: Option<&[OsString]>,
+    anyway: bool,
 ) -> Result<Replay, Error> {
     let options = options(token, program, recover);
+    if !anyway && !token.build.is_empty() && token.build != options.build_id() {
+        return Err(Error::OtherBuild { program: options.program });
+    }
     let mut process = Process::start(options.launch())?;
+    process.decide(&token.decisions, &[]);
     let recorded = record_run(&mut process, token.regions, token.schedule(), options.run_limits());
     let mut records = match recorded {
-        Ok(recorded) => recorded.records.to_vec(),
-        // The schedule alone makes it fail.
+        Ok(recorded) if token.decisions.is_empty() => recorded.records.to_vec(),
+        Ok(recorded) => rearranged(&recorded.records, &token.moved),
+        // It fails alone, or by its schedule.
         Err(Error::FailsAlone { failure, output, .. }) if token.crashes.is_empty() => {
             return Ok(Replay { failure: Some(failure), output });
         }
@@ -45,13 +54,40 @@ pub fn replay(
         return Ok(Replay { failure: None, output: process.output(Ending::Exit(0)) });
     }
     let files_created = process.files_created();
-    if options.recover.is_some() {
-        process = with_files_of(&process, options.launch_recovery())?;
+    let launch = options.launch_recovery();
+    let placed = Placement::other(&launch.program).filter(|_| debugger.is_none());
+    if let Some(placement) = placed {
+        process = with_files_of(&process, Launch { placement, ..launch })?;
+    } else if options.recover.is_some() {
+        process = with_files_of(&process, launch)?;
     }
     let mut limits = options.run_limits().recovery(records.len());
     if debugger.is_some() {
         limits.cpu_seconds = 0;
     }
+    let ending =
+        through_crashes(&mut process, &options, token, &mut records, files_created, limits, |process| {
+            if let Some(debugger) = debugger {
+                // A process of its own: the debugger follows it into this recovery, not into the runs before.
+                let launch = Launch { wrapper: debugger.to_vec(), ..options.launch_recovery() };
+                *process = with_files_of(process, launch)?;
+            }
+            Ok(())
+        })?;
+    Ok(Replay { failure: Failure::of(ending), output: process.output(ending) })
+}
+
+/// Crashes a recorded run as a token says, and recovers it, and crashes that if the token says so; `last` is called before
+/// the last recovery.
+pub(crate) fn through_crashes(
+    process: &mut Process,
+    options: &Options,
+    token: &Token,
+    records: &mut Vec<Record>,
+    files_created: u64,
+    limits: Limits,
+    mut last: impl FnMut(&mut Process) -> Result<(), Error>,
+) -> Result<Ending, Error> {
     let mut crashed: Vec<(Timeline, Persisted)> = Vec::new();
     for (level, crash) in token.crashes.iter().enumerate() {
         if crash.at > records.len() {
@@ -65,25 +101,31 @@ pub fn replay(
         for record in &records[..crash.at] {
             timeline.advance_into(record, &mut persisted);
         }
-        timeline.is_crash_point(&records);
+        timeline.is_crash_point(records);
+        if !fits(crash, &timeline) {
+            return Err(Error::Stale);
+        }
         let durable = timeline.durable;
         crashed.push((timeline, persisted));
-        let last = level + 1 == token.crashes.len();
-        if let Some(debugger) = debugger.filter(|_| last) {
-            // A process of its own: the debugger follows it into this recovery, not into the runs before.
-            let launch = Launch { wrapper: debugger.to_vec(), ..options.launch_recovery() };
-            process = with_files_of(&process, launch)?;
+        let is_last = level + 1 == token.crashes.len();
+        if is_last {
+            last(process)?;
         }
         let run =
             Run { mode: Mode::Recover, schedule: token.schedule(), crashes: level + 1, durable, limits };
-        let patches = patches(&process, token, &crashed);
+        let patches = patches(process, token, &crashed);
         let ending = process.run(&run, &patches)?.ending;
-        if last {
-            return Ok(Replay { failure: Failure::of(ending), output: process.output(ending) });
+        if is_last {
+            return Ok(ending);
         }
-        records = process.records().to_vec();
+        *records = process.records().to_vec();
     }
     Err(Error::Stale)
+}
+
+/// Is what the token says of a crash possible in this run? Lines that lose stores have that many open ones.
+fn fits(crash: &ChosenCrash, timeline: &Timeline) -> bool {
+    crash.kept.iter().all(|(line, kept)| *kept < timeline.stores(Line(*line)).len())
 }
 
 /// The options that the check had.
@@ -92,6 +134,8 @@ fn options(token: &Token, program: PathBuf, recover: Option<PathBuf>) -> Options
     let mut options = Options::new(program, words(&token.arguments));
     options.pm_path = token.pm_path.iter().map(PathBuf::from).collect();
     options.pm_heap = token.pm_heap;
+    options.heap = token.heap;
+    options.environment = Arc::new(token.environment.clone().into());
     options.strict = token.strict;
     options.platform = if token.eadr { Platform::EADR } else { Platform::ADR };
     options.recover = recover.zip(token.recover.get(1..)).map(|(program, arguments)| Recover {

@@ -3,12 +3,37 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use crashproof_protocol::schedule;
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
 
-use crate::crash::ChosenCrash;
+use crate::crash::{ChosenCrash, MAX_CRASHES};
 use crate::driver::options::Options;
-use crate::subject::Schedule;
+use crate::subject::{Heap, Schedule};
+
+/// Version of the format.
+const VERSION: u32 = 1;
+
+#[derive(Deserialize)]
+struct Version {
+    v: u32,
+}
+
+/// Why a text is no token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAToken {
+    /// It is something else, or incomplete.
+    #[error("this is not a replay token; copy it whole from the report of `crashproof check`")]
+    Damaged,
+    /// Another version of crashproof made it.
+    #[error(
+        "this replay token has format {version}, and this crashproof reads format {VERSION}; run the check again"
+    )]
+    OtherVersion {
+        /// The format it has.
+        version: u32,
+    },
+}
 
 /// What `crashproof replay` needs to reproduce a failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,12 +62,24 @@ pub struct Token {
     /// Points at which threads can be switched in the run of seed 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub expected_points: u64,
+    /// Who steps, one decision after the other, if the schedule is one of decisions; see `crashproof_protocol::steps`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<u64>,
+    /// Records of the run that come after the first crash, although others that come before it are recorded later.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moved: Vec<u32>,
     /// Where files count as persistent memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pm_path: Vec<String>,
     /// Is the heap persistent memory?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pm_heap: bool,
+    /// How the heap lies, and what it holds, if that is not as usual.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub heap: Heap,
+    /// The variables of the environment that the program asks for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<(String, String)>,
     /// Do caches survive?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub eadr: bool,
@@ -52,6 +89,9 @@ pub struct Token {
     /// Was whatever touched persistent memory unseen to be named? That adds records, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub strict: bool,
+    /// Which build of the program it is for, by its code; empty if not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub build: String,
     /// The crashes, first to last.
     pub crashes: Vec<ChosenCrash>,
 }
@@ -66,7 +106,7 @@ impl Token {
         let text = |word: &OsString| word.to_string_lossy().into_owned();
         let path = |path: &Path| path.to_string_lossy().into_owned();
         Token {
-            v: 1,
+            v: VERSION,
             program: path(options.built_from.as_ref().unwrap_or(&options.program)),
             more_sources: options.more_sources.iter().map(|source| path(source)).collect(),
             cflags: options.cflags.iter().map(text).collect(),
@@ -78,13 +118,29 @@ impl Token {
             seed: schedule.seed,
             strategy: schedule.strategy,
             expected_points: schedule.expected_points,
+            decisions: Vec::new(),
+            moved: Vec::new(),
             pm_path: options.pm_path.iter().map(|directory| path(directory)).collect(),
             pm_heap: options.pm_heap,
+            heap: options.heap,
+            environment: options.environment.get().cloned().unwrap_or_default(),
             eadr: options.platform.every_cache_survives(),
             regions: options.model.is_some(),
             strict: options.strict,
+            build: options.build_id().to_owned(),
             crashes,
         }
+    }
+
+    /// The same under a schedule of decisions. `places` says where each record, in the order of the crash, is in the run.
+    pub(crate) fn with_decisions(mut self, decisions: &[u64], places: &[u32]) -> Token {
+        self.decisions = decisions.to_vec();
+        let at = self.crashes.first().map_or(0, |crash| crash.at).min(places.len());
+        let mut before = places[..at].to_vec();
+        before.sort_unstable();
+        let last = before.last().copied().unwrap_or(0);
+        self.moved = (0..last).filter(|place| before.binary_search(place).is_err()).collect();
+        self
     }
 
     /// The schedule of the recorded run.
@@ -99,8 +155,15 @@ impl Token {
     }
 
     /// Reads what [`Token::encode`] wrote.
-    pub fn decode(text: &str) -> Option<Token> {
-        let json = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
-        serde_json::from_slice(&json).ok()
+    pub fn decode(text: &str) -> Result<Token, NotAToken> {
+        let json = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| NotAToken::Damaged)?;
+        // The version comes first: what another one means by the rest is not known.
+        let version: Version = serde_json::from_slice(&json).map_err(|_| NotAToken::Damaged)?;
+        if version.v != VERSION {
+            return Err(NotAToken::OtherVersion { version: version.v });
+        }
+        let token: Token = serde_json::from_slice(&json).map_err(|_| NotAToken::Damaged)?;
+        let fits = token.crashes.len() <= MAX_CRASHES && token.strategy <= schedule::DECISIONS;
+        if fits { Ok(token) } else { Err(NotAToken::Damaged) }
     }
 }

@@ -4,8 +4,10 @@ use crashproof_findings::story::Story;
 use crashproof_findings::{Place, Related};
 use serde::Serialize;
 
-use crate::crash::ChosenCrash;
+use crate::judge::facts::Facts;
 use crate::judge::violation::Violation;
+use crate::judge::volatile::VolatilePointer;
+use crate::judge::words::Words;
 use crate::subject::Failure;
 
 /// Whether a failure may need fewer lost stores than the ones reported.
@@ -20,8 +22,9 @@ pub enum Minimality {
     Unfinished,
 }
 
-/// What distinguishes failures: how the run failed, and the first lost store, by its execution and site.
-pub(crate) type Key = (String, (usize, u32));
+/// What distinguishes failures: how the run failed, the first lost store by its execution and site, and the last one:
+/// two bugs may lose the same store first, such as one of a helper that both call.
+pub(crate) type Key = (String, (usize, u32), (usize, u32));
 
 /// A recovery that fails, or a schedule under which the program fails without any crash.
 #[derive(Clone, Debug)]
@@ -36,8 +39,8 @@ pub struct FailedRecovery {
     pub minimality: Minimality,
     /// How many crashes in a row it takes; 0 if the program fails under its schedule without any.
     pub crashes: usize,
-    /// The stores, loads and crashes that are part of it, in the order they happened.
-    pub related: Vec<Related>,
+    /// The stores, loads and crashes that are part of it.
+    pub(crate) facts: Facts,
     /// The end of what recovery printed.
     pub output: String,
     /// For `crashproof replay`.
@@ -48,17 +51,24 @@ pub struct FailedRecovery {
     pub seed: u32,
     /// The missing flush behind it, if robustness tells.
     pub cause: Option<Box<Violation>>,
+    /// The pointer to volatile memory that recovery followed, if that is it.
+    pub volatile: Option<VolatilePointer>,
     /// The events around the crash, for drawing.
     pub story: Option<Story>,
-    /// The crashes, first to last, and what survived each.
-    pub(crate) chosen: Vec<ChosenCrash>,
+    /// It in words; set when everything is known.
+    pub(crate) words: Words,
 }
 
 /// What makes one way to the same failure simpler than another: crashes, lost stores, seed, crash point.
 pub(crate) type Rank = (usize, usize, u32, usize);
 
 impl FailedRecovery {
+    /// The stores, loads and crashes that are part of it, in the order they happened.
+    pub fn related(&self) -> &[Related] {
+        &self.words.related
+    }
+
     pub(crate) fn rank(&self) -> Rank {
-        (self.crashes, self.lost, self.seed, self.chosen.first().map_or(0, |crash| crash.at))
+        (self.crashes, self.lost, self.seed, self.facts.chosen.first().map_or(0, |crash| crash.at))
     }
 }

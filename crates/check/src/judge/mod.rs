@@ -2,7 +2,11 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `facts` | what a finding is about, as data: lost and surviving stores, the crash, the reads |
+//! | `cause`, `classify` | why: never flushed, flushed too late, torn, ... |
+//! | `words` | what is said of it |
 //! | `failure` | a recovery that fails |
+//! | `volatile` | pointers to volatile memory that recovery follows |
 //! | `unrecoverable` | stretches of a run after which recovery fails whatever is lost |
 //! | `robustness` | is what recovery read what a machine without caches could have left? |
 //! | `violation` | a robustness violation in the source: the missing flush and where it belongs |
@@ -14,6 +18,10 @@
 //!
 //! Findings here are places and figures; `narrate` puts them into words.
 
+mod access;
+mod cause;
+mod classify;
+mod facts;
 mod failure;
 mod harmless;
 mod redundant;
@@ -23,7 +31,12 @@ mod strands;
 mod suppress;
 mod unrecoverable;
 mod violation;
+mod volatile;
+mod words;
 
+pub(crate) use access::Access;
+pub(crate) use cause::{Cause, Instruction, Volatile};
+pub(crate) use facts::{Crash, Facts, ReadFact};
 pub use failure::{FailedRecovery, Minimality};
 pub(crate) use failure::{Key, Rank as FailureRank};
 pub(crate) use harmless::Harmless;
@@ -37,3 +50,6 @@ pub use suppress::{Extent, Suppression};
 pub(crate) use unrecoverable::Unrecoverable;
 pub(crate) use violation::Rank;
 pub use violation::{Flushed, Saw, Violation, Window};
+pub use volatile::VolatilePointer;
+pub(crate) use volatile::followed;
+pub(crate) use words::Words;

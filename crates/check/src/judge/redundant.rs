@@ -9,7 +9,7 @@ use crashproof_protocol::Record;
 use px86::buffer::Entry;
 use px86::work::{Observer, Work};
 use px86::{Kind, Platform};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::crash::Moments;
 use crate::subject::Sites;
@@ -36,6 +36,8 @@ pub struct Redundant {
     pub redundant: u64,
     /// How often it ran.
     pub total: u64,
+    /// Is it part of an idiom that costs nothing measurable: an `sfence` after `clflush`?
+    pub idiom: bool,
 }
 
 /// The redundant work of the runs looked at so far.
@@ -46,6 +48,8 @@ pub struct Redundant {
 pub(crate) struct RedundantWork {
     redundant: BTreeMap<(u32, RedundantKind), u64>,
     totals: FxHashMap<u32, u64>,
+    /// How often an empty fence came after a `clflush` of its thread, with no other fence between.
+    after_flush: FxHashMap<u32, u64>,
 }
 
 impl RedundantWork {
@@ -54,6 +58,8 @@ impl RedundantWork {
         // As on machines whose caches do not survive: code that runs on both must flush.
         let mut observer = Observer::new(Platform::ADR);
         let mut moments = Moments::default();
+        // Threads that executed a clflush since their last fence.
+        let mut flushed: FxHashSet<u16> = FxHashSet::default();
         for (at, record) in records.iter().enumerate() {
             if let Some(event) = record.event() {
                 let issued = moments.at(event.value).filter(|_| event.kind == Kind::FlushOpt);
@@ -63,6 +69,17 @@ impl RedundantWork {
                 let work = observer.commit(&Entry { event, issued, tag: 0 });
                 if let Some(work) = work.filter(|_| chosen) {
                     self.count(record.site, event.kind, work);
+                    if work == Work::Idle
+                        && event.kind == Kind::StoreFence
+                        && flushed.contains(&record.thread())
+                    {
+                        *self.after_flush.entry(record.site).or_default() += 1;
+                    }
+                }
+                match event.kind {
+                    Kind::Flush => drop(flushed.insert(record.thread())),
+                    kind if kind.fences() => drop(flushed.remove(&record.thread())),
+                    _ => {}
                 }
             }
             moments.after(at + 1, record, observer.now());
@@ -88,6 +105,7 @@ impl RedundantWork {
             place: sites.get(site).clone(),
             redundant,
             total: self.totals[&site],
+            idiom: kind == RedundantKind::EmptyFence && self.after_flush.get(&site) == Some(&redundant),
         };
         let mut all: Vec<Redundant> = self.redundant.into_iter().map(redundant).collect();
         all.sort_by_key(|redundant| redundant.redundant < redundant.total);

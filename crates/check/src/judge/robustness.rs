@@ -76,7 +76,7 @@ struct Judge<'a> {
 /// All violations that what recovery read shows, or could show.
 pub(crate) fn violations(recovered: &Recovered, sites: &AllSites) -> Vec<TraceViolation> {
     let state = recovered.state;
-    if obviously_robust(state) {
+    if state.is_obviously_robust() {
         return Vec::new();
     }
     let earlier = state.later.iter().enumerate();
@@ -120,21 +120,6 @@ pub(crate) fn with_other_reads(
             }
         }
     }
-}
-
-/// Is there obviously no violation? At most one line is open, and nothing that has persisted was issued after the first of
-/// its open stores: whatever is lost, nothing younger can have survived on another line. This holds for most crashes of
-/// programs that persist one thing after the other.
-fn obviously_robust(state: &CrashState) -> bool {
-    let mut open = state.first.open_lines();
-    let (line, None, true) = (open.next(), open.next(), state.later.is_empty()) else { return false };
-    if state.first.overtakes() {
-        return false;
-    }
-    let certain = state.first.certain_until();
-    // Its place in the trace is when a store took effect; nothing takes effect before it is issued.
-    let mut stores = line.into_iter().flat_map(|line| state.first.each_store(line));
-    stores.all(|store| state.history.issued(store.tag).at >= certain)
 }
 
 impl Judge<'_> {

@@ -1,14 +1,16 @@
 //! Missing flushes: robustness violations with their places in the source, and where the flush belongs (PSan,
 //! section 5.2).
 
+use crashproof_findings::Place;
 use crashproof_findings::story::Story;
-use crashproof_findings::{Place, Related};
 use crashproof_protocol::{Record, record, sync};
 use px86::{Kind, Line};
 
 use crate::crash::{CrashState, History};
+use crate::judge::facts::Facts;
 use crate::judge::robustness::TraceViolation;
-use crate::subject::{AllSites, Sites};
+use crate::judge::words::Words;
+use crate::subject::{AllSites, Schedule, Sites};
 
 /// In which way the loads of recovery saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,14 +77,17 @@ pub struct Violation {
     pub layout: Option<String>,
     /// What happened, event by event.
     pub story: Option<Story>,
-    /// The stores, loads and crashes that are part of it, in the order they happened.
-    pub related: Vec<Related>,
+    /// The stores, loads and crashes that are part of it.
+    pub(crate) facts: Facts,
+    /// It in words; set when everything is known.
+    pub(crate) words: Words,
     /// How often it was met.
     pub count: u64,
     /// How many crashes in a row it takes.
     pub crashes: usize,
     /// The schedule under which it was met.
     pub seed: u32,
+    pub(crate) schedule: Schedule,
 }
 
 /// Of several ways to meet the same violation the smallest is reported.
@@ -121,10 +126,12 @@ impl TraceViolation {
             windows,
             layout: None,
             story: None,
-            related: Vec::new(),
+            facts: Facts::default(),
+            words: Words::default(),
             count: 1,
             crashes: state.crashes(),
             seed,
+            schedule: Schedule::default(),
         }
     }
 }

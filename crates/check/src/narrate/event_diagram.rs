@@ -10,7 +10,7 @@ use px86::Line;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::crash::{Content, Read, Revealed, Timeline};
-use crate::narrate::narrative::crash_moment;
+use crate::narrate::names::Names;
 use crate::search::Recovered;
 use crate::subject::AllSites;
 
@@ -22,9 +22,9 @@ const MAX_EVENTS: usize = 160;
 const MAX_SEARCHED: usize = 100_000;
 
 /// The diagram of a failure.
-pub(crate) fn event_diagram(sites: &AllSites, recovered: &Recovered) -> Story {
+pub(crate) fn event_diagram(sites: &AllSites, names: &Names, recovered: &Recovered) -> Story {
     let Recovered { state, revealed, .. } = *recovered;
-    let mut diagram = Diagram { sites, story: Story::default(), places: FxHashMap::default() };
+    let mut diagram = Diagram { sites, names, story: Story::default(), places: FxHashMap::default() };
     for (level, timeline) in state.timelines().enumerate() {
         diagram.execution(level, timeline, state.records(level), state.revealed(level, revealed));
     }
@@ -34,6 +34,7 @@ pub(crate) fn event_diagram(sites: &AllSites, recovered: &Recovered) -> Story {
 
 struct Diagram<'a> {
     sites: &'a AllSites,
+    names: &'a Names,
     story: Story,
     places: FxHashMap<(String, u32, u32), usize>,
 }
@@ -47,6 +48,22 @@ impl Diagram<'_> {
             places.push(StoryPlace { file, line: *line, column: *column, function });
             places.len() - 1
         })
+    }
+
+    /// What an access is to, and its value in words.
+    fn named(
+        &self,
+        level: usize,
+        site: u32,
+        address: u64,
+        width: u8,
+        value: u64,
+        stores: bool,
+    ) -> (String, String) {
+        let name = self.names.object(self.sites, level, site, address, stores);
+        let bytes = &value.to_le_bytes()[..usize::from(width.min(8))];
+        let shown = self.names.value(name.as_ref(), bytes);
+        (name.map(|name| name.text).unwrap_or_default(), shown)
     }
 
     /// An execution up to its crash.
@@ -74,7 +91,12 @@ impl Diagram<'_> {
             let fate =
                 if stores { fates.get(&number).copied().unwrap_or(Fate::Certain) } else { Fate::Plain };
             let place = self.place(level, record.site);
-            events.extend(event(number, record, &lines, place, fate));
+            let (name, shown) = if stores {
+                self.named(level, record.site, record.address(), record.width(), record.value, true)
+            } else {
+                Default::default()
+            };
+            events.extend(event(number, record, &lines, place, fate).map(|it| Event { name, shown, ..it }));
         }
         let lanes = lines.iter().enumerate().map(|(lane, line)| self::lane(lane, *line, &events)).collect();
         let crash = Crash {
@@ -119,7 +141,10 @@ impl Diagram<'_> {
         let mut events = Vec::new();
         for index in shown {
             let Read { site, address, width, value, .. } = reads[index];
+            let (name, shown) = self.named(level, site, address, width, value, false);
             events.push(Event {
+                name,
+                shown,
                 number: index as u64,
                 thread: 0,
                 kind: Kind::Read,
@@ -131,14 +156,27 @@ impl Diagram<'_> {
                 fate: Fate::Plain,
             });
         }
-        let lane = |line: &Line| Lane {
-            address: format!("{:#x}", line.start()),
-            written_after: None,
-            written_before: None,
+        let known: FxHashMap<String, String> = self
+            .story
+            .executions
+            .iter()
+            .flat_map(|it| it.lanes.iter().map(|lane| (lane.address.clone(), lane.name.clone())))
+            .collect();
+        let first = |address: &str| {
+            let line =
+                |event: &&Event| event.lane.is_some_and(|at| format!("{:#x}", lines[at].start()) == *address);
+            events.iter().filter(line).map(|event| event.name.clone()).find(|name| !name.is_empty())
         };
+        let lane = |line: &Line| {
+            let address = format!("{:#x}", line.start());
+            let known = known.get(&address).filter(|name| !name.is_empty()).cloned();
+            let name = known.or_else(|| first(&address)).unwrap_or_default();
+            Lane { address, name, written_after: None, written_before: None }
+        };
+        let lanes = lines.iter().map(lane).collect();
         self.story.executions.push(Execution {
             title: "recovery".into(),
-            lanes: lines.iter().map(lane).collect(),
+            lanes,
             events,
             crash: None,
             left_out: left_out as u64,
@@ -172,8 +210,10 @@ fn fates(
 /// A lane, and between which of its events the line was last written back.
 fn lane(lane: usize, line: Line, events: &[Event]) -> Lane {
     let on_it = |event: &Event, fates: &[Fate]| event.lane == Some(lane) && fates.contains(&event.fate);
+    let named = events.iter().find(|event| event.lane == Some(lane) && !event.name.is_empty());
     Lane {
         address: format!("{:#x}", line.start()),
+        name: named.map(|event| event.name.clone()).unwrap_or_default(),
         written_after: events.iter().rposition(|event| on_it(event, &[Fate::Survived, Fate::Certain])),
         written_before: events.iter().position(|event| on_it(event, &[Fate::Lost])),
     }
@@ -185,6 +225,11 @@ fn title(level: usize) -> String {
         1 => "recovery, crashed too".into(),
         more => format!("recovery {more}, crashed too"),
     }
+}
+
+/// When a crash came, relative to its place.
+fn crash_moment(timeline: &Timeline) -> &'static str {
+    if timeline.next_site().1 { "at the end of the run" } else { "just before this" }
 }
 
 /// The numbers of the last events on these lines and of fences that had to do with them, in order; and how many
@@ -252,6 +297,8 @@ fn event(number: usize, record: &Record, lines: &[Line], place: usize, fate: Fat
         address: hexadecimal(lane.is_some(), event.address),
         width: if event.kind.stores() { event.width } else { 0 },
         value: hexadecimal(event.kind.stores(), event.value),
+        name: String::new(),
+        shown: String::new(),
         place,
         fate,
     })

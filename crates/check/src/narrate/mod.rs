@@ -2,7 +2,9 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `narrative` | what was lost, what survived, where the power failed, what recovery read |
+//! | `names` | objects and values by their names and types in the source |
+//! | `stacks` | the calls that led to an event |
+//! | `words` | titles, causes, advice, the places that matter |
 //! | `event_diagram` | the events around a crash, for drawing |
 //! | `missing_flush` | missing flushes, and what to do about them |
 //! | `untracked` | why a verdict does not cover everything |
@@ -10,13 +12,17 @@
 
 mod event_diagram;
 mod missing_flush;
-mod narrative;
+mod names;
 mod report;
+mod stacks;
 mod untracked;
+mod words;
 
 pub(crate) use event_diagram::event_diagram;
-pub(crate) use missing_flush::{describe as describe_violation, finding as missing_flush};
-pub(crate) use narrative::Narrative;
-pub(crate) use report::failure;
+pub(crate) use missing_flush::finding as missing_flush;
+pub(crate) use names::Names;
 pub use report::readable;
+pub(crate) use report::{failure, volatile_pointer};
+pub(crate) use stacks::{Stacks, failed_at};
 pub(crate) use untracked::{incomplete, untracked};
+pub(crate) use words::{Consequence, Narrator};

@@ -1,15 +1,16 @@
 //! A check's report in the form that all engines share.
 
 use crashproof_findings::rules::check as rules;
-use crashproof_findings::story::{Event, Fate, Kind, Story};
-use crashproof_findings::{Finding, Level, Place, Related, Role, Rule};
+use crashproof_findings::{Finding, Fix, Level, Place, Related, Role, Rule};
 use num_bigint::BigUint;
 use serde_json::json;
 
 use crate::judge::{
     Conflict, Dependence, FailedRecovery, Minimality, Model, Redundant, RedundantKind, Report,
+    VolatilePointer, Words,
 };
 use crate::narrate::missing_flush;
+use crate::narrate::words::main_place;
 use crate::subject::Failure;
 
 /// A number that may be too long to read: its size, if it is.
@@ -33,7 +34,9 @@ impl Report {
         report.findings = failures.chain(violations).chain(dependences).chain(redundant).collect();
         report.notes.clone_from(&self.remarks);
         let unused = self.unused_suppressions.iter();
-        report.notes.extend(unused.map(|suppression| format!("suppresses nothing: {suppression}")));
+        report
+            .notes
+            .extend(unused.map(|suppression| format!("unused suppression: {suppression} (--suppress)")));
         report.incomplete.clone_from(&self.unknown);
         let seconds = (figures.recording + figures.exploring).as_secs_f64();
         let mut add = |name: &str, value| report.bounds.insert(name.into(), value);
@@ -41,6 +44,7 @@ impl Report {
         add("remarks", json!(self.remarks));
         add("crashes", json!(self.crashes));
         add("schedules", json!(figures.schedules));
+        add("all_schedules", json!(figures.all_schedules));
         let mut add = |name: &str, value| report.stats.insert(name.into(), value);
         add("events", json!(figures.events));
         add("failure_points", json!(figures.failure_points));
@@ -52,23 +56,25 @@ impl Report {
         add("seconds", json!(seconds));
         add("recording_seconds", json!(figures.recording.as_secs_f64()));
         report.summary = format!(
-            "{} of {} PM events, crashed at {}, {}",
+            "{}, {}, {}, {}",
             match figures.schedules {
-                0 | 1 => "one run".into(),
+                0 | 1 if !figures.all_schedules => "1 run".into(),
+                1 => "the only schedule".into(),
+                many if figures.all_schedules => format!("all {many} schedules"),
                 many => format!("{many} schedules"),
             },
-            figures.events,
-            counted(figures.failure_points, "place"),
+            counted(figures.events, "PM event"),
+            counted(figures.failure_points, "crash point"),
             match self.crashes {
-                1 => "one crash a run".into(),
-                more => format!("up to {more} crashes in a row"),
+                1 => "1 crash per run".into(),
+                more => format!("up to {more} crashes per run"),
             }
         );
         report.figures = format!(
-            "{} recoveries run, {} saved, {} behaviours; an eager checker: {}",
-            figures.recoveries,
+            "{} run, {} skipped as equivalent, {} explored (brute force: {})",
+            counted_as(figures.recoveries, "recovery", "recoveries"),
             figures.recoveries_saved,
-            figures.behaviours,
+            counted(figures.behaviours, "distinct behavior"),
             readable(&figures.eager_states),
         );
         // Nobody wonders about less than a second.
@@ -82,25 +88,29 @@ impl Report {
 /// A failure as a finding.
 pub(crate) fn failure(found: &FailedRecovery) -> Finding {
     let (rule, label): (&'static Rule, _) = match found.lost {
+        _ if found.crashes == 0 && found.seed == 0 => (&rules::FAILS_WITHOUT_CRASH, "here"),
         _ if found.crashes == 0 => (&rules::FAILS_UNDER_SCHEDULE, "the last access to persistent memory"),
-        0 => (&rules::RECOVERY_FAILS_NOTHING_LOST, "crash here"),
+        _ if found.volatile.is_some() => (&rules::VOLATILE_POINTER, "stored here"),
+        0 => (&rules::RECOVERY_FAILS_NOTHING_LOST, "persists"),
         _ => (&rules::RECOVERY_FAILS, "lost"),
     };
-    let mut finding = Finding::new(rule, found.place.clone(), message(found));
+    let words = &found.words;
+    let mut finding = Finding::new(
+        rule,
+        if found.volatile.is_some() { found.place.clone() } else { main_place(words, &found.place) },
+        words.title.clone(),
+    );
     finding.label = label.into();
-    finding.related.clone_from(&found.related);
-    for step in finding.related.iter_mut().filter(|step| step.role == Role::Lost) {
-        if let Some(flushed) = found.story.as_ref().and_then(|story| flushed(story, &step.place)) {
-            step.message += &flushed;
-        }
-    }
+    finding.related.clone_from(&words.related);
+    finding.cause.clone_from(&words.cause);
+    finding.failed_at.clone_from(&words.failed_at);
     finding.evidence = evidence(found);
-    if let Some(cause) = &found.cause {
-        finding.evidence.insert(0, format!("the cause: {}", cause.message()));
-        finding.evidence.extend(cause.layout.iter().map(|layout| format!("or: {layout}")));
-        let fixes = cause.related.iter().filter(|related| related.role == Role::Fix);
-        finding.related.extend(fixes.cloned());
-        finding.fix = missing_flush::fix(cause);
+    match &found.cause {
+        Some(missing) => {
+            finding.evidence.extend(missing.layout.iter().map(|layout| format!("or: {layout}")));
+            finding.fix = missing_flush::fix(missing, &words.advice);
+        }
+        None => finding.fix = words.advice.first().map(Fix::advice),
     }
     finding.output.clone_from(&found.output);
     finding.replay.clone_from(&found.replay);
@@ -108,36 +118,19 @@ pub(crate) fn failure(found: &FailedRecovery) -> Finding {
     finding.story.clone_from(&found.story);
     finding.extra.insert("lost".into(), json!(found.lost));
     finding.extra.insert("least".into(), json!(found.minimality));
+    finding.extra.insert("failure".into(), json!(format!("recovery {}", found.failure.describe())));
     finding
 }
 
-/// What was done to make a lost store persistent, in words.
-fn flushed(story: &Story, place: &Place) -> Option<String> {
-    let here = |event: &&Event| {
-        let at = &story.places[event.place];
-        event.fate == Fate::Lost && (&at.file, at.line, at.column) == (&place.file, place.line, place.column)
-    };
-    let execution = story.executions.iter().find(|execution| execution.events.iter().any(|it| here(&it)))?;
-    let store = execution.events.iter().find(here)?;
-    let later =
-        execution.events.iter().filter(|event| event.number > store.number && event.lane == store.lane);
-    let flush = later.into_iter().find(|event| matches!(event.kind, Kind::Flush | Kind::FlushOpt));
-    Some(match flush.map(|event| &story.places[event.place]) {
-        Some(at) => format!(", flushed at {}:{}, but no fence had waited for it", at.file, at.line),
-        None => ", not flushed before the crash".into(),
-    })
-}
-
-fn message(found: &FailedRecovery) -> String {
-    let how = found.failure.describe();
-    match found.lost {
-        _ if found.crashes == 0 => {
-            format!("the program {how} without any crash if its threads run in another order")
-        }
-        0 => format!("recovery {how} after a crash here, although nothing stored so far is lost"),
-        1 => format!("recovery {how} if this store is lost"),
-        more => format!("recovery {how} if this store and {} more are lost", more - 1),
-    }
+/// The words for a pointer to volatile memory that recovery followed: no flush helps, so nothing is said of what is lost.
+pub(crate) fn volatile_pointer(words: Words, pointer: &VolatilePointer, failed: &FailedRecovery) -> Words {
+    let title = format!(
+        "a pointer to volatile memory ({:#x}) is kept in persistent memory; after a crash that memory is gone, and recovery {}",
+        pointer.value,
+        failed.failure.describe()
+    );
+    let advice = "keep an offset or an index, or set the pointer anew in every run before it is used";
+    Words { title, cause: None, advice: vec![advice.into()], ..words }
 }
 
 /// What shows that it is so, beyond the places.
@@ -147,48 +140,61 @@ fn evidence(found: &FailedRecovery) -> Vec<String> {
         evidence.push(format!("it takes {} crashes in a row", found.crashes));
     }
     if found.seed > 0 {
-        evidence.push(format!("threads ran in the order of seed {}", found.seed));
+        evidence.push(format!("found under schedule {}", found.seed));
     }
-    if found.lost == 0 && found.crashes == 1 {
+    if let Some(pointer) = &found.volatile {
+        let Place { file, line, .. } = &pointer.read;
+        evidence.push(format!("recovery reads it at {file}:{line} and follows it"));
+        return evidence;
+    }
+    if found.lost == 0
+        && found.crashes == 1
+        && found.words.cause.as_ref().is_some_and(|it| it.kind == "stored-after-commit")
+    {
         evidence.push(
-            "the program cannot go on from what it leaves here, whatever else is lost; if it was still creating \
-             its pool or file, check it on one that is there already"
+            "if the program was still creating its pool or file, check it on one that is there already"
                 .into(),
         );
     }
     match found.minimality {
         Minimality::Proven => {}
         Minimality::Local => {
-            evidence.push("not everything was explored: elsewhere fewer stores lost may do".into());
+            evidence.push("not everything was explored: fewer lost stores may suffice elsewhere".into());
         }
         Minimality::Unfinished => {
-            evidence.push("fewer stores lost may do: looking for them ended early".into());
+            evidence.push("fewer lost stores may suffice: minimization ended early".into());
         }
     }
     if found.failure == Failure::Endless {
-        evidence.push("recovery was stopped when it had done far more than the recorded run".into());
+        evidence.push("recovery was stopped after doing far more work than the recorded run".into());
     }
     evidence
 }
 
 fn redundant(found: &Redundant) -> Finding {
     let (rule, what): (&'static Rule, _) = match found.kind {
-        RedundantKind::CleanFlush => {
-            (&rules::FLUSH_CLEAN_LINE, "flushes a line that was not stored to since it was last written back")
+        RedundantKind::CleanFlush => (
+            &rules::FLUSH_CLEAN_LINE,
+            "redundant flush: nothing was stored to the line since it was last written back",
+        ),
+        RedundantKind::RepeatedFlush => (
+            &rules::FLUSH_REPEATED,
+            "redundant flush: the line is already being written back, with nothing new in it",
+        ),
+        RedundantKind::EmptyFence => {
+            (&rules::FENCE_NOTHING_PENDING, "redundant fence: no flush or store is pending here")
         }
-        RedundantKind::RepeatedFlush => {
-            (&rules::FLUSH_REPEATED, "flushes a line again before anything new was stored to it")
-        }
-        RedundantKind::EmptyFence => (&rules::FENCE_NOTHING_PENDING, "fences with nothing to wait for"),
     };
-    let message = format!("{what}, {} of {} times", found.redundant, found.total);
+    let message = format!("{what} ({} of {} executions)", found.redundant, found.total);
     let mut finding = Finding::new(rule, found.place.clone(), message);
-    finding.label = "wasted".into();
-    // What is useful now and then may have to be there.
-    if found.redundant < found.total {
+    finding.label = "redundant".into();
+    // What is useful now and then may have to be there; an idiom that costs nothing measurable is worth no warning.
+    if found.redundant < found.total || found.idiom {
         finding.level = Level::Note;
     }
     finding.count = found.redundant;
+    finding.extra.insert("executed".into(), json!(found.total));
+    finding.extra.insert("redundant".into(), json!(found.redundant));
     finding
 }
 
@@ -210,11 +216,7 @@ fn dependence(found: &Dependence) -> Finding {
     };
     let mut finding = Finding::new(rule, found.second.clone(), message);
     finding.label = "here".into();
-    let note = |place: &Place, message: &str| Related {
-        role: Role::Note,
-        place: place.clone(),
-        message: message.into(),
-    };
+    let note = |place: &Place, message: &str| Related::new(Role::Note, place.clone(), message);
     finding.related = vec![
         note(&found.begins[0], &format!("the other {region} begins here")),
         note(&found.first, "and writes it here"),
@@ -224,5 +226,9 @@ fn dependence(found: &Dependence) -> Finding {
 }
 
 fn counted(number: u64, what: &str) -> String {
-    if number == 1 { format!("one {what}") } else { format!("{number} {what}s") }
+    counted_as(number, what, &format!("{what}s"))
+}
+
+fn counted_as(number: u64, one: &str, more: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { more })
 }

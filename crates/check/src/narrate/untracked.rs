@@ -43,6 +43,9 @@ pub(crate) fn incomplete(why: Incomplete, sites: &Sites) -> String {
         Incomplete::Interrupted => "interrupted: this is what was found until then".into(),
         Incomplete::Time => "stopped after the time allowed (--time)".into(),
         Incomplete::Recoveries(run) => format!("stopped after {run} recoveries (--max-recoveries)"),
+        Incomplete::Memory(bytes) => {
+            format!("what recovery does takes more memory than allowed (--memory, {} MB)", bytes / 1_000_000)
+        }
         Incomplete::PerCrash(most) => format!(
             "some crashes can be recovered from in more than {most} ways: at most {most} per crash \
              point were tried (--max-per-crash); fix what is found first, or give a higher number"

@@ -27,7 +27,7 @@ use px86::storage::Seq;
 
 use crate::crash::{Content, CrashState, MAX_CRASHES, Read, Revealed, apply, group, value};
 use crate::search::shared_state::Stop;
-use crate::search::tree::{NodeId, Seen};
+use crate::search::tree::{Place, Seen};
 use crate::search::worker::{Walk, Worker};
 use crate::subject::{Bytes, Subject};
 
@@ -144,7 +144,7 @@ fn moments<S: Subject>(
 impl<S: Subject> Worker<'_, S> {
     /// Explores what recovery may do from the beginning of a bracket on. Says whether it did: if not, the bracket
     /// must be followed read by read.
-    pub(crate) fn bracket(&mut self, state: &CrashState, begin: NodeId, walk: &Walk) -> Result<bool, Stop> {
+    pub(crate) fn bracket(&mut self, state: &CrashState, begin: Place, walk: &Walk) -> Result<bool, Stop> {
         let mut bracket = Bracket {
             state,
             before: &walk.revealed,
@@ -153,7 +153,7 @@ impl<S: Subject> Worker<'_, S> {
             to_try: vec![Pick::Moment(Seq::MAX)],
             tried: BTreeSet::new(),
         };
-        let mut ended: BTreeMap<NodeId, Ended> = BTreeMap::new();
+        let mut ended: BTreeMap<Place, Ended> = BTreeMap::new();
         while let Some(pick) = bracket.to_try.pop() {
             if !bracket.tried.insert(pick) {
                 continue;
@@ -173,8 +173,8 @@ impl<S: Subject> Worker<'_, S> {
         if bracket.combinations() <= BigUint::from(FEW) {
             return Ok(false);
         }
-        let first_site =
-            ended.values().find_map(|it| it.walk.reads.get(walk.reads.len())).map_or(0, |read| read.site);
+        let first_read = |it: &Ended| it.walk.path.reads().get(walk.path.len()).map(|read| read.site);
+        let first_site = ended.values().find_map(first_read).unwrap_or(0);
         let refuted = ended.values().any(|it| it.matched == Some(true) && !it.honest);
         let tried = BigUint::from(ended.len());
         for (at, mut it) in ended {
@@ -198,14 +198,14 @@ impl<S: Subject> Worker<'_, S> {
     fn try_pick(
         &mut self,
         bracket: &mut Bracket,
-        begin: NodeId,
+        begin: Place,
         pick: Pick,
         mut way: Ended,
     ) -> Result<Tried, Stop> {
         let state = bracket.state;
         let mut at = self.search.shared().tree.pass(begin);
         loop {
-            match self.follow_certain(state, &mut at, &mut way.walk.reads) {
+            match self.follow_certain(state, &mut at, &mut way.walk.path) {
                 Seen::Unknown => {
                     way.walk.known = false;
                     let patches: Vec<Patch> = state
@@ -239,7 +239,7 @@ impl<S: Subject> Worker<'_, S> {
                     if left.len() < all.len() {
                         way.walk.revealed.insert(line, left);
                     }
-                    way.walk.reads.push(Read { site, address, width, value: seen, open: true });
+                    way.walk.path.push(Read { site, address, width, value: seen, open: true });
                     at = self.search.shared().tree.follow(at, seen);
                 }
             }
@@ -250,7 +250,7 @@ impl<S: Subject> Worker<'_, S> {
 /// What came of following a combination.
 enum Tried {
     /// The end of the bracket, or of recovery.
-    Ended(NodeId, Ended),
+    Ended(Place, Ended),
     /// It went another way although it read the same; that is noted.
     Lost,
     /// A line is open from two crashes at once.

@@ -9,7 +9,7 @@
 
 use px86::Line;
 
-use crate::crash::{Chosen, ChosenCrash, CrashState, Later, Persisted, Timeline, had_read};
+use crate::crash::{ChosenCrash, CrashState, Later, Persisted, Timeline, had_read};
 use crate::search::observer::Recovered;
 use crate::search::shared_state::Stop;
 use crate::search::worker::Worker;
@@ -75,13 +75,16 @@ impl<S: Subject> Worker<'_, S> {
         judge: &mut dyn FnMut(&Recovered) -> Option<T>,
     ) -> Result<Option<T>, Stop> {
         let level = state.crashes() - 1;
-        let bytes = |line: Line| state.chosen(line, self.subject.image_line(line), &crashes[..=level]);
-        let chosen: Chosen = state.open_lines().into_iter().map(|line| (line, bytes(line))).collect();
+        self.sets_aside = false;
+        let chosen = |worker: &Self, line: Line| {
+            state.chosen(line, worker.subject.image_line(line), &crashes[..=level])
+        };
         self.recoveries = 0;
         let Some(followed) = self.follow_chosen(state, &chosen)? else { return Ok(None) };
         let outcome = self.outcome(followed.outcome);
         let Some(next) = crashes.get(level + 1) else {
-            return Ok(self.recovered(state, &followed.revealed, &followed.reads, &outcome, judge));
+            let reads = followed.path.reads();
+            return Ok(self.recovered(state, &followed.revealed, &reads, &outcome, judge));
         };
         let records = outcome.writes.as_ref().filter(|records| next.at <= records.len());
         let Some(records) = records else { return Ok(None) };
@@ -94,7 +97,7 @@ impl<S: Subject> Worker<'_, S> {
             return Ok(None);
         }
         let history = self.search.history(records);
-        let reads = had_read(&records[..next.at], &followed.reads, &outcome.ignored);
+        let reads = had_read(&records[..next.at], &followed.path.reads(), &outcome.ignored);
         let again = state.then(Later {
             revealed: &followed.revealed,
             timeline: &timeline,

@@ -4,8 +4,14 @@
 //! |---|---|
 //! | `shared_state` | what the workers of a check share: settings, the tree, statistics |
 //! | `observer` | what a search reports, and to whom |
+//! | `blocks` | runs of reads, stored once |
 //! | `tree` | everything recovery was ever seen to do, by what it read |
+//! | `path` | what a recovery reads on its way down the tree |
+//! | `unchanged` | what has not changed since the crash point before, and need not be looked at again |
 //! | `worker` | crashes the recorded run, walks the tree, runs recoveries where the tree ends |
+//! | `corners` | the crash states that bugs prefer, first |
+//! | `set_aside` | crash states whose failure is known |
+//! | `waiting` | recoveries that would wait for ever as others have |
 //! | `plan` | which crashes to try, and how workers share them |
 //! | `checksums` | recovery that trusts a checksum, without trying every torn content |
 //! | `random` | some crashes instead of all |
@@ -17,24 +23,30 @@
 //! process runs only for behavior that is new. Whether an outcome is a bug is not decided here: an [`Observer`] learns of
 //! every recovery that ends.
 
+mod blocks;
 mod checksums;
+mod corners;
 mod minimize;
 mod observer;
+mod path;
 mod plan;
 mod random;
 mod schedules;
+mod set_aside;
 mod shared_state;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod unchanged;
+mod waiting;
 mod worker;
 
 pub(crate) use minimize::{MAX_RUNS, minimize};
-pub(crate) use observer::{Incomplete, Observer, Recovered};
+pub(crate) use observer::{Incomplete, Judgement, Observer, Recovered};
 pub(crate) use plan::Plan;
 pub use random::Random;
 pub(crate) use random::{Draws, count};
 pub use schedules::Strategy;
 pub use shared_state::Statistics;
-pub(crate) use shared_state::{Search, Settings, Stop};
+pub(crate) use shared_state::{Search, Settings, Shared, Stop};
 pub(crate) use worker::{Recording, Worker, completed};

@@ -20,6 +20,17 @@ pub(crate) struct Recovered<'a> {
     pub(crate) certain: &'a dyn Fn(Line) -> Bytes,
 }
 
+/// What an observer makes of a recovery.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Judgement {
+    /// Is there anything to tell about it?
+    pub(crate) noted: bool,
+    /// Does it fail whatever is lost?
+    pub(crate) unrecoverable: bool,
+    /// If it fails: the store that would have to persist, by its execution and site.
+    pub(crate) cause: Option<(usize, u32)>,
+}
+
 /// Why a search does not cover everything.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Incomplete {
@@ -31,6 +42,8 @@ pub(crate) enum Incomplete {
     Recoveries(u64),
     /// A crash has more behaviors than recoveries that it is allowed.
     PerCrash(u64),
+    /// What is known of recovery does not fit into the memory allowed, in bytes.
+    Memory(u64),
     /// Recovery is not a function of what it reads.
     Diverged(Diverged),
 }
@@ -50,8 +63,13 @@ pub(crate) trait Observer: Sync {
     /// A recovery was run, and did this; `behaviors` distinct behaviors are known now.
     fn ran(&self, records: &[Record], behaviors: usize);
 
-    /// A recovery ended, run or known. Says whether it fails whatever is lost.
-    fn ended(&self, recovered: &Recovered) -> bool;
+    /// Are recoveries wanted, too, that end well and read nothing that a machine without caches could not have left?
+    fn wants_all(&self) -> bool {
+        false
+    }
+
+    /// A recovery ended, run or known.
+    fn ended(&self, recovered: &Recovered) -> Judgement;
 
     /// Only this one of all ways was followed; `checksummed` are the numbers of the reads that a checksum protects.
     fn sampled(&self, recovered: &Recovered, checksummed: &[u32]);

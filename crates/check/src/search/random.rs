@@ -4,8 +4,6 @@
 //! allows equally likely. Recovery is followed down the one path it then takes, and crashed at random in its turn if
 //! several crashes in a row are wanted. All of it follows from the seed.
 
-use std::collections::BTreeMap;
-
 use crashproof_protocol::Record;
 use num_bigint::BigUint;
 use rand::{Rng, RngExt, SeedableRng};
@@ -25,28 +23,33 @@ pub struct Random {
     pub seed: u64,
 }
 
-/// The draws of a check, by their crash point.
+/// The draws of a check: each somewhere in its own part of the run, so that they are spread evenly. They are made when
+/// their crash point comes.
 pub(crate) struct Draws {
-    /// Each with its generator, from which the crash point was already drawn.
-    by_point: BTreeMap<usize, Vec<Pcg64>>,
+    random: Random,
+    schedule: Schedule,
+    points: u64,
 }
 
 impl Draws {
     pub(crate) fn new(random: Random, schedule: Schedule, points: usize) -> Draws {
-        let mut by_point: BTreeMap<usize, Vec<Pcg64>> = BTreeMap::new();
-        if points > 0 {
-            for draw in 0..random.crashes {
-                let mut generator = generator(random.seed, schedule, draw);
-                let point = generator.random_range(0..points);
-                by_point.entry(point).or_default().push(generator);
-            }
-        }
-        Draws { by_point }
+        Draws { random, schedule, points: points as u64 }
     }
 
-    /// The draws that crash at a point.
-    fn at(&self, point: usize) -> &[Pcg64] {
-        self.by_point.get(&point).map_or(&[], Vec::as_slice)
+    /// The draws that crash at a point: each with its generator, from which the crash point was already drawn.
+    fn at(&self, point: usize) -> impl Iterator<Item = Pcg64> + use<'_> {
+        let (points, crashes) = (u128::from(self.points), u128::from(self.random.crashes));
+        let point = point as u128;
+        // Those whose part of the run has the point.
+        let first = point * crashes / points;
+        let last = ((point + 1) * crashes).div_ceil(points).min(crashes);
+        (first..last).filter_map(move |draw| {
+            let mut generator = generator(self.random.seed, self.schedule, draw as u64);
+            const WHOLE: u128 = 1 << 32;
+            let within = u128::from(generator.random_range(0..WHOLE as u64));
+            let drawn = (draw * WHOLE + within) * points / (crashes * WHOLE);
+            (drawn == point).then_some(generator)
+        })
     }
 }
 
@@ -83,10 +86,8 @@ impl<S: Subject> Worker<'_, S> {
         draws: &Draws,
         point: usize,
     ) -> Result<(), Stop> {
-        let drawn = draws.at(point);
-        self.search.shared().statistics.failure_points += u64::from(!drawn.is_empty());
-        for generator in drawn {
-            let mut generator = generator.clone();
+        for (number, mut generator) in draws.at(point).enumerate() {
+            self.search.shared().statistics.failure_points += u64::from(number == 0);
             self.recoveries = 0;
             match self.random_crash(&self.crashed(timeline), &mut generator) {
                 Ok(()) | Err(Stop::Crash) => {}
@@ -110,16 +111,17 @@ impl<S: Subject> Worker<'_, S> {
             let contents = state.contents(line, self.subject.image_line(line));
             chosen.insert(line, contents[generator.random_range(0..contents.len())].bytes);
         }
-        let Some(followed) = self.follow_chosen(state, &chosen)? else { return Ok(()) };
+        let Some(followed) = self.follow_chosen(state, &|_, line| chosen[&line])? else { return Ok(()) };
         let (threads, outcome) = {
             let mut shared = self.search.shared();
             shared.statistics.recoveries_saved += u64::from(followed.known);
             (shared.recovery_has_threads, shared.tree.outcome(followed.outcome))
         };
-        self.leaf(state, &followed.revealed, &followed.reads, &outcome);
+        self.leaf(state, &followed.revealed, &followed.path, &outcome);
+        let reads = followed.path.reads();
         if !threads {
             let observer = self.search.observer;
-            self.recovered(state, &followed.revealed, &followed.reads, &outcome, &mut |recovered| {
+            self.recovered(state, &followed.revealed, &reads, &outcome, &mut |recovered| {
                 observer.sampled(recovered, &followed.checksummed);
             });
         }
@@ -140,7 +142,7 @@ impl<S: Subject> Worker<'_, S> {
             if timeline.is_crash_point(records) {
                 if point == wanted {
                     let history = self.search.history(records);
-                    let reads = had_read(&records[..timeline.at], &followed.reads, &outcome.ignored);
+                    let reads = had_read(&records[..timeline.at], &reads, &outcome.ignored);
                     let again = state.then(Later {
                         revealed: &followed.revealed,
                         timeline: &timeline,
@@ -157,6 +159,20 @@ impl<S: Subject> Worker<'_, S> {
             }
             let Some(next) = records.get(timeline.at) else { return Ok(()) };
             timeline.advance_into(next, &mut persisted);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_draw_has_one_crash_point() {
+        for (crashes, points) in [(1, 1), (1000, 7), (7, 1000), (64, 64), (3, 100_000)] {
+            let draws = Draws::new(Random { crashes, seed: 5 }, Schedule::default(), points);
+            let all: u64 = (0..points).map(|point| draws.at(point).count() as u64).sum();
+            assert_eq!(all, crashes, "{points} crash points");
         }
     }
 }

@@ -29,4 +29,37 @@ impl Strategy {
         };
         Schedule { seed, strategy, expected_points }
     }
+
+    /// What `seeds` schedules, seed 0 included, promise about a run of so many threads and points to switch at: a
+    /// sentence. A schedule of PCT finds a bug of depth d, one that takes d steps in a certain order, with a probability of
+    /// at least 1/(n k^(d-1)) (Burckhardt et al., ASPLOS 2010, theorem 9); random ones promise nothing.
+    pub(crate) fn guarantee(self, seeds: u32, threads: u32, points: u64) -> Option<String> {
+        let runs = (1..seeds).filter(|&seed| self.schedule(seed, 0).strategy == schedule::PCT).count();
+        if self != Strategy::Pct || runs == 0 || threads < 2 {
+            return None;
+        }
+        let missed = |depth: i32| {
+            let one = 1.0 / (f64::from(threads) * (points.max(1) as f64).powi(depth - 1));
+            (1.0 - one).powi(runs as i32)
+        };
+        Some(format!(
+            "{runs} PCT schedules of {threads} threads and {points} points: a bug of depth 2 was missed with a probability \
+             of at most {:.3}, one of depth 3 of at most {:.3}",
+            missed(2),
+            missed(3)
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pct_says_what_it_may_have_missed() {
+        let text = Strategy::Pct.guarantee(11, 2, 5).expect("ten schedules of PCT");
+        assert!(text.contains("depth 2 was missed with a probability of at most 0.349"), "{text}");
+        assert_eq!(Strategy::Random.guarantee(11, 2, 5), None);
+        assert_eq!(Strategy::Pct.guarantee(11, 1, 5), None, "one thread has one schedule");
+    }
 }

@@ -1,18 +1,20 @@
 //! What the workers of a check share.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crashproof_protocol::Record;
 use num_bigint::BigUint;
 use px86::Platform;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::crash::History;
 use crate::search::observer::{Incomplete, Observer};
+use crate::search::set_aside::SetAside;
 use crate::search::tree::Tree;
-use crate::subject::{Error, RunLimits};
+use crate::subject::{Ending, Error, Failure, Limits, RunLimits};
 
 /// How far a search goes.
 #[derive(Clone, Debug)]
@@ -26,6 +28,10 @@ pub(crate) struct Settings {
     pub(crate) max_recoveries: Option<u64>,
     pub(crate) max_time: Option<Duration>,
     pub(crate) limits: RunLimits,
+    /// Bytes of memory that the check is to stay within.
+    pub(crate) memory: u64,
+    /// Is nothing to be set aside?
+    pub(crate) exhaustive: bool,
     /// Will anybody ask for the history of an execution?
     pub(crate) history: bool,
 }
@@ -37,6 +43,10 @@ pub struct Statistics {
     pub events: u64,
     /// Schedules tried; 1 if the program has no threads.
     pub schedules: u32,
+    /// Are those all that the program has, up to equivalence?
+    pub all_schedules: bool,
+    /// Schedules that turned out, on their way, to be equivalent to one tried before.
+    pub redundant_schedules: u64,
     /// Crash points.
     pub failure_points: u64,
     /// Recoveries run.
@@ -76,10 +86,30 @@ pub(crate) struct Shared {
     /// How many contents each checksum is trusted to refuse, by the site where its reads begin.
     pub(crate) checksums: BTreeMap<u32, BigUint>,
     /// Recoveries that were crashed, by behavior and what they ran on: each once.
-    pub(crate) recoveries_crashed: FxHashSet<Vec<u8>>,
+    pub(crate) recoveries_crashed: FxHashSet<u128>,
     pub(crate) statistics: Statistics,
     /// A limit was hit; everybody ends.
     pub(crate) stopped: bool,
+    pub(crate) set_aside: SetAside,
+    pub(crate) coverage: Coverage,
+    /// When each worker that is exploring a crash began it, as the tree counts.
+    pub(crate) active: FxHashMap<usize, u32>,
+    /// Was anything dropped from the tree to stay within the memory?
+    pub(crate) dropped: bool,
+    /// The longest that a recovery took that ended, and how many did not end.
+    longest: Duration,
+    endless: u64,
+}
+
+/// How much was covered where limits cut.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Coverage {
+    /// Crash points with more states than recoveries they are allowed.
+    pub(crate) large_points: u64,
+    /// Corners of those that were tried.
+    pub(crate) corners: u64,
+    /// Crash points that were not explored whole.
+    pub(crate) points_cut: u64,
 }
 
 impl Shared {
@@ -88,6 +118,20 @@ impl Shared {
         self.statistics.behaviours += self.tree.behaviors() as u64;
         self.tree = Tree::default();
         self.recoveries_crashed.clear();
+    }
+
+    /// Whatever failed is to be found once more.
+    pub(crate) fn forget_what_is_set_aside(&mut self) {
+        self.set_aside = SetAside::default();
+    }
+
+    /// A recovery took this long.
+    pub(crate) fn took(&mut self, ending: Ending, time: Duration) {
+        if Failure::of(ending) == Some(Failure::Endless) {
+            self.endless += 1;
+        } else {
+            self.longest = self.longest.max(time);
+        }
     }
 
     /// What recoveries with threads did holds only for the schedule they ran under.
@@ -104,11 +148,18 @@ pub(crate) struct Search<'a> {
     pub(crate) observer: &'a dyn Observer,
     started: Instant,
     shared: Mutex<Shared>,
+    workers: AtomicUsize,
 }
 
 impl<'a> Search<'a> {
     pub(crate) fn new(settings: Settings, observer: &'a dyn Observer) -> Search<'a> {
-        Search { settings, observer, started: Instant::now(), shared: Mutex::default() }
+        Search {
+            settings,
+            observer,
+            started: Instant::now(),
+            shared: Mutex::default(),
+            workers: AtomicUsize::new(0),
+        }
     }
 
     /// State shared by all workers. Safe to use after a worker panics: every update is a single assignment.
@@ -123,6 +174,45 @@ impl<'a> Search<'a> {
     /// The stores of an execution, if anybody will ask for them.
     pub(crate) fn history<'r>(&self, records: &'r [Record]) -> History<'r> {
         if self.settings.history { History::of(records) } else { History::unknown() }
+    }
+
+    /// A number of its own for a worker.
+    pub(crate) fn number_worker(&self) -> usize {
+        self.workers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Another crash is explored by this worker: if the tree has grown too large, what is cold is dropped.
+    pub(crate) fn make_room(&self, worker: usize) -> Result<(), Stop> {
+        // The other half is for traces, images and the program's own.
+        let most = (self.settings.memory / 2) as usize;
+        let mut shared = self.shared();
+        let now = shared.tree.next_crash();
+        shared.active.insert(worker, now);
+        if shared.tree.bytes() <= most {
+            return Ok(());
+        }
+        let oldest = shared.active.values().copied().min().unwrap_or(now);
+        shared.dropped |= shared.tree.drop_cold(most, oldest);
+        if shared.tree.bytes() > most + most / 2 {
+            drop(shared);
+            return Err(self.stop(Incomplete::Memory(self.settings.memory)));
+        }
+        Ok(())
+    }
+
+    /// How long a recovery may go on. Where some have not ended, those do not either that do far more than any that did.
+    pub(crate) fn recovery_limits(&self, records: usize) -> Limits {
+        let limits = self.settings.limits.recovery(records);
+        let shared = self.shared();
+        if shared.endless == 0 || shared.longest.is_zero() {
+            return limits;
+        }
+        let far_more = shared.longest * 100;
+        let seconds = far_more.as_secs().clamp(1, 600) as u32;
+        let cpu_seconds = if limits.cpu_seconds == 0 { 0 } else { limits.cpu_seconds.min(seconds) };
+        // A read takes more than a nanosecond.
+        let reads = far_more.as_nanos().clamp(2_000_000, u128::from(limits.idle_reads)) as u64;
+        Limits { cpu_seconds, idle_reads: reads, ..limits }
     }
 
     /// Ends the search for everybody.

@@ -7,7 +7,9 @@ use crashproof_protocol::{ARENA, Record};
 use px86::{Kind, Platform};
 
 use crate::crash::History;
-use crate::search::{Incomplete, Observer, Plan, Recording, Recovered, Search, Settings, Worker};
+use crate::search::{
+    Incomplete, Judgement, Observer, Plan, Recording, Recovered, Search, Settings, Shared, Worker,
+};
 use crate::subject::{Ending, InMemory, Memory, RunLimits, Schedule};
 
 const DATA: u64 = ARENA.base;
@@ -30,11 +32,15 @@ impl Observer for Seen {
 
     fn ran(&self, _: &[Record], _: usize) {}
 
-    fn ended(&self, recovered: &Recovered) -> bool {
+    fn wants_all(&self) -> bool {
+        true
+    }
+
+    fn ended(&self, recovered: &Recovered) -> Judgement {
         let Ending::Exit(code) = recovered.outcome.ending else { panic!("nobody kills it") };
         let values = recovered.reads.iter().map(|read| read.value).collect();
         self.0.lock().expect("no panic").insert((values, code));
-        false
+        Judgement::default()
     }
 
     fn sampled(&self, _: &Recovered, _: &[u32]) {}
@@ -65,27 +71,156 @@ fn recover(memory: &mut Memory) -> i32 {
     i32::from(memory.read(DONE) == 1 && memory.read(DATA) != 7)
 }
 
-/// All that recovery may do, and how many recoveries were run to find out.
-fn search(flushed: bool) -> (Vec<(Vec<u64>, i32)>, u64) {
-    let seen = Seen::default();
-    let settings = Settings {
+/// How far a search goes in these tests.
+fn settings() -> Settings {
+    Settings {
         platform: Platform::ADR,
         crashes: 1,
         max_per_crash: None,
         max_recoveries: None,
         max_time: None,
+        memory: 1 << 30,
+        exhaustive: false,
         limits: RunLimits { max_records: 1000, max_run_seconds: 1, max_cpu_seconds: 1 },
         history: true,
-    };
+    }
+}
+
+/// Everything recovery was seen to do, and what is known then.
+fn explored(settings: Settings, records: &[Record], recover: fn(&mut Memory) -> i32) -> (Behaviors, Shared) {
+    let seen = Seen::default();
     let search = Search::new(settings, &seen);
-    let records = run(flushed);
+    let history = History::of(records);
+    let recording = Recording { records, history: &history, schedule: Schedule::default() };
+    let mut subject = InMemory::new(records.to_vec(), recover);
+    Plan::Everything.carry_out(Worker::new(&search, &mut subject, recording), 0, 1).expect("it runs");
+    if search.settings.max_per_crash.is_none() && search.settings.memory == 1 << 30 {
+        assert!(Worker::new(&search, &mut subject, recording).knows_everything().expect("it runs"));
+    }
+    let shared = search.into_shared();
+    (seen.0.into_inner().expect("no panic").into_iter().collect(), shared)
+}
+
+/// What recoveries read, and how they ended.
+type Behaviors = Vec<(Vec<u64>, i32)>;
+
+/// All that recovery may do, and how many recoveries were run to find out.
+fn search(flushed: bool) -> (Behaviors, u64) {
+    let (seen, shared) = explored(settings(), &run(flushed), recover);
+    (seen, shared.statistics.recoveries)
+}
+
+/// A list that grows at its head, each node on a line of its own; some are flushed late.
+fn list(nodes: u64) -> Vec<Record> {
+    let mut records = Vec::new();
+    for number in 1..=nodes {
+        let node = ARENA.base + 64 * number;
+        records.push(event(Kind::Store, node, number - 1));
+        records.push(event(Kind::Store, node + 8, number * 3));
+        records.extend(persist(node).into_iter().filter(|_| number % 60 != 0));
+        records.push(event(Kind::Store, DATA, number));
+        records.extend(persist(DATA));
+    }
+    records
+}
+
+/// Walks the list; a node that is not there yet ends it.
+fn walk_list(memory: &mut Memory) -> i32 {
+    let mut at = memory.read(DATA);
+    while at != 0 {
+        let node = ARENA.base + 64 * at;
+        let (next, value) = (memory.read(node), memory.read(node + 8));
+        if value != at * 3 {
+            return 1;
+        }
+        at = next;
+    }
+    0
+}
+
+#[test]
+fn a_tree_within_little_memory_finds_the_same() {
+    let records = list(300);
+    let (all, unbounded) = explored(settings(), &records, walk_list);
+    assert!(!unbounded.dropped && unbounded.tree.drops() == 0);
+    for kilobytes in [256, 400] {
+        let bounded = Settings { memory: kilobytes << 10, ..settings() };
+        let (seen, shared) = explored(bounded, &records, walk_list);
+        assert_eq!(seen, all, "{kilobytes} KB");
+        assert!(shared.dropped, "{kilobytes} KB are little");
+        assert_eq!(shared.tree.behaviors(), unbounded.tree.behaviors(), "each counts once");
+    }
+}
+
+/// Sixteen lines that are flushed together.
+fn epoch() -> Vec<Record> {
+    let line = |number: u64| ARENA.base + 64 * (1 + number);
+    let mut records = vec![event(Kind::Store, DATA, 1)];
+    records.extend(persist(DATA));
+    records.extend((0..16).map(|number| event(Kind::Store, line(number), 1)));
+    records.extend((0..16).flat_map(|number| persist(line(number))));
+    records
+}
+
+/// Ends with what survives of the lines, a bit each, if that has one of these forms.
+fn survivors(memory: &mut Memory) -> i32 {
+    if memory.read(DATA) == 0 {
+        return 0;
+    }
+    (0..16).fold(0, |kept, number| kept | (memory.read(ARENA.base + 64 * (1 + number)) as i32) << number)
+}
+
+#[test]
+fn corners_come_before_everything_else() {
+    let limited = Settings { max_per_crash: Some(100), ..settings() };
+    let seen = Limited::default();
+    let search = Search::new(limited, &seen);
+    let records = epoch();
     let history = History::of(&records);
     let recording = Recording { records: &records, history: &history, schedule: Schedule::default() };
-    let mut subject = InMemory::new(records.clone(), recover);
+    let mut subject = InMemory::new(records.clone(), survivors);
     Plan::Everything.carry_out(Worker::new(&search, &mut subject, recording), 0, 1).expect("it runs");
-    assert!(Worker::new(&search, &mut subject, recording).knows_everything().expect("it runs"));
-    let recoveries = search.into_shared().statistics.recoveries;
-    (seen.0.into_inner().expect("no panic").into_iter().collect(), recoveries)
+    drop(search.into_shared());
+    let endings: BTreeSet<i32> =
+        seen.0.0.into_inner().expect("no panic").into_iter().map(|it| it.1).collect();
+    assert!(endings.contains(&0xffff) && endings.contains(&0), "nothing lost, everything lost");
+    for line in 0..16 {
+        assert!(endings.contains(&(0xffff & !(1 << line))), "line {line} alone lost");
+        assert!(endings.contains(&(1 << line)), "line {line} alone kept");
+        assert!(endings.contains(&((1 << line) - 1)), "a crash in the middle");
+    }
+}
+
+/// Like [`Seen`], but limits are expected.
+#[derive(Default)]
+struct Limited(Seen);
+
+impl Observer for Limited {
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+
+    fn incomplete(&self, why: Incomplete) {
+        assert!(matches!(why, Incomplete::PerCrash(_)), "{why:?}");
+    }
+
+    fn crashed(&self, _: usize) {}
+
+    fn ran(&self, _: &[Record], _: usize) {}
+
+    fn wants_all(&self) -> bool {
+        true
+    }
+
+    fn ended(&self, recovered: &Recovered) -> Judgement {
+        self.0.ended(recovered)
+    }
+
+    fn sampled(&self, _: &Recovered, _: &[u32]) {}
+
+    fn next_crash_point(&self, _: usize, _: usize) {}
+
+    fn distrusted_checksum(&self, _: u32) {}
 }
 
 #[test]

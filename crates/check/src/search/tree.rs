@@ -2,34 +2,95 @@
 //!
 //! A node is a read of bytes that recovery did not touch before, an edge the value it saw, a leaf how it ended. The tree
 //! grows by recoveries that were run; walking it needs no process.
+//!
+//! Reads that were seen to have one value only are kept in runs (`blocks`), which are split when another value is met.
+//! A [`Place`] within a run that was split meanwhile is still good: it means the same read as before. What has not been
+//! visited for long can be dropped ([`Tree::drop_cold`]); recovery is then run again if that is ever reached.
 
 use std::sync::Arc;
 
 use crashproof_protocol::{Record, record};
 use px86::Kind;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::search::blocks::{Block, BlockId, Blocks, Step, hash_step, same};
 use crate::subject::Ending;
 
 /// A node, by number.
-pub(crate) type NodeId = usize;
+type NodeId = u32;
 
-pub(crate) const ROOT: NodeId = 0;
+/// A place in the tree: a node, and if that is a run, how many of its reads come before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Place {
+    node: NodeId,
+    index: u32,
+}
 
-enum Node {
+pub(crate) const ROOT: Place = Place { node: 0, index: 0 };
+
+/// Edges by the value that was read.
+enum Edges {
+    Few(Vec<(u64, NodeId)>),
+    Many(FxHashMap<u64, NodeId>),
+}
+
+/// Edges up to which looking at all of them is fastest.
+const FEW: usize = 16;
+
+impl Edges {
+    fn get(&self, value: u64) -> Option<NodeId> {
+        match self {
+            Edges::Few(edges) => edges.iter().find(|(seen, _)| *seen == value).map(|(_, next)| *next),
+            Edges::Many(edges) => edges.get(&value).copied(),
+        }
+    }
+
+    fn insert(&mut self, value: u64, next: NodeId) {
+        match self {
+            Edges::Few(edges) if edges.len() < FEW => edges.push((value, next)),
+            Edges::Few(edges) => {
+                let mut many: FxHashMap<u64, NodeId> = edges.drain(..).collect();
+                many.insert(value, next);
+                *self = Edges::Many(many);
+            }
+            Edges::Many(edges) => drop(edges.insert(value, next)),
+        }
+    }
+
+    fn all(&self) -> Vec<(u64, NodeId)> {
+        match self {
+            Edges::Few(edges) => edges.clone(),
+            Edges::Many(edges) => edges.iter().map(|(value, next)| (*value, *next)).collect(),
+        }
+    }
+}
+
+enum Kinds {
     /// Nobody has been here yet.
     Unknown,
-    /// Recovery reads these bytes, which it has not touched before.
-    Read { address: u64, width: u8, site: u32, edges: Vec<(u64, NodeId)> },
+    /// Reads that were seen to have one value each.
+    Run { blocks: Vec<BlockId>, reads: u32, next: NodeId },
+    /// Recovery reads these bytes, which it has not touched before. `first` is the value of the run that this was part
+    /// of: places behind it in that run go on there.
+    Read { address: u64, width: u8, site: u32, first: u64, edges: Edges },
     /// A checksum is about to be verified over what is read next.
     Begin { next: NodeId },
     /// It was verified.
     End { matched: bool, next: NodeId },
     /// Recovery ended; what came of it.
-    Leaf(usize),
+    Leaf(u32),
+    /// Dropped; the number is free.
+    Gone,
 }
 
-/// What there is at a node.
-#[derive(Clone, Copy)]
+struct Node {
+    kind: Kinds,
+    /// When somebody was here last.
+    visited: u32,
+}
+
+/// What there is at a place.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Seen {
     /// Nobody has been here yet.
     Unknown,
@@ -40,7 +101,7 @@ pub(crate) enum Seen {
     /// It was verified.
     End { matched: bool },
     /// Recovery ended; the number of its outcome.
-    Leaf(usize),
+    Leaf(u32),
 }
 
 /// Beginning and end of the reads that a checksum protects.
@@ -77,7 +138,7 @@ impl Brackets {
 }
 
 /// How a recovery ended.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) ending: Ending,
     /// The last of what it printed, if it failed.
@@ -86,6 +147,17 @@ pub(crate) struct Outcome {
     pub(crate) writes: Option<Vec<Record>>,
     /// The numbers of its reads that do not count for robustness, in order.
     pub(crate) ignored: Vec<u32>,
+}
+
+impl Outcome {
+    fn is_plain(&self) -> bool {
+        self.output.is_empty() && self.writes.is_none() && self.ignored.is_empty()
+    }
+
+    fn bytes(&self) -> usize {
+        let writes = self.writes.as_ref().map_or(0, |records| size_of_val(&records[..]));
+        size_of::<Outcome>() + self.output.len() + writes + size_of_val(&self.ignored[..])
+    }
 }
 
 /// Recovery did something else although it read the same.
@@ -99,135 +171,474 @@ pub(crate) struct Diverged {
 
 pub(crate) struct Tree {
     nodes: Vec<Node>,
+    free: Vec<NodeId>,
+    blocks: Blocks,
     outcomes: Vec<Arc<Outcome>>,
+    /// Outcomes with nothing to tell but how recovery ended: one for all.
+    plain: FxHashMap<Ending, u32>,
+    behaviors: usize,
+    /// Behaviors that were dropped, by what they read: they count once.
+    dropped: FxHashSet<u64>,
+    /// Bytes of nodes and outcomes, about.
+    bytes: usize,
+    /// Goes on with every crash that is tried.
+    now: u32,
+    drops: u32,
 }
 
 impl Default for Tree {
     fn default() -> Tree {
-        Tree { nodes: vec![Node::Unknown], outcomes: Vec::new() }
+        Tree {
+            nodes: vec![Node { kind: Kinds::Unknown, visited: 0 }],
+            free: Vec::new(),
+            blocks: Blocks::default(),
+            outcomes: Vec::new(),
+            plain: FxHashMap::default(),
+            behaviors: 0,
+            dropped: FxHashSet::default(),
+            bytes: 0,
+            now: 0,
+            drops: 0,
+        }
     }
 }
 
 impl Tree {
-    /// What there is at a node.
-    pub(crate) fn look(&self, at: NodeId) -> Seen {
-        match self.nodes[at] {
-            Node::Unknown => Seen::Unknown,
-            Node::Read { address, width, site, .. } => Seen::Read { address, width, site },
-            Node::Begin { .. } => Seen::Begin,
-            Node::End { matched, .. } => Seen::End { matched },
-            Node::Leaf(outcome) => Seen::Leaf(outcome),
+    /// What there is at a place.
+    pub(crate) fn look(&self, at: Place) -> Seen {
+        let at = self.resolve(at);
+        match &self.nodes[at.node as usize].kind {
+            Kinds::Unknown | Kinds::Gone => Seen::Unknown,
+            Kinds::Run { .. } => {
+                let step = self.step_at(at);
+                Seen::Read { address: step.address(), width: step.width(), site: step.site }
+            }
+            Kinds::Read { address, width, site, .. } => {
+                Seen::Read { address: *address, width: *width, site: *site }
+            }
+            Kinds::Begin { .. } => Seen::Begin,
+            Kinds::End { matched, .. } => Seen::End { matched: *matched },
+            Kinds::Leaf(outcome) => Seen::Leaf(*outcome),
         }
     }
 
+    /// Where a place is now: runs may have been split since, and the end of a run is where the next node begins.
+    fn resolve(&self, mut at: Place) -> Place {
+        loop {
+            match &self.nodes[at.node as usize].kind {
+                Kinds::Run { reads, next, .. } if at.index >= *reads => {
+                    at = Place { node: *next, index: at.index - reads };
+                }
+                Kinds::Read { first, edges, .. } if at.index > 0 => {
+                    let node = edges.get(*first).expect("the run that was split");
+                    at = Place { node, index: at.index - 1 };
+                }
+                Kinds::Run { .. } => return at,
+                // Nothing but runs has anything behind it; what was there was dropped.
+                _ => return Place { node: at.node, index: 0 },
+            }
+        }
+    }
+
+    /// The block of a run that has the read at a place, its position among the run's, and how many of its reads come before.
+    fn block_at(&self, at: Place) -> (usize, usize) {
+        let Kinds::Run { blocks, .. } = &self.nodes[at.node as usize].kind else {
+            unreachable!("only runs have blocks")
+        };
+        let mut left = at.index as usize;
+        for (position, block) in blocks.iter().enumerate() {
+            let reads = self.blocks.get(*block).steps.len();
+            if left < reads {
+                return (position, left);
+            }
+            left -= reads;
+        }
+        unreachable!("a place within the run")
+    }
+
+    fn step_at(&self, at: Place) -> &Step {
+        let (position, offset) = self.block_at(at);
+        let Kinds::Run { blocks, .. } = &self.nodes[at.node as usize].kind else {
+            unreachable!("only runs have steps")
+        };
+        &self.blocks.get(blocks[position]).steps[offset]
+    }
+
+    /// Follows a run from a place on, as long as `pass` says of each block (by number, and from which of its reads on) how
+    /// many of its reads are as they were seen; stops at the first that may not be. Gives where that is.
+    pub(crate) fn follow_run(
+        &mut self,
+        at: Place,
+        mut pass: impl FnMut(BlockId, &Arc<Block>, usize) -> usize,
+    ) -> Place {
+        let mut at = self.resolve(at);
+        while let Kinds::Run { blocks, next, .. } = &self.nodes[at.node as usize].kind {
+            let (position, mut offset) = self.block_at(at);
+            let mut index = at.index;
+            for block in &blocks[position..] {
+                let content = self.blocks.get(*block);
+                let passed = pass(*block, content, offset);
+                index += passed as u32;
+                if passed < content.steps.len() - offset {
+                    self.nodes[at.node as usize].visited = self.now;
+                    return Place { node: at.node, index };
+                }
+                offset = 0;
+            }
+            let next = *next;
+            self.nodes[at.node as usize].visited = self.now;
+            at = Place { node: next, index: 0 };
+        }
+        self.nodes[at.node as usize].visited = self.now;
+        at
+    }
+
     /// How a recovery ended, by its number.
-    pub(crate) fn outcome(&self, number: usize) -> Arc<Outcome> {
-        Arc::clone(&self.outcomes[number])
+    pub(crate) fn outcome(&self, number: u32) -> Arc<Outcome> {
+        Arc::clone(&self.outcomes[number as usize])
+    }
+
+    fn new_node(&mut self, kind: Kinds) -> NodeId {
+        let node = Node { kind, visited: self.now };
+        if let Some(free) = self.free.pop() {
+            self.nodes[free as usize] = node;
+            return free;
+        }
+        self.bytes += size_of::<Node>();
+        self.nodes.push(node);
+        self.nodes.len() as NodeId - 1
     }
 
     /// Adds a recovery that was run: what it read, in order, and how it ended.
     pub(crate) fn add(&mut self, records: &[Record], outcome: Outcome) -> Result<(), Diverged> {
         let mut at = ROOT;
         let mut brackets = Brackets::default();
-        for record in records {
-            if record.kind() == Kind::Load as u8 {
-                at = self.step(at, record)?;
-            } else if let Some(mark) = brackets.mark(record) {
+        let mut hash = 0;
+        // Reads that are not in the tree yet, all to come at `at`.
+        let mut fresh: Vec<Step> = Vec::new();
+        let mut rest = records;
+        while let Some((next, after)) = rest.split_first() {
+            if next.kind() == Kind::Load as u8 {
+                let fresh_here = !fresh.is_empty() || matches!(self.look(at), Seen::Unknown);
+                if fresh_here {
+                    hash = hash_step(hash, next);
+                    fresh.push(Step::new(
+                        next.kind(),
+                        next.address(),
+                        next.width(),
+                        next.value,
+                        0,
+                        next.site,
+                    ));
+                } else {
+                    let known = self.add_known(&mut at, rest, &mut hash);
+                    if known > 0 {
+                        rest = &rest[known..];
+                        continue;
+                    }
+                    hash = hash_step(hash, next);
+                    at = self.step(at, next)?;
+                }
+            } else if let Some(mark) = brackets.mark(next) {
+                at = self.append(at, &mut fresh);
                 at = self.step_mark(at, mark)?;
             }
+            rest = after;
         }
-        match self.nodes[at] {
-            Node::Unknown => {
-                self.nodes[at] = Node::Leaf(self.outcomes.len());
-                self.outcomes.push(Arc::new(outcome));
+        at = self.append(at, &mut fresh);
+        self.end(at, outcome, hash)
+    }
+
+    /// Passes reads that are in the tree already, as many as follow each other; gives how many.
+    fn add_known(&mut self, at: &mut Place, records: &[Record], hash: &mut u64) -> usize {
+        let mut passed = 0;
+        *at = self.follow_run(*at, |_, block, offset| {
+            let pairs = block.steps[offset..].iter().zip(&records[passed..]);
+            let alike = pairs.take_while(|(one, other)| other.kind() == Kind::Load as u8 && same(one, other));
+            let count = alike.inspect(|(one, _)| *hash = hash_step(*hash, one)).count();
+            passed += count;
+            count
+        });
+        passed
+    }
+
+    /// Puts reads where nobody has been yet; gives the place after them.
+    fn append(&mut self, at: Place, steps: &mut Vec<Step>) -> Place {
+        if steps.is_empty() {
+            return at;
+        }
+        let at = self.resolve(at);
+        let blocks = self.blocks.cut(steps);
+        self.bytes += size_of_val(&blocks[..]);
+        let next = self.new_node(Kinds::Unknown);
+        let node = &mut self.nodes[at.node as usize];
+        node.visited = self.now;
+        node.kind = Kinds::Run { blocks, reads: steps.len() as u32, next };
+        steps.clear();
+        Place { node: next, index: 0 }
+    }
+
+    fn end(&mut self, at: Place, outcome: Outcome, hash: u64) -> Result<(), Diverged> {
+        let at = self.resolve(at);
+        match &self.nodes[at.node as usize].kind {
+            Kinds::Unknown | Kinds::Gone => {
+                let number = self.number(outcome);
+                self.nodes[at.node as usize] = Node { kind: Kinds::Leaf(number), visited: self.now };
+                self.behaviors += usize::from(!self.dropped.remove(&hash));
                 Ok(())
             }
-            Node::Leaf(known) => {
-                if self.outcomes[known].ending == outcome.ending {
+            Kinds::Leaf(known) => {
+                if self.outcomes[*known as usize].ending == outcome.ending {
                     return Ok(());
                 }
                 Err(Diverged { expected: None, found: None })
             }
-            Node::Read { address, site, .. } => {
-                Err(Diverged { expected: Some((address, site)), found: None })
-            }
-            Node::Begin { .. } | Node::End { .. } => Err(Diverged { expected: None, found: None }),
-        }
-    }
-
-    fn step(&mut self, at: NodeId, read: &Record) -> Result<NodeId, Diverged> {
-        let fresh = self.nodes.len();
-        match &mut self.nodes[at] {
-            unknown @ Node::Unknown => {
-                *unknown = Node::Read {
-                    address: read.address(),
-                    width: read.width(),
-                    site: read.site,
-                    edges: vec![(read.value, fresh)],
+            _ => {
+                let expected = match self.look(at) {
+                    Seen::Read { address, site, .. } => Some((address, site)),
+                    _ => None,
                 };
-                self.nodes.push(Node::Unknown);
-                Ok(fresh)
-            }
-            Node::Read { address, width, edges, site } => {
-                if *address != read.address() || *width != read.width() {
-                    let found = Some((read.address(), read.site));
-                    return Err(Diverged { expected: Some((*address, *site)), found });
-                }
-                if let Some((_, next)) = edges.iter().find(|(value, _)| *value == read.value) {
-                    return Ok(*next);
-                }
-                edges.push((read.value, fresh));
-                self.nodes.push(Node::Unknown);
-                Ok(fresh)
-            }
-            Node::Leaf(_) | Node::Begin { .. } | Node::End { .. } => {
-                Err(Diverged { expected: None, found: Some((read.address(), read.site)) })
+                Err(Diverged { expected, found: None })
             }
         }
     }
 
-    fn step_mark(&mut self, at: NodeId, mark: Mark) -> Result<NodeId, Diverged> {
-        let next = self.nodes.len();
-        match (&mut self.nodes[at], mark) {
-            (unknown @ Node::Unknown, _) => {
-                *unknown = match mark {
-                    Mark::Begin => Node::Begin { next },
-                    Mark::End { matched } => Node::End { matched, next },
-                };
-                self.nodes.push(Node::Unknown);
-                Ok(next)
+    /// The number of an outcome; those that tell nothing share one.
+    fn number(&mut self, outcome: Outcome) -> u32 {
+        let fresh = self.outcomes.len() as u32;
+        if outcome.is_plain() {
+            let number = *self.plain.entry(outcome.ending).or_insert(fresh);
+            if number != fresh {
+                return number;
             }
-            (Node::Begin { next }, Mark::Begin) => Ok(*next),
-            (Node::End { matched: before, next }, Mark::End { matched }) if *before == matched => Ok(*next),
-            (Node::Read { address, site, .. }, _) => {
-                Err(Diverged { expected: Some((*address, *site)), found: None })
+        }
+        self.bytes += outcome.bytes();
+        self.outcomes.push(Arc::new(outcome));
+        fresh
+    }
+
+    /// A read that is not in the tree as it was seen now.
+    fn step(&mut self, at: Place, read: &Record) -> Result<Place, Diverged> {
+        let found = Some((read.address(), read.site));
+        match self.look(at) {
+            Seen::Read { address, width, site } => {
+                if address != read.address() || width != read.width() {
+                    return Err(Diverged { expected: Some((address, site)), found });
+                }
+                Ok(self.follow(at, read.value))
             }
-            _ => Err(Diverged { expected: None, found: None }),
+            _ => Err(Diverged { expected: None, found }),
         }
     }
 
-    /// The node after the beginning or the end of a bracket.
-    pub(crate) fn pass(&self, at: NodeId) -> NodeId {
-        match self.nodes[at] {
-            Node::Begin { next } | Node::End { next, .. } => next,
+    fn step_mark(&mut self, at: Place, mark: Mark) -> Result<Place, Diverged> {
+        let at = self.resolve(at);
+        let expected = match self.look(at) {
+            Seen::Read { address, site, .. } => Some((address, site)),
+            _ => None,
+        };
+        let unknown = matches!(self.nodes[at.node as usize].kind, Kinds::Unknown | Kinds::Gone);
+        if unknown {
+            let next = self.new_node(Kinds::Unknown);
+            self.nodes[at.node as usize].kind = match mark {
+                Mark::Begin => Kinds::Begin { next },
+                Mark::End { matched } => Kinds::End { matched, next },
+            };
+        }
+        match (&self.nodes[at.node as usize].kind, mark) {
+            (Kinds::Begin { next }, Mark::Begin) => Ok(Place { node: *next, index: 0 }),
+            (Kinds::End { matched: before, next }, Mark::End { matched }) if *before == matched => {
+                Ok(Place { node: *next, index: 0 })
+            }
+            _ => Err(Diverged { expected, found: None }),
+        }
+    }
+
+    /// The place after the beginning or the end of a bracket.
+    pub(crate) fn pass(&mut self, at: Place) -> Place {
+        let node = self.resolve(at).node as usize;
+        self.nodes[node].visited = self.now;
+        match self.nodes[node].kind {
+            Kinds::Begin { next } | Kinds::End { next, .. } => Place { node: next, index: 0 },
             _ => unreachable!("only brackets are passed"),
         }
     }
 
-    /// The node that reading `value` leads to; a new one if nobody has read it there yet.
-    pub(crate) fn follow(&mut self, at: NodeId, value: u64) -> NodeId {
-        let fresh = self.nodes.len();
-        let Node::Read { edges, .. } = &mut self.nodes[at] else { unreachable!("only reads lead anywhere") };
-        if let Some((_, next)) = edges.iter().find(|(seen, _)| *seen == value) {
-            return *next;
+    /// The place that reading `value` leads to; a new one if nobody has read it there yet.
+    pub(crate) fn follow(&mut self, at: Place, value: u64) -> Place {
+        let at = self.resolve(at);
+        self.nodes[at.node as usize].visited = self.now;
+        if matches!(self.nodes[at.node as usize].kind, Kinds::Run { .. }) {
+            if self.step_at(at).value == value {
+                return Place { node: at.node, index: at.index + 1 };
+            }
+            return self.split(at, value);
         }
-        edges.push((value, fresh));
-        self.nodes.push(Node::Unknown);
-        fresh
+        let Kinds::Read { edges, .. } = &self.nodes[at.node as usize].kind else {
+            unreachable!("only reads lead anywhere")
+        };
+        if let Some(next) = edges.get(value) {
+            return Place { node: next, index: 0 };
+        }
+        let next = self.new_node(Kinds::Unknown);
+        self.bytes += 24;
+        let Kinds::Read { edges, .. } = &mut self.nodes[at.node as usize].kind else {
+            unreachable!("just looked at")
+        };
+        edges.insert(value, next);
+        Place { node: next, index: 0 }
+    }
+
+    /// Splits a run at a read that can have another value, too; gives the place which that leads to.
+    fn split(&mut self, at: Place, value: u64) -> Place {
+        let (position, offset) = self.block_at(at);
+        let node = &mut self.nodes[at.node as usize];
+        let (reads, visited) = match &node.kind {
+            Kinds::Run { reads, .. } => (*reads, node.visited),
+            _ => unreachable!("only runs are split"),
+        };
+        let Kinds::Run { mut blocks, next, .. } = std::mem::replace(&mut node.kind, Kinds::Unknown) else {
+            unreachable!("just looked at")
+        };
+        let block = self.blocks.get(blocks[position]);
+        let step = block.steps[offset];
+        let (before, after) = (block.steps[..offset].to_vec(), block.steps[offset + 1..].to_vec());
+        let mut tail = self.blocks.cut(&after);
+        tail.extend(&blocks[position + 1..]);
+        blocks.truncate(position);
+        blocks.extend(self.blocks.cut(&before));
+        let left = reads - at.index - 1;
+        let rest = match left {
+            0 => next,
+            _ => self.new_node(Kinds::Run { blocks: tail, reads: left, next }),
+        };
+        self.nodes[rest as usize].visited = visited;
+        let other = self.new_node(Kinds::Unknown);
+        let branch = Kinds::Read {
+            address: step.address(),
+            width: step.width(),
+            site: step.site,
+            first: step.value,
+            edges: Edges::Few(vec![(step.value, rest), (value, other)]),
+        };
+        self.bytes += 64;
+        if at.index == 0 {
+            self.nodes[at.node as usize].kind = branch;
+        } else {
+            let branch = self.new_node(branch);
+            self.nodes[at.node as usize].kind = Kinds::Run { blocks, reads: at.index, next: branch };
+        }
+        Place { node: other, index: 0 }
     }
 
     /// How many distinct behaviors recovery has.
     pub(crate) fn behaviors(&self) -> usize {
-        self.outcomes.len()
+        self.behaviors
+    }
+
+    /// Another crash is tried; what it visits is visited now.
+    pub(crate) fn next_crash(&mut self) -> u32 {
+        self.now += 1;
+        self.now
+    }
+
+    /// How often something was dropped.
+    pub(crate) fn drops(&self) -> u32 {
+        self.drops
+    }
+
+    /// Bytes it takes, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes + self.blocks.bytes() + 16 * self.dropped.len()
+    }
+
+    /// Drops what nobody has visited for the longest time, until about half of `limit` is left; nothing that was visited at
+    /// or after `keep_since`. Says whether anything was dropped.
+    pub(crate) fn drop_cold(&mut self, limit: usize, keep_since: u32) -> bool {
+        let mut oldest = self.nodes[1..].iter().map(|node| node.visited).min().unwrap_or(0);
+        let before = self.bytes();
+        while self.bytes() > limit / 2 && oldest < keep_since {
+            // In steps, so that no more is dropped than need be.
+            oldest += (keep_since - oldest).div_ceil(2);
+            self.drop_before(oldest);
+        }
+        self.bytes() < before
+    }
+
+    fn drop_before(&mut self, since: u32) {
+        self.drops += 1;
+        let mut wanted = vec![false; self.blocks.count()];
+        let mut outcomes: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut kept: Vec<Arc<Outcome>> = Vec::new();
+        // Nodes to look at, whether they stay, and the hash of what was read on the way.
+        let mut waiting: Vec<(NodeId, bool, u64)> = vec![(ROOT.node, true, 0)];
+        while let Some((id, stays, hash)) = waiting.pop() {
+            let node = &self.nodes[id as usize];
+            let keep = stays && (id == ROOT.node || node.visited >= since);
+            match &node.kind {
+                Kinds::Unknown | Kinds::Gone => {}
+                Kinds::Leaf(_) if !keep => drop(self.dropped.insert(hash)),
+                Kinds::Leaf(number) => {
+                    let fresh = kept.len() as u32;
+                    if *outcomes.entry(*number).or_insert(fresh) == fresh {
+                        kept.push(Arc::clone(&self.outcomes[*number as usize]));
+                    }
+                }
+                Kinds::Begin { next } | Kinds::End { next, .. } => waiting.push((*next, keep, hash)),
+                Kinds::Read { address, width, site, edges, .. } => {
+                    for (value, next) in edges.all() {
+                        let step = Step::new(Kind::Load as u8, *address, *width, value, 0, *site);
+                        waiting.push((next, keep, hash_step(hash, &step)));
+                    }
+                }
+                Kinds::Run { blocks, next, .. } => {
+                    let mut hash = hash;
+                    for block in blocks {
+                        hash = self.blocks.get(*block).steps.iter().fold(hash, hash_step);
+                        wanted[*block as usize] |= keep;
+                    }
+                    waiting.push((*next, keep, hash));
+                }
+            }
+            if !keep {
+                let node = &mut self.nodes[id as usize];
+                // Its parent refers to the topmost one, and finds nothing there.
+                node.kind = if stays { Kinds::Unknown } else { Kinds::Gone };
+                if !stays {
+                    self.free.push(id);
+                }
+            }
+        }
+        for node in &mut self.nodes {
+            if let Kinds::Leaf(number) = &mut node.kind {
+                *number = outcomes[number];
+            }
+        }
+        self.outcomes = kept;
+        self.plain.retain(|_, number| {
+            outcomes.get(number).is_some_and(|new| {
+                *number = *new;
+                true
+            })
+        });
+        self.blocks.keep(&wanted);
+        while self.nodes.len() > 1 && matches!(self.nodes.last(), Some(Node { kind: Kinds::Gone, .. })) {
+            self.nodes.pop();
+        }
+        self.nodes.shrink_to_fit();
+        let count = self.nodes.len();
+        self.free.retain(|id| (*id as usize) < count);
+        self.count_bytes();
+    }
+
+    fn count_bytes(&mut self) {
+        let nodes = self.nodes.iter().map(|node| match &node.kind {
+            Kinds::Run { blocks, .. } => size_of_val(&blocks[..]),
+            Kinds::Read { edges: Edges::Few(edges), .. } => 24 * edges.len(),
+            Kinds::Read { edges: Edges::Many(edges), .. } => 24 * edges.len(),
+            _ => 0,
+        });
+        let outcomes = self.outcomes.iter().map(|outcome| outcome.bytes());
+        self.bytes = nodes.sum::<usize>() + outcomes.sum::<usize>() + self.nodes.len() * size_of::<Node>();
     }
 }

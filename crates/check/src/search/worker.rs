@@ -1,20 +1,27 @@
 //! Crashes a recorded run and walks the tree of what recovery does; several workers share the tree.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record};
 use num_bigint::BigUint;
 use px86::{Kind, Line};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashSet, FxHasher};
 
 use crate::crash::{
-    Chosen, Content, CrashState, History, Later, Persisted, Read, Reads, Revealed, Timeline, group, ignored,
-    value,
+    Content, CrashState, History, Later, Persisted, Read, Reads, Revealed, Timeline, group, ignored, value,
 };
 use crate::search::observer::{Incomplete, Recovered};
+use crate::search::path::Path;
+use crate::search::set_aside::View;
 use crate::search::shared_state::{Search, Stop};
-use crate::search::tree::{NodeId, Outcome, ROOT, Seen};
-use crate::subject::{Ended, Ending, Error, Mode, Run, Schedule, Subject};
+use crate::search::tree::{Diverged, Outcome, Place, ROOT, Seen};
+use crate::search::unchanged::Unchanged;
+use crate::subject::{Bytes, Ended, Ending, Error, Failure, Mode, Run, Schedule, Subject};
+
+/// One recovery of so many is run twice.
+const REPEATED: u64 = 100;
 
 /// A recorded run.
 #[derive(Clone, Copy)]
@@ -33,13 +40,34 @@ pub(crate) struct Worker<'a, S> {
     files_created: u64,
     /// Recoveries run for the crash of the recorded run that is being explored.
     pub(crate) recoveries: u64,
+    /// Recoveries run for all of them.
+    runs: u64,
     /// Recoveries that may still be run, if that is limited for this worker alone.
     pub(crate) runs_left: Option<u64>,
     /// Set while the worker runs nothing and only looks whether everything is known: the recoveries it crashed on the
     /// way, as in [`crate::search::shared_state::Shared::recoveries_crashed`].
-    pub(crate) only_known: Option<FxHashSet<Vec<u8>>>,
+    pub(crate) only_known: Option<FxHashSet<u128>>,
     /// A crash point after which recovery fails whatever is lost; the next crash point is still to come.
     pub(crate) unrecoverable_at: Option<usize>,
+    /// What has not changed since the crash point before.
+    unchanged: Unchanged,
+    /// The walk of the last crash point that was walked.
+    last: LastWalk,
+    /// Are crash states set aside whose failure is known?
+    pub(crate) sets_aside: bool,
+    pub(crate) set_aside: View,
+    /// Where recovery was seen to end after the crash that is being explored: that was reported.
+    pub(crate) reported: FxHashSet<Place>,
+    number: usize,
+}
+
+/// What became of a walk from the root of the tree.
+#[derive(Clone, Copy, Default)]
+struct LastWalk {
+    /// Ways in which recovery ended.
+    leaves: u64,
+    /// Was everything followed to its end, and nothing found?
+    uneventful: bool,
 }
 
 /// Did nothing end the work early?
@@ -55,22 +83,42 @@ pub(crate) fn completed(result: Result<(), Stop>) -> Result<bool, Error> {
 #[derive(Clone)]
 pub(crate) struct Walk {
     pub(crate) revealed: Revealed,
-    pub(crate) reads: Reads,
+    pub(crate) path: Path,
     /// Was everything on the way known before?
     pub(crate) known: bool,
 }
 
 impl Default for Walk {
     fn default() -> Walk {
-        Walk { revealed: Revealed::default(), reads: Reads::new(), known: true }
+        Walk { revealed: Revealed::default(), path: Path::default(), known: true }
     }
+}
+
+/// What recovery reads if that cannot be anything else.
+fn certain_value(subject: &impl Subject, state: &CrashState, address: u64, width: u8) -> Option<u64> {
+    if address == CRASHES_ADDRESS {
+        return Some(state.crashes() as u64);
+    }
+    (!state.is_open(Line::containing(address))).then(|| subject.image_value(address, width))
+}
+
+/// What stands for something long.
+fn two_hashes(bytes: &[u8]) -> u128 {
+    let hash = |seed: u64| {
+        let mut hasher = FxHasher::default();
+        (seed, bytes).hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    hash(1) << 64 | hash(0x9e37_79b9_7f4a_7c15)
 }
 
 /// The one path that recovery takes if lines hold what was chosen.
 pub(crate) struct Followed {
-    pub(crate) outcome: usize,
+    /// Where in the tree it ends.
+    pub(crate) at: Place,
+    pub(crate) outcome: u32,
     pub(crate) revealed: Revealed,
-    pub(crate) reads: Reads,
+    pub(crate) path: Path,
     /// The numbers of the reads that a checksum protects.
     pub(crate) checksummed: Vec<u32>,
     /// Was it known before?
@@ -86,9 +134,16 @@ impl<'a, S: Subject> Worker<'a, S> {
             recording,
             files_created,
             recoveries: 0,
+            runs: 0,
             runs_left: None,
             only_known: None,
             unrecoverable_at: None,
+            unchanged: Unchanged::default(),
+            last: LastWalk::default(),
+            sets_aside: !search.settings.exhaustive,
+            set_aside: View::default(),
+            reported: FxHashSet::default(),
+            number: search.number_worker(),
         }
     }
 
@@ -118,6 +173,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         self.subject.pin(true);
         let result = self.go_through(crash);
         self.subject.pin(false);
+        self.search.shared().active.remove(&self.number);
         result
     }
 
@@ -127,8 +183,10 @@ impl<'a, S: Subject> Worker<'a, S> {
     ) -> Result<(), Stop> {
         let mut timeline = Timeline::first(&self.search.settings.platform, self.files_created);
         let mut point = 0;
+        (self.unchanged, self.last) = (Unchanged::default(), LastWalk::default());
         loop {
             if timeline.is_crash_point(self.recording.records) {
+                timeline.take_changed(|line| self.unchanged.line_changed(line));
                 match crash(self, &timeline, point) {
                     Ok(()) | Err(Stop::Crash) => {}
                     Err(stop) => return Err(stop),
@@ -143,35 +201,95 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
     }
 
+    /// A crash is about to be explored: counts it, and makes room for what it may bring.
+    pub(crate) fn begin_crash(&mut self, state: &CrashState) -> Result<(), Stop> {
+        self.search.within_time()?;
+        if self.only_known.is_some() {
+            return Ok(());
+        }
+        let eager = state.timelines().map(Timeline::eager_states).product::<BigUint>();
+        {
+            let mut shared = self.search.shared();
+            if shared.stopped {
+                return Err(Stop::Limit);
+            }
+            shared.statistics.failure_points += 1;
+            shared.statistics.eager_states += eager;
+        }
+        self.search.observer.crashed(state.first.at);
+        self.prepare(state)
+    }
+
     /// The power fails: follows recovery into everything it may do.
     pub(crate) fn crash(&mut self, state: &CrashState) -> Result<(), Stop> {
-        self.search.within_time()?;
-        if self.only_known.is_none() {
-            let eager = state.timelines().map(Timeline::eager_states).product::<BigUint>();
-            {
-                let mut shared = self.search.shared();
-                if shared.stopped {
-                    return Err(Stop::Limit);
-                }
-                shared.statistics.failure_points += 1;
-                shared.statistics.eager_states += eager;
-            }
-            self.search.observer.crashed(state.first.at);
+        self.begin_crash(state)?;
+        self.explore(state)
+    }
+
+    /// Follows recovery into everything it may do after a crash that was begun.
+    pub(crate) fn explore(&mut self, state: &CrashState) -> Result<(), Stop> {
+        self.prepare(state)?;
+        if !state.later.is_empty() {
+            return self.walk(state, ROOT, &mut Walk::default());
         }
-        self.walk(state, ROOT, &mut Walk::default())
+        if self.is_as_before() {
+            self.search.shared().statistics.recoveries_saved += self.last.leaves;
+            return Ok(());
+        }
+        self.unchanged.begin_walk();
+        self.last = LastWalk { leaves: 0, uneventful: true };
+        let result = self.walk(state, ROOT, &mut Walk::default());
+        self.last.uneventful &= result.is_ok();
+        result
+    }
+
+    /// Makes room for what a crash of the recorded run may bring, and takes in what others have found out.
+    fn prepare(&mut self, state: &CrashState) -> Result<(), Stop> {
+        if state.later.is_empty() {
+            self.search.make_room(self.number)?;
+            self.look_what_is_set_aside(state);
+        }
+        Ok(())
+    }
+
+    /// Takes in what was found out since the last crash.
+    fn look_what_is_set_aside(&mut self, state: &CrashState) {
+        if self.sets_aside {
+            let version = self.set_aside.version();
+            let newer = || {
+                let shared = self.search.shared();
+                (shared.set_aside.version != version).then(|| shared.set_aside.clone())
+            };
+            let newer = newer();
+            self.last.uneventful &= newer.is_none();
+            self.set_aside.update(|| newer, &self.recording.records[..state.first.at]);
+        }
+    }
+
+    /// Is everything that recovery may do after this crash of the recorded run what it was after the one before, and was
+    /// there nothing to tell?
+    fn is_as_before(&self) -> bool {
+        let alone = self.search.settings.crashes == 1 && self.only_known.is_none();
+        alone && self.last.uneventful && self.last.leaves > 0 && !self.unchanged.anything_changed()
     }
 
     /// Follows recovery from a node of the tree into everything it may do after this crash.
-    pub(crate) fn walk(&mut self, state: &CrashState, mut at: NodeId, walk: &mut Walk) -> Result<(), Stop> {
-        let depth = walk.reads.len();
+    pub(crate) fn walk(&mut self, state: &CrashState, mut at: Place, walk: &mut Walk) -> Result<(), Stop> {
+        let start = walk.path.mark();
         loop {
-            match self.follow_certain(state, &mut at, &mut walk.reads) {
+            match self.follow_certain(state, &mut at, &mut walk.path) {
                 Seen::Unknown => {
                     walk.known = false;
                     let patches = self.most_kept(state, &walk.revealed);
+                    if self.would_wait(state, &patches) {
+                        self.search.shared().set_aside.not_recovered += 1;
+                        self.last.uneventful = false;
+                        break;
+                    }
                     self.recover(state, &patches)?;
                     if matches!(self.search.shared().tree.look(at), Seen::Unknown) {
                         // Recovery is not repeatable; the observer was told.
+                        self.last.uneventful = false;
                         break;
                     }
                 }
@@ -186,7 +304,9 @@ impl<'a, S: Subject> Worker<'a, S> {
                     let outcome = self.outcome(number);
                     if self.only_known.is_none() {
                         self.search.shared().statistics.recoveries_saved += u64::from(walk.known);
-                        self.leaf(state, &walk.revealed, &walk.reads, &outcome);
+                        if !self.reported.contains(&at) {
+                            self.leaf(state, &walk.revealed, &walk.path, &outcome);
+                        }
                     }
                     self.crash_recovery(state, number, &outcome, walk)?;
                     break;
@@ -197,17 +317,18 @@ impl<'a, S: Subject> Worker<'a, S> {
                     let groups = group(&all, address, width);
                     let read = |value| Read { site, address, width, value, open: true };
                     if let [(value, _)] = groups[..] {
-                        walk.reads.push(read(value));
+                        walk.path.push(read(value));
                         at = self.search.shared().tree.follow(at, value);
                         continue;
                     }
                     let (before, known) = (walk.revealed.get(&line).cloned(), walk.known);
+                    let here = walk.path.mark();
                     for (value, contents) in groups {
                         walk.revealed.insert(line, contents);
-                        walk.reads.push(read(value));
+                        walk.path.push(read(value));
                         let next = self.search.shared().tree.follow(at, value);
                         self.walk(state, next, walk)?;
-                        walk.reads.pop();
+                        walk.path.truncate(here);
                         walk.known = known;
                     }
                     match before {
@@ -218,12 +339,12 @@ impl<'a, S: Subject> Worker<'a, S> {
                 }
             }
         }
-        walk.reads.truncate(depth);
+        walk.path.truncate(start);
         Ok(())
     }
 
     /// How a recovery ended.
-    pub(crate) fn outcome(&self, number: usize) -> Arc<Outcome> {
+    pub(crate) fn outcome(&self, number: u32) -> Arc<Outcome> {
         self.search.shared().tree.outcome(number)
     }
 
@@ -242,33 +363,63 @@ impl<'a, S: Subject> Worker<'a, S> {
     }
 
     /// Recovery ended.
-    pub(crate) fn leaf(
-        &mut self,
-        state: &CrashState,
-        revealed: &Revealed,
-        reads: &[Read],
-        outcome: &Outcome,
-    ) {
+    pub(crate) fn leaf(&mut self, state: &CrashState, revealed: &Revealed, path: &Path, outcome: &Outcome) {
+        self.last.leaves += 1;
         let observer = self.search.observer;
-        if self.recovered(state, revealed, reads, outcome, &mut |recovered| observer.ended(recovered)) {
+        // What a machine without caches could have left, and recovers, is of no interest to anybody.
+        let harmless = outcome.ending == Ending::Exit(0) && !observer.wants_all();
+        let robust = || {
+            !self.search.settings.history
+                || state.later.is_empty() && (!path.any_open() || state.is_obviously_robust())
+        };
+        if harmless && robust() {
+            return;
+        }
+        let reads = path.reads();
+        let judged =
+            self.recovered(state, revealed, &reads, outcome, &mut |recovered| observer.ended(recovered));
+        if judged.unrecoverable {
             self.unrecoverable_at = Some(state.first.at);
         }
+        if let Some((level, site)) = judged.cause {
+            let endless = Failure::of(outcome.ending) == Some(Failure::Endless);
+            self.search.shared().set_aside.failed((level > 0, site), endless);
+            self.look_what_is_set_aside(state);
+        }
+        self.last.uneventful &= !judged.noted;
     }
 
     /// Follows recovery as long as what it reads can have only one value; gives what comes then.
-    pub(crate) fn follow_certain(&self, state: &CrashState, at: &mut NodeId, reads: &mut Reads) -> Seen {
+    pub(crate) fn follow_certain(&mut self, state: &CrashState, at: &mut Place, path: &mut Path) -> Seen {
         let mut shared = self.search.shared();
+        let (subject, unchanged) = (&*self.subject, &mut self.unchanged);
+        // After a second crash lines hold something else, too.
+        let first = state.later.is_empty();
         loop {
+            *at = shared.tree.follow_run(*at, |id, block, from| {
+                let rest = block.steps.len() - from;
+                let mut passed = rest;
+                if !(first && unchanged.is_good(id)) {
+                    let certain = |step: &&Record| {
+                        let known = certain_value(subject, state, step.address(), step.width());
+                        known == Some(step.value)
+                    };
+                    passed = block.steps[from..].iter().take_while(certain).count();
+                    if first && passed == block.steps.len() {
+                        unchanged.found_good(id, block);
+                    } else {
+                        let steps = &block.steps[from..from + passed];
+                        steps.iter().for_each(|step| unchanged.looked_at(Line::containing(step.address())));
+                    }
+                }
+                path.push_block(block, from, passed);
+                passed
+            });
             let seen = shared.tree.look(*at);
             let Seen::Read { address, width, site } = seen else { return seen };
-            let value = if address == CRASHES_ADDRESS {
-                state.crashes() as u64
-            } else if !state.is_open(Line::containing(address)) {
-                self.subject.image_value(address, width)
-            } else {
-                return seen;
-            };
-            reads.push(Read { site, address, width, value, open: false });
+            unchanged.looked_at(Line::containing(address));
+            let Some(value) = certain_value(subject, state, address, width) else { return seen };
+            path.push(Read { site, address, width, value, open: false });
             *at = shared.tree.follow(*at, value);
         }
     }
@@ -278,44 +429,46 @@ impl<'a, S: Subject> Worker<'a, S> {
     pub(crate) fn follow_chosen(
         &mut self,
         state: &CrashState,
-        chosen: &Chosen,
+        chosen: &dyn Fn(&Self, Line) -> Bytes,
     ) -> Result<Option<Followed>, Stop> {
         let mut at = ROOT;
-        let (mut revealed, mut reads, mut known) = (Revealed::default(), Reads::new(), true);
+        let (mut revealed, mut path, mut known) = (Revealed::default(), Path::default(), true);
         let (mut checksummed, mut began) = (Vec::new(), None);
         loop {
-            match self.follow_certain(state, &mut at, &mut reads) {
+            match self.follow_certain(state, &mut at, &mut path) {
                 Seen::Unknown => {
                     known = false;
-                    let patch = |(&line, &bytes): (&Line, _)| Patch { address: line.start(), bytes };
-                    let patches: Vec<Patch> = chosen.iter().map(patch).collect();
+                    let patch = |line: Line| Patch { address: line.start(), bytes: chosen(self, line) };
+                    let patches: Vec<Patch> = state.open_lines().into_iter().map(patch).collect();
                     self.recover(state, &patches)?;
                     if matches!(self.search.shared().tree.look(at), Seen::Unknown) {
                         return Ok(None);
                     }
                 }
                 Seen::Begin => {
-                    began = Some(reads.len());
+                    began = Some(path.len());
                     at = self.search.shared().tree.pass(at);
                 }
                 Seen::End { .. } => {
-                    checksummed.extend(began.take().unwrap_or(reads.len()) as u32..reads.len() as u32);
+                    checksummed.extend(began.take().unwrap_or(path.len()) as u32..path.len() as u32);
                     at = self.search.shared().tree.pass(at);
                 }
                 Seen::Leaf(outcome) => {
-                    checksummed.extend(began.unwrap_or(reads.len()) as u32..reads.len() as u32);
-                    return Ok(Some(Followed { outcome, revealed, reads, checksummed, known }));
+                    checksummed.extend(began.unwrap_or(path.len()) as u32..path.len() as u32);
+                    return Ok(Some(Followed { at, outcome, revealed, path, checksummed, known }));
                 }
                 Seen::Read { address, width, site } => {
                     let line = Line::containing(address);
-                    let seen = value(&chosen[&line], address, width);
-                    let all = self.contents(state, line, &revealed);
+                    let seen = value(&chosen(self, line), address, width);
+                    // Whatever is set aside: this was asked for.
+                    let image = |line| self.subject.image_line(line);
+                    let all = state.contents_given(line, &revealed, image);
                     let agree = |content: &&Content| value(&content.bytes, address, width) == seen;
                     let left: Vec<Content> = all.iter().filter(agree).cloned().collect();
                     if left.len() < all.len() {
                         revealed.insert(line, left);
                     }
-                    reads.push(Read { site, address, width, value: seen, open: true });
+                    path.push(Read { site, address, width, value: seen, open: true });
                     at = self.search.shared().tree.follow(at, seen);
                 }
             }
@@ -324,14 +477,18 @@ impl<'a, S: Subject> Worker<'a, S> {
 
     /// What a line may hold, given what recovery's reads revealed.
     pub(crate) fn contents(&self, state: &CrashState, line: Line, revealed: &Revealed) -> Vec<Content> {
-        state.contents_given(line, revealed, |line| self.subject.image_line(line))
+        let mut contents = state.contents_given(line, revealed, |line| self.subject.image_line(line));
+        if self.sets_aside && self.set_aside.assumes_anything() {
+            self.set_aside.retain(state, line, &mut contents);
+        }
+        contents
     }
 
     /// Crashes a recovery in its turn, at all its crash points, if that many crashes are wanted.
     fn crash_recovery(
         &mut self,
         state: &CrashState,
-        number: usize,
+        number: u32,
         outcome: &Outcome,
         walk: &Walk,
     ) -> Result<(), Stop> {
@@ -339,7 +496,7 @@ impl<'a, S: Subject> Worker<'a, S> {
             return Ok(());
         }
         let Some(records) = &outcome.writes else { return Ok(()) };
-        let key = self.ran_on(state, number, &walk.revealed);
+        let key = two_hashes(&self.ran_on(state, number, &walk.revealed));
         let new = match &mut self.only_known {
             Some(crashed) => crashed.insert(key),
             None => self.search.shared().recoveries_crashed.insert(key),
@@ -349,7 +506,8 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
         let history = self.search.history(records);
         // What it has read so far; the reads are the loads of its records.
-        let mut upcoming = walk.reads.iter().enumerate();
+        let reads = walk.path.reads();
+        let mut upcoming = reads.iter().enumerate();
         let mut had_read = Reads::new();
         let mut timeline = Timeline::after(&self.search.settings.platform, state.last());
         let mut persisted = Persisted::default();
@@ -379,8 +537,9 @@ impl<'a, S: Subject> Worker<'a, S> {
 
     /// What a recovery ran on, and which one it was: what surely persisted of each execution, which goes with how far
     /// that came, then what was open.
-    fn ran_on(&self, state: &CrashState, outcome: usize, revealed: &Revealed) -> Vec<u8> {
-        let mut key: Vec<u8> = [outcome, state.crashes(), state.first.at].map(usize::to_le_bytes).concat();
+    fn ran_on(&self, state: &CrashState, outcome: u32, revealed: &Revealed) -> Vec<u8> {
+        let mut key: Vec<u8> =
+            [outcome as usize, state.crashes(), state.first.at].map(usize::to_le_bytes).concat();
         for later in &state.later {
             let mut lines: Vec<_> = later.persisted.iter().collect();
             lines.sort_unstable_by_key(|(line, _)| **line);
@@ -413,6 +572,24 @@ impl<'a, S: Subject> Worker<'a, S> {
             .collect()
     }
 
+    /// Runs the last recovery once more: it must do the same again, or nothing that is known of it counts.
+    fn repeat(&mut self, run: &Run, patches: &[Patch]) -> Result<(), Stop> {
+        let before = self.subject.records().to_vec();
+        match self.subject.run(run, patches) {
+            Ok(_) => {}
+            Err(Error::Interrupted) => return Err(self.search.stop(Incomplete::Interrupted)),
+            Err(error) => return Err(Stop::Error(error)),
+        }
+        let now = self.subject.records();
+        let longest = before.len().max(now.len());
+        if let Some(at) = (0..longest).find(|at| before.get(*at) != now.get(*at)) {
+            let event = |records: &[Record]| records.get(at).map(|record| (record.address(), record.site));
+            let diverged = Diverged { expected: event(&before), found: event(now) };
+            self.search.observer.incomplete(Incomplete::Diverged(diverged));
+        }
+        Ok(())
+    }
+
     /// Runs recovery on the image with these lines changed; adds what it did to the tree.
     pub(crate) fn recover(&mut self, state: &CrashState, patches: &[Patch]) -> Result<(), Stop> {
         if self.only_known.is_some() {
@@ -423,20 +600,30 @@ impl<'a, S: Subject> Worker<'a, S> {
             *left = left.checked_sub(1).ok_or(Stop::Limit)?;
         }
         self.recoveries += 1;
+        self.runs += 1;
         let settings = &self.search.settings;
         let run = Run {
             mode: Mode::Recover,
             schedule: self.recording.schedule,
             crashes: state.crashes(),
             durable: state.last().durable,
-            limits: settings.limits.recovery(self.recording.records.len()),
+            limits: self.search.recovery_limits(self.recording.records.len()),
         };
-        let Ended { ending, threads, .. } = match self.subject.run(&run, patches) {
+        let started = Instant::now();
+        let Ended { ending, threads, waits_for, .. } = match self.subject.run(&run, patches) {
             Ok(ended) => ended,
             Err(Error::Interrupted) => return Err(self.search.stop(Incomplete::Interrupted)),
             Err(error) => return Err(Stop::Error(error)),
         };
+        self.search.shared().took(ending, started.elapsed());
+        if Failure::of(ending) == Some(Failure::Endless) && state.later.is_empty() {
+            self.waited_for(state, &waits_for);
+        }
         let output = if ending == Ending::Exit(0) { String::new() } else { self.subject.output(ending) };
+        // Files that a recovery creates are there when it runs again.
+        if self.runs % REPEATED == 1 && threads == 1 && !self.subject.uses_files() {
+            self.repeat(&run, patches)?;
+        }
         let records = self.subject.records();
         let stores = |record: &Record| record.event_kind().is_some_and(Kind::stores);
         let writes = (settings.crashes > 1 && records.iter().any(stores)).then(|| records.to_vec());

@@ -2,22 +2,26 @@
 
 use crashproof_protocol::exit;
 
-use crate::subject::panic;
+use crate::subject::{fault, panic};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Ending {
     Exit(i32),
     Signal(i32),
+    /// It wrote over what it shares with the checker: how it ended is not known.
+    Corrupted,
 }
 
 /// How a run ended, and how many threads it had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) ending: Ending,
     pub(crate) threads: u32,
     /// Points at which threads could be switched.
     pub(crate) switch_points: u64,
+    /// If it did not end: the addresses that it read over and over.
+    pub(crate) waits_for: Vec<u64>,
 }
 
 /// In which way a run failed.
@@ -35,6 +39,8 @@ pub enum Failure {
     Deadlock,
     /// A sanitizer that it was built with found something.
     Sanitizer,
+    /// It wrote over the checker's memory.
+    Corrupted,
 }
 
 impl Failure {
@@ -50,7 +56,13 @@ impl Failure {
             Ending::Exit(exit::SANITIZER) => Failure::Sanitizer,
             Ending::Exit(code) => Failure::Exit(code),
             Ending::Signal(signal) => Failure::Signal(signal),
+            Ending::Corrupted => Failure::Corrupted,
         })
+    }
+
+    /// Did an instruction end it that can do nothing else, whatever the program was asked to do?
+    pub(crate) fn is_fault(&self) -> bool {
+        matches!(self, Failure::Signal(libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL))
     }
 
     /// What distinguishes it from other failures. Assertions and sanitizers name themselves last, panics first; two of
@@ -58,6 +70,9 @@ impl Failure {
     pub(crate) fn kind(&self, output: &str) -> String {
         if let Some(place) = panic::place(output) {
             return format!("{self:?} {place}");
+        }
+        if let (Failure::Signal(_), Some(place)) = (self, fault::place(output)) {
+            return format!("{self:?} {}:{}", place.file, place.line);
         }
         let said = output.lines().last().unwrap_or_default();
         let speaks = match self {
@@ -78,11 +93,12 @@ impl Failure {
             Failure::Signal(libc::SIGILL | libc::SIGTRAP) => "hits an illegal instruction".into(),
             Failure::Signal(libc::SIGABRT) => "aborts".into(),
             Failure::Signal(signal) => format!("is killed by signal {signal}"),
-            Failure::Exit(code) => format!("ends with exit code {code}"),
+            Failure::Exit(code) => format!("exits with code {code}"),
             Failure::Assertion => "fails an assertion".into(),
-            Failure::Endless => "does not come to an end".into(),
+            Failure::Endless => "does not terminate".into(),
             Failure::Deadlock => "deadlocks".into(),
             Failure::Sanitizer => "is stopped by a sanitizer".into(),
+            Failure::Corrupted => "writes to memory that is not its own: it overwrote the checker's".into(),
         }
     }
 }

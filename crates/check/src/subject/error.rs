@@ -50,6 +50,15 @@ pub enum Error {
         "the replay token does not fit the program: it was built anew, or its inputs changed\nrun the check again"
     )]
     Stale,
+    /// A replay token is for another build of the program, by its code.
+    #[error(
+        "the token is for another build of {program}: the program was changed or rebuilt with other options since\n\
+         run the check again, or replay it --anyway: the crash may then come elsewhere"
+    )]
+    OtherBuild {
+        /// The program.
+        program: PathBuf,
+    },
     /// The check was interrupted before the program was recorded.
     #[error("interrupted before anything was checked")]
     Interrupted,

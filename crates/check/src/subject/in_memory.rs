@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{Patch, Record};
 use px86::{Kind, LINE_BYTES, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -50,7 +51,8 @@ impl InMemory {
 
 impl Subject for InMemory {
     fn run(&mut self, run: &Run, patches: &[Patch]) -> Result<Ended, Error> {
-        let mut ended = Ended { ending: Ending::Exit(0), threads: 1, switch_points: 0 };
+        let mut ended =
+            Ended { ending: Ending::Exit(0), threads: 1, switch_points: 0, waits_for: Vec::new() };
         if run.mode != Mode::Recover {
             self.records.clone_from(&self.recorded);
             return Ok(ended);
@@ -61,6 +63,16 @@ impl Subject for InMemory {
         ended.ending = Ending::Exit((self.recover)(&mut memory));
         self.records = memory.records;
         Ok(ended)
+    }
+
+    fn decide(&mut self, _: &[Actor], _: &[Note]) {}
+
+    fn last_ending(&self) -> Option<Ending> {
+        None
+    }
+
+    fn notes(&self) -> &[Note] {
+        &[]
     }
 
     fn records(&self) -> &[Record] {

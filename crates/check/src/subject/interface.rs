@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{Patch, Record};
 use px86::{LINE_BYTES, Line};
 
@@ -21,6 +22,15 @@ pub(crate) type Bytes = [u8; LINE_BYTES as usize];
 pub(crate) trait Subject: Send + Sized + 'static {
     /// Runs the program from its start, with these lines instead of the image's.
     fn run(&mut self, run: &Run, patches: &[Patch]) -> Result<Ended, Error>;
+
+    /// The next run, and only that one, follows these decisions, if its schedule says so; the notes say who sleeps then.
+    fn decide(&mut self, decisions: &[Actor], sleeping: &[Note]);
+
+    /// How the last run ended, if that is known.
+    fn last_ending(&self) -> Option<Ending>;
+
+    /// What the last run noted about its steps, if it followed decisions.
+    fn notes(&self) -> &[Note];
 
     /// The records of the last run.
     fn records(&self) -> &[Record];
@@ -58,6 +68,11 @@ pub(crate) trait Subject: Send + Sized + 'static {
     /// A file outside the PM path that a run mapped to share what it writes, if any.
     fn mapped_outside(&self) -> Option<PathBuf>;
 
+    /// The variables of the environment that runs have asked for, with their values.
+    fn environment(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// Another one with the same program and image, to run at the same time.
     fn twin(&self) -> Result<Self, Error>;
 
@@ -66,6 +81,15 @@ pub(crate) trait Subject: Send + Sized + 'static {
 
     /// Takes over the table of files alone.
     fn copy_file_table(&mut self, other: &Self);
+
+    /// Asks for the calls that lead to these records of the runs that follow, in increasing order; the end of a run is
+    /// [`crashproof_protocol::Stack::END`].
+    fn want_stacks(&mut self, _indices: &[u64]) {}
+
+    /// The calls at those records of the last run, as numbers of sites.
+    fn stacks(&self) -> Vec<(u64, Vec<u32>)> {
+        Vec::new()
+    }
 
     /// Keeps this thread and the program on one processor, or no longer does.
     fn pin(&mut self, pinned: bool);

@@ -9,20 +9,25 @@
 //! | `ending` | how a run ended, and whether that is a failure |
 //! | `trace` | the records of a run |
 //! | `sites` | where in the source events come from |
+//! | `descriptors` | the limit on open files |
 //! | `pinning` | keeps a worker and its process on one processor |
-//! | `sanitizer`, `panic` | what sanitizers and Rust panics print |
+//! | `sanitizer`, `panic`, `fault` | what sanitizers, Rust panics and the runtime print |
+//! | `placement` | where code, heap and stack of a process are |
 //!
 //! Nothing here knows the memory model or decides what to run: `search` and `driver` do. A traced binary or a remote
 //! worker is another implementation of [`Subject`].
 
+mod descriptors;
 mod ending;
 mod error;
+pub(crate) mod fault;
 #[cfg(test)]
 mod in_memory;
 mod interface;
 mod interrupt;
 mod panic;
 mod pinning;
+mod placement;
 mod process;
 mod run;
 mod sanitizer;
@@ -32,11 +37,14 @@ mod trace;
 pub use ending::Failure;
 pub(crate) use ending::{Ended, Ending};
 pub use error::Error;
+pub(crate) use error::system;
 #[cfg(test)]
 pub(crate) use in_memory::{InMemory, Memory};
 pub(crate) use interface::{Bytes, Subject};
 pub(crate) use interrupt::Interrupt;
+pub(crate) use placement::Placement;
+pub use process::Heap;
 pub(crate) use process::{Launch, Process};
-pub(crate) use run::{Durable, Mode, Run, RunLimits, Schedule};
+pub(crate) use run::{Durable, Limits, Mode, Run, RunLimits, Schedule};
 pub(crate) use sites::{AllSites, Sites, in_user_code, same_place};
 pub use trace::Trace;

@@ -7,16 +7,30 @@
 
 #![allow(unsafe_code, reason = "which processor to run on is the system's to say")]
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use libc::{cpu_set_t, pid_t};
 
 /// Every this many runs, one is not pinned.
 const RUNS_PINNED: u32 = 64;
 
+/// The processors that workers of this process are pinned to: two on one would wait for each other.
+static TAKEN: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
 #[derive(Default)]
 pub(crate) struct Pinning {
     /// The processors there are to choose from, while they are pinned.
     usable: Option<cpu_set_t>,
+    /// The processor it is pinned to.
+    taken: Option<usize>,
     runs: u32,
+}
+
+impl Drop for Pinning {
+    fn drop(&mut self) {
+        self.release();
+    }
 }
 
 impl Pinning {
@@ -25,6 +39,7 @@ impl Pinning {
         if let Some(usable) = self.usable.take() {
             run_on(&usable, program);
         }
+        self.release();
         if pinned {
             // Safety: plain data, of the size given. Machines with more processors than fit do without.
             unsafe {
@@ -36,24 +51,46 @@ impl Pinning {
         }
     }
 
-    pub(crate) fn before_run(&self, program: u32) {
+    pub(crate) fn before_run(&mut self, program: u32) {
         if let Some(usable) = self.usable.filter(|_| self.is_free()) {
+            self.release();
             run_on(&usable, program);
         }
     }
 
     pub(crate) fn after_run(&mut self, program: u32) {
-        if self.usable.is_some() && self.is_free() {
+        if let Some(usable) = self.usable.filter(|_| self.is_free())
+            && let Some(number) = self.take(&usable)
+        {
             // Safety: plain data; a number that does not fit is not set.
             unsafe {
                 let mut here: cpu_set_t = std::mem::zeroed();
-                if let Ok(number @ 0..1024) = usize::try_from(libc::sched_getcpu()) {
-                    libc::CPU_SET(number, &mut here);
-                    run_on(&here, program);
-                }
+                libc::CPU_SET(number, &mut here);
+                run_on(&here, program);
             }
         }
         self.runs += 1;
+    }
+
+    /// The processor that this thread is on, or another one if that is taken.
+    fn take(&mut self, usable: &cpu_set_t) -> Option<usize> {
+        // Safety: asks only.
+        let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok();
+        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        // Safety: numbers that fit.
+        let free = |number: &usize| {
+            *number < 1024 && !taken.contains(number) && unsafe { libc::CPU_ISSET(*number, usable) }
+        };
+        let number = here.filter(free).or_else(|| (0..1024).find(free))?;
+        taken.insert(number);
+        self.taken = Some(number);
+        Some(number)
+    }
+
+    fn release(&mut self) {
+        if let Some(number) = self.taken.take() {
+            TAKEN.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        }
     }
 
     fn is_free(&self) -> bool {

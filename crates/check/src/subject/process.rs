@@ -15,20 +15,25 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{
-    CONTROL_BYTES, Control, ENVIRONMENT, FILES, FILES_OFFSET, MAX_FILES, PARKED, PATCHES_OFFSET, PM_PATH,
-    POOL_BASE, POOL_BYTES, Patch, PmFile, RUN, Record, TRACE_BYTES, VERSION, exit, fd, flag,
+    CONTROL_BYTES, Control, DECISIONS_OFFSET, ENVIRONMENT, FILES, FILES_OFFSET, HEAP, MAX_FILES, MAX_NOTES,
+    MAX_STACKS, NOTES_OFFSET, PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE, POOL_BYTES, Patch, PmFile, RUN,
+    Record, SLEEPING_OFFSET, STACKS_OFFSET, Stack, TRACE_BYTES, VERSION, exit, fd, fill, flag,
 };
 use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line, Platform};
 use rustc_hash::FxHashMap;
 
+use crate::subject::descriptors;
 use crate::subject::ending::{Ended, Ending};
 use crate::subject::error::{Error, system};
+use crate::subject::fault;
 use crate::subject::interface::{Bytes, Subject};
 use crate::subject::interrupt::Interrupt;
 use crate::subject::panic;
 use crate::subject::pinning::Pinning;
+use crate::subject::placement::Placement;
 use crate::subject::run::Run;
 use crate::subject::sanitizer;
 use crate::subject::sites::Sites;
@@ -49,7 +54,29 @@ pub(crate) struct Launch {
     pub(crate) platform: Platform,
     /// Bytes of memory a run may take beyond what the program has before `main`.
     pub(crate) max_memory: u64,
+    pub(crate) placement: Placement,
+    pub(crate) heap: Heap,
+    /// Variables of the environment, besides the checker's own.
+    pub(crate) environment: Vec<(String, String)>,
     pub(crate) interrupt: Interrupt,
+}
+
+/// How the heap lies and what it holds, if it is persistent memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Heap {
+    /// Where blocks begin: moved by so many times sixteen bytes.
+    pub layout: u32,
+    /// What fresh memory holds; zeros if not given.
+    pub fresh: Option<u8>,
+    /// What freed memory is overwritten with, if it is.
+    pub freed: Option<u8>,
+}
+
+impl Default for Heap {
+    /// Patterns that are no addresses.
+    fn default() -> Heap {
+        Heap { layout: 0, fresh: Some(0xcd), freed: Some(0xdd) }
+    }
 }
 
 /// The parked process.
@@ -64,11 +91,16 @@ pub(crate) struct Process {
     image_file: File,
     output: File,
     sites: File,
+    /// Records of the last run. A copy: the program can write over what it shares with the checker.
+    recorded: usize,
+    /// Bytes at the beginning of the trace that are kept.
+    trace_start: u64,
     /// What the lines that were written held before; see [`Subject::rewind`].
     original: FxHashMap<Line, Bytes>,
     /// Removes the files that came into being when it ends.
     owns_files: bool,
     pinning: Pinning,
+    last_ending: Option<Ending>,
 }
 
 /// Bytes a run may print.
@@ -145,10 +177,19 @@ fn processor_time(process: i32) -> String {
 }
 
 /// The command that starts a program with these descriptors, each under the number it expects.
-fn command(launch: &Launch, inherited: [(i32, i32); 6]) -> Command {
-    let mut words = launch.wrapper.iter().map(OsString::as_os_str).chain([launch.program.as_os_str()]);
+fn command(launch: &Launch, inherited: [(i32, i32); 6], bind_now: bool) -> Command {
+    let placed = launch.placement.words(&launch.program);
+    let mut words =
+        launch.wrapper.iter().map(OsString::as_os_str).chain(placed.iter().map(OsString::as_os_str));
     let mut command = Command::new(words.next().expect("at least the program"));
     command.args(words).args(&launch.arguments).env(ENVIRONMENT, VERSION.to_string());
+    if bind_now {
+        // Or every child would look up the functions that it calls.
+        command.env("LD_BIND_NOW", "1");
+    }
+    command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
+    launch.placement.set_environment(&launch.program, &mut command);
+    let personality = launch.placement.personality();
     sanitizer::prepare(&mut command);
     let input = regular_input();
     if launch.wrapper.is_empty() {
@@ -163,15 +204,26 @@ fn command(launch: &Launch, inherited: [(i32, i32); 6]) -> Command {
     unsafe {
         command.pre_exec(move || {
             // The same addresses in every run: what a program stores must not depend on chance.
-            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+            libc::personality(personality);
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            for (from, to) in inherited {
+            // With many workers the checker's own descriptors may have these numbers.
+            let mut moved = [0; 6];
+            for (moved, (from, _)) in moved.iter_mut().zip(inherited) {
+                *moved = libc::fcntl(from, libc::F_DUPFD_CLOEXEC, fd::END);
+                if *moved < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+            }
+            let input =
+                input.as_ref().map(|file| libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, fd::END));
+            for (from, (_, to)) in moved.into_iter().zip(inherited) {
                 if libc::dup2(from, to) < 0 {
                     return Err(std::io::Error::last_os_error());
                 }
             }
-            match &input {
-                Some(file) => drop(libc::dup2(file.as_raw_fd(), fd::INPUT)),
+            descriptors::restore_limit();
+            match input {
+                Some(file) => drop(libc::dup2(file, fd::INPUT)),
                 None => drop(libc::close(fd::INPUT)),
             }
             Ok(())
@@ -183,7 +235,12 @@ fn command(launch: &Launch, inherited: [(i32, i32); 6]) -> Command {
 impl Process {
     /// Starts a program and waits until it is parked.
     pub(crate) fn start(launch: Launch) -> Result<Process, Error> {
+        Process::start_bound(launch, true)
+    }
+
+    fn start_bound(launch: Launch, bind_now: bool) -> Result<Process, Error> {
         let program = &launch.program;
+        descriptors::raise_limit()?;
         let control = shared_file("crashproof-control", CONTROL_BYTES)?;
         let image = shared_file("crashproof-image", POOL_BYTES)?;
         let trace = shared_file("crashproof-trace", TRACE_BYTES)?;
@@ -203,7 +260,7 @@ impl Process {
             (sites.as_raw_fd(), fd::SITES),
             (output.as_raw_fd(), fd::OUTPUT),
         ];
-        let mut command = command(&launch, inherited);
+        let mut command = command(&launch, inherited, bind_now);
         let process =
             command.spawn().map_err(|source| Error::Start { program: program.to_owned(), source })?;
         drop(theirs);
@@ -217,16 +274,21 @@ impl Process {
             command: ours,
             output,
             sites,
+            recorded: 0,
+            trace_start: 0,
             original: FxHashMap::default(),
             owns_files: true,
             pinning: Pinning::default(),
+            last_ending: None,
             launch,
         };
         let mut hello = [0];
-        if process.command.read_exact(&mut hello).is_err()
-            || hello != [PARKED]
-            || process.control().modules == 0
-        {
+        let greeted = process.command.read_exact(&mut hello).is_ok();
+        if !greeted && bind_now && process.loader_failed() {
+            // Some programs start only if functions that they never call are not looked for.
+            return Process::start_bound(process.launch.clone(), false);
+        }
+        if !greeted || hello != [PARKED] || process.control().modules == 0 {
             return Err(Error::NotInstrumented { program: process.launch.program.clone() });
         }
         let switches = [
@@ -237,7 +299,29 @@ impl Process {
         process.control_mut().flags =
             switches.iter().filter(|(on, _)| *on).fold(0, |flags, (_, flag)| flags | flag);
         process.control_mut().max_memory = process.launch.max_memory;
+        let heap = process.launch.heap;
+        process.control_mut().layout = heap.layout;
+        process.control_mut().fill = fill::value(heap.fresh, heap.freed);
         Ok(process)
+    }
+
+    /// Looks at what the child recorded. False if no runtime wrote it: then the child has written over it, and what it did
+    /// is not known.
+    fn take_records(&mut self) -> bool {
+        let room = TRACE_BYTES.saturating_sub(self.trace_start) / size_of::<Record>() as u64;
+        self.recorded = self.control().records.min(room) as usize;
+        let intact = self.control().records <= room;
+        let possible = self.records().iter().take_while(|record| record.is_possible()).count();
+        let whole = intact && possible == self.recorded;
+        self.recorded = possible;
+        whole
+    }
+
+    /// Did the loader give up on a program that has gone away?
+    fn loader_failed(&mut self) -> bool {
+        const LOADER_FAILS: i32 = 127;
+        let _ = self.process.kill();
+        self.process.wait().is_ok_and(|status| status.code() == Some(LOADER_FAILS))
     }
 
     fn control(&self) -> &Control {
@@ -292,6 +376,7 @@ impl Subject for Process {
     fn run(&mut self, run: &Run, patches: &[Patch]) -> Result<Ended, Error> {
         let files_created = self.files_created();
         run.fill(self.control_mut(), files_created);
+        self.control_mut().trace_start = self.trace_start;
         self.control_mut().patches = patches.len() as u64;
         let size = size_of::<Patch>();
         for (index, patch) in patches.iter().enumerate() {
@@ -312,19 +397,53 @@ impl Subject for Process {
         let status = wait_for(child, may_end, &mut self.command, &self.launch.interrupt).map_err(lost)?;
         self.pinning.after_run(self.process.id());
         let status = status.ok_or(Error::Interrupted)?;
-        let ending = if libc::WIFSIGNALED(status) {
+        let ending = if !self.take_records() {
+            Ending::Corrupted
+        } else if libc::WIFSIGNALED(status) {
             Ending::Signal(libc::WTERMSIG(status))
         } else {
             Ending::Exit(libc::WEXITSTATUS(status))
         };
+        (self.control_mut().decisions, self.control_mut().sleeping) = (0, 0);
+        self.last_ending = Some(ending);
         let control = self.control();
-        Ok(Ended { ending, threads: control.threads, switch_points: control.points })
+        let waits_for = control.waits_for.iter().copied().filter(|address| *address != 0).collect();
+        Ok(Ended { ending, threads: control.threads, switch_points: control.points, waits_for })
+    }
+
+    fn decide(&mut self, decisions: &[Actor], sleeping: &[Note]) {
+        let mut put = |offset: u64, bytes: &[u8]| {
+            self.control[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        };
+        // Safety: both are plain data without padding.
+        unsafe {
+            let decided = std::slice::from_raw_parts(decisions.as_ptr().cast(), size_of_val(decisions));
+            put(DECISIONS_OFFSET, decided);
+            let asleep = std::slice::from_raw_parts(sleeping.as_ptr().cast(), size_of_val(sleeping));
+            put(SLEEPING_OFFSET, asleep);
+        }
+        self.control_mut().decisions = decisions.len() as u64;
+        self.control_mut().sleeping = sleeping.len() as u64;
+    }
+
+    fn last_ending(&self) -> Option<Ending> {
+        self.last_ending
+    }
+
+    fn notes(&self) -> &[Note] {
+        // Safety: the child has ended; it wrote so many whole notes there, aligned.
+        unsafe {
+            let start = self.control.as_ptr().add(NOTES_OFFSET as usize).cast::<Note>();
+            std::slice::from_raw_parts(start, self.control().notes.min(MAX_NOTES) as usize)
+        }
     }
 
     fn records(&self) -> &[Record] {
-        let (count, start) = (self.control().records as usize, self.control().trace_start as usize);
-        // Safety: the child has ended; it wrote `count` whole records there.
-        unsafe { std::slice::from_raw_parts(self.trace.as_ptr().add(start).cast::<Record>(), count) }
+        // Safety: the child has ended; so many whole records fit into the trace there (see `take_records`).
+        unsafe {
+            let start = self.trace.as_ptr().add(self.trace_start as usize);
+            std::slice::from_raw_parts(start.cast::<Record>(), self.recorded)
+        }
     }
 
     /// A sanitizer's report, a panic, or the end of what was printed.
@@ -333,7 +452,15 @@ impl Subject for Process {
             Ending::Exit(exit::SANITIZER) => sanitizer::report(&self.output_tail(MAX_OUTPUT)),
             // The calls that led to a panic come after it.
             Ending::Exit(panic::EXIT) | Ending::Signal(libc::SIGABRT) => {
-                panic::message(&self.output_tail(1 << 16)).unwrap_or_else(|| self.output_tail(4096))
+                let output = self.output_tail(1 << 16);
+                panic::message(&output).unwrap_or_else(|| {
+                    let tail = self.output_tail(4096);
+                    fault::readable(&tail, || self.sites().ok())
+                })
+            }
+            Ending::Signal(_) => {
+                let tail = self.output_tail(4096);
+                fault::readable(&tail, || self.sites().ok())
             }
             _ => self.output_tail(4096),
         }
@@ -341,18 +468,20 @@ impl Subject for Process {
 
     /// The trace is at the start of the file; those of later runs come behind it.
     fn keep_trace(&mut self) -> Result<Trace, Error> {
-        let length = self.control().records as usize;
-        let trace = Trace::map(&self.trace_file, length).map_err(system("cannot map the trace"))?;
-        self.control_mut().trace_start = trace.bytes().next_multiple_of(PAGE);
+        let trace = Trace::map(&self.trace_file, self.recorded).map_err(system("cannot map the trace"))?;
+        self.trace_start = trace.bytes().next_multiple_of(PAGE);
+        self.recorded = 0;
         Ok(trace)
     }
 
     fn forget_trace(&mut self) {
-        self.control_mut().trace_start = 0;
+        self.trace_start = 0;
+        self.recorded = 0;
     }
 
     fn sites(&mut self) -> Result<Sites, Error> {
-        let mut bytes = vec![0; self.control().sites_bytes as usize];
+        let written = self.sites.metadata().map_err(system("cannot read the site table"))?.len();
+        let mut bytes = vec![0; self.control().sites_bytes.min(written) as usize];
         std::os::unix::fs::FileExt::read_exact_at(&self.sites, &mut bytes, 0)
             .map_err(system("cannot read the site table"))?;
         Ok(Sites::parse(&String::from_utf8_lossy(&bytes)))
@@ -402,6 +531,15 @@ impl Subject for Process {
         (!path.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(path)))
     }
 
+    fn environment(&self) -> Vec<(String, String)> {
+        let names = self.control().environment.split(|byte| *byte == 0).take_while(|name| !name.is_empty());
+        let given = |name: &[u8]| {
+            let name = std::str::from_utf8(name).ok()?;
+            Some((name.to_owned(), std::env::var(name).ok()?))
+        };
+        names.filter_map(given).collect()
+    }
+
     fn twin(&self) -> Result<Process, Error> {
         let mut twin = Process::start(self.launch.clone())?;
         twin.owns_files = false;
@@ -411,6 +549,8 @@ impl Subject for Process {
     }
 
     fn adopt_files(&mut self, other: &Process) {
+        // What the heap holds at first is part of it, as the content of files is.
+        self.copy_image(other, HEAP.base..HEAP.end());
         self.copy_image(other, FILES.base..FILES.end());
         self.copy_file_table(other);
     }
@@ -419,6 +559,29 @@ impl Subject for Process {
     fn copy_file_table(&mut self, other: &Process) {
         let tables = FILES_OFFSET as usize..FILES_OFFSET as usize + MAX_FILES * size_of::<PmFile>();
         self.control[tables.clone()].copy_from_slice(&other.control[tables]);
+    }
+
+    fn want_stacks(&mut self, indices: &[u64]) {
+        let count = indices.len().min(MAX_STACKS);
+        // Safety: there is room for so many behind the control block, aligned; the program is not running.
+        unsafe {
+            let first = self.control.as_mut_ptr().add(STACKS_OFFSET as usize).cast::<Stack>();
+            for (at, index) in indices[..count].iter().enumerate() {
+                first.add(at).write(Stack::wanted(*index));
+            }
+        }
+        self.control_mut().stacks = count as u64;
+    }
+
+    fn stacks(&self) -> Vec<(u64, Vec<u32>)> {
+        let count = (self.control().stacks as usize).min(MAX_STACKS);
+        // Safety: as above; any pattern of bits is valid.
+        let all = unsafe {
+            let first = self.control.as_ptr().add(STACKS_OFFSET as usize).cast::<Stack>();
+            std::slice::from_raw_parts(first, count)
+        };
+        let callers = |stack: &Stack| stack.callers[..(stack.depth as usize).min(Stack::DEEPEST)].to_vec();
+        all.iter().map(|stack| (stack.index, callers(stack))).collect()
     }
 
     fn pin(&mut self, pinned: bool) {

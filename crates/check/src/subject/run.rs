@@ -3,7 +3,9 @@
 //! [`Run::fill`] is the only place that fills the control block, and [`RunLimits`] the only one that decides how long a
 //! run may go on. A check and the replay of what it found therefore stop in the same place.
 
-use crashproof_protocol::{ARENA, Control, HEAP_CLASSES, mode};
+use crashproof_protocol::{
+    ARENA, Control, HEAP_CLASSES, IDLE_READS_OF_RECORDING, IDLE_READS_OF_RECOVERY, mode,
+};
 
 /// What a run records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +65,8 @@ pub(crate) struct Limits {
     pub(crate) records: u64,
     /// Seconds of processor time; 0 for any.
     pub(crate) cpu_seconds: u32,
+    /// Reads of persistent memory in a row that bring nothing new.
+    pub(crate) idle_reads: u64,
 }
 
 /// How long the runs of a check may go on.
@@ -79,13 +83,17 @@ pub(crate) struct RunLimits {
 impl RunLimits {
     /// For the recorded run.
     pub(crate) fn recording(self) -> Limits {
-        Limits { records: self.max_records, cpu_seconds: self.max_run_seconds }
+        Limits {
+            records: self.max_records,
+            cpu_seconds: self.max_run_seconds,
+            idle_reads: IDLE_READS_OF_RECORDING,
+        }
     }
 
     /// For a recovery of a run with this many records: one that does far more work than the run itself does not end.
     pub(crate) fn recovery(self, recorded: usize) -> Limits {
         let records = (recorded as u64 * 20 + 1_000_000).min(self.max_records);
-        Limits { records, cpu_seconds: self.max_cpu_seconds }
+        Limits { records, cpu_seconds: self.max_cpu_seconds, idle_reads: IDLE_READS_OF_RECOVERY }
     }
 }
 
@@ -118,6 +126,7 @@ impl Run {
         control.heap_ends = self.durable.heap_ends;
         control.max_records = self.limits.records;
         control.max_cpu_seconds = self.limits.cpu_seconds;
+        control.max_idle_reads = self.limits.idle_reads;
     }
 }
 

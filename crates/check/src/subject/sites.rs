@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 use crashproof_findings::{Frame, Place, is_of_others};
+use crashproof_protocol::abi::kind;
 use crashproof_protocol::caller;
 use elsa::sync::FrozenMap;
+use rustc_hash::FxHashSet;
 
 /// Do both name the same line and column, however the program came there?
 pub(crate) fn same_place(one: &Place, other: &Place) -> bool {
@@ -21,6 +23,29 @@ pub(crate) fn in_user_code(place: &Place) -> Place {
         place = Place { file, line, column, function, ..place };
     }
     place
+}
+
+/// Words in the names of functions that only flush and fence.
+const HELPERS: [&str; 12] = [
+    "persist",
+    "flush",
+    "fence",
+    "drain",
+    "sync",
+    "barrier",
+    "clwb",
+    "pwb",
+    "write_back",
+    "writeback",
+    "psync",
+    "pmem",
+];
+
+/// May a function with this name, in this file, be one that only flushes and fences for others?
+fn sounds_like_helper(function: &str, file: &str) -> bool {
+    let name = function.to_lowercase();
+    HELPERS.iter().any(|word| name.contains(word))
+        || [".h", ".hpp", ".hh", ".inl"].iter().any(|end| file.ends_with(end))
 }
 
 /// An instruction of the program.
@@ -61,6 +86,8 @@ pub(crate) struct Sites {
     modules: Vec<PathBuf>,
     /// Such calls, as far as somebody asked for them.
     callers: FrozenMap<u32, Box<Place>>,
+    /// Functions that do more to memory than flush or fence, by name and file.
+    accessing: FxHashSet<(String, String)>,
 }
 
 impl Sites {
@@ -68,10 +95,11 @@ impl Sites {
     pub(crate) fn parse(table: &str) -> Sites {
         let mut sites = vec![Site::default()];
         let mut modules = Vec::new();
+        let mut accessing = FxHashSet::default();
         for line in table.lines() {
             let mut fields = line.split('\t');
             let mut text = || fields.next().unwrap_or("").to_owned();
-            let (number, _tag) = (text(), text());
+            let (number, tag) = (text(), text());
             if number == caller::LINE {
                 modules.push(PathBuf::from(text()));
                 continue;
@@ -92,9 +120,34 @@ impl Sites {
                 function: frame[3].to_owned(),
                 inlined: true,
             }));
+            let function = (place.function.clone(), place.file.clone());
+            let flushes = kind::CLFLUSH..=kind::MFENCE;
+            let other = |kind: u8| {
+                !flushes.contains(&kind) && ![kind::ASM, kind::UNKNOWN, kind::PAUSE].contains(&kind)
+            };
+            if tag.parse::<u32>().is_ok_and(|tag| other(tag as u8)) {
+                accessing.insert(function);
+            }
             sites.push(Site { place: in_user_code(&place), text });
         }
-        Sites { sites, nowhere: Place::new("?", 0, 0), modules, callers: FrozenMap::new() }
+        Sites { sites, nowhere: Place::new("?", 0, 0), modules, callers: FrozenMap::new(), accessing }
+    }
+
+    /// The place, or the first call on the way there outside of functions that only flush and fence: what such a
+    /// function is called for is the caller's business.
+    pub(crate) fn outside_helpers(&self, mut place: Place) -> Place {
+        let is_helper = |function: &str, file: &str| {
+            let accesses = || self.accessing.contains(&(function.to_owned(), file.to_owned()));
+            is_of_others(file) || sounds_like_helper(function, file) && !accesses()
+        };
+        while is_helper(&place.function, &place.file)
+            && let Some(at) = place.frames.iter().position(|frame| frame.line > 0)
+        {
+            let Frame { file, line, column, function, .. } = place.frames[at].clone();
+            place.frames.drain(..=at);
+            place = Place { file, line, column, function, ..place };
+        }
+        place
     }
 
     /// Is there a site in a function whose name begins so?
@@ -134,7 +187,7 @@ impl Sites {
         let mut place: Option<Place> = None;
         while let Ok(Some(frame)) = frames.next() {
             let function = frame.function.and_then(|name| Some(name.demangle().ok()?.into_owned()));
-            let function = function.unwrap_or_default();
+            let function = plain_name(&function.unwrap_or_default());
             let at = frame.location.as_ref();
             let file = at.and_then(|at| at.file).map_or("?".into(), relative);
             let line = at.and_then(|at| at.line).unwrap_or(0);
@@ -153,6 +206,24 @@ impl Sites {
     }
 }
 
+/// A C++ name that was not demangled, as far as it consists of plain parts: `_ZN3Log7recoverEv` is `Log::recover`.
+fn plain_name(name: &str) -> String {
+    let Some(mut rest) = name.strip_prefix("_ZN").or_else(|| name.strip_prefix("_Z")) else {
+        return name.to_owned();
+    };
+    let mut parts = Vec::new();
+    loop {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let Some(part) = rest[..digits].parse::<usize>().ok().and_then(|end| rest.get(digits..digits + end))
+        else {
+            break;
+        };
+        parts.push(part);
+        rest = &rest[digits + part.len()..];
+    }
+    if parts.is_empty() { name.to_owned() } else { parts.join("::") }
+}
+
 /// A path as it is from the directory of the run, if it is below.
 fn relative(path: &str) -> String {
     let here = std::env::current_dir().unwrap_or_default();
@@ -162,6 +233,14 @@ fn relative(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plain_parts_of_mangled_names() {
+        assert_eq!(plain_name("_ZN3Log7recoverEv"), "Log::recover");
+        assert_eq!(plain_name("_Z4openPKc"), "open");
+        assert_eq!(plain_name("main"), "main");
+        assert_eq!(plain_name("_ZdlPv"), "_ZdlPv");
+    }
 
     #[test]
     fn headers_of_others_are_not_where_a_bug_is() {

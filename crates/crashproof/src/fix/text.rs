@@ -1,6 +1,7 @@
 //! Fixes for people: the change as a diff, and what it is worth.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use crashproof_findings::rules;
 use crashproof_fix::Outcome;
@@ -27,7 +28,7 @@ pub(crate) fn outcome(outcome: &Outcome, applied: bool) -> String {
             "{}[{}]: {}:{}:{} {}",
             paint(BAD, "error"),
             rules::check::MISSING_FLUSH.id,
-            place.file,
+            relative(&place.file),
             place.line,
             place.column,
             remaining.violation.message()
@@ -58,9 +59,24 @@ pub(crate) fn outcome(outcome: &Outcome, applied: bool) -> String {
     for reason in &outcome.report.unknown {
         let _ = writeln!(text, "  {} not covered: {reason}", paint(UNSURE, "!"));
     }
-    let others = outcome.report.findings.iter().filter(|finding| finding.cause.is_none()).count();
-    if others > 0 {
-        let _ = writeln!(text, "  {others} of them no flush can fix: crashproof check tells of them");
+    let others = outcome.report.findings.iter().filter(|finding| finding.cause.is_none());
+    let places: Vec<String> =
+        others.map(|it| format!("{}:{}", relative(&it.place.file), it.place.line)).collect();
+    if !places.is_empty() {
+        let need = if places.len() == 1 { "needs" } else { "need" };
+        let _ = writeln!(
+            text,
+            "  {} {need} a code change: {} (crashproof check explains)",
+            places.len(),
+            places.join(", ")
+        );
     }
     text
+}
+
+/// A path from here, if it is below.
+fn relative(file: &str) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let path = Path::new(file);
+    path.strip_prefix(&here).unwrap_or(path).to_string_lossy().into_owned()
 }

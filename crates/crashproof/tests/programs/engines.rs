@@ -10,9 +10,10 @@ use serde_json::Value;
 
 use crate::header::{Engine, Program, Variant};
 
-/// Seconds after which an engine is stopped; `prove` gives up on its own before.
-const PATIENCE: &str = "120";
-const PROVE_SECONDS: &str = "30";
+/// Seconds after which an engine is stopped; `prove` gives up on its own before. A net for hangs on a busy machine, not a
+/// measure: no expectation depends on either.
+const PATIENCE: &str = "1200";
+const PROVE_SECONDS: &str = "600";
 
 /// One finding of a report.
 #[derive(Debug)]

@@ -36,7 +36,13 @@ impl Array {
 
     /// Explores it with one crash.
     pub(crate) fn explore(&self) -> Explored {
-        let settings = Settings { crashes: 1, platform: Platform::ADR, states: u64::MAX, bytes: usize::MAX };
+        let settings = Settings {
+            crashes: 1,
+            platform: Platform::ADR,
+            states: u64::MAX,
+            bytes: usize::MAX,
+            interrupt: None,
+        };
         let mut counter = Counter::default();
         let figures = explore(self, &[], settings, &mut counter);
         assert_eq!(counter.failed, 0, "a flag that is set promises a whole array");

@@ -7,6 +7,8 @@ pub static RULES: &[&Rule] = &[
     &RECOVERY_FAILS,
     &RECOVERY_FAILS_NOTHING_LOST,
     &FAILS_UNDER_SCHEDULE,
+    &FAILS_WITHOUT_CRASH,
+    &VOLATILE_POINTER,
     &MISSING_FLUSH,
     &FLUSH_CLEAN_LINE,
     &FLUSH_REPEATED,
@@ -38,6 +40,19 @@ pub static FAILS_UNDER_SCHEDULE: Rule = rule!(
     "c",
     "--schedules",
     "20"
+);
+
+/// The program crashes by itself.
+pub static FAILS_WITHOUT_CRASH: Rule =
+    rule!("fails-without-crash", Check, Error, "the program crashes without any power failure", "c");
+
+/// A pointer that means nothing in the next run.
+pub static VOLATILE_POINTER: Rule = rule!(
+    "volatile-pointer",
+    Check,
+    Error,
+    "recovery follows a pointer to volatile memory or code that was kept in persistent memory",
+    "c"
 );
 
 /// A store that can be lost while a later one survives.

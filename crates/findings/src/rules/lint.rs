@@ -32,7 +32,7 @@ pub static UNLOGGED_WRITE: Rule =
 pub static MULTIPLE_WRITES_AT_ONCE: Rule = rule!(
     "multiple-writes-at-once",
     Lint,
-    Error,
+    Warning,
     "one barrier makes several stores durable, in any order",
     "c",
     "--model",
@@ -52,20 +52,20 @@ pub static MISSING_BARRIER: Rule = rule!(
 pub static MISSING_BARRIER_NESTED: Rule = rule!(
     "missing-barrier-nested",
     Lint,
-    Error,
+    Warning,
     "a flush is not waited for where an inner epoch or transaction ends",
     "c"
 );
 
 /// Fields of one object become durable in different epochs.
 pub static SPLIT_UPDATE: Rule =
-    rule!("split-update", Lint, Error, "fields of one object become durable in different epochs", "c");
+    rule!("split-update", Lint, Warning, "fields of one object become durable in different epochs", "c");
 
 /// Strands that nothing orders touch the same memory.
 pub static CONCURRENT_STRANDS: Rule = rule!(
     "concurrent-strands",
     Lint,
-    Error,
+    Warning,
     "strands that nothing orders touch the same memory",
     "c",
     "--model",

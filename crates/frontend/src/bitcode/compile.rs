@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crashproof_toolchain::{Compilers, FileKind, compile};
+use crashproof_toolchain::{Compilers, FileKind, Language, compile};
 
 use crate::bitcode::error::Error;
 use crate::bitcode::{ir, read};
@@ -39,26 +39,30 @@ impl Compiler {
 
     /// Compiles and links files (C, C++, bitcode, IR text) into one module. Texts (C, with the name they go by) are
     /// compiled and linked too if they define a function that is called and not defined yet; they may include those that
-    /// are headers.
+    /// are headers. Intermediate files go to `directory`.
     ///
     /// # Errors
     ///
     /// If a file does not compile, is no bitcode, or does not fit the others.
-    pub fn module(&self, files: &[PathBuf], texts: &[(&str, &str)]) -> Result<ir::Module, Error> {
+    pub fn module(
+        &self,
+        files: &[PathBuf],
+        texts: &[(&str, &str)],
+        directory: &Path,
+    ) -> Result<ir::Module, Error> {
         let io = |path: &Path, cause| Error::Io { path: path.to_owned(), cause };
-        let directory = tempfile::tempdir().map_err(|cause| io(Path::new("temporary directory"), cause))?;
         let mut inputs = Vec::new();
         for (index, file) in files.iter().enumerate() {
             let bytes = if is_bitcode(file) {
                 bounded(file).map_err(|cause| io(file, cause))?
             } else {
-                self.compile(file, &directory.path().join(format!("{index}.bc")), None)?
+                self.compile(file, &directory.join(format!("{index}.bc")), None)?
             };
             inputs.push((file.clone(), bytes));
         }
         let headers = texts.iter().filter(|(name, _)| name.ends_with(".h"));
         for (name, text) in headers {
-            let header = directory.path().join(name);
+            let header = directory.join(name);
             fs::write(&header, text).map_err(|cause| io(&header, cause))?;
         }
         let mut rest: Vec<_> = texts.iter().filter(|(name, _)| !name.ends_with(".h")).collect();
@@ -83,9 +87,9 @@ impl Compiler {
             }
             rest = others;
             for (name, text) in wanted {
-                let source = directory.path().join(name);
+                let source = directory.join(name);
                 fs::write(&source, text).map_err(|cause| io(&source, cause))?;
-                let mut here = directory.path().as_os_str().to_owned();
+                let mut here = directory.as_os_str().to_owned();
                 here.push("=");
                 here.push(MODEL_DIRECTORY);
                 let bytes = self.compile(&source, &source.with_extension("bc"), Some(&here))?;
@@ -99,6 +103,10 @@ impl Compiler {
         let language = language.ok_or_else(|| Error::NoSource { path: source.to_owned() })?;
         let mut command = self.compilers.to_bitcode(language);
         command.arg("-D__CRASHPROOF_PROVE__=1");
+        if language == Language::Cxx {
+            // Strings would be calls into libstdc++, of which there is no bitcode, unless its assertions are asked for.
+            command.arg("-D_GLIBCXX_ASSERTIONS=1");
+        }
         match model {
             None => {
                 command.args(&self.arguments);

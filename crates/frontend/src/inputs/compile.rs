@@ -35,7 +35,7 @@ pub(crate) struct Job {
     pub(crate) directory: PathBuf,
     pub(crate) output: PathBuf,
     pub(crate) command: Command,
-    /// The user named this very file: if it does not compile there is no point in going on.
+    /// The user named this very file: if it is the only one and does not compile, there is no point in going on.
     pub(crate) required: bool,
 }
 
@@ -52,15 +52,18 @@ pub(crate) fn run(
     let count = jobs.len();
     let jobs: Vec<Mutex<(Job, Option<Outcome>)>> =
         jobs.into_iter().map(|job| Mutex::new((job, None))).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..workers.clamp(1, count.max(1)) {
-            scope.spawn(|| {
-                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let (job, outcome) = &mut *job.lock().expect("no worker panics with a job");
-                    *outcome = Some(one(job));
-                }
-            });
+    let work = || {
+        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (job, outcome) = &mut *job.lock().expect("no worker panics with a job");
+            *outcome = Some(one(job));
         }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..workers.clamp(1, count.max(1)) {
+            // Helpers that the machine does not have room for are done without.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
     });
     let mut left_out: Vec<String> = Vec::new();
     for done in jobs {
@@ -71,7 +74,9 @@ pub(crate) fn run(
                 let Job { given, directory, output, .. } = job;
                 all.files.push(Bitcode { path: output, given, directory });
             }
-            Err(crashproof_toolchain::Error::Compile { source_file, messages }) if !job.required => {
+            Err(crashproof_toolchain::Error::Compile { source_file, messages })
+                if !job.required || count > 1 =>
+            {
                 let first = messages.lines().find(|line| line.contains("error:"));
                 all.failed
                     .push((source_file, first.or(messages.lines().next()).unwrap_or("").trim().to_owned()));

@@ -4,6 +4,7 @@
 //! beside the output (dependencies, coverage) is left out. Everything else stays: include directories,
 //! definitions, the language and its standard.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,7 @@ use serde::Deserialize;
 
 use super::compile::Job;
 use super::error::Error;
+use super::harmless::split as split_harmless;
 
 #[derive(Deserialize)]
 struct Entry {
@@ -30,6 +32,7 @@ pub(crate) fn read(
     path: &Path,
     more: &[OsString],
     directory: &Path,
+    trust: bool,
     jobs: &mut Vec<Job>,
     notes: &mut Vec<String>,
 ) -> Result<(), Error> {
@@ -45,7 +48,7 @@ pub(crate) fn read(
     let base = std::path::absolute(path).unwrap_or_default();
     let base = base.parent().unwrap_or(Path::new("/"));
     let compilers = Compilers::find()?;
-    let (mut seen, mut other) = (FxHashSet::default(), Vec::new());
+    let (mut seen, mut other, mut not_trusted) = (FxHashSet::default(), Vec::new(), BTreeSet::new());
     for entry in entries {
         let words = words(path, &entry)?;
         let place = base.join(&entry.directory);
@@ -53,7 +56,12 @@ pub(crate) fn read(
             other.push(entry.file.display().to_string());
             continue;
         };
-        let (language, options) = options(&words, &place, language)?;
+        let (language, mut options) = options(&words, &place, language)?;
+        if !trust {
+            let (kept, left_out) = split_harmless(options);
+            options = kept;
+            not_trusted.extend(left_out);
+        }
         // A library that is built twice, static and shared, is still one.
         let kept: Vec<String> = options.iter().filter(|o| !is_about_linking(o)).cloned().collect();
         if !seen.insert((place.clone(), entry.file.clone(), kept)) {
@@ -65,6 +73,14 @@ pub(crate) fn read(
         command.args(more).arg("-o").arg(&output);
         let given = place.join(&entry.file);
         jobs.push(Job { given, directory: place, output, command, required: false });
+    }
+    if !not_trusted.is_empty() {
+        let words: Vec<String> = not_trusted.iter().map(|word| word.escape_debug().to_string()).collect();
+        notes.push(format!(
+            "compiler arguments of {} that may load code or write files, left out (--trust keeps them): {}",
+            path.display(),
+            words.join(", ")
+        ));
     }
     if !other.is_empty() {
         notes.push(format!("neither C nor C++, and not read: {}", other.join(", ")));

@@ -5,6 +5,7 @@ mod compile;
 mod crates;
 mod database;
 mod error;
+mod harmless;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,12 +17,14 @@ pub use error::Error;
 
 use compile::Job;
 
-/// Turns inputs into bitcode, with compilers' output in `directory`.
+/// Turns inputs into bitcode, with compilers' output in `directory`. The arguments of a compilation database are passed
+/// on as they are only with `trust`.
 pub fn bitcode(
     inputs: &[PathBuf],
     arguments: &[OsString],
     jobs: usize,
     directory: &Path,
+    trust: bool,
 ) -> Result<Collected, Error> {
     let here = std::env::current_dir().unwrap_or_default();
     let mut all = Collected::default();
@@ -42,7 +45,7 @@ pub fn bitcode(
             continue;
         }
         if path.extension().is_some_and(|extension| extension == "json") {
-            database::read(path, arguments, directory, &mut compile, &mut all.notes)?;
+            database::read(path, arguments, directory, trust, &mut compile, &mut all.notes)?;
             continue;
         }
         match FileKind::of(path) {

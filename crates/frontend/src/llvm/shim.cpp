@@ -46,7 +46,8 @@ static void setFile(CpLocation *Out, const DIScope *Scope, const DISubprogram *S
   Out->file_len = File.size();
   const DICompileUnit *Unit = SP ? SP->getUnit() : nullptr;
   StringRef Directory = Scope->getDirectory();
-  if (Unit && Unit->getDirectory() == Directory)
+  // A crate of the registry is compiled in its own directory, which is not the user's.
+  if (Unit && Unit->getDirectory() == Directory && !Directory.contains("/registry/src/"))
     Directory = StringRef();
   Out->directory = Directory.data();
   Out->directory_len = Directory.size();
@@ -289,6 +290,13 @@ void cp_type(LLVMMetadataRef MD, CpType *Out) {
     return;
   Out->bytes = Type->getSizeInBits() / 8;
   Out->alignment = std::max<uint64_t>(Out->alignment, Type->getAlignInBytes());
+  // A structure is aligned as its members are.
+  if (auto *Composite = dyn_cast<DICompositeType>(Type);
+      Composite && Composite->getTag() != dwarf::DW_TAG_array_type)
+    for (auto *Element : Composite->getElements())
+      if (auto *Member = dyn_cast_or_null<DIDerivedType>(Element);
+          Member && Member->getTag() == dwarf::DW_TAG_member && !Member->isStaticMember())
+        Out->alignment = std::max<uint64_t>(Out->alignment, Member->getAlignInBytes());
   StringRef Name = Type->getName().empty() ? Alias : Type->getName();
   Out->name = Name.data();
   Out->name_len = Name.size();

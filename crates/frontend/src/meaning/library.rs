@@ -1,12 +1,15 @@
 //! Functions of the C library that touch memory they are given, in any order of bytes and by plain stores.
 //!
-//! The list covers what the runtime stands in for (`crates/runtime/src/c_library`; a test compares them). Functions that
+//! The list covers what the runtime stands in for (`crates/runtime/src/c_library`; a test compares them). Those that
+//! leave results of a fixed shape are listed in `crashproof_protocol::results`, which the runtime reads, too. Functions that
 //! only concern files, threads or the heap are described per framework (`frameworks/raw`). A function that is neither
 //! here nor described there is not understood.
 
 use std::sync::OnceLock;
 
 use rustc_hash::FxHashMap;
+
+use crashproof_protocol::results;
 
 use super::effect::Effect::{Append, Copy, Fill, Read, Write, WriteAnywhere, WriteThrough};
 use super::effect::{Argument, Effect, Extent, Length, Manner};
@@ -101,7 +104,6 @@ const TABLE: &[Row] = &[
     (&["memchr", "memrchr"], &[read(0, at_most(2, 1))], Within(0)),
     (&["rawmemchr"], &[read(0, ANYWHERE)], Within(0)),
     (&["memmem"], &[read(0, exactly(1, 1)), read(2, exactly(3, 1))], Within(0)),
-    (&["swab"], &[read(0, exactly(2, 1)), write(1, at_most(2, 1))], Anything),
     // Strings.
     (&["strcpy", "__strcpy_chk"], &[copy(0, 1, text(1))], FIRST),
     (&["stpcpy", "__stpcpy", "__stpcpy_chk"], &[copy(0, 1, text(1))], Within(0)),
@@ -122,7 +124,6 @@ const TABLE: &[Row] = &[
     (&["strtok"], &[write(0, ANYWHERE), read(1, text(1))], Within(0)),
     (&["strtok_r", "__strtok_r"], &[write(0, ANYWHERE), read(1, text(1)), write(2, bytes(8))], Within(0)),
     (&["strsep"], &[WriteThrough { list: 0 }, write(0, bytes(8)), read(1, text(1))], Anything),
-    (&["strxfrm"], &[write(0, at_most(2, 1)), read(1, text(1))], Anything),
     // Numbers.
     (
         &[
@@ -243,48 +244,31 @@ const TABLE: &[Row] = &[
         Anything,
     ),
     (&["fputs", "puts", "perror"], &[read(0, text(0))], Anything),
-    (&["getcwd"], &[write(0, at_most(1, 1))], FIRST),
-    (&["readlink", "readlinkat"], &[read(0, text(0)), write(1, at_most(2, 1))], Anything),
     (&["getrandom"], &[write(0, at_most(1, 1))], Anything),
     (&["getentropy"], &[write(0, exactly(1, 1))], Anything),
     // The system. Sizes are those of glibc on x86-64.
-    (&["gmtime_r", "localtime_r"], &[read(0, bytes(8)), write(1, bytes(56))], Returns::Argument(1)),
-    (
-        &["asctime_r"],
-        &[read(0, bytes(56)), write(1, Extent::AtMost(Length::Constant(26)))],
-        Returns::Argument(1),
-    ),
-    (
-        &["ctime_r"],
-        &[read(0, bytes(8)), write(1, Extent::AtMost(Length::Constant(26)))],
-        Returns::Argument(1),
-    ),
-    (&["mktime", "timegm"], &[write(0, bytes(56))], Anything),
-    (&["strftime"], &[write(0, at_most(1, 1)), read(2, text(2)), read(3, bytes(56))], Anything),
-    (&["strptime"], &[read(0, ANYWHERE), read(1, text(1)), write(2, bytes(56))], Within(0)),
     (&["time"], &[write(0, POINTER)], Anything),
     (&["gettimeofday"], &[write(0, bytes(16)), write(1, POINTER)], Anything),
     (&["clock_gettime", "clock_getres", "timespec_get"], &[write(1, bytes(16))], Anything),
-    (&["uname"], &[write(0, bytes(390))], Anything),
-    (&["gethostname"], &[write(0, at_most(1, 1))], Anything),
     (&["getrusage"], &[write(1, bytes(144))], Anything),
-    (&["inet_ntop"], &[read(1, ANYWHERE), write(2, at_most(3, 1))], Returns::Argument(2)),
-    (&["inet_pton"], &[read(1, text(1)), write(2, ANYWHERE)], Anything),
+    (&["sysinfo"], &[write(0, bytes(112))], Anything),
+    (&["setitimer"], &[read(1, bytes(32)), write(2, POINTER)], Anything),
+    (&["timer_settime"], &[read(2, bytes(32)), write(3, POINTER)], Anything),
+    (&["posix_spawn", "posix_spawnp"], &[write(0, POINTER)], Anything),
+    (&["getloadavg"], &[write(0, at_most(1, 8))], Anything),
+    // What names a file may be anywhere.
+    (&["stat", "stat64", "lstat", "lstat64"], &[read(0, text(0)), write(1, bytes(144))], Anything),
+    (&["fstatat", "fstatat64"], &[read(1, text(1)), write(2, bytes(144))], Anything),
+    (&["statx"], &[read(1, text(1)), write(4, bytes(256))], Anything),
     // Random numbers with a state of the caller's.
-    (&["rand_r"], &[write(0, bytes(4))], Anything),
-    (&["nrand48", "jrand48", "erand48"], &[write(0, bytes(6))], Anything),
     (&["random_r"], &[WriteThrough { list: 0 }, write(0, ANYWHERE), write(1, bytes(4))], Anything),
-    (&["lrand48_r", "mrand48_r"], &[write(0, ANYWHERE), write(1, bytes(8))], Anything),
     (&["srandom_r"], &[WriteThrough { list: 1 }, write(1, ANYWHERE)], Anything),
-    (&["srand48_r"], &[write(1, ANYWHERE)], Anything),
     // Queues and trees of the C library.
     (
         &["insque", "remque"],
         &[WriteThrough { list: 0 }, write(0, Extent::AtMost(Length::Constant(16)))],
         Anything,
     ),
-    (&["tsearch", "tdelete"], &[WriteThrough { list: 1 }, write(1, bytes(8))], Anything),
-    (&["tfind"], &[read(1, bytes(8))], Anything),
     // Wide characters.
     (&["wmemcpy", "wmemmove", "__wmemcpy_chk", "__wmemmove_chk"], &[copy(0, 1, exactly(2, WIDE))], FIRST),
     (
@@ -310,19 +294,48 @@ const TABLE: &[Row] = &[
     (&["wcsstr", "wcspbrk"], &[read(0, ANYWHERE), read(1, ANYWHERE)], Within(0)),
     (&["wcsdup"], &[read(0, wide_text(0))], Heap),
     (&["wcstok"], &[write(0, ANYWHERE), read(1, wide_text(1)), write(2, bytes(8))], Within(0)),
-    (&["wcsxfrm"], &[write(0, at_most(2, WIDE)), read(1, wide_text(1))], Anything),
-    (&["mbstowcs"], &[write(0, at_most(2, WIDE)), read(1, text(1))], Anything),
-    (&["wcstombs"], &[write(0, at_most(2, 1)), read(1, wide_text(1))], Anything),
     (&["mbsrtowcs"], &[write(0, at_most(2, WIDE)), write(1, bytes(8)), write(3, POINTER)], Anything),
     (&["wcsrtombs"], &[write(0, at_most(2, 1)), write(1, bytes(8)), write(3, POINTER)], Anything),
-    (
-        &["mbrtowc"],
-        &[write(0, Extent::AtMost(Length::Constant(WIDE))), read(1, at_most(2, 1)), write(3, POINTER)],
-        Anything,
-    ),
-    (&["mbtowc"], &[write(0, Extent::AtMost(Length::Constant(WIDE))), read(1, at_most(2, 1))], Anything),
-    (&["wcrtomb"], &[write(0, Extent::AtMost(Length::Constant(16))), write(2, POINTER)], Anything),
 ];
+
+/// The functions that leave results in memory; see `crashproof_protocol::results`.
+fn results() -> impl Iterator<Item = (&'static str, Function)> {
+    results::TABLE.iter().flat_map(|row| {
+        let effects: Vec<Effect> = row.touches.iter().copied().map(effect).collect();
+        let returns = match row.returned {
+            results::Returned::Anything => Anything,
+            results::Returned::Argument(argument) => Returns::Argument(argument),
+            results::Returned::Within(argument) => Within(argument),
+        };
+        // Once for all: the table of meaning lives as long as the process.
+        let function = Function { effects: effects.leak(), returns };
+        row.names.iter().map(move |name| (*name, function))
+    })
+}
+
+/// What is done to the memory behind one argument.
+fn effect(touch: results::Touch) -> Effect {
+    use results::{Filled, Size, Touch};
+    let length = |argument, size| match size {
+        Size::Bytes(bytes) => Some(Length::Constant(bytes.into())),
+        Size::Times(count, unit) => Some(Length::Argument(count, unit.into())),
+        Size::Text(unit) => Some(Length::Text(argument, unit.into())),
+        Size::Family(_) => Some(Length::Constant(16)),
+        Size::Counted(_) => None,
+    };
+    match touch {
+        Touch::Read(from, size @ Size::Family(_)) => {
+            Read { from, extent: length(from, size).map_or(ANYWHERE, Extent::AtMost) }
+        }
+        Touch::Read(from, size) => {
+            Read { from, extent: length(from, size).map_or(ANYWHERE, Extent::Exactly) }
+        }
+        Touch::Write(to, size, Filled::All) | Touch::Write(to, size @ Size::Bytes(_), Filled::Changes) => {
+            Write { to, extent: length(to, size).map_or(ANYWHERE, Extent::Exactly) }
+        }
+        Touch::Write(to, size, _) => Write { to, extent: length(to, size).map_or(ANYWHERE, Extent::AtMost) },
+    }
+}
 
 /// What a function of the C library does, by its symbol.
 #[must_use]
@@ -332,7 +345,7 @@ pub fn library(name: &str) -> Option<Function> {
         let rows = TABLE.iter().flat_map(|&(names, effects, returns)| {
             names.iter().map(move |name| (*name, Function { effects, returns }))
         });
-        rows.collect()
+        rows.chain(results()).collect()
     });
     index.get(name).copied()
 }
@@ -348,5 +361,5 @@ impl Function {
 /// All names, for the test that none is listed twice.
 #[cfg(test)]
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    TABLE.iter().flat_map(|(names, ..)| names.iter().copied())
+    TABLE.iter().flat_map(|(names, ..)| names.iter().copied()).chain(results().map(|(name, _)| name))
 }

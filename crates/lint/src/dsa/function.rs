@@ -3,7 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use super::graph::{Cell, Flags, Graph};
-use crashproof_frontend::program::ir::Operand;
+use crate::expression::{Expression, Expressions, Form};
+use crashproof_frontend::program::ir::{FunctionId, Operand};
 
 /// The graph of one function.
 #[derive(Default, Debug)]
@@ -43,6 +44,22 @@ impl FunctionGraph {
                 Some(Cell { node: cell.node, offset: cell.offset + offset })
             }
             _ => self.values.get(&operand).copied(),
+        }
+    }
+
+    /// The cell that an address lies in, in terms of the function `id` that this is the graph of.
+    pub(crate) fn cell(&self, all: &Expressions, id: FunctionId, address: Expression) -> Option<Cell> {
+        match all.form(address) {
+            Form::Parameter(number) => self.lookup(Operand::Parameter(number)),
+            Form::Global(id) => self.lookup(Operand::Global(id, 0)),
+            Form::Local(function, number) if function == id => self.lookup(Operand::Instruction(number)),
+            Form::Plus(inner, offset) => {
+                let cell = self.cell(all, id, inner)?;
+                Some(Cell { node: cell.node, offset: cell.offset + offset })
+            }
+            Form::Element(inner, ..) => self.cell(all, id, inner),
+            Form::Content(address) => self.graph.edge(self.cell(all, id, address)?),
+            _ => None,
         }
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashSet;
 
-use crate::returned;
+use crate::{mapping, returned};
 
 use super::function::FunctionGraph;
 use super::graph::{Cell, Flags};
@@ -26,7 +26,7 @@ pub(super) fn build(program: &Program, apis: &Apis, id: FunctionId) -> FunctionG
     // First: a structure may be copied from a constant.
     content_of_globals(program, apis, &mut graph, operands_that_are_globals(function));
     for (number, instruction) in (0..).zip(&function.instructions) {
-        one(program, apis, &mut graph, number, &instruction.op);
+        one(program, apis, function, &mut graph, number, &instruction.op);
     }
     graph
 }
@@ -159,7 +159,7 @@ fn define(graph: &mut FunctionGraph, this: Operand, cell: Cell) {
     }
 }
 
-fn one(program: &Program, apis: &Apis, graph: &mut FunctionGraph, number: u32, op: &Op) {
+fn one(program: &Program, apis: &Apis, owner: &Function, graph: &mut FunctionGraph, number: u32, op: &Op) {
     let this = Operand::Instruction(number);
     match op {
         Op::Alloca { .. } => {
@@ -191,6 +191,10 @@ fn one(program: &Program, apis: &Apis, graph: &mut FunctionGraph, number: u32, o
             let function = program.function(*called);
             if let Some(meaning) = apis.meaning(&function.name) {
                 described(graph, this, meaning, arguments);
+                if mapping::is_shared_file(program, apis, owner, op) {
+                    let cell = graph.value(this);
+                    graph.graph.add_flags(cell, DECLARED);
+                }
                 if let Some(id) = returned::function(program, apis, meaning.returns) {
                     let cell = graph.value(this);
                     graph.graph.add_function(cell, id);

@@ -118,6 +118,9 @@ impl Walk<'_, '_> {
         if self.persistence(address) != Persistence::No {
             let span = self.span(address, Length::Known(bytes));
             self.emit(state, Kind::Store { span, value, nontemporal, bulk: bytes > 16 }, place);
+        } else if nontemporal {
+            // A fence after it waits for it, whatever memory it is.
+            self.emit(state, Kind::Elsewhere, place);
         }
     }
 
@@ -141,6 +144,8 @@ impl Walk<'_, '_> {
         if is_persistent && length != Length::Known(0) {
             let span = self.span(target, length);
             self.emit(state, Kind::Store { span, value, nontemporal, bulk: true }, place);
+        } else if nontemporal {
+            self.emit(state, Kind::Elsewhere, place);
         }
     }
 

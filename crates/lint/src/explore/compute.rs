@@ -42,6 +42,9 @@ impl Walk<'_, '_> {
             if value == NOTHING {
                 return NOTHING;
             }
+            if *scale > 1 && self.explorer.expressions.as_int(value).is_none() {
+                self.explorer.expressions.note_array(address, offset, *scale);
+            }
             address = self.explorer.expressions.element(address, value, *scale);
         }
         self.explorer.expressions.plus(address, offset)
@@ -90,6 +93,11 @@ impl Walk<'_, '_> {
         }
         match &self.function.instructions[number as usize].op {
             Op::Copy { value } => self.ahead(state, *value),
+            // A member that the loop loads again and again.
+            Op::Load { address, bytes } => {
+                let address = self.ahead(state, *address);
+                self.load(state, address, *bytes, None)
+            }
             Op::Arithmetic { what, left, right } => {
                 let (left, right) = (self.ahead(state, *left), self.ahead(state, *right));
                 self.explorer.expressions.arithmetic(*what, left, right)

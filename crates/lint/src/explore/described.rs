@@ -7,8 +7,8 @@ use super::walk::{State, Walk};
 use crate::event::{Kind, UnknownCode};
 use crate::expression::{Expression, Form, NOTHING, Persistence};
 use crate::gap::Gap;
-use crate::returned;
 use crate::span::Length;
+use crate::{mapping, returned};
 use crashproof_frontend::frameworks::{Effect, Meaning, Returns, What};
 use crashproof_frontend::program::ir::{Arithmetic, Compare, PlaceId};
 
@@ -57,8 +57,9 @@ impl Walk<'_, '_> {
     fn result(&mut self, state: &State, call: &Call, returns: Returns, name: &str) -> Expression {
         let origin = self.origin(state, call.number);
         match returns {
-            Returns::Anything | Returns::Mapping => self.opaque(state, call.number),
-            Returns::Persistent => self.explorer.expressions.add(Form::Mapped(origin)),
+            Returns::Mapping if !self.maps_shared_file(call.number) => self.opaque(state, call.number),
+            Returns::Anything => self.opaque(state, call.number),
+            Returns::Persistent | Returns::Mapping => self.explorer.expressions.add(Form::Mapped(origin)),
             Returns::Found => {
                 let name = self.explorer.names.add(name.to_owned());
                 match self.arguments(call.values) {
@@ -92,6 +93,11 @@ impl Walk<'_, '_> {
                 self.explorer.expressions.int(is_persistent.into())
             }
         }
+    }
+
+    fn maps_shared_file(&self, call: u32) -> bool {
+        let op = &self.function.instructions[call as usize].op;
+        mapping::is_shared_file(self.explorer.program, self.explorer.apis, self.function, op)
     }
 
     /// Arguments as one expression, if all are known.
@@ -281,6 +287,7 @@ fn control(what: What, framework: usize) -> Option<Kind> {
         What::Drain => Kind::Fence { class: Class::StoreFence, drains: true },
         // Never redundant: it is there for more than what was flushed.
         What::Settle => Kind::Fence { class: Class::Fence, drains: true },
+        What::Sync => Kind::Sync,
         What::Begin => Kind::Begin { framework },
         What::Commit => Kind::Commit,
         What::Abort => Kind::Abort,

@@ -3,9 +3,19 @@
 use std::rc::Rc;
 
 use super::walk::{DISTINGUISHED, EXHAUSTED, Memory, State, Walk, persistence_of};
-use crate::expression::{Form, NOTHING, Origin};
+use crate::expression::{Expression, Form, NOTHING, Origin};
 use crate::rules::Model;
 use crashproof_frontend::program::ir::Op;
+
+/// What a value is to whoever is handed it.
+#[derive(PartialEq)]
+enum Outcome {
+    Zero,
+    Failure,
+    Object(Expression),
+    Unknown,
+    Other,
+}
 
 impl Walk<'_, '_> {
     /// Joins states that did the same. After a call, what failed is kept apart from what did not: the next branch asks for
@@ -16,8 +26,9 @@ impl Walk<'_, '_> {
             let fails = this.explorer.expressions.is_failure(result);
             (fails, this.explorer.expressions.as_int(result) == Some(0), state.machine.stage(), turns(state))
         };
-        let joined =
-            self.join_by(block, states, |this, state| (u64::from(state.trace), came_to(this, state)));
+        let joined = self.join_by(block, states, |this, state| {
+            (u64::from(state.trace), came_to(this, state), this.outcomes(block, state))
+        });
         if joined.len() <= DISTINGUISHED {
             return joined;
         }
@@ -29,6 +40,32 @@ impl Walk<'_, '_> {
             return joined;
         }
         self.join_by(block, joined, |this, state| (state.machine.open(), came_to(this, state)))
+    }
+
+    /// What the values that meet where a function returns are, as far as a caller goes on differently: nothing, a failure, an
+    /// object. A pool that was mapped and the NULL of the path on which that failed do not become one unknown value.
+    fn outcomes(&self, block: u32, state: &State) -> Vec<Outcome> {
+        if !matches!(self.function.terminator(block).op, Op::Return { .. }) {
+            return Vec::new();
+        }
+        let phis = self
+            .function
+            .block(block)
+            .take_while(|(_, instruction)| matches!(instruction.op, Op::Phi { .. }));
+        phis.map(|(number, _)| {
+            let value = state.values[number as usize];
+            match self.explorer.expressions.as_int(value) {
+                Some(0) => Outcome::Zero,
+                Some(_) if self.explorer.expressions.is_failure(value) => Outcome::Failure,
+                Some(_) => Outcome::Other,
+                None => match self.explorer.expressions.address(value).object {
+                    object if self.explorer.expressions.is_made(object) => Outcome::Object(object),
+                    _ if value == NOTHING => Outcome::Other,
+                    _ => Outcome::Unknown,
+                },
+            }
+        })
+        .collect()
     }
 
     pub(super) fn join_by<K: PartialEq>(

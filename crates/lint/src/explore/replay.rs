@@ -21,12 +21,12 @@ impl Walk<'_, '_> {
     ) -> Vec<State> {
         self.steps += (summary.alignments.len() + summary.loaded.len()) / 16;
         let visit = self.visit(&state);
-        let mut here = Translation::new(&state, call, visit);
+        let mut here = Translation::new(&state, call, visit, callee);
         self.take_over_objects(&mut here, summary);
         let wrapper = is_wrapper(summary);
         let mut after = Vec::new();
         for (way, mut next) in self.possible_ways(&mut here, summary) {
-            let mut here = Translation::new(&state, call, visit);
+            let mut here = Translation::new(&state, call, visit, callee);
             let from = next.machine.now();
             for event in &way.events {
                 self.replay_event(&mut here, &mut next, event, wrapper, call.place);
@@ -105,7 +105,12 @@ impl Walk<'_, '_> {
         wrapper: bool,
         place: PlaceId,
     ) {
-        let Some(kind) = self.translate_event(here, event) else { return };
+        let Some(kind) = self.translate_event(here, event) else {
+            if matches!(event.kind, Kind::Store { .. }) {
+                Rc::make_mut(&mut next.machine).forget_late();
+            }
+            return;
+        };
         // The callee's name for the memory is as good, unless the event is reported here.
         let of_a_library = self.explorer.program.place(event.site.place).of_a_library;
         let is_here = wrapper || of_a_library;

@@ -26,6 +26,8 @@ impl Walk<'_, '_> {
         let result = if failure && !known { self.explorer.expressions.add(Form::Failure) } else { result };
         let exit = if failure { Exit::Failure } else { Exit::Normal };
         state.machine.hands_over(&mut self.context());
+        let returns_pointer = self.function.returns_pointer;
+        state.machine.judge_late(&mut self.context(), result, returns_pointer);
         if self.is_root {
             // What joined paths return may be an error.
             let perhaps = value.is_some()
@@ -118,7 +120,21 @@ impl Walk<'_, '_> {
         };
         let joined =
             |ways: Vec<Way>, same: &dyn Fn(&Way, &Way) -> bool| joined(ways, expressions, failure, same);
-        let mut groups = joined(ways, &|left, right| left.events == right.events);
+        // What a function hands back decides how its caller goes on: a failure and a pool are not one way, although neither
+        // did anything to persistent memory.
+        let same_result = |left: &Way, right: &Way| {
+            left.result == right.result
+                || expressions.is_failure(left.result) && expressions.is_failure(right.result)
+        };
+        let mut groups = joined(ways, &|left, right| left.events == right.events && same_result(left, right));
+        if groups.len() > FEW_WAYS {
+            let outcome = |way: &Way| (way.exit, expressions.as_int(way.result).map(|number| number != 0));
+            groups =
+                joined(groups, &|left, right| left.events == right.events && outcome(left) == outcome(right));
+        }
+        if groups.len() > MAX_WAYS {
+            groups = joined(groups, &|left, right| left.events == right.events);
+        }
         if groups.len() > MAX_WAYS {
             // Ways that no rule can distinguish any more become one.
             groups = joined(groups, &|left, right| {

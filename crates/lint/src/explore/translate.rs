@@ -8,6 +8,7 @@ use crate::event::{Event, Kind};
 use crate::expression::{Expression, Form, NOTHING, Origin, Persistence};
 use crate::gap::Gap;
 use crate::span::Length;
+use crashproof_frontend::program::ir::FunctionId;
 
 /// The call that is translated at, and what is translated already.
 pub(super) struct Translation<'a> {
@@ -16,12 +17,15 @@ pub(super) struct Translation<'a> {
     values: &'a [Expression],
     /// The instruction, and on which visit.
     call: (u32, u32),
+    /// The function that is called.
+    callee: FunctionId,
     memo: FxHashMap<Expression, Expression>,
 }
 
 impl<'a> Translation<'a> {
-    pub(super) fn new(state: &'a State, call: &Call<'a>, visit: u32) -> Self {
-        Translation { state, values: call.values, call: (call.number, visit), memo: FxHashMap::default() }
+    pub(super) fn new(state: &'a State, call: &Call<'a>, visit: u32, callee: FunctionId) -> Self {
+        let call_at = (call.number, visit);
+        Translation { state, values: call.values, call: call_at, callee, memo: FxHashMap::default() }
     }
 }
 
@@ -35,7 +39,10 @@ impl Walk<'_, '_> {
             | Kind::Queue { span }
             | Kind::Log { span } => {
                 let base = self.translate(here, span.at.element.unwrap_or(span.at.object));
-                let flushes = matches!(event.kind, Kind::Flush { .. } | Kind::Queue { .. });
+                let flushes = matches!(
+                    event.kind,
+                    Kind::Flush { .. } | Kind::Queue { .. } | Kind::Store { nontemporal: true, .. }
+                );
                 if base == NOTHING && matches!(event.kind, Kind::Store { .. }) {
                     // The callee stored to persistent memory, and nobody knows here to which.
                     self.explorer.verdicts.gaps.add(Gap::Address, event.site.place);
@@ -86,7 +93,10 @@ impl Walk<'_, '_> {
             Form::Stage => self.stage(here.state),
             Form::Content(address) => {
                 let address = self.translate(here, address);
-                self.load(here.state, address, 8, None)
+                match self.load(here.state, address, 8, None) {
+                    NOTHING => self.translate_unknown_content(here, expression),
+                    known => known,
+                }
             }
             Form::Volatile(origin)
             | Form::Mapped(origin)
@@ -101,7 +111,13 @@ impl Walk<'_, '_> {
             | Form::Comparison(..) => self.translate_computed(here, form),
         };
         // Recursion makes expressions that say nothing more.
-        let result = if self.explorer.expressions.depth(result) > MAX_DEPTH { NOTHING } else { result };
+        let result = if self.explorer.expressions.depth(result) <= MAX_DEPTH {
+            result
+        } else if matches!(form, Form::Content(_)) {
+            self.translate_unknown_content(here, expression)
+        } else {
+            NOTHING
+        };
         here.memo.insert(expression, result);
         result
     }
@@ -138,6 +154,20 @@ impl Walk<'_, '_> {
                 self.explorer.expressions.comparison(what, left, right)
             }
             _ => NOTHING,
+        }
+    }
+
+    /// A pointer that the callee loads from memory whose content is not known here. If it leads to persistent memory there,
+    /// it is some persistent object: the same for all events of this call.
+    fn translate_unknown_content(&mut self, here: &Translation, expression: Expression) -> Expression {
+        let Some(graph) = self.explorer.analysis.graphs.get(&here.callee) else { return NOTHING };
+        let cell = graph.cell(&self.explorer.expressions, here.callee, expression);
+        match cell.map_or(Persistence::No, |cell| graph.graph.persistence(cell)) {
+            Persistence::No => NOTHING,
+            persistence => {
+                let origin = 0x8000_0000 | stable_number(expression);
+                self.translate_origin(here, Form::Opaque(origin, persistence), origin)
+            }
         }
     }
 

@@ -61,6 +61,7 @@ impl Walk<'_, '_> {
             is_entry: self.is_entry,
             model: self.explorer.model,
             pedantic: self.explorer.pedantic,
+            has_transactions: self.explorer.has_transactions,
             has_threads: !self.explorer.analysis.threads.is_empty(),
             bases: &self.explorer.bases,
         }

@@ -63,6 +63,8 @@ pub(crate) struct Explorer<'a> {
     pub(super) met: FxHashSet<FunctionId>,
     /// The program has transactions that keep other threads out.
     pub(super) isolates: bool,
+    /// The program has transactions.
+    pub(super) has_transactions: bool,
     /// Variables in which only pointers to whole mapped files are ever stored.
     pub(crate) bases: FxHashSet<GlobalId>,
 }
@@ -76,6 +78,14 @@ impl Explorer<'_> {
         pedantic: bool,
         bounds: Bounds,
     ) -> Explorer<'a> {
+        let begins = |isolates: bool| {
+            program.functions.iter().any(|function| {
+                apis.meaning(&function.name).is_some_and(|meaning| {
+                    (!isolates || apis.frameworks[meaning.framework].commit.isolates)
+                        && meaning.effects.iter().any(|effect| effect.what == What::Begin)
+                })
+            })
+        };
         Explorer {
             program,
             apis,
@@ -90,12 +100,8 @@ impl Explorer<'_> {
             summaries: FxHashMap::default(),
             cuts: Cuts::default(),
             met: FxHashSet::default(),
-            isolates: program.functions.iter().any(|function| {
-                apis.meaning(&function.name).is_some_and(|meaning| {
-                    apis.frameworks[meaning.framework].commit.isolates
-                        && meaning.effects.iter().any(|effect| effect.what == What::Begin)
-                })
-            }),
+            isolates: begins(true),
+            has_transactions: begins(false),
             bases: bases::of(program, apis),
         }
     }
@@ -125,6 +131,7 @@ impl Explorer<'_> {
                 }
             }
         }
+        self.run_exported();
         // A function that only code out of sight calls is an entry point.
         for id in self.analysis.order.iter().flatten() {
             if self.analysis.handed_on.contains(id) && !self.met.contains(id) {
@@ -132,6 +139,35 @@ impl Explorer<'_> {
                 self.traces.clear();
             }
         }
+    }
+}
+
+impl Explorer<'_> {
+    /// Without a `main`, others may call whatever is not static, also if the program itself calls it: it is judged as an
+    /// entry point as well. What one of its callers makes good is left to them.
+    fn run_exported(&mut self) {
+        // With transactions, a function may only be meant to be called inside of one.
+        if self.has_transactions || self.program.defined().any(|id| self.program.function(id).name == "main")
+        {
+            return;
+        }
+        self.verdicts.is_tentative = true;
+        for id in self.analysis.order.iter().flatten() {
+            let function = self.program.function(*id);
+            if function.external
+                && self.analysis.called.contains(id)
+                && !self.analysis.handed_on.contains(id)
+                && !self.analysis.left_over.contains(id)
+                && !self.cuts.is_inside(*id)
+                && self.apis.meaning(&function.name).is_none()
+                && !self.apis.is_of_a_library(&function.readable)
+            {
+                Walk::new(self, *id, true).run();
+                self.traces.clear();
+            }
+        }
+        self.verdicts.is_tentative = false;
+        self.verdicts.adopt();
     }
 }
 

@@ -3,12 +3,14 @@
 use px86::LINE_BYTES;
 use rustc_hash::FxHashSet;
 
+use super::naming;
 use crate::dsa::FunctionGraph;
 use crate::event::{Names, Site};
 use crate::expression::{Expression, Expressions, Form, Persistence};
 use crate::rules::{Model, RelatedPlace, Rule, Verdict, Verdicts};
+use crate::span::Span;
 use crashproof_frontend::frameworks::Apis;
-use crashproof_frontend::program::ir::{FunctionId, GlobalId, Operand, PlaceId, Program};
+use crashproof_frontend::program::ir::{FunctionId, GlobalId, PlaceId, Program};
 
 /// Where the machine runs.
 pub(crate) struct Context<'a> {
@@ -27,6 +29,8 @@ pub(crate) struct Context<'a> {
     pub(crate) is_entry: bool,
     pub(crate) model: Model,
     pub(crate) pedantic: bool,
+    /// The program uses transactions of a library.
+    pub(crate) has_transactions: bool,
     /// The program starts threads, which may have stored what this one flushes.
     pub(crate) has_threads: bool,
     /// Variables that hold pointers to whole mapped files.
@@ -36,21 +40,7 @@ pub(crate) struct Context<'a> {
 impl Context<'_> {
     /// The cell of the graph that an address lies in.
     pub(super) fn cell(&self, expression: Expression) -> Option<crate::dsa::Cell> {
-        let graph = self.graph;
-        match self.expressions.form(expression) {
-            Form::Parameter(number) => graph.lookup(Operand::Parameter(number)),
-            Form::Global(id) => graph.lookup(Operand::Global(id, 0)),
-            Form::Local(function, number) if function == self.function => {
-                graph.lookup(Operand::Instruction(number))
-            }
-            Form::Plus(inner, offset) => {
-                let cell = self.cell(inner)?;
-                Some(crate::dsa::Cell { node: cell.node, offset: cell.offset + offset })
-            }
-            Form::Element(inner, ..) => self.cell(inner),
-            Form::Content(address) => graph.graph.edge(self.cell(address)?),
-            _ => None,
-        }
+        self.graph.cell(self.expressions, self.function, expression)
     }
 
     /// Whether an address is in persistent memory.
@@ -88,6 +78,38 @@ impl Context<'_> {
         }
     }
 
+    /// At what a range is aligned, as far as its index allows: elements of 24 bytes lie at multiples of eight. An offset in
+    /// bytes is trusted to keep the alignment of its object, as allocators do.
+    pub(super) fn alignment_of(&self, span: &Span) -> u64 {
+        let mut alignment = self.alignment(span.at.object);
+        let mut at = span.at.element;
+        while let Some(expression) = at {
+            at = match self.expressions.form(expression) {
+                Form::Element(base, _, scale) => {
+                    if scale.unsigned_abs() > 1 {
+                        alignment = alignment.min(1 << scale.trailing_zeros());
+                    }
+                    Some(base)
+                }
+                Form::Plus(base, _) => Some(base),
+                _ => None,
+            };
+        }
+        alignment
+    }
+
+    /// Whether an address is an object plus a number of bytes that is not a constant.
+    pub(super) fn is_by_byte(&self, element: Option<Expression>) -> bool {
+        let form = element.map(|element| self.expressions.form(element));
+        matches!(form, Some(Form::Element(_, _, 1)))
+    }
+
+    /// Whether the source calls two ranges by different members, so that neither is part of the other although their
+    /// addresses cannot be compared.
+    pub(super) fn are_named_apart(&self, stored: Site, flushed: Site) -> bool {
+        naming::are_apart(self.names.text(stored.name), self.names.text(flushed.name))
+    }
+
     fn is_base(&self, variable: Expression) -> bool {
         matches!(self.expressions.form(variable), Form::Global(id) if self.bases.contains(&id))
     }
@@ -100,6 +122,11 @@ impl Context<'_> {
             Form::Parameter(number) => self.constructed == Some(number),
             _ => false,
         }
+    }
+
+    /// A library finds, allocates and frees the object.
+    pub(super) fn is_of_a_library(&self, object: Expression) -> bool {
+        matches!(self.expressions.form(object), Form::Found(..) | Form::Direct(_) | Form::Fresh(_))
     }
 
     /// The object came into being or was mapped on this path: nobody can have stored to it before.

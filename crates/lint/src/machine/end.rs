@@ -98,9 +98,13 @@ impl Machine {
         if self.in_transaction() || self.inside_callers {
             return;
         }
-        // Data left behind by a failure is seldom used.
+        // A new object that nothing points to is given up by a failure, and what belongs to a library is the library's to undo.
+        // Whatever else was stored before it is there to stay.
         for write in &self.writes {
-            let lenient = (exit == Exit::Failure || write.failed) && !context.pedantic;
+            let object = write.span.at.object;
+            let given_up =
+                write.unpublished && !self.published.contains(&object) || context.is_of_a_library(object);
+            let lenient = (exit == Exit::Failure || write.failed) && given_up && !context.pedantic;
             let site = write.site;
             let sure = context.persistence(write.span.at.object) == Persistence::Surely;
             let sure = sure && self.is_cared_for(context, write.span.at.object);
@@ -111,7 +115,9 @@ impl Machine {
                         format!("{} is stored past the cache, but nothing waits for it", context.name(site));
                     let advice =
                         format!("fence after this store, before `{}` returns", context.inside(site.place));
-                    context.violates(Rule::MissingBarrier, site, message, Vec::new()).advise(advice);
+                    let verdict = context.violates(Rule::MissingBarrier, site, message, Vec::new());
+                    verdict.ordered = false;
+                    verdict.advise(advice);
                 }
                 Status::Dirty if !lenient => {
                     let message = format!("{} is stored to, but never written back", context.name(site));
@@ -151,6 +157,7 @@ impl Machine {
                     let verdict =
                         context.violates(Rule::MissingBarrier, Site { place, ..site }, message, related);
                     verdict.unless_deliberate |= ordered;
+                    verdict.ordered &= ordered;
                     verdict.advise(advice);
                 }
                 Status::Queued(place) if !lenient => {
@@ -161,7 +168,9 @@ impl Machine {
                     }];
                     let name = context.name(site);
                     let message = format!("{name} is queued for writing back, but nothing drains the queue");
-                    context.violates(Rule::MissingBarrier, Site { place, ..site }, message, related);
+                    context
+                        .violates(Rule::MissingBarrier, Site { place, ..site }, message, related)
+                        .ordered = false;
                 }
                 Status::Durable | Status::Maybe => {
                     context.verdicts.satisfies(Rule::UnflushedWrite, site.place);

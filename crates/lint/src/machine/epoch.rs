@@ -20,7 +20,7 @@ impl Machine {
             .filter(|write| context.pedantic || !write.unpublished && write.transaction == 0)
             .collect();
         let Some(first) = outside.first() else { return };
-        let alignment = context.alignment(first.span.at.object);
+        let alignment = context.alignment_of(&first.span);
         let other = outside.iter().skip(1).find(|write| {
             write.span != first.span
                 && write.site.place != first.site.place
@@ -67,7 +67,7 @@ impl Machine {
             if later.transaction > 0 || (later.unpublished && !context.pedantic) {
                 continue;
             }
-            let alignment = context.alignment(later.span.at.object);
+            let alignment = context.alignment_of(&later.span);
             let earlier = self.writes.iter().rev().find(|earlier| {
                 earlier.status == Status::Durable
                     && earlier.epoch + 1 == self.epoch
@@ -172,6 +172,7 @@ impl Machine {
             false => format!("fence after this flush, before {}", context.line(at.place, *site)),
         };
         let verdict = context.violates(rule, *site, message, related);
+        verdict.ordered = false;
         verdict.unless_deliberate |= at.call.is_some();
         verdict.advise(advice);
     }

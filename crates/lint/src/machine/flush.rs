@@ -31,16 +31,27 @@ struct BeforeFlush {
     is_committed: Option<bool>,
 }
 
+/// Whether a flush is surely not of what was stored, although their addresses cannot be compared: the source calls them by
+/// different members, or one is at a fixed offset and the other at an offset that the program computes.
+fn is_apart(context: &Context, write: &Write, flush: Site, span: &Span) -> bool {
+    let by_byte = write.span.at.object == span.at.object
+        && span.bytes().is_some()
+        && (write.span.at.element.is_none() && context.is_by_byte(span.at.element)
+            || span.at.element.is_none() && context.is_by_byte(write.span.at.element));
+    by_byte || context.are_named_apart(write.site, flush)
+}
+
 impl Machine {
     pub(super) fn flush(&mut self, context: &mut Context, site: Site, span: Span, class: Option<Class>) {
         self.care_for(span.at.object);
-        let alignment = context.alignment(span.at.object);
+        let alignment = context.alignment_of(&span);
         self.judge_flush(context, site, &span, alignment);
         let ordered = class.is_some_and(keeps_order);
         let status = match class {
             Some(_) => Status::Pending(site.place, ordered),
             None => Status::Queued(site.place),
         };
+        let mut overwritten = Vec::new();
         for write in &mut self.writes {
             if write.status == Status::Durable {
                 continue;
@@ -52,14 +63,25 @@ impl Machine {
             } else {
                 Meets::Never
             };
+            let meets = match meets {
+                Meets::Maybe if is_apart(context, write, site, &span) => Meets::Never,
+                Meets::Maybe if write.span.is_comparable(&span) => write.cover(&span, alignment),
+                other => other,
+            };
             match meets {
-                Meets::Covers => (write.status, write.flushed) = (status, Some(site.place)),
+                Meets::Covers => {
+                    (write.status, write.flushed) = (status, Some(site.place));
+                    overwritten.extend(write.overwrites.take().map(|before| (before, write.site)));
+                }
                 Meets::Maybe if matches!(write.status, Status::Dirty) => {
                     // Perhaps the same element by another index, or the same object by another name.
                     write.status = Status::Maybe;
                 }
                 _ => {}
             }
+        }
+        for (stored, by) in overwritten {
+            Machine::judge_overwritten(context, stored, by);
         }
         self.clean.retain(|clean| span.contains(&clean.span) != Meets::Covers);
         self.clean.push(Clean {

@@ -21,6 +21,8 @@ mod end;
 mod epoch;
 mod flush;
 mod meet;
+mod naming;
+mod order;
 mod publish;
 mod state;
 mod store;

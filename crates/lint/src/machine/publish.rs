@@ -58,7 +58,11 @@ impl Machine {
             || self.in_transaction() && logged != Logged::No
             || self.logs_every_store(context);
         if !safe {
-            self.judge_publish(context, site, &reached);
+            match self.lost_by(context, &reached) {
+                // The remedy is to log the pointer: the object is then durable before it counts.
+                Some(_) if self.is_undone_by_log(context) => self.judge_unlogged(context, site),
+                lost => Machine::judge_publish(context, site, lost),
+            }
         }
         self.published.extend(reached);
     }
@@ -82,7 +86,8 @@ impl Machine {
         reached
     }
 
-    fn judge_publish(&self, context: &mut Context, site: Site, reached: &[Expression]) {
+    /// The first store to reachable objects that is not durable, and in which state it is.
+    fn lost_by(&self, context: &Context, reached: &[Expression]) -> Option<(Site, Status)> {
         let lost = self.writes.iter().find(|write| {
             reached.contains(&write.span.at.object)
                 && context.persistence(write.span.at.object) == Persistence::Surely
@@ -93,7 +98,11 @@ impl Machine {
                     Status::Maybe | Status::Durable => false,
                 }
         });
-        let Some((first, status)) = lost.map(|write| (write.site, write.status)) else {
+        lost.map(|write| (write.site, write.status))
+    }
+
+    fn judge_publish(context: &mut Context, site: Site, lost: Option<(Site, Status)>) {
+        let Some((first, status)) = lost else {
             context.verdicts.satisfies(Rule::PublishBeforePersist, site.place);
             return;
         };

@@ -3,10 +3,10 @@
 use px86::order::Class;
 
 use crate::event::{Event, Kind, Site, UnknownCode};
-use crate::expression::Expression;
+use crate::expression::{Address, Expression};
 use crate::gap::Gap;
 use crate::rules::Rule;
-use crate::span::Span;
+use crate::span::{Meets, Span};
 use crashproof_frontend::program::ir::PlaceId;
 
 use super::context::Context;
@@ -53,9 +53,30 @@ pub(super) struct Write {
     pub(super) failed: bool,
     /// The flush that last wrote it back.
     pub(super) flushed: Option<PlaceId>,
+    /// Parts of it that were written back one by one, by bytes of the object.
+    pub(super) parts: Vec<(i64, i64)>,
+    /// The store that it made void before that was written back.
+    pub(super) overwrites: Option<Site>,
+}
+
+/// A record that was stored after the index that covers it.
+#[derive(Clone, Debug)]
+pub(super) struct Late {
+    pub(super) stored: Site,
+    pub(super) index: Site,
+    pub(super) at: Address,
 }
 
 impl Write {
+    /// Notes that part of it is written back, and says whether all of it is by now.
+    pub(super) fn cover(&mut self, flushed: &Span, alignment: u64) -> Meets {
+        let Some(part) = flushed.bytes() else { return Meets::Maybe };
+        if !self.parts.contains(&part) {
+            self.parts.push(part);
+        }
+        self.span.is_covered_by(&self.parts, alignment)
+    }
+
     /// What it is in the model.
     pub(super) fn kind(&self) -> px86::Kind {
         if self.nontemporal { px86::Kind::NonTemporalStore } else { px86::Kind::Store }
@@ -150,6 +171,8 @@ pub(crate) struct Machine {
     pub(super) overtaken: Vec<PlaceId>,
     /// Objects of which loops that were cut short may have stored more.
     pub(super) cut_short: Vec<Expression>,
+    /// Records that an index covered before they were stored.
+    pub(super) late: Vec<Late>,
 }
 
 /// Stores remembered per path. A function with a longer path is UNKNOWN.
@@ -246,6 +269,15 @@ impl Machine {
             // An mfence may be there for other threads.
             Kind::Fence { class, drains } => self.fence(context, site, *drains, *class == Class::StoreFence),
             Kind::Locked => self.fence(context, site, false, false),
+            Kind::Sync => {
+                for write in &mut self.writes {
+                    if matches!(write.status, Status::Dirty | Status::Maybe) {
+                        (write.status, write.flushed) =
+                            (Status::Pending(site.place, false), Some(site.place));
+                    }
+                }
+                self.fence(context, site, false, false);
+            }
             Kind::Log { span } => self.log(context, site, *span),
             Kind::Begin { framework } => self.begin(site, *framework),
             Kind::Commit => {

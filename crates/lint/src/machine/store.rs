@@ -24,7 +24,7 @@ impl Machine {
         if nontemporal {
             self.care_for(span.at.object);
         }
-        let alignment = context.alignment(span.at.object);
+        let alignment = context.alignment_of(&span);
         self.clean.retain(|clean| {
             !(clean.span.at.object == span.at.object && clean.span.may_share_line(&span, alignment)
                 || clean.span.at.object != span.at.object
@@ -44,6 +44,9 @@ impl Machine {
             self.judge_repeated(context, site, &span, transaction);
         }
         self.publish(context, site, &span, value, logged);
+        self.judge_index(context, site, &span, value, logged);
+        self.note_late(context, site, &span, transaction);
+        let overwrites = if transaction == 0 { self.overwritten(context, &span, value) } else { None };
         self.change();
         // Only the last store to a range can be lost.
         let same_transaction = transaction;
@@ -67,6 +70,8 @@ impl Machine {
             unpublished,
             failed: false,
             flushed: None,
+            parts: Vec::new(),
+            overwrites,
         });
         if self.writes.len() > MAX_WRITES {
             let durable = self.writes.iter().position(|write| write.status == Status::Durable);

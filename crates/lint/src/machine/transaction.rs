@@ -196,6 +196,20 @@ impl Machine {
         }
     }
 
+    /// Whether the open transaction can undo what is logged.
+    pub(super) fn is_undone_by_log(&self, context: &Context) -> bool {
+        self.transactions
+            .last()
+            .is_some_and(|transaction| context.apis.frameworks[transaction.framework].commit.flushes_logged)
+    }
+
+    /// A store in the open transaction that is not logged.
+    pub(super) fn judge_unlogged(&self, context: &mut Context, site: Site) {
+        if let Some(transaction) = self.transactions.last() {
+            unlogged(context, transaction, site);
+        }
+    }
+
     pub(super) fn change(&mut self) {
         if let Some(transaction) = self.transactions.last_mut() {
             transaction.changed = true;

@@ -67,6 +67,10 @@ pub(crate) fn search(
                 }
             }
         }
+        if let Some(why) = limits.interrupted() {
+            search.limit = Some(why.to_owned());
+            return search;
+        }
         if search.arena.len() > limits.states {
             search.limit = Some(format!("more than {} machine states", limits.states));
             return search;

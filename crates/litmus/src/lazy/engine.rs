@@ -35,12 +35,14 @@ pub fn run(test: &Test, options: &Options) -> Answer {
         platform: test.platform(options.domain, Line(0)),
         states: options.limits.states as u64,
         bytes: options.limits.bytes,
+        interrupt: options.limits.interrupt,
     };
     let mut watch = Watch::new(test, options);
     let figures = explore(&LitmusProgram { test }, &memory, settings, &mut watch);
     let mut incomplete = Vec::new();
     match figures.limit {
         None => {}
+        Some(Limit::Interrupted(why)) => incomplete.push(why.to_owned()),
         Some(Limit::States) => incomplete.push(format!("more than {} machine states", options.limits.states)),
         Some(Limit::Bytes) => {
             incomplete.push(format!("more than {} MiB of visited states", options.limits.bytes >> 20));

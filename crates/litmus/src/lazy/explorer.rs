@@ -24,6 +24,7 @@ use px86::survive::CrashStack;
 use px86::{Line, Platform, Site};
 use rustc_hash::FxHashSet;
 
+use crate::answer::Interrupt;
 use crate::lazy::observer::{Crash, Figures, Happened, Limit, Observer, Past, What};
 use crate::lazy::subject::{Next, Program, Subject};
 use crate::lazy::world::{Branch, Choice, World};
@@ -39,6 +40,8 @@ pub struct Settings {
     pub states: u64,
     /// How many bytes to remember of visited states before giving up.
     pub bytes: usize,
+    /// Who may ask to stop, if somebody may.
+    pub interrupt: Option<&'static Interrupt>,
 }
 
 /// Explores `program` from `memory` (addresses and bytes; all else is zero) and reports to `observer`.
@@ -60,6 +63,10 @@ pub fn explore<P: Program>(
     while let Some(mut world) = work.pop() {
         if figures.states == settings.states {
             figures.limit = Some(Limit::States);
+            break;
+        }
+        if let Some(why) = settings.interrupt.and_then(Interrupt::asked) {
+            figures.limit = Some(Limit::Interrupted(why));
             break;
         }
         if visited_bytes > settings.bytes {

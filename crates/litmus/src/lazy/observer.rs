@@ -128,4 +128,6 @@ pub enum Limit {
     States,
     /// Too much memory.
     Bytes,
+    /// Somebody asked to stop, and this is why.
+    Interrupted(&'static str),
 }

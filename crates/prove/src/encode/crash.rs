@@ -27,7 +27,7 @@ impl Encoder<'_> {
                 if !reads || !self.analysis.get(event.guard).contains(1) {
                     continue;
                 }
-                for place in self.analysis.places(self.program, address, bytes) {
+                for place in self.analysis.places(address, bytes) {
                     for &lane in self.lanes(EventRef { thread: None, index }) {
                         observed[self.cell_of(place, lane)] = true;
                     }
@@ -68,6 +68,9 @@ impl Encoder<'_> {
         }
         self.moments_before_crash();
         for event in 0..self.events.len() {
+            if self.gates.solver.stopped().is_some() {
+                return;
+            }
             if !self.events[event].class.writes_back() {
                 continue;
             }

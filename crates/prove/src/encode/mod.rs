@@ -82,6 +82,8 @@ pub struct Settings {
     pub observe_all: bool,
     /// Keep loads whose value nobody uses, and those of private places.
     pub keep_all_reads: bool,
+    /// How many crashes in a row: from 2 on recovery crashes, too.
+    pub crashes: usize,
 }
 
 impl Default for Settings {
@@ -92,6 +94,7 @@ impl Default for Settings {
             solver: SolverKind::default(),
             observe_all: false,
             keep_all_reads: false,
+            crashes: 1,
         }
     }
 }
@@ -156,6 +159,8 @@ pub struct Violation {
     pub event: EventRef,
     /// Where in the source.
     pub site: SiteId,
+    /// After how many crashes: 0 for threads, more than 1 for a recovery after one that crashed.
+    pub crashes: usize,
 }
 
 /// What may be wrong at an event.
@@ -169,6 +174,10 @@ pub enum Wrong {
 
 /// Why an access that takes two steps is too far: it is encoded as one, which is less than what can happen.
 pub(crate) const CROSSES_LINE: &str = "an access that crosses a cache line is not modelled";
+
+/// Why an access to an address of which next to nothing is known is too far.
+pub(crate) const GOES_ANYWHERE: &str =
+    "an access to an address that is not known, in memory too large to try every place, is not modelled";
 
 /// Something that makes a verdict unknown if it can be reached.
 #[derive(Clone, Debug)]
@@ -218,6 +227,8 @@ pub type Left = (Option<LaneRef>, Lit);
 pub struct RecoveryLoad {
     /// Its place in recovery's events.
     pub index: usize,
+    /// After how many crashes.
+    pub crashes: usize,
     /// Does recovery get there?
     pub guard: Lit,
     /// What it read.
@@ -275,6 +286,8 @@ pub struct Encoder<'a> {
     pub flush_before: Vec<(usize, Line, Lit)>,
     /// What each recovery load read.
     pub recovery_reads: Vec<RecoveryLoad>,
+    /// What each crash of recovery leaves.
+    pub left: Vec<Vec<(CellId, Vec<Lit>)>>,
     order: Closure,
     initial_sources: FxHashMap<CellId, SourceId>,
     /// What cells hold at the start of which not everything is known.
@@ -316,6 +329,7 @@ impl<'a> Encoder<'a> {
             platform: program.platform(settings.domain),
             flush_before: Vec::new(),
             recovery_reads: Vec::new(),
+            left: Vec::new(),
             order: Closure::default(),
             initial_sources: FxHashMap::default(),
             open_cells: FxHashMap::default(),
@@ -330,7 +344,35 @@ impl<'a> Encoder<'a> {
         encoder.survivors();
         encoder.coherence();
         encoder.recovery();
+        encoder.only_what_was_followed();
         encoder
+    }
+
+    /// Where an access was not followed, what comes after it is not known: nothing is wrong there for sure.
+    fn only_what_was_followed(&mut self) {
+        let lost: Vec<Lit> =
+            self.limits.iter().filter(|limit| limit.reason == GOES_ANYWHERE).map(|limit| limit.lit).collect();
+        if lost.is_empty() {
+            return;
+        }
+        let lost = self.gates.any(&lost);
+        for at in 0..self.violations.len() {
+            self.violations[at].lit = self.gates.and(self.violations[at].lit, !lost);
+        }
+    }
+
+    /// Recovery gets to something that it claims; true if it claims nothing.
+    pub fn recovery_claims(&mut self) -> Lit {
+        if self.program.recovery_claims.is_empty() {
+            return self.gates.yes();
+        }
+        let guards = self.program.recovery_claims.clone();
+        let reached: Vec<Lit> = guards
+            .into_iter()
+            .filter(|guard| self.analysis.get(*guard).contains(1))
+            .map(|guard| self.truth(guard))
+            .collect();
+        self.gates.any(&reached)
     }
 
     /// Gives the orders to the solver. Nothing may be encoded afterwards but clauses.

@@ -79,6 +79,9 @@ impl Encoder<'_> {
             .map(|at| self.events[events[at]].guard != yes && self.carries(events, at))
             .collect();
         for later in 0..events.len() {
+            if self.gates.solver.stopped().is_some() {
+                return;
+            }
             for earlier in (0..later).rev() {
                 let (a, b) = (events[earlier], events[later]);
                 let (from, to) = (self.events[a].node, self.events[b].node);
@@ -115,7 +118,7 @@ impl Encoder<'_> {
 
     /// What must have been executed if something later is. Gives, for each class, the literal that everything of the
     /// class was.
-    fn execution(&mut self, thread: &ThreadNodes) -> [Option<Lit>; CLASSES.len()] {
+    pub(super) fn execution(&mut self, thread: &ThreadNodes) -> [Option<Lit>; CLASSES.len()] {
         let yes = self.gates.yes();
         let mut all: [Option<Lit>; CLASSES.len()] = [None; CLASSES.len()];
         let mut checks = thread.checks.iter().peekable();

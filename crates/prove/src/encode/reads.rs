@@ -19,6 +19,9 @@ impl Encoder<'_> {
             }
         }
         for reader in 0..self.events.len() {
+            if self.gates.solver.stopped().is_some() {
+                return;
+            }
             if self.events[reader].read.is_none() {
                 continue;
             }
@@ -209,9 +212,11 @@ impl Encoder<'_> {
             if hides {
                 let no = self.gates.no();
                 self.gates.implies(&[lit, issued, same], no);
-            } else if !internal && self.settings.crash == CrashEncoding::Partial {
-                let executed = self.events[between.0].executed;
-                self.gates.implies(&[lit, issued, same], executed);
+            } else if !internal {
+                // With either encoding of the crash: a load that came before it did not miss a store that was
+                // still in its own buffer then.
+                let (reads, executed) = (self.events[reader].executed, self.events[between.0].executed);
+                self.gates.implies(&[lit, reads, issued, same], executed);
             }
         }
     }
@@ -246,6 +251,9 @@ impl Encoder<'_> {
         pairs.sort_unstable();
         pairs.dedup();
         for (a, b) in pairs {
+            if self.gates.solver.stopped().is_some() {
+                return;
+            }
             self.ordered_pair(a, b);
         }
     }

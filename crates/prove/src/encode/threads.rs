@@ -4,7 +4,9 @@ use crashproof_ordersat::Lit;
 use px86::{Class, Kind, Line};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Access, CROSSES_LINE, CrashEncoding, Encoded, Encoder, EventRef, Limit, Violation, Wrong};
+use super::{
+    Access, CROSSES_LINE, CrashEncoding, Encoded, Encoder, EventRef, GOES_ANYWHERE, Limit, Violation, Wrong,
+};
 use crate::memory::{CellId, Footprint, Lane, Memory};
 use crate::program::{Action, Event};
 use crate::term::Term;
@@ -42,12 +44,12 @@ pub(super) fn accessed(action: &Action, width: impl Fn(Term) -> u8) -> Option<(T
 
 /// What an event does to memory; nothing for flushes and fences.
 #[derive(Default)]
-struct Touched {
-    access: Option<Access>,
+pub(super) struct Touched {
+    pub(super) access: Option<Access>,
     /// What it reads.
-    read: Option<Vec<Lit>>,
+    pub(super) read: Option<Vec<Lit>>,
     /// What it writes, and whether it does.
-    write: Option<(Vec<Lit>, Lit)>,
+    pub(super) write: Option<(Vec<Lit>, Lit)>,
 }
 
 impl Encoder<'_> {
@@ -64,7 +66,7 @@ impl Encoder<'_> {
                 };
                 // What cannot happen does not cut anything.
                 let happens = self.analysis.get(event.guard).contains(1);
-                let places = if happens { self.analysis.places(program, address, bytes) } else { Vec::new() };
+                let places = if happens { self.analysis.places(address, bytes) } else { Vec::new() };
                 footprints.push((places, bytes));
                 owners.push(EventRef { thread, index });
             }
@@ -72,7 +74,7 @@ impl Encoder<'_> {
         let persistent = |address: u64| {
             program.objects.iter().any(|object| {
                 object.persistent
-                    && address.checked_sub(object.address).is_some_and(|at| at < object.initial.len() as u64)
+                    && address.checked_sub(object.address).is_some_and(|at| at < object.initial.len())
             })
         };
         let (memory, lanes) = Memory::new(&footprints, persistent);
@@ -252,7 +254,7 @@ impl Encoder<'_> {
     fn violation(&mut self, nodes: &mut ThreadNodes, lit: Lit, what: Wrong, at: EventRef, event: &Event) {
         if lit != self.gates.no() {
             nodes.checks.push((nodes.events.len(), Check::Violation(self.violations.len())));
-            self.violations.push(Violation { lit, what, event: at, site: event.site });
+            self.violations.push(Violation { lit, what, event: at, site: event.site, crashes: 0 });
         }
     }
 
@@ -267,7 +269,7 @@ impl Encoder<'_> {
     pub(super) fn access_at(&mut self, at: EventRef, address: Term) -> Access {
         let lanes = self.lanes_of[&at].clone();
         let bytes = lanes.iter().map(|lane| lane.bytes).sum();
-        let places = self.analysis.places(self.program, address, bytes);
+        let places = self.analysis.places(address, bytes);
         let only = places.len() == 1 && !self.analysis.can_miss(&places, address);
         let places = places.into_iter().map(|place| (place, self.is_at(address, place, only))).collect();
         Access { address, places, lanes }
@@ -282,6 +284,10 @@ impl Encoder<'_> {
         event: &Event,
         guard: Lit,
     ) {
+        if self.goes_anywhere(access) {
+            self.limit(nodes, guard, GOES_ANYWHERE.to_owned(), at, event);
+            return;
+        }
         let inside: Vec<Lit> = access.places.iter().map(|&(_, lit)| lit).collect();
         let inside = self.gates.any(&inside);
         let lit = self.gates.and(guard, !inside);
@@ -291,6 +297,12 @@ impl Encoder<'_> {
             let reason = CROSSES_LINE.to_owned();
             self.limit(nodes, lit, reason, at, event);
         }
+    }
+
+    /// Whether an access may go to more places than are followed.
+    pub(super) fn goes_anywhere(&self, access: &Access) -> bool {
+        let bytes = access.lanes.iter().map(|lane| lane.bytes).sum();
+        self.analysis.goes_anywhere(access.address, bytes)
     }
 
     pub(super) fn crosses_line(&mut self, access: &Access) -> Option<Lit> {
@@ -380,8 +392,15 @@ impl Encoder<'_> {
         bits
     }
 
-    fn flush(&mut self, nodes: &mut ThreadNodes, at: EventRef, kind: Kind, guard: Lit, address: Term) {
-        let lines = self.analysis.lines(self.program, address);
+    pub(super) fn flush(
+        &mut self,
+        nodes: &mut ThreadNodes,
+        at: EventRef,
+        kind: Kind,
+        guard: Lit,
+        address: Term,
+    ) {
+        let lines = self.analysis.lines(address);
         let values = self.analysis.get(address).few();
         let only = lines.len() == 1
             && values.is_some_and(|values| values.iter().all(|&at| Line::containing(at) == lines[0]));
@@ -411,7 +430,14 @@ impl Encoder<'_> {
         self.events.last_mut().expect("just pushed").lines = lines;
     }
 
-    fn push(&mut self, nodes: &mut ThreadNodes, event: EventRef, kind: Kind, guard: Lit, touched: Touched) {
+    pub(super) fn push(
+        &mut self,
+        nodes: &mut ThreadNodes,
+        event: EventRef,
+        kind: Kind,
+        guard: Lit,
+        touched: Touched,
+    ) {
         let Touched { access, read, write } = touched;
         let class: Class = kind.class();
         let executed = self.gates.fresh();

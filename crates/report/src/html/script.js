@@ -28,13 +28,14 @@
     const header = byId('overview');
     const counts = { error: 0, warning: 0, note: 0 };
     for (const finding of data.findings) counts[finding.level] += 1;
-    const words = { clean: 'clean', findings: plural(counts.error, 'error'), unknown: 'unknown' };
+    const clean = counts.warning ? `no errors, ${plural(counts.warning, 'warning')}` : data.command === 'prove' ? 'verified' : 'clean';
+    const words = { clean, findings: plural(counts.error, 'error'), unknown: 'unknown' };
     header.append(make('h1', {}, make('span', { class: `badge ${data.verdict}` }, words[data.verdict]),
       `crashproof ${data.command}`, make('small', { class: 'mono' }, data.subject)));
     header.append(make('p', { class: 'summary' }, data.summary));
     const names = {
-      failure_points: 'places crashed', recoveries: 'recoveries run', behaviours: 'different behaviours',
-      recoveries_saved: 'recoveries saved', eager_states: 'for an eager checker', events: 'PM events', seconds: 'seconds',
+      failure_points: 'crash points', recoveries: 'recoveries run', behaviours: 'distinct behaviors explored',
+      recoveries_saved: 'skipped as equivalent', eager_states: 'by brute force', events: 'PM events', seconds: 'seconds',
     };
     const list = make('dl', { class: 'figures' });
     for (const [key, name] of Object.entries(names)) {
@@ -43,7 +44,7 @@
       const shown = key === 'seconds' ? Number(value).toFixed(2) : large(String(value));
       list.append(make('div', {}, make('dt', {}, name), make('dd', {}, shown)));
     }
-    if (list.children.length) header.append(list);
+    if (list.children.length) byId('figures').append(list);
     const box = (title, lines, look) => {
       if (lines.length) header.append(make('div', { class: `box ${look}` }, make('b', {}, title), make('ul', {}, ...lines.map(line => make('li', {}, line)))));
     };
@@ -51,8 +52,9 @@
     box('Notes', data.notes, 'plain');
     box('Left out of this page', data.left_out, 'plain');
     box('Findings that do not count', data.set_aside, 'plain');
+    const footer = byId('figures');
     const bounds = Object.entries(data.bounds).filter(([, value]) => typeof value !== 'object').map(([key, value]) => `${key.replaceAll('_', ' ')} ${value}`);
-    if (bounds.length) header.append(make('p', { class: 'summary' }, `The verdict holds within these bounds: ${bounds.join(', ')}.`));
+    if (bounds.length) footer.append(make('p', { class: 'summary' }, `The verdict holds within these bounds: ${bounds.join(', ')}.`));
   };
 
   // ---- filters ----
@@ -81,18 +83,51 @@
     form.hidden = data.findings.length === 0;
   };
   const fits = finding => state.levels.has(finding.level) && (!state.rule || finding.rule === state.rule) &&
-    (!state.text || `${finding.file}:${finding.line} ${finding.function} ${finding.message} ${finding.rule}`.toLowerCase().includes(state.text));
+    (!state.text || textOfAll(finding).includes(state.text));
+  const textOfAll = finding => {
+    finding.all ??= [finding.file, finding.line, finding.function, finding.message, finding.rule, finding.fingerprint,
+      finding.detail?.cause?.message, finding.detail?.fix?.message, finding.detail?.output,
+      ...(finding.detail?.steps ?? []).flatMap(step => [`${step.file}:${step.line}`, step.message])].join(' ').toLowerCase();
+    return finding.all;
+  };
 
   // ---- list ----
   const list = () => {
     const shown = data.findings.map((finding, index) => [finding, index]).filter(([finding]) => fits(finding));
     const visible = shown.slice(0, state.limit);
-    byId('findings').replaceChildren(...visible.map(([finding, index]) => article(finding, index)));
+    const groups = new Map();
+    for (const [finding, index] of visible) {
+      const key = `${(finding.detail?.cause?.kind ?? finding.rule).replaceAll('-', ' ')} · ${finding.file}`;
+      if (!groups.has(key)) groups.set(key, []);
+      groups.get(key).push(article(finding, index));
+    }
+    const several = visible.length > 6 && groups.size > 1;
+    byId('findings').replaceChildren(...[...groups].flatMap(([key, articles]) => several
+      ? [make('h2', { class: 'group' }, key, make('small', {}, plural(articles.length, 'finding'))), ...articles] : articles));
     byId('shown').textContent = data.findings.length === 0 ? 'No findings.' :
       `${plural(shown.length, 'finding')} of ${number(data.findings.length)}${shown.length > visible.length ? `, the first ${number(visible.length)} shown` : ''}`;
     byId('more').hidden = shown.length <= visible.length;
   };
   byId('more').addEventListener('click', () => { state.limit += PAGE; list(); });
+
+  // Deep links: #f3 opens a finding; n and p go to the next and the previous one.
+  const openLinked = () => {
+    const index = Number(/^#f(\d+)$/.exec(location.hash)?.[1] ?? NaN);
+    if (!(index in data.findings)) return;
+    state.open.add(index);
+    state.limit = Math.max(state.limit, index + 1);
+    list();
+    byId(`f${index}`)?.scrollIntoView({ block: 'start' });
+  };
+  addEventListener('hashchange', openLinked);
+  addEventListener('keydown', event => {
+    const step = { n: 1, p: -1 }[event.key];
+    if (!step || event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT)$/.test(event.target.tagName)) return;
+    const all = [...document.querySelectorAll('article')];
+    const current = all.findIndex(it => it.id === location.hash.slice(1));
+    const next = all[current + step] ?? all[step > 0 ? 0 : all.length - 1];
+    if (next) location.hash = next.id;
+  });
 
   const article = (finding, index) => {
     const where = finding.line ? `${finding.file}:${finding.line}` : finding.file;
@@ -108,7 +143,11 @@
       open ? state.open.add(index) : state.open.delete(index);
       if (open) element.append(detail(finding, index));
     };
-    button.addEventListener('click', () => toggle(button.getAttribute('aria-expanded') !== 'true'));
+    button.addEventListener('click', () => {
+      const open = button.getAttribute('aria-expanded') !== 'true';
+      toggle(open);
+      if (open) history.replaceState(null, '', `#f${index}`);
+    });
     if (state.open.has(index)) toggle(true);
     return element;
   };
@@ -134,28 +173,29 @@
     const isTold = step => step.role === 'candidate' && more.steps.some(it => (it.role === 'lost' || it.role === 'survived') &&
       keyOf(it) === keyOf(step) && it.message.startsWith(step.message));
     const steps = more.steps.filter(step => !isTold(step));
+    if (more.cause) { heading('Cause'); box.append(make('p', {}, more.cause.message)); }
+    if (more.fix && (more.fix.edits.length || !more.steps.some(step => step.role === 'fix' && step.message === more.fix.message))) {
+      heading('Fix');
+      box.append(make('p', {}, more.fix.message), ...more.fix.edits.map(edit => make('pre', {}, `${edit.file}:${edit.line}\n+ ${edit.text}`)));
+    }
     if (steps.length) {
       heading('What happens, in order');
       box.append(make('ol', { class: 'steps' }, ...steps.map(step => make('li', {}, make('button', {
         type: 'button', 'data-place': keyOf(step), onclick: () => select(keyOf(step)),
       }, make('span', { class: `role ${step.role}` }, step.role), make('span', { class: 'place mono' }, `${step.file}:${step.line}`),
-        make('span', { class: 'said mono' }, step.message))))));
+        make('span', { class: 'said mono', title: step.detail ?? '' }, step.message))))));
     }
     if (more.story) { heading('The cache lines it is about'); box.append(...timeline(more.story, select)); }
     if (more.graph) { heading(more.graph.caption || 'The counterexample'); box.append(...graph(more.graph, select)); }
     const shown = sources(finding, more, select);
     if (shown.length) { heading('Source'); box.append(make('div', { class: 'sources' }, ...shown)); }
-    if (more.output) { heading('What it printed'); box.append(make('pre', {}, more.output)); }
+    if (more.output || more.failed) { heading('What recovery said'); box.append(make('pre', {}, [more.output, more.failed].filter(Boolean).join('\n'))); }
     const said = [...more.evidence, ...more.also.map(it => `also: ${it.message} (met ${number(it.count)} times)`)];
     if (said.length) { heading('Also'); box.append(make('ul', {}, ...said.map(it => make('li', {}, it)))); }
-    if (more.fix && (more.fix.edits.length || !more.steps.some(step => step.role === 'fix' && step.message === more.fix.message))) {
-      heading('Suggested fix');
-      box.append(make('p', {}, more.fix.message), ...more.fix.edits.map(edit => make('pre', {}, `${edit.file}:${edit.line}\n+ ${edit.text}`)));
-    }
     if (more.frames.length) { heading('How one gets there'); box.append(make('pre', {}, more.frames.join('\n'))); }
     if (more.replay) {
-      heading('See it again');
-      const command = `crashproof replay ${more.replay}`;
+      heading('Replay');
+      const command = `crashproof replay ${more.replay_id ?? more.replay}`;
       box.append(make('div', { class: 'again' }, make('pre', {}, command), make('button', {
         type: 'button', onclick: event => navigator.clipboard?.writeText(command).then(() => { event.target.textContent = 'Copied'; }),
       }, 'Copy')));
@@ -256,12 +296,17 @@
     return draw('rect', { class: 'shape', x: x - 3, y: y - 8, width: 6, height: 16, rx: 2 });
   };
   const classOf = event => event.kind === 'read' ? 'read' : event.kind.startsWith('flush') ? 'flush' : event.kind.endsWith('fence') ? 'fence' : event.fate;
-  const short = value => value.length > 8 ? `${value.slice(0, 5)}…${value.slice(-2)}` : value;
+  const shortened = value => value.length > 12 ? `${value.slice(0, 8)}…${value.slice(-2)}` : value;
 
   const timeline = (story, select) => {
     const lines = [...new Set(story.executions.flatMap(it => it.lanes.map(lane => lane.address)))].sort((a, b) => BigInt(a) < BigInt(b) ? -1 : 1);
-    const TOP = 46, LANE = 62, LEFT = 132, GAP = 40;
-    const STEP = story.executions.reduce((sum, it) => sum + it.events.length, 0) < 12 ? 78 : 56;
+    const TOP = 46, LANE = 62, LEFT = 12, GAP = 56, LETTER = 7.2;
+    const wordOf = event => event.value ? shortened(event.shown || event.value) : event.kind.replace('flush-opt', 'clwb')
+      .replace('store-fence', 'sfence').replace(/^flush$/, 'clflush').replace(/^fence$/, 'mfence');
+    const every = story.executions.flatMap(it => it.events);
+    // Labels never meet: a step is as wide as the longest of them.
+    const longest = Math.max(4, ...every.map(event => wordOf(event).length + (every.some(it => it.thread !== event.thread) ? 4 : 0)));
+    const STEP = Math.max(every.length < 12 ? 78 : 56, longest * LETTER + 14);
     const yOf = address => TOP + 24 + lines.indexOf(address) * LANE;
     const bottom = TOP + lines.length * LANE;
     const layers = { back: draw('g'), middle: draw('g'), front: draw('g') };
@@ -270,9 +315,10 @@
       const start = x;
       const several = new Set(execution.events.map(event => event.thread)).size > 1;
       const xs = execution.events.map((_, index) => start + STEP / 2 + 12 + index * STEP);
-      const end = start + 24 + Math.max(execution.events.length, 1.6) * STEP;
+      const title = execution.title + (execution.left_out ? `, after ${number(execution.left_out)} earlier events` : '');
+      const end = start + 24 + Math.max(Math.max(execution.events.length, 1.6) * STEP, title.length * LETTER + 8);
       layers.back.append(draw('rect', { class: 'panel', x: start, y: 6, width: end - start, height: bottom - 2, rx: 8 }));
-      layers.middle.append(draw('text', { class: 'dim', x: start + 12, y: 25 }, execution.title + (execution.left_out ? `, after ${number(execution.left_out)} earlier events` : '')));
+      layers.middle.append(draw('text', { class: 'dim', x: start + 12, y: 25 }, title));
       for (const lane of execution.lanes) {
         const y = yOf(lane.address);
         layers.back.append(draw('line', { class: 'lane', x1: start + 8, x2: end - 8, y1: y, y2: y }));
@@ -289,12 +335,13 @@
         const at = xs[index];
         const y = event.lane === null ? bottom - 8 : yOf(execution.lanes[event.lane].address);
         if (event.lane === null) layers.back.append(draw('line', { class: 'fence', x1: at, x2: at, y1: TOP - 8, y2: bottom - 16 }));
-        const what = `${WORDS[event.kind]}${event.value ? ` ${event.value}` : ''}`;
+        const named = event.name ? ` ${event.name}${event.kind === 'read' ? ':' : ' ='} ${event.shown}` : event.value ? ` ${event.value}` : '';
+        const what = `${WORDS[event.kind]}${named}`;
         const target = event.address ? `${event.width ? `${event.width} byte${event.width === 1 ? '' : 's'} ` : 'the line '}at ${event.address}` : '';
         const told = [`${what}${target ? `, ${target}` : ''}`, ...(FATES[event.fate] ? [FATES[event.fate]] : []), ...(several ? [`thread ${event.thread}`] : [])];
         const shapes = [draw('circle', { class: 'halo', cx: at, cy: y, r: 13 }), shapeOf(event.kind, at, y)];
         if (event.fate === 'lost') shapes.push(draw('path', { class: 'cross', d: `M${at - 4} ${y - 4}l8 8m0 -8l-8 8` }));
-        const word = event.value ? short(event.value) : event.kind.replace('flush-opt', 'clwb').replace('store-fence', 'sfence').replace(/^flush$/, 'clflush').replace(/^fence$/, 'mfence');
+        const word = wordOf(event);
         shapes.push(draw('text', { class: event.lane === null ? 'dim' : '', x: at, y: event.lane === null ? y + 20 : y + 24, 'text-anchor': 'middle' }, several ? `${word} T${event.thread}` : word));
         layers.front.append(active(classOf(event), told.join(', '), told, place, select, ...shapes));
       });
@@ -311,11 +358,16 @@
         x = end + GAP;
       }
     }
-    const labels = lines.map((address, index) => draw('text', { class: 'dim', x: 10, y: yOf(address) + 4 }, address.replace(/^0x/, '0x')));
+    // Lanes are named after what is stored there; the names stay while the timeline is scrolled.
+    const nameOf = address => story.executions.flatMap(it => it.lanes).find(lane => lane.address === address && lane.name)?.name ?? address;
+    const cut = text => text.length > 26 ? `${text.slice(0, 25)}…` : text;
+    const side = 20 + Math.max(...lines.map(address => cut(nameOf(address)).length), 4) * LETTER;
+    const labels = lines.map(address => draw('text', { x: 10, y: yOf(address) + 4 }, cut(nameOf(address)), draw('title', {}, `${nameOf(address)}, cache line ${address}`)));
     const height = bottom + 18;
+    const names = draw('svg', { class: 'names', width: side, height, viewBox: `0 0 ${side} ${height}`, 'aria-label': 'Cache lines' }, ...labels);
     const picture = draw('svg', { width: x + 12, height, viewBox: `0 0 ${x + 12} ${height}`, role: 'group', 'aria-label': 'Timeline of the crash' },
-      layers.back, layers.middle, ...labels, layers.front);
-    const chart = make('div', { class: 'chart' }, picture);
+      layers.back, layers.middle, layers.front);
+    const chart = make('div', { class: 'chart lanes' }, names, picture);
     // A long run begins far to the left of where it matters.
     requestAnimationFrame(() => { chart.scrollLeft = crashAt - chart.clientWidth * 0.6; });
     const mini = (kind, fate) => {
@@ -383,6 +435,7 @@
   // The first finding is what one came for.
   if (data.findings.length) state.open.add(0);
   list();
+  openLinked();
   // Printed, nothing should be hidden; a very long list would take for ever.
   addEventListener('beforeprint', () => { data.findings.slice(0, 50).forEach((_, index) => state.open.add(index)); list(); });
 })();

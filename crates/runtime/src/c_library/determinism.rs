@@ -17,6 +17,7 @@ use crate::cell::RunningThreadCell;
 use crate::interpose::replace;
 use crate::random::Random;
 use crate::session::under_checker;
+use crate::system::{own_process, own_thread};
 
 static RANDOM: RunningThreadCell<Random> = RunningThreadCell::new(Random::new(0x0C8A_59F0_07C5_A700));
 
@@ -61,7 +62,7 @@ pub(crate) fn random() -> u64 {
     u64::from_le_bytes(word)
 }
 
-unsafe fn give_random(to: *mut c_void, bytes: usize, site: *const Site) {
+pub(crate) unsafe fn give_random(to: *mut c_void, bytes: usize, site: *const Site) {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe { write(to, many_random_bytes(bytes).as_ptr(), bytes, site) };
 }
@@ -110,6 +111,36 @@ replace! {
         (time::monotonic() / 10_000_000) as c_long
     }
 
+    /// All time is the process's own, by its clock; nothing else is counted.
+    fn getrusage(who: c_int, to: *mut c_void) -> c_int, caller(rdx)
+    |site| {
+        if !matches!(who, libc::RUSAGE_SELF | libc::RUSAGE_CHILDREN | libc::RUSAGE_THREAD) {
+            return real(who, to);
+        }
+        let now = if who == libc::RUSAGE_CHILDREN { 0 } else { time::monotonic() / 1000 };
+        let mut usage = [0u64; 18];
+        (usage[0], usage[1]) = (now / 1_000_000, now % 1_000_000);
+        write(to, usage.as_ptr(), size_of_val(&usage), site);
+        0
+    }
+
+    /// The machine's memory and load are another's business.
+    fn sysinfo(to: *mut libc::sysinfo) -> c_int, caller(rsi)
+    |site| {
+        let mut info: libc::sysinfo = std::mem::zeroed();
+        info.uptime = (time::monotonic() / 1_000_000_000) as c_long;
+        (info.totalram, info.freeram, info.procs, info.mem_unit) = (8 << 30, 4 << 30, 100, 1);
+        write(to, &raw const info, size_of::<libc::sysinfo>(), site);
+        0
+    }
+
+    fn getloadavg(to: *mut f64, count: c_int) -> c_int, caller(rdx)
+    |site| {
+        let count = count.clamp(0, 3);
+        write(to, [0f64; 3].as_ptr(), count as usize * 8, site);
+        count
+    }
+
     fn getpid() -> pid_t, caller(rdi)
     |_site| { PROCESS }
 
@@ -118,17 +149,17 @@ replace! {
 
     /// Threads have numbers as far from the process's as they really are.
     fn gettid() -> pid_t, caller(rdi)
-    |_site| { PROCESS + (libc::syscall(libc::SYS_gettid) - libc::syscall(libc::SYS_getpid)) as pid_t }
+    |_site| { PROCESS + (own_thread() - own_process()) }
 
     fn tgkill(process: pid_t, thread: pid_t, signal: c_int) -> c_int, caller(rcx)
     |_site| {
-        let own = libc::syscall(libc::SYS_getpid) as pid_t;
+        let own = own_process();
         if process == PROCESS { real(own, thread - PROCESS + own, signal) } else { real(process, thread, signal) }
     }
 
     fn kill(process: pid_t, signal: c_int) -> c_int, caller(rdx)
     |_site| {
-        let process = if process == PROCESS { libc::syscall(libc::SYS_getpid) as pid_t } else { process };
+        let process = if process == PROCESS { own_process() } else { process };
         real(process, signal)
     }
 

@@ -8,6 +8,7 @@ use crashproof_protocol::reason;
 
 use super::determinism::open_random;
 use super::memory::text_length;
+use super::results::with_result;
 use crate::files;
 use crate::interpose::replace;
 use crate::recorder::unknown;
@@ -129,9 +130,10 @@ replace! {
     |_site| { if files::is_missing(directory, name) { fail(libc::ENOENT) } else { real(directory, name, mode, flags) } }
 
     /// What Rust's standard library asks.
-    fn statx(directory: c_int, name: *const c_char, flags: c_int, mask: u32, status: *mut c_void) -> c_int, caller(r9)
-    |_site| {
-        if files::is_missing(directory, name) { fail(libc::ENOENT) } else { real(directory, name, flags, mask, status) }
+    fn statx(directory: c_int, name: *const c_char, flags: c_int, mask: u32, status: *mut libc::statx) -> c_int, caller(r9)
+    |site| {
+        if files::is_missing(directory, name) { return fail(libc::ENOENT); }
+        with_result(status, site, |status| real(directory, name, flags, mask, status))
     }
 }
 
@@ -206,12 +208,20 @@ replace! { [unlink remove] {
 
 replace! { [stat stat64 lstat lstat64] {
     (name: *const c_char, status: Status) -> c_int, caller(rdx)
-    |_site| { if files::is_missing(libc::AT_FDCWD, name) { fail(libc::ENOENT) } else { real(name, status) } }
+    |site| {
+        if files::is_missing(libc::AT_FDCWD, name) { return fail(libc::ENOENT); }
+        text_length(name, site);
+        with_result(status, site, |status| real(name, status))
+    }
 } }
 
 replace! { [fstatat fstatat64] {
     (directory: c_int, name: *const c_char, status: Status, flags: c_int) -> c_int, caller(r8)
-    |_site| { if files::is_missing(directory, name) { fail(libc::ENOENT) } else { real(directory, name, status, flags) } }
+    |site| {
+        if files::is_missing(directory, name) { return fail(libc::ENOENT); }
+        text_length(name, site);
+        with_result(status, site, |status| real(directory, name, status, flags))
+    }
 } }
 
 replace! { [fopen fopen64] {

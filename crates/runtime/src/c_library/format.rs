@@ -12,6 +12,7 @@ use std::ffi::{c_char, c_int, c_void};
 use crashproof_protocol::abi::{Site, is_pm};
 
 use super::memory::{text_length, text_length_within, write};
+use super::results::with_result;
 use crate::conversions::{Argument, Written, printed, scanned};
 use crate::interpose::enter;
 use crate::real::Real;
@@ -32,14 +33,22 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// The next integer or pointer.
     unsafe fn general(&mut self) -> u64 {
+        // SAFETY: there is one.
+        unsafe { self.general_place().read() }
+    }
+
+    /// Where the next integer or pointer is.
+    fn general_place(&mut self) -> *mut u64 {
         if self.general_offset >= 48 {
-            // SAFETY: the others are on the stack.
-            return unsafe { self.stacked() };
+            // The others are on the stack.
+            let place = self.overflow.cast_mut();
+            self.overflow = self.overflow.wrapping_add(1);
+            return place;
         }
-        // SAFETY: the first six are in registers, which were saved.
-        let value = unsafe { self.saved.add(self.general_offset as usize).cast::<u64>().read() };
+        // The first six are in registers, which were saved.
+        let place = self.saved.wrapping_add(self.general_offset as usize);
         self.general_offset += 8;
-        value
+        place.cast_mut().cast()
     }
 
     unsafe fn stacked(&mut self) -> u64 {
@@ -70,10 +79,48 @@ unsafe fn bytes_of<'a>(format: *const c_char) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(format.cast(), raw::length(format.cast())) }
 }
 
+/// Where `%n` leaves its results: in volatile memory first, if it is to be PM.
+#[derive(Default)]
+struct Counts(Vec<Count>);
+
+/// One `%n`: the argument, where it pointed, how wide it is, and what stands for it.
+struct Count {
+    argument: *mut u64,
+    target: u64,
+    bytes: usize,
+    here: Box<u64>,
+}
+
+impl Counts {
+    unsafe fn redirect(&mut self, argument: *mut u64, bytes: usize) {
+        // SAFETY: the list has the argument, which belongs to the function that was called.
+        unsafe {
+            let target = argument.read();
+            if is_pm(target) {
+                let mut here = Box::new(0);
+                argument.write(&raw mut *here as u64);
+                self.0.push(Count { argument, target, bytes, here });
+            }
+        }
+    }
+
+    /// Stores what was counted.
+    unsafe fn store(self, site: *const Site) {
+        for Count { argument, target, bytes, here } in self.0 {
+            // SAFETY: the program vouches for its pointers, as it would to the C library.
+            unsafe {
+                argument.write(target);
+                write(target as *mut u8, &raw const *here, bytes, site);
+            }
+        }
+    }
+}
+
 /// Makes ready for reading what a format reads from PM.
-unsafe fn read_arguments(format: *const c_char, arguments: *const Arguments, site: *const Site) {
+unsafe fn read_arguments(format: *const c_char, arguments: *const Arguments, site: *const Site) -> Counts {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
+        let mut counts = Counts::default();
         if is_pm(format as u64) {
             text_length(format, site);
         }
@@ -99,12 +146,17 @@ unsafe fn read_arguments(format: *const c_char, arguments: *const Arguments, sit
                     arguments.skip_long_double();
                     continue;
                 }
+                Argument::Count(bytes) => {
+                    counts.redirect(arguments.general_place(), bytes);
+                    continue;
+                }
             };
             let text = arguments.general() as *const c_char;
             if is_pm(text as u64) {
                 text_length_within(text, limit.unwrap_or(usize::MAX), site);
             }
         }
+        counts
     }
 }
 
@@ -175,8 +227,12 @@ macro_rules! formats {
                         return real($($arg,)* $format, $with);
                     }
                     let $site = callers::site(caller);
-                    $first($format, $with, $site);
-                    $body
+                    let counts = $first($format, $with, $site);
+                    let result = $body;
+                    if !counts.0.is_empty() {
+                        counts.store($site);
+                    }
+                    result
                 }
             }
 
@@ -261,26 +317,26 @@ formats! {
     }
 
     fn vprintf, printf(; format, with), fixed(8) list(rsi) caller(rdx) first(read_arguments)
-    |_site| { real(format, with) }
+    |site| { real(format, with) }
 
     fn __vprintf_chk, __printf_chk(flag: c_int, ; format, with),
         fixed(16) list(rdx) caller(rcx) first(read_arguments)
-    |_site| { real(flag, format, with) }
+    |site| { real(flag, format, with) }
 
     fn vfprintf, fprintf(file: File, ; format, with), fixed(16) list(rdx) caller(rcx) first(read_arguments)
-    |_site| { real(file, format, with) }
+    |site| { real(file, format, with) }
 
     fn __vfprintf_chk, __fprintf_chk(file: File, flag: c_int, ; format, with),
         fixed(24) list(rcx) caller(r8) first(read_arguments)
-    |_site| { real(file, flag, format, with) }
+    |site| { real(file, flag, format, with) }
 
     fn vdprintf, dprintf(descriptor: c_int, ; format, with),
         fixed(16) list(rdx) caller(rcx) first(read_arguments)
-    |_site| { real(descriptor, format, with) }
+    |site| { real(descriptor, format, with) }
 
     fn vasprintf, asprintf(to: *mut *mut c_char, ; format, with),
         fixed(16) list(rdx) caller(rcx) first(read_arguments)
-    |_site| { real(to, format, with) }
+    |site| { with_result(to, site, |to| real(to, format, with)) }
 
     fn vsscanf, sscanf(text: *const c_char, ; format, with), fixed(16) list(rdx) caller(rcx) first(read_format)
     |site| { text_length(text, site); scan_into(format, with, site, |with| real(text, format, with)) }
@@ -305,9 +361,10 @@ formats! {
     |site| { scan_into(format, with, site, |with| real(file, format, with)) }
 }
 
-unsafe fn read_format(format: *const c_char, _with: *const Arguments, site: *const Site) {
+unsafe fn read_format(format: *const c_char, _with: *const Arguments, site: *const Site) -> Counts {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe { text_length(format, site) };
+    Counts::default()
 }
 
 /// Scans with `scan`; what is to go to PM goes to volatile memory first.

@@ -1,6 +1,8 @@
 //! The heap: persistent memory with `--pm-heap`, as if libvmmalloc were used; else the C library's.
 //!
-//! What instrumented code allocates comes from the pool (see `size_classes`). What uninstrumented libraries allocate
+//! What instrumented code allocates comes from the pool (see `size_classes`). Fresh memory holds a pattern, as memory does
+//! that a pool was used for before; blocks as large as those that glibc maps one by one are zero. What is given back is
+//! overwritten with another one, by stores like any other. What uninstrumented libraries allocate
 //! stays volatile, since nobody sees what they store there; that includes memory that members of `std::string` and
 //! the like get for themselves inside libstdc++.
 
@@ -8,7 +10,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-use crashproof_protocol::{HEAP, flag, record};
+use crashproof_protocol::{HEAP, fault, fill, flag, record};
 
 use super::memory::{copy, fill, write};
 use crate::callers;
@@ -17,8 +19,8 @@ use crate::interpose::enter;
 use crate::real::Real;
 use crate::recorder::note;
 use crate::session::{self, recording};
-use crate::size_classes::{Block, FreeBlocks, block_bytes};
-use crate::system::set_errno;
+use crate::size_classes::{Block, FreeBlocks, MAPPED, Misuse, base, block_bytes};
+use crate::system::{set_errno, write_error};
 
 unsafe extern "C" {
     fn __libc_malloc(bytes: usize) -> *mut c_void;
@@ -75,13 +77,53 @@ fn is_ours(block: *const c_void) -> bool {
 
 /// A block of the persistent heap.
 fn take(bytes: usize, align: usize) -> Option<Block> {
-    let block =
-        FREE.with(|free| session::control(|control| free.take(bytes, align, &mut control.heap_ends)))?;
+    let before = session::control(|control| control.heap_ends);
+    let block = FREE.with(|free| {
+        session::control(|control| free.take(bytes, align, control.layout, &mut control.heap_ends))
+    })?;
     if let Some(class) = block.fresh {
         let end = session::control(|control| control.heap_ends[class]);
+        fill_fresh(before[class].max(base(class)), end);
         note(record::HEAP, class as u64, end, std::ptr::null());
     }
     Some(block)
+}
+
+/// How the heap's classes lie in this check.
+fn layout() -> u32 {
+    session::control(|control| control.layout)
+}
+
+/// What fresh memory holds, if not zeros.
+fn fresh_byte(bytes: u64) -> Option<u8> {
+    session::control(|control| fill::fresh(control.fill)).filter(|_| bytes < MAPPED)
+}
+
+/// The end of a class moves: what memory holds there from the start is written into the image, page by page. All runs
+/// write the same, whichever comes first.
+fn fill_fresh(from: u64, end: u64) {
+    const PAGE: u64 = 4096;
+    let Some(byte) = fresh_byte(end - from) else { return };
+    let mut page = from.next_multiple_of(PAGE);
+    while page < end {
+        if !session::image_holds(page, PAGE) {
+            session::set_durable(page, &[byte; PAGE as usize]);
+        }
+        page += PAGE;
+    }
+}
+
+/// A block that was handed out by mistake twice, or never: glibc stops the program, too.
+#[cold]
+fn stop(misuse: Misuse, block: *const c_void, caller: usize) -> ! {
+    let what = match misuse {
+        Misuse::Twice => fault::DOUBLE_FREE,
+        Misuse::NoBlock => fault::INVALID_FREE,
+    };
+    let site = callers::number(callers::site(caller) as usize).unwrap_or(0);
+    write_error(&format!("{}{what} {:x} {site}\n", fault::LINE, block as u64));
+    // SAFETY: ends the process.
+    unsafe { libc::abort() }
 }
 
 fn out_of_memory() -> *mut c_void {
@@ -112,7 +154,8 @@ unsafe extern "C" fn calloc_from(count: usize, bytes: usize, caller: usize) -> *
         let Some(bytes) = count.checked_mul(bytes) else { return out_of_memory() };
         let Some(block) = take(bytes, 16) else { return out_of_memory() };
         let address = block.address as *mut c_void;
-        if block.fresh.is_none() {
+        let size = block_bytes(block.address, layout());
+        if block.fresh.is_none() || fresh_byte(size).is_some() {
             fill(address, 0, bytes, callers::site(caller));
         }
         address
@@ -125,14 +168,14 @@ unsafe extern "C" fn realloc_from(old: *mut c_void, bytes: usize, caller: usize)
         if !is_ours(old) {
             return if old.is_null() { malloc_from(bytes, caller) } else { __libc_realloc(old, bytes) };
         }
-        let size = block_bytes(old as u64);
+        let size = block_bytes(old as u64, layout());
         if bytes as u64 <= size && bytes as u64 > size / 2 {
             return old;
         }
         let fresh = allocate(bytes, 16);
         if !fresh.is_null() {
             copy(fresh, old, bytes.min(size as usize), callers::site(caller));
-            free(old);
+            free_from(old, caller);
         }
         fresh
     }
@@ -197,6 +240,7 @@ pass_caller! {
     memalign(usize, usize) -> *mut c_void, caller(rdx) => memalign_from;
     aligned_alloc(usize, usize) -> *mut c_void, caller(rdx) => memalign_from;
     posix_memalign(*mut *mut c_void, usize, usize) -> c_int, caller(rcx) => posix_memalign_from;
+    free(*mut c_void) -> (), caller(rsi) => free_from;
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -211,17 +255,27 @@ unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
     unsafe { __libc_memalign(4096, bytes.next_multiple_of(4096)) }
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C" fn free(old: *mut c_void) {
+unsafe extern "C" fn free_from(old: *mut c_void, caller: usize) {
     // SAFETY: sizes are the program's to choose, and blocks are ones that it was given.
     unsafe {
-        if is_ours(old) {
-            // In a child that is not followed the block just stays.
-            if recording() {
-                FREE.with(|free| free.give_back(old as u64));
-            }
-        } else {
-            __libc_free(old);
+        if !is_ours(old) {
+            return __libc_free(old);
+        }
+        // In a child that is not followed the block just stays.
+        if !recording() {
+            return;
+        }
+        let address = old as u64;
+        let given_back = FREE.with(|free| {
+            session::control(|control| free.give_back(address, control.layout, &control.heap_ends))
+        });
+        if let Err(misuse) = given_back {
+            stop(misuse, old, caller);
+        }
+        let size = block_bytes(address, layout());
+        let byte = session::control(|control| fill::freed(control.fill)).filter(|_| size < MAPPED);
+        if let Some(byte) = byte {
+            fill(old, byte.into(), size as usize, callers::site(caller));
         }
     }
 }
@@ -232,7 +286,7 @@ unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
     unsafe {
         static REAL: Real = Real::new("malloc_usable_size\0", None);
         if is_ours(block) {
-            return block_bytes(block as u64) as usize;
+            return block_bytes(block as u64, layout()) as usize;
         }
         let real: unsafe extern "C" fn(*mut c_void) -> usize = std::mem::transmute(REAL.get());
         real(block)

@@ -4,37 +4,31 @@
 
 use std::ffi::c_int;
 
-use crashproof_protocol::abi::is_pm;
 use libc::timespec;
 
 use super::conditions::{condition_wait, init_condition, signal};
-use super::create::c11::{ERROR, SUCCESS, result};
-use super::mutexes::{Object, give_way_if, init_mutex, lock_mutex, try_mutex, unlock_mutex};
+use super::create::c11::{ERROR, result};
+use super::mutexes::{Object, give_way_if, init_mutex, lock_mutex, looks_at, try_mutex, unlock_mutex};
 use crate::c_library::time::deadline;
-use crate::interpose::schedule;
-use crate::threads::locks::{self, MutexKind};
+use crate::interpose::schedule_at;
+use crate::threads::locks;
 use crate::threads::turns::{others_may_run, settle, synchronize, wake_all, wake_one};
 
-/// A kind of mutex in C11.
-const RECURSIVE: c_int = 1;
-
-schedule! {
-    fn mtx_init(mutex: Object, kind: c_int) -> c_int |real| {
-        let recursive = kind & RECURSIVE != 0;
-        init_mutex(mutex, if recursive { MutexKind::Recursive } else { MutexKind::Normal }, false);
-        if is_pm(mutex as u64) { SUCCESS } else { real()(mutex, kind) }
+schedule_at! {
+    fn mtx_init(mutex: Object, kind: c_int) -> c_int, caller(rdx) |real| {
+        init_mutex(mutex, |mutex| real()(mutex, kind))
     }
 
-    fn mtx_destroy(mutex: Object) |real| {
+    fn mtx_destroy(mutex: Object), caller(rsi) |real| {
         locks::with(|locks| locks.destroy_mutex(mutex as u64));
     }
 
-    fn mtx_lock(mutex: Object) -> c_int |real| {
+    fn mtx_lock(mutex: Object) -> c_int, caller(rsi) |real| {
         synchronize();
         result(lock_mutex(mutex, None))
     }
 
-    fn mtx_timedlock(mutex: Object, at: *const timespec) -> c_int |real| {
+    fn mtx_timedlock(mutex: Object, at: *const timespec) -> c_int, caller(rdx) |real| {
         synchronize();
         match deadline(libc::CLOCK_REALTIME, at) {
             Ok(moment) => result(lock_mutex(mutex, Some(moment))),
@@ -42,39 +36,39 @@ schedule! {
         }
     }
 
-    fn mtx_trylock(mutex: Object) -> c_int |real| {
+    fn mtx_trylock(mutex: Object) -> c_int, caller(rsi) |real| {
         synchronize();
+        looks_at(mutex);
         let tried = try_mutex(mutex);
         give_way_if(tried == libc::EBUSY);
         result(tried)
     }
 
-    fn mtx_unlock(mutex: Object) -> c_int |real| {
+    fn mtx_unlock(mutex: Object) -> c_int, caller(rsi) |real| {
         settle();
         let unlocked = unlock_mutex(mutex);
         others_may_run();
         result(unlocked)
     }
 
-    fn cnd_init(condition: Object) -> c_int |real| {
-        init_condition(condition, libc::CLOCK_REALTIME);
-        if is_pm(condition as u64) { SUCCESS } else { real()(condition) }
+    fn cnd_init(condition: Object) -> c_int, caller(rsi) |real| {
+        init_condition(condition, |condition| real()(condition))
     }
 
-    fn cnd_destroy(_condition: Object) |real| {}
+    fn cnd_destroy(_condition: Object), caller(rsi) |real| {}
 
-    fn cnd_wait(condition: Object, mutex: Object) -> c_int |real| {
+    fn cnd_wait(condition: Object, mutex: Object) -> c_int, caller(rdx) |real| {
         result(condition_wait(condition, mutex, None))
     }
 
-    fn cnd_timedwait(condition: Object, mutex: Object, at: *const timespec) -> c_int |real| {
+    fn cnd_timedwait(condition: Object, mutex: Object, at: *const timespec) -> c_int, caller(rcx) |real| {
         match deadline(libc::CLOCK_REALTIME, at) {
             Ok(moment) => result(condition_wait(condition, mutex, Some(moment))),
             Err(_) => ERROR,
         }
     }
 
-    fn cnd_signal(condition: Object) -> c_int |real| { signal(condition, wake_one) }
+    fn cnd_signal(condition: Object) -> c_int, caller(rsi) |real| { signal(condition, wake_one) }
 
-    fn cnd_broadcast(condition: Object) -> c_int |real| { signal(condition, wake_all) }
+    fn cnd_broadcast(condition: Object) -> c_int, caller(rsi) |real| { signal(condition, wake_all) }
 }

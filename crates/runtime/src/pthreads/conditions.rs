@@ -6,11 +6,13 @@ use crashproof_protocol::abi::is_pm;
 use libc::timespec;
 
 use super::mutexes::{Object, lock_mutex, unlock_mutex};
+use super::persistent::{self, ONCE_DONE};
 use crate::c_library::time::deadline;
-use crate::interpose::schedule;
+use crate::interpose::schedule_at;
 use crate::threads::happens_before::synchronized;
 use crate::threads::locks::{self, Once};
 use crate::threads::scheduler::{Class, Key, Wait, Woken};
+use crate::threads::step_notes::exploring;
 use crate::threads::turns::{end_cancelled, others_may_run, settle, synchronize, wait, wake_all, wake_one};
 
 fn condition_key(condition: Object) -> Key {
@@ -29,8 +31,11 @@ pub(super) unsafe fn condition_wait(condition: Object, mutex: Object, deadline: 
     if unlocked != 0 {
         return unlocked;
     }
+    if exploring() {
+        synchronized(condition as u64);
+    }
     let woken = wait(Wait::new(condition_key(condition), deadline).cancellable());
-    if woken == Woken::Called {
+    if woken == Woken::Called && !exploring() {
         synchronized(condition as u64);
     }
     // SAFETY: there is a mutex.
@@ -60,36 +65,34 @@ unsafe fn timed_wait(condition: Object, mutex: Object, clock: c_int, at: *const 
     }
 }
 
-/// Of a condition variable in volatile memory the clock is in its bytes, which the C library initializes.
-pub(super) fn init_condition(condition: Object, clock: c_int) {
-    if is_pm(condition as u64) {
-        locks::with(|locks| locks.set_clock(condition as u64, clock));
-    }
+/// The clock is in a condition variable's bytes, which the C library initializes.
+pub(super) fn init_condition(condition: Object, init: impl FnOnce(Object) -> c_int) -> c_int {
+    if is_pm(condition as u64) { persistent::initialize::<48>(condition, init) } else { init(condition) }
 }
 
 /// By which clock a condition variable's deadlines go: glibc keeps that at offset 36.
 unsafe fn clock_of(condition: Object) -> c_int {
     const MONOTONIC: u32 = 2;
-    if is_pm(condition as u64) {
-        return locks::with(|locks| locks.clock(condition as u64));
-    }
-    // SAFETY: a condition variable is larger than that.
-    let flags = unsafe { condition.byte_add(36).cast::<u32>().read_unaligned() };
+    let flags = match is_pm(condition as u64) {
+        true => persistent::condition_flags(condition as u64),
+        // SAFETY: a condition variable is larger than that.
+        false => unsafe { condition.byte_add(36).cast::<u32>().read_unaligned() },
+    };
     if flags & MONOTONIC != 0 { libc::CLOCK_MONOTONIC } else { libc::CLOCK_REALTIME }
 }
-
-/// What glibc writes into a `pthread_once_t` when it is done.
-const ONCE_DONE: c_int = 2;
 
 /// While a once's function runs. If it does not return (an exception, cancellation), another thread may try.
 struct OnceGuard {
     control: u64,
-    result: Option<Once>,
+    done: bool,
 }
 
 impl Drop for OnceGuard {
     fn drop(&mut self) {
-        locks::with(|locks| locks.set_once(self.control, self.result));
+        if is_pm(self.control) {
+            persistent::set_once(self.control, false, self.done);
+        }
+        locks::with(|locks| locks.set_once(self.control, None));
         wake_all(Key { class: Class::Once, address: self.control });
     }
 }
@@ -102,13 +105,20 @@ unsafe fn once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) {
     let volatile = !is_pm(address);
     synchronize();
     loop {
-        // SAFETY: there is one.
-        if volatile && unsafe { *control } == ONCE_DONE {
+        let done = match volatile {
+            // SAFETY: there is one.
+            true => (unsafe { *control }) as u32 == ONCE_DONE,
+            false => persistent::once_is_done(address),
+        };
+        if done {
             synchronized(address);
             return;
         }
+        if !volatile && persistent::once_was_running(address) {
+            // It never comes to its end.
+            locks::with(|locks| locks.set_once(address, Some(Once::Running)));
+        }
         match locks::with(|locks| locks.once(address)) {
-            Some(Once::Done) => return,
             Some(Once::Running) => {
                 wait(Wait::new(Key { class: Class::Once, address }, None));
             }
@@ -117,17 +127,19 @@ unsafe fn once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) {
     }
     synchronized(address);
     locks::with(|locks| locks.set_once(address, Some(Once::Running)));
-    let mut guard = OnceGuard { control: address, result: None };
+    if !volatile {
+        persistent::set_once(address, true, false);
+    }
+    let mut guard = OnceGuard { control: address, done: false };
     // SAFETY: the program vouches for it.
     unsafe { function() };
     settle();
     synchronized(address);
     if volatile {
         // SAFETY: there is one.
-        unsafe { *control = ONCE_DONE };
-    } else {
-        guard.result = Some(Once::Done);
+        unsafe { *control = ONCE_DONE as c_int };
     }
+    guard.done = true;
     drop(guard);
     others_may_run();
 }
@@ -136,10 +148,20 @@ unsafe fn once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) {
 unsafe fn pass_barrier(address: u64) -> c_int {
     synchronize();
     synchronized(address);
-    // SAFETY: one that was initialized before `main`: glibc keeps the count at offset 8.
-    let fresh = || if is_pm(address) { 1 } else { unsafe { ((address + 8) as *const u32).read_unaligned() } };
+    let persistent = is_pm(address);
+    // Looking at one in PM may let others run, so it comes before.
+    let fresh = match persistent && !locks::with(|locks| locks.knows_barrier(address)) {
+        true => persistent::barrier(address),
+        false if persistent => (1, 0),
+        // SAFETY: one that was initialized before `main`: glibc keeps the count at offset 8.
+        false => (unsafe { ((address + 8) as *const u32).read_unaligned() }, 0),
+    };
     let key = Key { class: Class::Barrier, address };
-    let Some(round) = locks::with(|locks| locks.arrive(address, fresh)) else {
+    let arrived = locks::with(|locks| locks.arrive(address, || fresh));
+    if persistent {
+        persistent::set_barrier(address, || locks::with(|locks| locks.came(address)));
+    }
+    let Some(round) = arrived else {
         wake_all(key);
         others_may_run();
         return libc::PTHREAD_BARRIER_SERIAL_THREAD;
@@ -151,60 +173,58 @@ unsafe fn pass_barrier(address: u64) -> c_int {
     0
 }
 
-schedule! {
+schedule_at! {
     version c"GLIBC_2.3.2"
-    fn pthread_cond_init(condition: Object, attributes: *const libc::pthread_condattr_t) -> c_int |real| {
-        let mut clock = libc::CLOCK_REALTIME;
-        if !attributes.is_null() {
-            libc::pthread_condattr_getclock(attributes, &raw mut clock);
-        }
-        init_condition(condition, clock);
-        if is_pm(condition as u64) { 0 } else { real()(condition, attributes) }
+    fn pthread_cond_init(condition: Object, attributes: *const libc::pthread_condattr_t) -> c_int, caller(rdx) |real| {
+        init_condition(condition, |condition| real()(condition, attributes))
     }
 
     version c"GLIBC_2.3.2"
-    fn pthread_cond_destroy(_condition: Object) -> c_int |real| { 0 }
+    fn pthread_cond_destroy(_condition: Object) -> c_int, caller(rsi) |real| { 0 }
 
     version c"GLIBC_2.3.2"
-    fn pthread_cond_wait(condition: Object, mutex: Object) -> c_int |real| {
+    fn pthread_cond_wait(condition: Object, mutex: Object) -> c_int, caller(rdx) |real| {
         condition_wait(condition, mutex, None)
     }
 
     version c"GLIBC_2.3.2"
-    fn pthread_cond_timedwait(condition: Object, mutex: Object, at: *const timespec) -> c_int |real| {
+    fn pthread_cond_timedwait(condition: Object, mutex: Object, at: *const timespec) -> c_int, caller(rcx) |real| {
         timed_wait(condition, mutex, clock_of(condition), at)
     }
 
-    fn pthread_cond_clockwait(condition: Object, mutex: Object, clock: c_int, at: *const timespec) -> c_int |real| {
+    fn pthread_cond_clockwait(condition: Object, mutex: Object, clock: c_int, at: *const timespec) -> c_int, caller(r8) |real| {
         timed_wait(condition, mutex, clock, at)
     }
 
     version c"GLIBC_2.3.2"
-    fn pthread_cond_signal(condition: Object) -> c_int |real| { signal(condition, wake_one) }
+    fn pthread_cond_signal(condition: Object) -> c_int, caller(rsi) |real| { signal(condition, wake_one) }
 
     version c"GLIBC_2.3.2"
-    fn pthread_cond_broadcast(condition: Object) -> c_int |real| { signal(condition, wake_all) }
+    fn pthread_cond_broadcast(condition: Object) -> c_int, caller(rsi) |real| { signal(condition, wake_all) }
 
-    fn pthread_barrier_init(barrier: Object, _attributes: *const c_void, count: c_uint) -> c_int |real| {
+    fn pthread_barrier_init(barrier: Object, attributes: *const c_void, count: c_uint) -> c_int, caller(rcx) |real| {
         if count == 0 {
             return libc::EINVAL;
         }
         locks::with(|locks| locks.set_barrier(barrier as u64, count));
+        if is_pm(barrier as u64) {
+            return persistent::initialize::<20>(barrier, |barrier| real()(barrier, attributes, count));
+        }
         0
     }
 
-    fn pthread_barrier_destroy(barrier: Object) -> c_int |real| {
+    fn pthread_barrier_destroy(barrier: Object) -> c_int, caller(rsi) |real| {
         locks::with(|locks| locks.destroy_barrier(barrier as u64))
     }
 
-    fn pthread_barrier_wait(barrier: Object) -> c_int |real| { pass_barrier(barrier as u64) }
+    fn pthread_barrier_wait(barrier: Object) -> c_int, caller(rsi) |real| { pass_barrier(barrier as u64) }
 
-    fn pthread_once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) -> c_int |real| {
+    fn pthread_once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) -> c_int, caller(rdx) |real| {
         once(control, function);
         0
     }
 
-    fn call_once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) |real| {
+    fn call_once(control: *mut c_int, function: unsafe extern "C-unwind" fn()), caller(rdx) |real| {
         once(control, function);
     }
 }

@@ -10,6 +10,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crashproof_protocol::steps::kind;
 use crashproof_protocol::{reason, record};
 use libc::{pthread_attr_t, pthread_t, timespec};
 
@@ -21,9 +22,11 @@ use crate::recorder::{note, unknown};
 use crate::session;
 use crate::system::give_up;
 use crate::threads::baton::Baton;
-use crate::threads::buffers::{current, scheduler, volatile_fence};
+use crate::threads::buffers::{current, drain, scheduler, volatile_fence};
+use crate::threads::happens_before::synchronized;
 use crate::threads::running;
 use crate::threads::scheduler::{Key, Wait, Woken};
+use crate::threads::step_notes::{self, exploring};
 use crate::threads::turns::{
     baton_of, end_cancelled, first_turn, give_way, leave, others_may_run, real_join, reap_if_detached,
     settle, synchronize, wait,
@@ -170,6 +173,11 @@ unsafe fn create(
     session::control(|control| control.threads += 1);
     note(record::SPAWN, 0, number.into(), std::ptr::null());
     running::set_concurrent(true);
+    if exploring() {
+        // Numbers of threads depend on the order in which they are created.
+        synchronized(&raw const EARLY_THREADS as u64);
+        step_notes::note(kind::ENABLES, number.into());
+    }
     others_may_run();
     0
 }
@@ -211,6 +219,11 @@ unsafe fn join(handle: pthread_t, value: *mut *mut c_void, patience: Patience) -
     let result = unsafe { real_join(handle, value) };
     scheduler(|scheduler| scheduler.forget(number));
     note(record::JOIN, 0, number.into(), std::ptr::null());
+    step_notes::note(kind::JOINED, number.into());
+    if exploring() && scheduler(|scheduler| scheduler.all_joined()) {
+        drain(running::number());
+        running::set_concurrent(false);
+    }
     result
 }
 

@@ -1,19 +1,22 @@
 //! `syscall`, for those who wait on futexes themselves: Rust's standard library, `std::atomic::wait`, the
 //! guards of C++'s local statics.
 
-use std::ffi::{c_int, c_long};
+use std::ffi::{c_int, c_long, c_void};
 
 use crashproof_protocol::reason;
 use libc::timespec;
 
-use crate::c_library::time;
+use crate::c_library::{determinism, time};
 use crate::recorder::unknown;
 use crate::session::recording;
 use crate::system::{fail, raw_syscall};
-use crate::threads::buffers::{drain_all, scheduler};
+use crate::threads::buffers::scheduler;
+use crate::threads::decisions;
+use crate::threads::happens_before::synchronized;
 use crate::threads::running;
 use crate::threads::scheduler::{Class, Key, Wait, Woken};
-use crate::threads::turns::{give_way, others_may_run, synchronize, wait};
+use crate::threads::step_notes::exploring;
+use crate::threads::turns::{end_process, give_way, others_may_run, synchronize, wait};
 
 fn key(word: usize) -> Key {
     Key { class: Class::Futex, address: word as u64 }
@@ -39,8 +42,19 @@ unsafe extern "C-unwind" fn syscall(
                 give_way();
                 0
             }
+            // What differs from run to run is the same under the checker, however it is asked for.
+            libc::SYS_getrandom if recording() => {
+                determinism::give_random(a as *mut c_void, b, std::ptr::null());
+                b as isize
+            }
+            libc::SYS_getpid if recording() => libc::getpid() as isize,
+            libc::SYS_getppid if recording() => libc::getppid() as isize,
+            libc::SYS_gettid if recording() => libc::gettid() as isize,
+            libc::SYS_clock_gettime if recording() => {
+                libc::clock_gettime(a as c_int, b as *mut timespec) as isize
+            }
             libc::SYS_exit_group if recording() => {
-                drain_all();
+                end_process();
                 raw_syscall(number, arguments)
             }
             _ => raw_syscall(number, arguments),
@@ -63,6 +77,11 @@ unsafe fn futex([word, operation, value, timeout, second, bits]: [usize; 6]) -> 
     let holds = |expected: usize| unsafe { *(word as *const u32) == expected as u32 };
     let wake = |bits| scheduler(|scheduler| scheduler.wake(key(word), value as c_int as usize, bits));
     synchronize();
+    if exploring() {
+        // SAFETY: the program says that there is a word.
+        scheduler(|scheduler| unsafe { decisions::reads_memory(scheduler, word as u64, 4, word) });
+        synchronized(word as u64);
+    }
     match command {
         libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => {
             if !holds(value) {

@@ -5,17 +5,19 @@ use std::ffi::{c_int, c_void};
 use crashproof_protocol::abi::is_pm;
 use libc::timespec;
 
+use super::persistent;
 use crate::c_library::time::deadline;
-use crate::interpose::schedule;
-use crate::threads::happens_before::synchronized;
-use crate::threads::locks::{self, Access, Attempt, Mutex, MutexKind, Release};
+use crate::interpose::schedule_at;
+use crate::threads::exploration::Lock;
+use crate::threads::happens_before::{synchronized, synchronized_as};
+use crate::threads::locks::{self, Access, Attempt, Mutex, MutexKind, Release, RwLock};
 use crate::threads::running;
 use crate::threads::scheduler::{Class, Key, Wait, Woken};
-use crate::threads::turns::{give_way, others_may_run, settle, synchronize, wait, wake_all, wake_one};
-
-unsafe extern "C" {
-    fn pthread_mutexattr_gettype(attributes: *const libc::pthread_mutexattr_t, kind: *mut c_int) -> c_int;
-}
+use crate::threads::step_notes::exploring;
+use crate::threads::turns::{
+    give_way, others_may_run, settle, step_for_lock, synchronize, wait, wake_all, wake_one,
+};
+use crashproof_protocol::steps::AccessKind;
 
 pub(super) type Object = *mut c_void;
 
@@ -28,11 +30,20 @@ pub(super) type Object = *mut c_void;
 unsafe fn fresh_mutex(address: u64) -> Mutex {
     const ROBUST: u32 = 16;
     if is_pm(address) {
-        return Mutex::new(MutexKind::Normal, false);
+        return persistent::mutex(address);
     }
     // SAFETY: a mutex is larger than that.
     let kind = unsafe { ((address + 16) as *const u32).read_unaligned() };
     Mutex::new(MutexKind::of((kind & 3) as c_int), kind & ROBUST != 0)
+}
+
+/// What a mutex is if nothing is known of it: looking at one in PM may let others run, so it comes before.
+unsafe fn fresh_if_unknown(address: u64) -> Mutex {
+    match locks::with(|locks| locks.knows_mutex(address)) {
+        true => Mutex::new(MutexKind::Normal, false),
+        // SAFETY: there is a mutex.
+        false => unsafe { fresh_mutex(address) },
+    }
 }
 
 /// Takes the mutex if it is free; `EBUSY` if not.
@@ -43,13 +54,21 @@ unsafe fn fresh_mutex(address: u64) -> Mutex {
 pub(super) unsafe fn try_mutex(mutex: Object) -> c_int {
     let address = mutex as u64;
     // SAFETY: there is a mutex.
-    let fresh = || unsafe { fresh_mutex(address) };
-    match locks::with(|locks| locks.take_mutex(address, running::number(), fresh)) {
+    let fresh = unsafe { fresh_if_unknown(address) };
+    match locks::with(|locks| locks.take_mutex(address, running::number(), || fresh)) {
         Attempt::Taken(result) => {
-            synchronized(address);
+            if is_pm(address) {
+                persistent::mutex_taken(address);
+            }
+            synchronized_as(AccessKind::Acquire, address);
             result
         }
-        Attempt::Nested => 0,
+        Attempt::Nested => {
+            if is_pm(address) {
+                persistent::mutex_nested(address);
+            }
+            0
+        }
         Attempt::Busy => libc::EBUSY,
         Attempt::Refused(error) => error,
     }
@@ -58,6 +77,9 @@ pub(super) unsafe fn try_mutex(mutex: Object) -> c_int {
 /// Takes the mutex, waits for it if need be.
 pub(super) unsafe fn lock_mutex(mutex: Object, deadline: Option<u64>) -> c_int {
     let address = mutex as u64;
+    if deadline.is_none() {
+        step_for_lock(Lock::Mutex(address));
+    }
     loop {
         // SAFETY: there is a mutex.
         let result = unsafe { try_mutex(mutex) };
@@ -76,30 +98,43 @@ pub(super) unsafe fn lock_mutex(mutex: Object, deadline: Option<u64>) -> c_int {
 pub(super) unsafe fn unlock_mutex(mutex: Object) -> c_int {
     let address = mutex as u64;
     // SAFETY: there is a mutex.
-    let fresh = || unsafe { fresh_mutex(address) };
+    let fresh = unsafe { fresh_if_unknown(address) };
     let me = running::number();
     let key = Key { class: Class::Mutex, address };
-    match locks::with(|locks| locks.release_mutex(address, me, !is_pm(address), fresh)) {
+    if is_pm(address) {
+        // Before anybody else can take it.
+        match locks::with(|locks| locks.mutex_release(address, me)) {
+            Some(Ok(release)) => persistent::mutex_released(address, release),
+            Some(Err(_)) => {}
+            None => persistent::mutex_released(address, Release::Free),
+        }
+    }
+    match locks::with(|locks| locks.release_mutex(address, me, || fresh)) {
         Err(error) => return error,
         Ok(Release::Nested) => {}
         Ok(Release::Free) => {
-            synchronized(address);
+            synchronized_as(AccessKind::Release, address);
             wake_one(key);
         }
         Ok(Release::Lost) => {
-            synchronized(address);
+            synchronized_as(AccessKind::Release, address);
             wake_all(key);
         }
     }
     0
 }
 
-/// What is known of a mutex in volatile memory is in its bytes, which the C library initializes.
-pub(super) fn init_mutex(mutex: Object, kind: MutexKind, robust: bool) {
-    locks::with(|locks| match is_pm(mutex as u64) {
-        true => locks.set_mutex(mutex as u64, Mutex::new(kind, robust)),
-        false => locks.forget_mutex(mutex as u64),
-    });
+/// What is known of a mutex is in its bytes, which the C library initializes.
+pub(super) fn init_mutex(mutex: Object, init: impl FnOnce(Object) -> c_int) -> c_int {
+    locks::with(|locks| locks.forget_mutex(mutex as u64));
+    if is_pm(mutex as u64) { persistent::initialize::<40>(mutex, init) } else { init(mutex) }
+}
+
+/// A function that does not wait tries to take a lock: what comes of it depends on all that others do to it.
+pub(super) fn looks_at(lock: Object) {
+    if exploring() {
+        synchronized(lock as u64);
+    }
 }
 
 /// A loop around a function that does not wait must not keep others from running.
@@ -112,6 +147,7 @@ pub(super) fn give_way_if(busy: bool) {
 /// A free mutex is taken even if the deadline is no time at all, as POSIX wants it.
 unsafe fn timed_lock(mutex: Object, deadline: Result<u64, c_int>) -> c_int {
     synchronize();
+    looks_at(mutex);
     // SAFETY: there is a mutex.
     match unsafe { (try_mutex(mutex), deadline) } {
         // SAFETY: there is a mutex.
@@ -121,10 +157,20 @@ unsafe fn timed_lock(mutex: Object, deadline: Result<u64, c_int>) -> c_int {
     }
 }
 
-fn try_rw(lock: Object, access: Access) -> c_int {
-    match locks::with(|locks| locks.take_rw(lock as u64, running::number(), access)) {
+fn try_rw(lock: Object, access: Access, class: Class) -> c_int {
+    let address = lock as u64;
+    let spins = class == Class::SpinLock;
+    // Looking at one in PM may let others run, so it comes before.
+    let fresh = match is_pm(address) && !locks::with(|locks| locks.knows_rw(address)) {
+        true => persistent::rw_lock(address, spins),
+        false => RwLock::default(),
+    };
+    match locks::with(|locks| locks.take_rw(address, running::number(), access, fresh)) {
         Attempt::Taken(_) => {
-            synchronized(lock as u64);
+            if is_pm(address) {
+                persistent::rw_taken(address, spins, access);
+            }
+            synchronized_as(AccessKind::Acquire, address);
             0
         }
         _ => libc::EBUSY,
@@ -132,9 +178,10 @@ fn try_rw(lock: Object, access: Access) -> c_int {
 }
 
 /// A function that does not wait.
-fn try_rw_once(lock: Object, access: Access) -> c_int {
+fn try_rw_once(lock: Object, access: Access, class: Class) -> c_int {
     synchronize();
-    let result = try_rw(lock, access);
+    looks_at(lock);
+    let result = try_rw(lock, access, class);
     give_way_if(result != 0);
     result
 }
@@ -145,8 +192,14 @@ fn lock_rw(lock: Object, access: Access, deadline: Result<Option<u64>, c_int>, c
         Err(error) => return error,
     };
     synchronize();
+    if deadline.is_none() {
+        step_for_lock(match access {
+            Access::Read => Lock::Shared(lock as u64),
+            Access::Write => Lock::Exclusive(lock as u64),
+        });
+    }
     let key = Key { class, address: lock as u64 };
-    while try_rw(lock, access) != 0 {
+    while try_rw(lock, access, class) != 0 {
         if class == Class::RwLock && locks::with(|locks| locks.owner(key)) == Some(running::number()) {
             return libc::EDEADLK;
         }
@@ -159,8 +212,12 @@ fn lock_rw(lock: Object, access: Access, deadline: Result<Option<u64>, c_int>, c
 
 fn unlock_rw(lock: Object, class: Class) -> c_int {
     settle();
+    if is_pm(lock as u64) {
+        // Before anybody else can take it.
+        persistent::rw_released(lock as u64, class == Class::SpinLock);
+    }
     if let Some(free) = locks::with(|locks| locks.release_rw(lock as u64)) {
-        synchronized(lock as u64);
+        synchronized_as(AccessKind::Release, lock as u64);
         if free {
             wake_all(Key { class, address: lock as u64 });
         }
@@ -173,101 +230,98 @@ fn destroy_rw(lock: Object) -> c_int {
     if locks::with(|locks| locks.rw_is_held(lock as u64)) { libc::EBUSY } else { 0 }
 }
 
-schedule! {
-    fn pthread_mutex_init(mutex: Object, attributes: *const libc::pthread_mutexattr_t) -> c_int |real| {
-        let (mut kind, mut robust) = (libc::PTHREAD_MUTEX_NORMAL, libc::PTHREAD_MUTEX_STALLED);
-        if !attributes.is_null() {
-            pthread_mutexattr_gettype(attributes, &raw mut kind);
-            libc::pthread_mutexattr_getrobust(attributes, &raw mut robust);
-        }
-        init_mutex(mutex, MutexKind::of(kind), robust == libc::PTHREAD_MUTEX_ROBUST);
-        if is_pm(mutex as u64) { 0 } else { real()(mutex, attributes) }
+schedule_at! {
+    fn pthread_mutex_init(mutex: Object, attributes: *const libc::pthread_mutexattr_t) -> c_int, caller(rdx) |real| {
+        init_mutex(mutex, |mutex| real()(mutex, attributes))
     }
 
-    fn pthread_mutex_destroy(mutex: Object) -> c_int |real| {
+    fn pthread_mutex_destroy(mutex: Object) -> c_int, caller(rsi) |real| {
         locks::with(|locks| locks.destroy_mutex(mutex as u64))
     }
 
-    fn pthread_mutex_lock(mutex: Object) -> c_int |real| {
+    fn pthread_mutex_lock(mutex: Object) -> c_int, caller(rsi) |real| {
         synchronize();
         lock_mutex(mutex, None)
     }
 
-    fn pthread_mutex_trylock(mutex: Object) -> c_int |real| {
+    fn pthread_mutex_trylock(mutex: Object) -> c_int, caller(rsi) |real| {
         synchronize();
+        looks_at(mutex);
         let result = try_mutex(mutex);
         give_way_if(result == libc::EBUSY);
         result
     }
 
-    fn pthread_mutex_timedlock(mutex: Object, at: *const timespec) -> c_int |real| {
+    fn pthread_mutex_timedlock(mutex: Object, at: *const timespec) -> c_int, caller(rdx) |real| {
         timed_lock(mutex, deadline(libc::CLOCK_REALTIME, at))
     }
 
-    fn pthread_mutex_clocklock(mutex: Object, clock: c_int, at: *const timespec) -> c_int |real| {
+    fn pthread_mutex_clocklock(mutex: Object, clock: c_int, at: *const timespec) -> c_int, caller(rcx) |real| {
         timed_lock(mutex, deadline(clock, at))
     }
 
-    fn pthread_mutex_unlock(mutex: Object) -> c_int |real| {
+    fn pthread_mutex_unlock(mutex: Object) -> c_int, caller(rsi) |real| {
         settle();
         let result = unlock_mutex(mutex);
         others_may_run();
         result
     }
 
-    fn pthread_mutex_consistent(mutex: Object) -> c_int |real| {
+    fn pthread_mutex_consistent(mutex: Object) -> c_int, caller(rsi) |real| {
         locks::with(|locks| locks.make_consistent(mutex as u64))
     }
 
-    fn pthread_rwlock_init(lock: Object, attributes: *const c_void) -> c_int |real| {
+    fn pthread_rwlock_init(lock: Object, attributes: *const c_void) -> c_int, caller(rdx) |real| {
         locks::with(|locks| locks.forget_rw(lock as u64));
-        if is_pm(lock as u64) { 0 } else { real()(lock, attributes) }
+        let init = |lock| real()(lock, attributes);
+        if is_pm(lock as u64) { persistent::initialize::<56>(lock, init) } else { init(lock) }
     }
 
-    fn pthread_rwlock_destroy(lock: Object) -> c_int |real| { destroy_rw(lock) }
+    fn pthread_rwlock_destroy(lock: Object) -> c_int, caller(rsi) |real| { destroy_rw(lock) }
 
-    fn pthread_rwlock_rdlock(lock: Object) -> c_int |real| {
+    fn pthread_rwlock_rdlock(lock: Object) -> c_int, caller(rsi) |real| {
         lock_rw(lock, Access::Read, Ok(None), Class::RwLock)
     }
 
-    fn pthread_rwlock_wrlock(lock: Object) -> c_int |real| {
+    fn pthread_rwlock_wrlock(lock: Object) -> c_int, caller(rsi) |real| {
         lock_rw(lock, Access::Write, Ok(None), Class::RwLock)
     }
 
-    fn pthread_rwlock_tryrdlock(lock: Object) -> c_int |real| { try_rw_once(lock, Access::Read) }
+    fn pthread_rwlock_tryrdlock(lock: Object) -> c_int, caller(rsi) |real| { try_rw_once(lock, Access::Read, Class::RwLock) }
 
-    fn pthread_rwlock_trywrlock(lock: Object) -> c_int |real| { try_rw_once(lock, Access::Write) }
+    fn pthread_rwlock_trywrlock(lock: Object) -> c_int, caller(rsi) |real| { try_rw_once(lock, Access::Write, Class::RwLock) }
 
-    fn pthread_rwlock_timedrdlock(lock: Object, at: *const timespec) -> c_int |real| {
+    fn pthread_rwlock_timedrdlock(lock: Object, at: *const timespec) -> c_int, caller(rdx) |real| {
         lock_rw(lock, Access::Read, deadline(libc::CLOCK_REALTIME, at).map(Some), Class::RwLock)
     }
 
-    fn pthread_rwlock_timedwrlock(lock: Object, at: *const timespec) -> c_int |real| {
+    fn pthread_rwlock_timedwrlock(lock: Object, at: *const timespec) -> c_int, caller(rdx) |real| {
         lock_rw(lock, Access::Write, deadline(libc::CLOCK_REALTIME, at).map(Some), Class::RwLock)
     }
 
-    fn pthread_rwlock_clockrdlock(lock: Object, clock: c_int, at: *const timespec) -> c_int |real| {
+    fn pthread_rwlock_clockrdlock(lock: Object, clock: c_int, at: *const timespec) -> c_int, caller(rcx) |real| {
         lock_rw(lock, Access::Read, deadline(clock, at).map(Some), Class::RwLock)
     }
 
-    fn pthread_rwlock_clockwrlock(lock: Object, clock: c_int, at: *const timespec) -> c_int |real| {
+    fn pthread_rwlock_clockwrlock(lock: Object, clock: c_int, at: *const timespec) -> c_int, caller(rcx) |real| {
         lock_rw(lock, Access::Write, deadline(clock, at).map(Some), Class::RwLock)
     }
 
-    fn pthread_rwlock_unlock(lock: Object) -> c_int |real| { unlock_rw(lock, Class::RwLock) }
+    fn pthread_rwlock_unlock(lock: Object) -> c_int, caller(rsi) |real| { unlock_rw(lock, Class::RwLock) }
 
-    fn pthread_spin_init(lock: Object, _shared: c_int) -> c_int |real| {
+    fn pthread_spin_init(lock: Object, shared: c_int) -> c_int, caller(rdx) |real| {
         locks::with(|locks| locks.forget_rw(lock as u64));
-        0
+        let init = |lock| real()(lock, shared);
+        if is_pm(lock as u64) { persistent::initialize::<4>(lock, init) } else { 0 }
     }
 
-    fn pthread_spin_destroy(lock: Object) -> c_int |real| { destroy_rw(lock) }
+    fn pthread_spin_destroy(lock: Object) -> c_int, caller(rsi) |real| { destroy_rw(lock) }
 
-    fn pthread_spin_lock(lock: Object) -> c_int |real| {
+    fn pthread_spin_lock(lock: Object) -> c_int, caller(rsi) |real| {
         lock_rw(lock, Access::Write, Ok(None), Class::SpinLock)
     }
 
-    fn pthread_spin_trylock(lock: Object) -> c_int |real| { try_rw_once(lock, Access::Write) }
+    fn pthread_spin_trylock(lock: Object) -> c_int, caller(rsi) |real| { try_rw_once(lock, Access::Write, Class::SpinLock) }
 
-    fn pthread_spin_unlock(lock: Object) -> c_int |real| { unlock_rw(lock, Class::SpinLock) }
+    fn pthread_spin_unlock(lock: Object) -> c_int, caller(rsi) |real| { unlock_rw(lock, Class::SpinLock) }
 }

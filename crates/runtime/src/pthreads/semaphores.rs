@@ -7,17 +7,24 @@ use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::ptr::null_mut;
 
 use crashproof_protocol::abi::is_pm;
+use crashproof_protocol::steps::AccessKind;
 use libc::timespec;
 
-use super::mutexes::{Object, give_way_if};
+use super::mutexes::{Object, give_way_if, looks_at};
+use super::persistent;
+use crate::c_library::memory::write;
 use crate::c_library::time::deadline;
+use crate::callers;
 use crate::cell::RunningThreadCell;
-use crate::interpose::schedule;
+use crate::interpose::schedule_at;
 use crate::system::fail;
-use crate::threads::happens_before::synchronized;
+use crate::threads::exploration::Lock;
+use crate::threads::happens_before::synchronized_as;
 use crate::threads::locks;
 use crate::threads::scheduler::{Class, Key, Wait, Woken};
-use crate::threads::turns::{end_cancelled, others_may_run, settle, synchronize, wait, wake_one};
+use crate::threads::turns::{
+    end_cancelled, others_may_run, settle, step_for_lock, synchronize, wait, wake_one,
+};
 
 /// A semaphore with a name.
 struct Named {
@@ -33,12 +40,21 @@ static NAMED: RunningThreadCell<BTreeMap<Vec<u8>, Named>> = RunningThreadCell::n
 ///
 /// The program says that there is a semaphore.
 unsafe fn with_value<R>(semaphore: Object, change: impl FnOnce(&mut u32) -> R) -> R {
-    let fresh = || match is_pm(semaphore as u64) {
-        true => 0,
+    let address = semaphore as u64;
+    // Looking at one in PM may let others run, so it comes before.
+    let fresh = match is_pm(address) {
+        true if locks::with(|locks| locks.knows_semaphore(address)) => 0,
+        true => persistent::semaphore(address),
         // SAFETY: there is one.
         false => unsafe { semaphore.cast::<u32>().read_unaligned() },
     };
-    locks::with(|locks| change(locks.semaphore(semaphore as u64, fresh)))
+    let value = || locks::with(|locks| *locks.semaphore(address, || fresh));
+    let before = value();
+    let result = locks::with(|locks| change(locks.semaphore(address, || fresh)));
+    if is_pm(address) && value() != before {
+        persistent::set_semaphore(address, value);
+    }
+    result
 }
 
 /// Takes one, if there is one to take.
@@ -47,13 +63,18 @@ unsafe fn try_take(semaphore: Object) -> bool {
     let taken =
         unsafe { with_value(semaphore, |value| value.checked_sub(1).map(|less| *value = less).is_some()) };
     if taken {
-        synchronized(semaphore as u64);
+        synchronized_as(AccessKind::Acquire, semaphore as u64);
     }
     taken
 }
 
 unsafe fn take(semaphore: Object, deadline: Result<Option<u64>, c_int>) -> c_int {
     synchronize();
+    if matches!(deadline, Ok(None)) {
+        step_for_lock(Lock::Semaphore(semaphore as u64));
+    } else {
+        looks_at(semaphore);
+    }
     // SAFETY: there is one.
     while !unsafe { try_take(semaphore) } {
         let deadline = match deadline {
@@ -100,38 +121,42 @@ fn unlink(name: &[u8]) -> c_int {
     })
 }
 
-schedule! {
-    fn sem_init(semaphore: Object, _shared: c_int, count: c_uint) -> c_int |real| {
+schedule_at! {
+    fn sem_init(semaphore: Object, shared: c_int, count: c_uint) -> c_int, caller(rcx) |real| {
         if count > c_int::MAX as c_uint {
             return fail(libc::EINVAL);
         }
         locks::with(|locks| locks.set_semaphore(semaphore as u64, count));
+        if is_pm(semaphore as u64) {
+            return persistent::initialize::<12>(semaphore, |semaphore| real()(semaphore, shared, count));
+        }
         0
     }
 
-    fn sem_destroy(semaphore: Object) -> c_int |real| {
+    fn sem_destroy(semaphore: Object) -> c_int, caller(rsi) |real| {
         locks::with(|locks| locks.forget_semaphore(semaphore as u64));
         0
     }
 
-    fn sem_wait(semaphore: Object) -> c_int |real| { take(semaphore, Ok(None)) }
+    fn sem_wait(semaphore: Object) -> c_int, caller(rsi) |real| { take(semaphore, Ok(None)) }
 
-    fn sem_trywait(semaphore: Object) -> c_int |real| {
+    fn sem_trywait(semaphore: Object) -> c_int, caller(rsi) |real| {
         synchronize();
+        looks_at(semaphore);
         let taken = try_take(semaphore);
         give_way_if(!taken);
         if taken { 0 } else { fail(libc::EAGAIN) }
     }
 
-    fn sem_timedwait(semaphore: Object, at: *const timespec) -> c_int |real| {
+    fn sem_timedwait(semaphore: Object, at: *const timespec) -> c_int, caller(rdx) |real| {
         take(semaphore, deadline(libc::CLOCK_REALTIME, at).map(Some))
     }
 
-    fn sem_clockwait(semaphore: Object, clock: c_int, at: *const timespec) -> c_int |real| {
+    fn sem_clockwait(semaphore: Object, clock: c_int, at: *const timespec) -> c_int, caller(rcx) |real| {
         take(semaphore, deadline(clock, at).map(Some))
     }
 
-    fn sem_post(semaphore: Object) -> c_int |real| {
+    fn sem_post(semaphore: Object) -> c_int, caller(rsi) |real| {
         settle();
         let full = with_value(semaphore, |value| {
             let full = *value == c_int::MAX as u32;
@@ -141,20 +166,22 @@ schedule! {
         if full {
             return fail(libc::EOVERFLOW);
         }
-        synchronized(semaphore as u64);
+        synchronized_as(AccessKind::Release, semaphore as u64);
         wake_one(Key { class: Class::Semaphore, address: semaphore as u64 });
         others_may_run();
         0
     }
 
-    fn sem_getvalue(semaphore: Object, out: *mut c_int) -> c_int |real| {
+    fn sem_getvalue(semaphore: Object, out: *mut c_int) -> c_int, caller(rdx) |real| {
         synchronize();
-        *out = with_value(semaphore, |value| *value as c_int);
+        looks_at(semaphore);
+        let value = with_value(semaphore, |value| *value as c_int);
+        write(out, &raw const value, size_of::<c_int>(), callers::call_site());
         0
     }
 
     /// The last two arguments are there only if the semaphore may be created; else they are not looked at.
-    fn sem_open(name: *const c_char, flags: c_int, mode: c_uint, count: c_uint) -> *mut libc::sem_t |real| {
+    fn sem_open(name: *const c_char, flags: c_int, mode: c_uint, count: c_uint) -> *mut libc::sem_t, caller(r8) |real| {
         let _ = mode;
         open(CStr::from_ptr(name).to_bytes(), flags, count).unwrap_or_else(|error| {
             fail(error);
@@ -163,7 +190,7 @@ schedule! {
     }
 
     /// It lives as long as the process: others may have it open.
-    fn sem_close(_semaphore: *mut libc::sem_t) -> c_int |real| { 0 }
+    fn sem_close(_semaphore: *mut libc::sem_t) -> c_int, caller(rsi) |real| { 0 }
 
-    fn sem_unlink(name: *const c_char) -> c_int |real| { unlink(CStr::from_ptr(name).to_bytes()) }
+    fn sem_unlink(name: *const c_char) -> c_int, caller(rsi) |real| { unlink(CStr::from_ptr(name).to_bytes()) }
 }

@@ -3,44 +3,25 @@
 //! The buffers are px86's, and so is what may overtake what; the seed only chooses among what px86 permits. With seed 0
 //! nothing waits. The trace holds what took effect, in that order.
 
-use crashproof_protocol::abi::Site;
-use crashproof_protocol::{Record, record};
+use crashproof_protocol::abi::{Site, is_pm};
+use crashproof_protocol::steps::{self, Access, AccessKind, kind};
+use crashproof_protocol::{Record, flag, record};
 use px86::buffer::Entry;
 use px86::{Class, Event, Kind, Thread};
 
+use super::decisions;
+use super::happens_before;
 use super::running;
 use super::scheduler::Scheduler;
-use crate::cell::RunningThreadCell;
-use crate::raw::poke;
+pub(crate) use super::state::{begin, current, scheduler};
+use super::step_notes::{exploring, note, write};
+use crate::raw::{peek, poke};
 use crate::session::{self, append};
 use crate::shadow::touch;
 use crate::sites;
-use crate::system::give_up;
 
 /// What a store buffer holds at most; real ones hold some dozens.
-const CAPACITY: usize = 32;
-
-static SCHEDULER: RunningThreadCell<Option<Scheduler>> = RunningThreadCell::new(None);
-
-/// The child begins, with one thread.
-pub(crate) fn begin(scheduler: Scheduler) {
-    SCHEDULER.set(Some(scheduler));
-}
-
-/// Gives access to the scheduler's state; not across a switch.
-#[inline(always)]
-pub(crate) fn scheduler<R>(access: impl FnOnce(&mut Scheduler) -> R) -> R {
-    SCHEDULER.with(|scheduler| match scheduler {
-        Some(scheduler) => access(scheduler),
-        None => give_up("threads before main"),
-    })
-}
-
-/// Gives access to the running thread; not across a switch.
-#[inline(always)]
-pub(crate) fn current<R>(access: impl FnOnce(&mut super::scheduler::Thread) -> R) -> R {
-    scheduler(|scheduler| access(scheduler.thread(running::number())))
-}
+const CAPACITY: usize = decisions::CAPACITY;
 
 fn event(kind: Kind, address: u64, width: u8, value: u64, site: u32) -> Event {
     Event { address, value, site: px86::Site(site), thread: Thread(running::number()), kind, width }
@@ -54,8 +35,16 @@ fn event(kind: Kind, address: u64, width: u8, value: u64, site: u32) -> Event {
 pub(super) unsafe fn issue(kind: Kind, address: u64, width: u8, value: u64, site: u32) {
     let me = running::number();
     let issued = session::control(|control| control.records);
-    let entry = Entry { event: event(kind, address, width, value, site), issued, tag: 0 };
-    let at_once = scheduler(|scheduler| scheduler.strategy.leaving.is_none() || scheduler.is_atomic());
+    let mut entry = Entry { event: event(kind, address, width, value, site), issued, tag: 0 };
+    if exploring() {
+        let tag = current(|thread| {
+            thread.progress.issued += 1;
+            thread.progress.issued
+        });
+        entry.tag = tag;
+    }
+    let at_once =
+        scheduler(|scheduler| scheduler.strategy.leaving.is_none() && !exploring() || scheduler.is_atomic());
     // SAFETY: of this instruction the caller says so, of those in the buffer others did before.
     unsafe {
         if at_once || !kind.may_wait() {
@@ -65,7 +54,21 @@ pub(super) unsafe fn issue(kind: Kind, address: u64, width: u8, value: u64, site
         }
         if kind.stores() {
             // What happens before a store is what its thread knew when it issued it, not when it took effect.
-            append(Record::new(record::ISSUE, address, width, value, me, site));
+            if is_pm(address) {
+                append(Record::new(record::ISSUE, address, width, value, me, site));
+            }
+        }
+        if exploring() {
+            note(kind::ISSUED, steps::entry(me, entry.tag.into()));
+            current(|thread| {
+                // Nobody else sees a flush or a fence.
+                if kind.stores() {
+                    thread.progress.did_something();
+                }
+                thread.buffer.push(entry);
+            });
+            settle_quietly(me);
+            return;
         }
         let waiting = current(|thread| {
             thread.buffer.push(entry);
@@ -81,6 +84,13 @@ pub(super) unsafe fn issue(kind: Kind, address: u64, width: u8, value: u64, site
 unsafe fn take_effect(entry: &Entry) {
     let event = &entry.event;
     let value = if event.kind == Kind::FlushOpt { entry.issued } else { event.value };
+    let explored = exploring();
+    if explored {
+        note_effect(entry);
+    }
+    if event.kind.stores() && !is_pm(event.address) {
+        return;
+    }
     if event.kind.stores() {
         // SAFETY: the pool is accessible there.
         unsafe { poke(event.address, event.width.into(), event.value) };
@@ -94,6 +104,71 @@ unsafe fn take_effect(entry: &Entry) {
     });
     let (kind, site) = (event.kind as u8, event.site.0);
     append(Record::new(kind, event.address, event.width, value, event.thread.0, site));
+}
+
+/// Notes that an instruction takes effect, and what it accesses. One that had not to wait is its thread's own step.
+fn note_effect(entry: &Entry) {
+    let event = &entry.event;
+    let (number, issued) = (event.thread.0, entry.tag);
+    scheduler(|scheduler| {
+        let waited = event.kind.may_wait() && issued != 0 && !scheduler.is_atomic();
+        let actor = if waited { steps::entry(number, issued.into()) } else { steps::thread(number) };
+        if waited {
+            let recorded = is_pm(event.address) || !event.kind.stores();
+            write(kind::EFFECT, actor, actor, recorded.into());
+        }
+        if event.kind.stores() && !is_pm(event.address) {
+            decisions::hidden_takes_effect(scheduler, number, issued);
+        }
+        // A locked instruction that leaves what it finds has read, nothing more. That has not been noted if the
+        // program does not use what it found.
+        // SAFETY: it is about to be stored to.
+        let unchanged =
+            event.kind == Kind::Rmw && unsafe { peek(event.address, event.width.into()) } == event.value;
+        if let Some(access) = decisions::access_of(event) {
+            let kind = if unchanged { AccessKind::Read } else { access.kind };
+            decisions::accessed(scheduler, actor, Access { kind, ..access });
+        }
+        if event.kind.stores() && is_pm(event.address) && !unchanged && !session::has_flag(flag::EADR) {
+            // A line keeps a prefix of its stores, so their order matters whichever bytes they are of.
+            let line = decisions::line_order(event.address);
+            decisions::accessed(scheduler, actor, line);
+        }
+    });
+    if event.kind.stores() && !is_pm(event.address) {
+        happens_before::changed_by(event.address, number, event.site.0);
+    }
+}
+
+/// Flushes and store fences of a thread take effect as soon as they may: later they would only make more certain.
+fn settle_quietly(number: u16) {
+    let next = |scheduler: &mut Scheduler| {
+        let buffer = &mut scheduler.thread(number).buffer;
+        let quiet = |&index: &usize| buffer.get(index).is_some_and(|entry| !entry.event.kind.stores());
+        let index = buffer.ready().find(quiet)?;
+        Some(buffer.remove(index))
+    };
+    while let Some(entry) = scheduler(next) {
+        // SAFETY: what is in buffers was issued with accessible addresses.
+        unsafe { take_effect(&entry) };
+    }
+}
+
+/// The entry of a thread's buffer at `index` takes effect, as was decided.
+pub(super) fn leaves(number: u16, index: usize) {
+    let entry = scheduler(|scheduler| scheduler.thread(number).buffer.remove(index));
+    // SAFETY: what is in buffers was issued with accessible addresses.
+    unsafe { take_effect(&entry) };
+    settle_quietly(number);
+}
+
+/// A store to volatile memory has happened, and waits in the buffer as far as others are concerned. Says whether there
+/// was one.
+pub(super) fn hidden_store(site: *const Site) -> bool {
+    let Some((address, width, value)) = scheduler(decisions::store_ended) else { return false };
+    // SAFETY: it is in memory already.
+    unsafe { issue(Kind::Store, address, width, value, sites::number(site)) };
+    true
 }
 
 /// Whether a fence would complete anything, after an instruction.
@@ -122,7 +197,7 @@ pub(crate) fn took_effect(kind: Kind) {
 unsafe fn one_leaves(number: u16) {
     let entry = scheduler(|scheduler| {
         let waiting = scheduler.thread(number).buffer.len();
-        let wanted = scheduler.strategy.random.below(waiting);
+        let wanted = if exploring() { 0 } else { scheduler.strategy.random.below(waiting) };
         let buffer = &mut scheduler.thread(number).buffer;
         buffer.remove(buffer.ready_before(wanted))
     });

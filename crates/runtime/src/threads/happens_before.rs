@@ -8,12 +8,16 @@
 use std::collections::HashMap;
 
 use crashproof_protocol::abi::Site;
-use crashproof_protocol::{record, sync};
+use crashproof_protocol::steps::AccessKind;
+use crashproof_protocol::{Record, record, sync};
 
+use super::decisions;
 use super::running;
+use super::state::scheduler;
+use super::step_notes::exploring;
 use crate::cell::RunningThreadCell;
 use crate::recorder::{note, regions_are_wanted};
-use crate::session::recording;
+use crate::session::{append, recording};
 
 /// The latest change of each place, and who has seen it.
 #[derive(Default)]
@@ -46,6 +50,14 @@ pub(super) fn changed(address: u64, site: *const Site) {
     }
 }
 
+/// A store to volatile memory left the buffer of a thread, perhaps of one that does not run now.
+pub(super) fn changed_by(address: u64, thread: u16, site: u32) {
+    if recording() {
+        append(Record::new(record::SYNC, 0, 0, sync::value(address, sync::CHANGED), thread, site));
+        CHANGES.with(|changes| changes.get_or_insert_default().changed(address, thread));
+    }
+}
+
 /// Volatile memory was read.
 pub(super) fn saw(address: u64, site: *const Site) {
     if recording() && CHANGES.with(|changes| changes.get_or_insert_default().saw(address, running::number()))
@@ -56,6 +68,14 @@ pub(super) fn saw(address: u64, site: *const Site) {
 
 /// A thread took or left a lock, or the like.
 pub(crate) fn synchronized(address: u64) {
+    synchronized_as(AccessKind::Sync, address);
+}
+
+/// A thread did this to a lock, or the like.
+pub(crate) fn synchronized_as(kind: AccessKind, address: u64) {
+    if exploring() {
+        scheduler(|scheduler| decisions::synchronizes(scheduler, kind, address));
+    }
     if running::concurrent() || regions_are_wanted() {
         note(record::SYNC, 0, sync::value(address, sync::SAW | sync::CHANGED), std::ptr::null());
     }

@@ -1,15 +1,15 @@
 //! What synchronization objects hold: plain data by address, beside the program's bytes.
 //!
-//! Objects may lie in PM, whose bytes are recorded and come back after a crash, while locks do not. An object in PM
-//! that was not initialized in this run is as good as new. Objects in volatile memory that rest are forgotten, so that
-//! memory which is used again for something else brings no old state along; how they were initialized is read from
-//! their bytes, by the functions of `pthreads`.
+//! Objects that rest are forgotten, so that memory which is used again for something else brings no old state along; how
+//! they were initialized, and for objects in PM what a crash left of them, is read from their bytes, by the functions of
+//! `pthreads`.
 
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 
+use super::exploration::Lock;
 use super::scheduler::{Class, Key};
 use crate::cell::RunningThreadCell;
 
@@ -20,12 +20,13 @@ pub(crate) fn with<R>(access: impl FnOnce(&mut Locks) -> R) -> R {
     LOCKS.with(access)
 }
 
-/// All objects that hold something, or that were initialized in PM.
+/// The owner of a lock that was held when the power failed: no thread of this run.
+pub(crate) const BEFORE_THE_CRASH: u16 = u16::MAX;
+
+/// All objects that hold something.
 pub(crate) struct Locks {
     mutexes: BTreeMap<u64, Mutex>,
     rw_locks: BTreeMap<u64, RwLock>,
-    /// By which clock the deadlines of condition variables in PM go.
-    clocks: BTreeMap<u64, c_int>,
     barriers: BTreeMap<u64, Barrier>,
     onces: BTreeMap<u64, Once>,
     semaphores: BTreeMap<u64, u32>,
@@ -96,6 +97,11 @@ impl Mutex {
         Mutex { kind, robust, owner: None, depth: 0, health: Health::Consistent }
     }
 
+    /// Nobody will ever let it go: robust mutexes, too, are freed by the kernel only while it runs.
+    pub(crate) fn held_before_the_crash(self) -> Mutex {
+        Mutex { owner: Some(BEFORE_THE_CRASH), depth: 1, ..self }
+    }
+
     fn take(&mut self, me: u16) -> Attempt {
         match self.owner {
             Some(owner) if owner == me && self.kind == MutexKind::Recursive => {
@@ -142,9 +148,16 @@ impl Mutex {
 
 /// A read-write lock; a spin lock is one that nobody reads under.
 #[derive(Clone, Copy, Default)]
-struct RwLock {
+pub(crate) struct RwLock {
     writer: Option<u16>,
     readers: u32,
+}
+
+impl RwLock {
+    /// As a crash left it.
+    pub(crate) fn held_before_the_crash(written: bool, readers: u32) -> RwLock {
+        RwLock { writer: written.then_some(BEFORE_THE_CRASH), readers }
+    }
 }
 
 /// How to take a read-write lock.
@@ -162,11 +175,10 @@ struct Barrier {
     opened: u64,
 }
 
-/// A `pthread_once` that runs now, or one in PM that has run.
+/// A `pthread_once` that runs now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Once {
     Running,
-    Done,
 }
 
 impl Locks {
@@ -174,16 +186,23 @@ impl Locks {
         Locks {
             mutexes: BTreeMap::new(),
             rw_locks: BTreeMap::new(),
-            clocks: BTreeMap::new(),
             barriers: BTreeMap::new(),
             onces: BTreeMap::new(),
             semaphores: BTreeMap::new(),
         }
     }
 
-    /// A mutex is initialized.
-    pub(crate) fn set_mutex(&mut self, address: u64, mutex: Mutex) {
-        self.mutexes.insert(address, mutex);
+    /// Is anything known of a mutex?
+    pub(crate) fn knows_mutex(&self, address: u64) -> bool {
+        self.mutexes.contains_key(&address)
+    }
+
+    /// What letting a mutex go would do, if it is known.
+    pub(crate) fn mutex_release(&self, address: u64, me: u16) -> Option<Result<Release, c_int>> {
+        self.mutexes.get(&address).map(|mutex| {
+            let mut copy = *mutex;
+            copy.release(me)
+        })
     }
 
     pub(crate) fn forget_mutex(&mut self, address: u64) {
@@ -208,17 +227,16 @@ impl Locks {
         self.mutexes.get(&address).is_some_and(|mutex| mutex.deadlocks(me))
     }
 
-    /// Lets a mutex go; it is forgotten if it rests and `is_volatile`.
+    /// Lets a mutex go; it is forgotten if it rests.
     pub(crate) fn release_mutex(
         &mut self,
         address: u64,
         me: u16,
-        is_volatile: bool,
         fresh: impl FnOnce() -> Mutex,
     ) -> Result<Release, c_int> {
         let mutex = self.mutexes.entry(address).or_insert_with(fresh);
         let release = mutex.release(me)?;
-        if release == Release::Free && is_volatile && mutex.health == Health::Consistent {
+        if release == Release::Free && mutex.health == Health::Consistent {
             self.forget_mutex(address);
         }
         Ok(release)
@@ -250,6 +268,23 @@ impl Locks {
         .collect()
     }
 
+    /// Could a thread take it now, or find out that it never can?
+    pub(crate) fn is_available(&self, lock: Lock, me: u16) -> bool {
+        match lock {
+            Lock::Mutex(address) => self.mutexes.get(&address).is_none_or(|mutex| {
+                mutex.owner.is_none() || mutex.owner == Some(me) && mutex.kind != MutexKind::Normal
+            }),
+            Lock::Shared(address) => {
+                self.rw_locks.get(&address).is_none_or(|lock| lock.writer.is_none_or(|writer| writer == me))
+            }
+            Lock::Exclusive(address) => self
+                .rw_locks
+                .get(&address)
+                .is_none_or(|lock| lock.readers == 0 && lock.writer.is_none_or(|writer| writer == me)),
+            Lock::Semaphore(address) => self.semaphores.get(&address).is_none_or(|value| *value > 0),
+        }
+    }
+
     /// Who holds it, if that can be said.
     pub(crate) fn owner(&self, key: Key) -> Option<u16> {
         match key.class {
@@ -267,8 +302,14 @@ impl Locks {
         self.rw_locks.contains_key(&address)
     }
 
-    pub(crate) fn take_rw(&mut self, address: u64, me: u16, access: Access) -> Attempt {
-        let lock = self.rw_locks.entry(address).or_default();
+    /// Is anything known of a read-write lock or spin lock?
+    pub(crate) fn knows_rw(&self, address: u64) -> bool {
+        self.rw_locks.contains_key(&address)
+    }
+
+    /// Tries to take a read-write lock; `fresh` is what it is if nothing is known of it.
+    pub(crate) fn take_rw(&mut self, address: u64, me: u16, access: Access, fresh: RwLock) -> Attempt {
+        let lock = self.rw_locks.entry(address).or_insert(fresh);
         match access {
             _ if lock.writer.is_some() => return Attempt::Busy,
             Access::Read => lock.readers += 1,
@@ -282,21 +323,13 @@ impl Locks {
     pub(crate) fn release_rw(&mut self, address: u64) -> Option<bool> {
         let lock = self.rw_locks.get_mut(&address)?;
         if lock.writer.take().is_none() {
-            lock.readers -= 1;
+            lock.readers = lock.readers.saturating_sub(1);
         }
         let free = lock.readers == 0;
         if free {
             self.forget_rw(address);
         }
         Some(free)
-    }
-
-    pub(crate) fn set_clock(&mut self, condition: u64, clock: c_int) {
-        self.clocks.insert(condition, clock);
-    }
-
-    pub(crate) fn clock(&self, condition: u64) -> c_int {
-        self.clocks.get(&condition).copied().unwrap_or(libc::CLOCK_REALTIME)
     }
 
     pub(crate) fn set_barrier(&mut self, address: u64, wanted: u32) {
@@ -312,11 +345,10 @@ impl Locks {
     }
 
     /// A thread comes to a barrier: none if it opens for it, else the round to wait for the end of.
-    pub(crate) fn arrive(&mut self, address: u64, fresh: impl FnOnce() -> u32) -> Option<u64> {
-        let barrier = self.barriers.entry(address).or_insert_with(|| Barrier {
-            wanted: fresh().max(1),
-            came: 0,
-            opened: 0,
+    pub(crate) fn arrive(&mut self, address: u64, fresh: impl FnOnce() -> (u32, u32)) -> Option<u64> {
+        let barrier = self.barriers.entry(address).or_insert_with(|| {
+            let (wanted, came) = fresh();
+            Barrier { wanted: wanted.max(1), came, opened: 0 }
         });
         barrier.came += 1;
         if barrier.came < barrier.wanted {
@@ -325,6 +357,15 @@ impl Locks {
         barrier.came = 0;
         barrier.opened += 1;
         None
+    }
+
+    /// How many came to a barrier since it last opened.
+    pub(crate) fn came(&self, address: u64) -> u32 {
+        self.barriers.get(&address).map_or(0, |barrier| barrier.came)
+    }
+
+    pub(crate) fn knows_barrier(&self, address: u64) -> bool {
+        self.barriers.contains_key(&address)
     }
 
     pub(crate) fn is_closed(&self, address: u64, round: u64) -> bool {
@@ -340,6 +381,10 @@ impl Locks {
             Some(once) => self.onces.insert(address, once),
             None => self.onces.remove(&address),
         };
+    }
+
+    pub(crate) fn knows_semaphore(&self, address: u64) -> bool {
+        self.semaphores.contains_key(&address)
     }
 
     pub(crate) fn set_semaphore(&mut self, address: u64, value: u32) {
@@ -372,20 +417,20 @@ mod tests {
         assert_eq!(locks.take_mutex(8, 1, normal), Attempt::Busy);
         assert_eq!(locks.owner(Key { class: Class::Mutex, address: 8 }), Some(1));
         assert_eq!(locks.destroy_mutex(8), libc::EBUSY);
-        assert_eq!(locks.release_mutex(8, 1, true, normal), Ok(Release::Free));
+        assert_eq!(locks.release_mutex(8, 1, normal), Ok(Release::Free));
         assert!(locks.mutexes.is_empty(), "one that rests is forgotten");
     }
 
     #[test]
     fn kinds_of_mutexes() {
         let mut locks = Locks::new();
-        locks.set_mutex(8, Mutex::new(MutexKind::Recursive, false));
+        locks.mutexes.insert(8, Mutex::new(MutexKind::Recursive, false));
         assert_eq!(locks.take_mutex(8, 1, normal), Attempt::Taken(0));
         assert_eq!(locks.take_mutex(8, 1, normal), Attempt::Nested);
-        assert_eq!(locks.release_mutex(8, 2, false, normal), Err(libc::EPERM));
-        assert_eq!(locks.release_mutex(8, 1, false, normal), Ok(Release::Nested));
-        assert_eq!(locks.release_mutex(8, 1, false, normal), Ok(Release::Free));
-        locks.set_mutex(8, Mutex::new(MutexKind::ErrorCheck, false));
+        assert_eq!(locks.release_mutex(8, 2, normal), Err(libc::EPERM));
+        assert_eq!(locks.release_mutex(8, 1, normal), Ok(Release::Nested));
+        assert_eq!(locks.release_mutex(8, 1, normal), Ok(Release::Free));
+        locks.mutexes.insert(8, Mutex::new(MutexKind::ErrorCheck, false));
         assert_eq!(locks.take_mutex(8, 1, normal), Attempt::Taken(0));
         assert!(locks.mutex_deadlocks(8, 1) && !locks.mutex_deadlocks(8, 2));
     }
@@ -393,7 +438,7 @@ mod tests {
     #[test]
     fn robust_mutexes_survive_their_owner() {
         let mut locks = Locks::new();
-        locks.set_mutex(8, Mutex::new(MutexKind::Normal, true));
+        locks.mutexes.insert(8, Mutex::new(MutexKind::Normal, true));
         locks.take_mutex(8, 1, normal);
         locks.take_mutex(16, 1, normal);
         assert_eq!(locks.owner_died(1), [Key { class: Class::Mutex, address: 8 }]);
@@ -402,21 +447,21 @@ mod tests {
         assert_eq!(locks.make_consistent(8), libc::EINVAL);
         locks.owner_died(2);
         locks.take_mutex(8, 3, normal);
-        assert_eq!(locks.release_mutex(8, 3, false, normal), Ok(Release::Lost));
+        assert_eq!(locks.release_mutex(8, 3, normal), Ok(Release::Lost));
         assert_eq!(locks.take_mutex(8, 3, normal), Attempt::Refused(libc::ENOTRECOVERABLE));
     }
 
     #[test]
     fn readers_share_and_writers_do_not() {
         let mut locks = Locks::new();
-        assert_eq!(locks.take_rw(8, 1, Access::Read), Attempt::Taken(0));
-        assert_eq!(locks.take_rw(8, 2, Access::Read), Attempt::Taken(0));
-        assert_eq!(locks.take_rw(8, 3, Access::Write), Attempt::Busy);
+        assert_eq!(locks.take_rw(8, 1, Access::Read, RwLock::default()), Attempt::Taken(0));
+        assert_eq!(locks.take_rw(8, 2, Access::Read, RwLock::default()), Attempt::Taken(0));
+        assert_eq!(locks.take_rw(8, 3, Access::Write, RwLock::default()), Attempt::Busy);
         assert_eq!(locks.release_rw(8), Some(false));
         assert_eq!(locks.release_rw(8), Some(true));
         assert_eq!(locks.release_rw(8), None);
-        assert_eq!(locks.take_rw(8, 3, Access::Write), Attempt::Taken(0));
-        assert_eq!(locks.take_rw(8, 1, Access::Read), Attempt::Busy);
+        assert_eq!(locks.take_rw(8, 3, Access::Write, RwLock::default()), Attempt::Taken(0));
+        assert_eq!(locks.take_rw(8, 1, Access::Read, RwLock::default()), Attempt::Busy);
         assert!(locks.rw_is_held(8));
     }
 
@@ -424,11 +469,11 @@ mod tests {
     fn barriers_open_for_the_last() {
         let mut locks = Locks::new();
         locks.set_barrier(8, 2);
-        assert_eq!(locks.arrive(8, || 9), Some(0));
+        assert_eq!(locks.arrive(8, || (9, 0)), Some(0));
         assert!(locks.is_closed(8, 0));
         assert_eq!(locks.destroy_barrier(8), libc::EBUSY);
-        assert_eq!(locks.arrive(8, || 9), None);
+        assert_eq!(locks.arrive(8, || (9, 0)), None);
         assert!(!locks.is_closed(8, 0));
-        assert_eq!(locks.arrive(16, || 0), None, "one that wants nobody");
+        assert_eq!(locks.arrive(16, || (0, 0)), None, "one that wants nobody");
     }
 }

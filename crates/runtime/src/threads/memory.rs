@@ -10,9 +10,12 @@ use px86::Kind;
 use px86::line::{pieces, words};
 
 use super::buffers::{current, drain, issue, scheduler};
+use super::decisions;
+use super::exploration::Need;
 use super::running;
+use super::step_notes::exploring;
 use super::strategy::Point;
-use super::turns::point;
+use super::turns::{point, step};
 use crate::raw::{peek, poke};
 use crate::session::{append_once, recovering};
 use crate::shadow::{self, bits};
@@ -29,6 +32,9 @@ fn may_spin(site: *const Site) -> bool {
 
 /// Where a thread may be switched before it reads PM.
 fn before_load(address: u64, site: *const Site) {
+    if exploring() {
+        return step(Need::NOTHING);
+    }
     if !may_spin(site) {
         return point(Point::Memory);
     }
@@ -80,6 +86,9 @@ unsafe fn load_piece(address: u64, width: u64, site: *const Site) -> u64 {
             wanted &= !bits(address + byte, 1);
         }
     }
+    if exploring() {
+        scheduler(|scheduler| decisions::reads(scheduler, address, width, site as usize, value));
+    }
     if recovering() {
         // SAFETY: a piece is within a line.
         unsafe { shadow::before_read(address, wanted, site) };
@@ -93,7 +102,11 @@ unsafe fn load_piece(address: u64, width: u64, site: *const Site) -> u64 {
 /// Before a range is read as it lies in memory: memory then holds what this thread sees there.
 #[inline(never)]
 pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Site) {
-    before_load(address, site);
+    if exploring() {
+        step(Need::EMPTY_BUFFER);
+    } else {
+        before_load(address, site);
+    }
     drain(running::number());
     let _atomic = Atomic::begin();
     for piece in words(address, bytes) {
@@ -122,6 +135,9 @@ pub(crate) unsafe fn load_range(to: *mut u8, address: u64, bytes: u64, site: *co
 #[inline(never)]
 pub(crate) unsafe fn store(kind: Kind, address: u64, width: u64, value: u64, site: *const Site) {
     point(Point::Memory);
+    if exploring() && current(|thread| thread.buffer.len()) >= decisions::CAPACITY {
+        step(Need::ROOM);
+    }
     let site = sites::number(site);
     for piece in pieces(address, width) {
         let value = value >> (8 * piece.offset) & (u64::MAX >> (64 - 8 * piece.width));
@@ -134,6 +150,7 @@ pub(crate) unsafe fn store(kind: Kind, address: u64, width: u64, value: u64, sit
 #[inline(never)]
 pub(crate) fn begin_exchange() {
     point(Point::Memory);
+    step(Need::EMPTY_BUFFER);
     drain(running::number());
     scheduler(|scheduler| scheduler.begin_atomic());
 }
@@ -150,6 +167,11 @@ pub(crate) fn end_exchange(idle: bool) {
 #[inline(never)]
 pub(crate) fn flush_or_fence(kind: Kind, address: u64, width: u8, site: *const Site) {
     point(Point::Memory);
+    if !kind.may_wait() {
+        step(Need::EMPTY_BUFFER);
+    } else if exploring() && current(|thread| thread.buffer.len()) >= decisions::CAPACITY {
+        step(Need::ROOM);
+    }
     // SAFETY: neither stores.
     unsafe { issue(kind, address, width, 0, sites::number(site)) };
 }

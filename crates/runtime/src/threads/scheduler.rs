@@ -6,9 +6,12 @@
 
 use std::sync::Arc;
 
+use crashproof_protocol::steps::kind;
 use px86::buffer::StoreBuffer;
 
 use super::baton::Baton;
+use super::exploration::{Lock, Progress};
+use super::step_notes::note;
 use super::strategy::{Candidate, Point, Strategy, Verdict};
 
 /// Places to spin that a thread may pass before it must let others run.
@@ -46,6 +49,15 @@ pub(crate) enum Class {
 impl Key {
     pub(crate) fn thread(number: u16) -> Key {
         Key { class: Class::Thread, address: number.into() }
+    }
+
+    fn lock(lock: Lock) -> Key {
+        let (class, address) = match lock {
+            Lock::Mutex(address) => (Class::Mutex, address),
+            Lock::Shared(address) | Lock::Exclusive(address) => (Class::RwLock, address),
+            Lock::Semaphore(address) => (Class::Semaphore, address),
+        };
+        Key { class, address }
     }
 
     /// For what a thread waits, in words.
@@ -126,6 +138,8 @@ pub(crate) struct Thread {
     pub(crate) unfenced: bool,
     /// Where in PM it last read something that loops wait for.
     pub(crate) last_read: u64,
+    /// If the run follows decisions.
+    pub(crate) progress: Progress,
 }
 
 /// Deferred cancellation.
@@ -157,6 +171,7 @@ impl Thread {
             buffer: StoreBuffer::default(),
             unfenced: false,
             last_read: 0,
+            progress: Progress::default(),
         }
     }
 
@@ -164,8 +179,18 @@ impl Thread {
     pub(crate) fn waits_for(&self) -> Option<Key> {
         match self.state {
             State::Waiting(wait, _) => Some(wait.key),
-            _ => None,
+            _ => self.progress.need.lock.map(Key::lock),
         }
+    }
+
+    /// Can it run, as far as the functions that wait are concerned?
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.state, State::Ready)
+    }
+
+    /// Was it joined, or was it detached and has ended?
+    fn is_gone(&self) -> bool {
+        matches!(self.state, State::Gone)
     }
 
     /// Will it never run again?
@@ -327,6 +352,25 @@ impl Scheduler {
         self.alive.iter().filter_map(|&number| self.threads[usize::from(number)].deadline()).min()
     }
 
+    /// Is nobody but one thread left, ordered after all that any other ever did?
+    pub(crate) fn all_joined(&self) -> bool {
+        self.alive.len() == 1 && self.threads.iter().filter(|thread| !thread.is_gone()).count() == 1
+    }
+
+    /// Threads spin: time passes meanwhile.
+    pub(crate) fn time_passes(&mut self) {
+        self.now += SPIN_NANOSECONDS;
+        self.fire_timeouts();
+    }
+
+    /// Lets time pass until somebody's is up; says whether there is anybody.
+    pub(crate) fn next_timeout(&mut self) -> bool {
+        let Some(moment) = self.next_deadline() else { return false };
+        self.advance_to(moment);
+        self.fire_timeouts();
+        true
+    }
+
     /// The thread to run when the current one cannot go on; lets time pass if all wait. None: a deadlock.
     pub(crate) fn next_to_run(&mut self, current: u16) -> Option<u16> {
         self.collect_ready(None);
@@ -405,6 +449,7 @@ impl Scheduler {
         let thread = self.thread(number);
         thread.state = State::Ready;
         thread.woken = why;
+        note(kind::ENABLES, number.into());
         self.progress();
     }
 

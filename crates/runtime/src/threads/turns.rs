@@ -8,7 +8,10 @@ use crashproof_protocol::exit;
 
 use super::baton::Baton;
 use super::buffers::{self, current, scheduler, some_take_effect, volatile_fence, volatile_store};
-use super::scheduler::{Decision, Key, Scheduler, Wait, Woken};
+use super::decisions;
+use super::exploration::{Lock, Need};
+use super::scheduler::{Class, Decision, Key, Scheduler, Wait, Woken};
+use super::step_notes::{exploring, follows_decisions};
 use super::strategy::{Point, Strategy};
 use super::{happens_before, locks, running};
 use crate::cell::{self, RunningThreadCell};
@@ -27,6 +30,7 @@ pub(crate) fn begin() {
         session::control(|control| (control.strategy, control.seed, control.expected_points));
     cell::baton_received();
     buffers::begin(Scheduler::new(Strategy::new(strategy, seed, points)));
+    decisions::begin(strategy);
     running::set_number(0);
     running::set_concurrent(false);
     running::set_kernel_number(own_process());
@@ -56,6 +60,9 @@ pub(crate) fn wake_all(key: Key) {
 
 /// The thread to run after a place is running when this returns.
 fn continue_after(point: Point, gives_way: bool) {
+    if exploring() {
+        return;
+    }
     some_take_effect();
     let me = running::number();
     let (decision, points) = scheduler(|scheduler| (scheduler.after(me, point, gives_way), scheduler.points));
@@ -74,6 +81,56 @@ pub(super) fn point(point: Point) {
     }
 }
 
+/// If the run follows decisions: the running thread is about to do something that others can see, and needs this for
+/// it. Others may step first.
+pub(crate) fn step(need: Need) {
+    if !exploring() || scheduler(|scheduler| scheduler.is_atomic()) || decisions::goes_on(need) {
+        return;
+    }
+    let me = running::number();
+    current(|thread| thread.progress.need = need);
+    match next_to_run(me) {
+        Some(next) if next == me => {}
+        Some(next) => switch_to(next),
+        None => deadlock(),
+    }
+}
+
+/// If the run follows decisions: the running thread waits until it can have a lock. Says whether that is so.
+pub(crate) fn step_for_lock(lock: Lock) -> bool {
+    if exploring() {
+        step(Need::lock(lock));
+        volatile_fence(std::ptr::null());
+    }
+    exploring()
+}
+
+/// If the run follows decisions: the running thread uses something of the runtime's that other threads use, too.
+pub(crate) fn step_for_shared(address: u64) {
+    if exploring() {
+        step(Need::NOTHING);
+        happens_before::synchronized(address);
+    }
+}
+
+/// Who runs when the present step has ended. None: a deadlock.
+fn next_to_run(me: u16) -> Option<u16> {
+    if exploring() {
+        return decisions::next_thread(buffers::leaves);
+    }
+    scheduler(|scheduler| scheduler.next_to_run(me))
+}
+
+/// The process is about to end: whatever the other threads can still do they do before, and what it has stored takes
+/// effect. (That the process ends earlier is a crash of all of them but for the end of this one.)
+pub(crate) fn end_process() {
+    if exploring() {
+        current(|thread| thread.progress.ends_process = true);
+        step(Need::EMPTY_BUFFER);
+    }
+    buffers::drain_all();
+}
+
 /// Before a function that may wait, or look at what others did: it fences, and others may run.
 pub(crate) fn synchronize() {
     settle();
@@ -83,7 +140,10 @@ pub(crate) fn synchronize() {
 /// Before a function that lets others go on: what this thread stored takes effect first. Others may run
 /// until then, and see that it has not.
 pub(crate) fn settle() {
-    if running::concurrent() {
+    if exploring() {
+        step(Need::EMPTY_BUFFER);
+        volatile_fence(std::ptr::null());
+    } else if running::concurrent() {
         if current(|thread| !thread.buffer.is_empty()) {
             point(Point::Memory);
         }
@@ -100,7 +160,9 @@ pub(crate) fn others_may_run() {
 
 /// The running thread lets others run, if there are any.
 pub(crate) fn give_way() {
-    if running::concurrent() {
+    if exploring() {
+        current(|thread| thread.progress.gives_way());
+    } else if running::concurrent() {
         continue_after(Point::Sync, true);
     }
 }
@@ -108,7 +170,16 @@ pub(crate) fn give_way() {
 /// After an access of volatile memory that may be part of a spin loop; the address is 0 after `pause`.
 #[inline(always)]
 pub(crate) fn after_volatile_access(address: u64, stored: bool, site: *const Site) {
-    if running::concurrent() {
+    if exploring() {
+        if stored {
+            if !buffers::hidden_store(site) {
+                volatile_store();
+                happens_before::changed(address, site);
+            }
+        } else if address != 0 {
+            happens_before::saw(address, site);
+        }
+    } else if running::concurrent() {
         if stored {
             volatile_store();
             happens_before::changed(address, site);
@@ -119,10 +190,50 @@ pub(crate) fn after_volatile_access(address: u64, stored: bool, site: *const Sit
     }
 }
 
+/// Before an atomic or volatile access of volatile memory.
+pub(crate) fn before_volatile_access(address: u64, bytes: u64, site: *const Site, accesses: VolatileAccess) {
+    if !exploring() {
+        return;
+    }
+    match accesses {
+        VolatileAccess::Store => {
+            if current(|thread| thread.buffer.len()) >= decisions::CAPACITY {
+                step(Need::ROOM);
+            }
+            // SAFETY: the program is about to store there.
+            if !scheduler(|scheduler| unsafe { decisions::store_begins(scheduler, address, bytes) }) {
+                step(Need::NOTHING);
+                scheduler(|scheduler| decisions::writes(scheduler, address, bytes));
+            }
+            return;
+        }
+        VolatileAccess::Load => step(Need::NOTHING),
+        VolatileAccess::Exchange => step(Need::EMPTY_BUFFER),
+    }
+    // SAFETY: the program is about to access it.
+    scheduler(|scheduler| unsafe { decisions::reads_memory(scheduler, address, bytes, site as usize) });
+}
+
+/// What an access of volatile memory does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VolatileAccess {
+    Load,
+    Store,
+    Exchange,
+}
+
 /// After a locked instruction on volatile memory.
 #[inline(always)]
 pub(crate) fn after_volatile_exchange(address: u64, stored: bool, site: *const Site) {
     volatile_fence(site);
+    if exploring() && stored {
+        // SAFETY: the program has just accessed it.
+        let changed = scheduler(|scheduler| unsafe { decisions::exchange_ended(scheduler, address) });
+        if !changed {
+            happens_before::saw(address, site);
+            return;
+        }
+    }
     if running::concurrent() {
         happens_before::saw(address, site);
         if stored {
@@ -134,6 +245,9 @@ pub(crate) fn after_volatile_exchange(address: u64, stored: bool, site: *const S
 
 fn pass_to(number: u16) {
     let baton = baton_of(number);
+    if follows_decisions() {
+        scheduler(|scheduler| decisions::change_view(scheduler, running::number(), number));
+    }
     running::set_number(number);
     baton.pass();
 }
@@ -266,10 +380,15 @@ fn sleeps(kernel_number: i32) -> bool {
 pub(crate) fn wait(wait: Wait) -> Woken {
     volatile_fence(std::ptr::null());
     let me = running::number();
+    if exploring() && wait.key.class == Class::Sleep {
+        // How long others take meanwhile is anybody's guess: as good as no time.
+        scheduler(|scheduler| scheduler.advance_to(wait.deadline.unwrap_or(0)));
+        return Woken::TimedOut;
+    }
     if let Err(cancelled) = scheduler(|scheduler| scheduler.wait(me, wait)) {
         return cancelled;
     }
-    match scheduler(|scheduler| scheduler.next_to_run(me)) {
+    match next_to_run(me) {
         Some(next) if next == me => {}
         Some(next) => switch_to(next),
         None => deadlock(),
@@ -307,13 +426,14 @@ pub(crate) fn leave() {
     }
     match scheduler(|scheduler| scheduler.finish(me)) {
         0 => return,
-        1 => {
+        // If the run follows decisions, the last thread goes on being watched until it has joined all others.
+        1 if !exploring() => {
             buffers::drain(scheduler(|scheduler| scheduler.alive()[0]));
             running::set_concurrent(false);
         }
         _ => {}
     }
-    let Some(next) = scheduler(|scheduler| scheduler.next_to_run(me)) else { deadlock() };
+    let Some(next) = next_to_run(me) else { deadlock() };
     let kernel_number = current(|thread| thread.kernel_number);
     // The first thread stays in the kernel's list until all others have ended.
     LEAVING.set(if kernel_number == own_process() { 0 } else { kernel_number });
@@ -337,6 +457,10 @@ fn deadlock() -> ! {
         }
     }
     buffers::drain_all();
+    if exploring() {
+        // Nobody can step any more, at the end neither.
+        session::end_at_once(exit::DEADLOCK)
+    }
     // SAFETY: ends the process.
     unsafe { libc::_exit(exit::DEADLOCK) }
 }
@@ -348,7 +472,10 @@ fn print_wait() {
         Some(key) => {
             let _ = write!(text, "waits for {}", key.describe());
             if let Some(owner) = locks::with(|locks| locks.owner(key)) {
-                let _ = write!(text, ", held by thread {owner}");
+                let _ = match owner {
+                    locks::BEFORE_THE_CRASH => write!(text, ", held since before the crash"),
+                    owner => write!(text, ", held by thread {owner}"),
+                };
             }
         }
         None => text.push_str("has ended"),

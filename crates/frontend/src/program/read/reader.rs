@@ -286,7 +286,9 @@ impl<'m> Reader<'m> {
 
     pub(crate) fn place_of(&mut self, location: crate::llvm::Location, inlined_at: Option<PlaceId>) -> Place {
         // Rust's own library is known by its sources: their names are no namespace of C++.
-        let of_a_library = is_of_rust(&location.file) || self.apis.is_of_a_library(&location.function);
+        let is_dependency = location.file.contains("/registry/src/");
+        let of_a_library =
+            is_of_rust(&location.file) || is_dependency || self.apis.is_of_a_library(&location.function);
         let in_lambda = names_a_lambda(&location.function);
         let directory = &self.directory;
         let file =
@@ -323,13 +325,18 @@ impl<'m> Reader<'m> {
             }
             members.sort_by_key(|member| member.0);
         }
+        // So are structures that hold others.
+        let of_types =
+            members.iter().filter_map(|member| member.2).chain(base.filter(|_| ty.kind == DebugKind::Array));
+        let alignment =
+            of_types.map(|inner| self.program.types[inner.0 as usize].alignment).fold(ty.alignment, u64::max);
         self.program.types[id.0 as usize] = SourceType {
             name: ty.name,
             bytes: ty.bytes,
             base,
             is_pointer: ty.kind == DebugKind::Pointer,
             is_array: ty.kind == DebugKind::Array,
-            alignment: ty.alignment,
+            alignment,
             members,
         };
         id

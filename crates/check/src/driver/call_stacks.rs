@@ -1,0 +1,91 @@
+//! The calls that led to what a report names: each run that matters is repeated once, and the runtime notes who called.
+//!
+//! Nothing depends on it: where a repetition differs from the run that was recorded, calls are left out.
+
+use std::collections::BTreeMap;
+
+use crashproof_protocol::{MAX_STACKS, Stack};
+
+use crate::driver::options::Options;
+use crate::driver::recording::record_run;
+use crate::driver::replay::through_crashes;
+use crate::driver::token::Token;
+use crate::judge::Facts;
+use crate::narrate::Stacks;
+use crate::subject::{Error, Process, Subject};
+
+/// Recoveries that are repeated to see where they fail.
+const MOST_RECOVERIES: usize = 200;
+
+/// A finding whose calls are wanted.
+pub(crate) struct Sought<'a> {
+    pub(crate) facts: &'a Facts,
+    pub(crate) token: Token,
+    /// Did recovery fail?
+    pub(crate) fails: bool,
+}
+
+/// What is known of each of them.
+#[derive(Default)]
+pub(crate) struct Calls {
+    pub(crate) stacks: Stacks,
+    /// Where recovery ended, innermost first.
+    pub(crate) end: Vec<u32>,
+}
+
+/// The calls of these findings, in their order.
+pub(crate) fn collect(options: &Options, sought: &[Sought]) -> Vec<Calls> {
+    let mut all: Vec<Calls> = sought.iter().map(|_| Calls::default()).collect();
+    let mut by_schedule: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
+    for (number, finding) in sought.iter().enumerate() {
+        by_schedule.entry((finding.token.seed, finding.token.strategy)).or_default().push(number);
+    }
+    for numbers in by_schedule.values() {
+        // What cannot be repeated has no calls.
+        let _ = of_schedule(options, sought, numbers, &mut all);
+    }
+    all
+}
+
+fn of_schedule(
+    options: &Options,
+    sought: &[Sought],
+    numbers: &[usize],
+    all: &mut [Calls],
+) -> Result<(), Error> {
+    let Some(&first) = numbers.first() else { return Ok(()) };
+    let token = &sought[first].token;
+    let mut process = Process::start(options.launch())?;
+    let mut wanted: Vec<u64> = numbers.iter().flat_map(|&number| sought[number].facts.events()).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    wanted.truncate(MAX_STACKS);
+    process.want_stacks(&wanted);
+    let recorded = record_run(&mut process, options.model.is_some(), token.schedule(), options.run_limits())?;
+    let found = process.stacks();
+    for &number in numbers {
+        for (index, callers) in &found {
+            all[number].stacks.insert(0, *index as usize, callers.clone());
+        }
+    }
+    let files_created = process.files_created();
+    let mut process = if options.recover.is_some() {
+        let mut recovering = Process::start(options.launch_recovery())?;
+        recovering.adopt_files(&process);
+        recovering
+    } else {
+        process
+    };
+    let limits = options.run_limits().recovery(recorded.records.len());
+    for &number in numbers.iter().filter(|&&number| sought[number].fails).take(MOST_RECOVERIES) {
+        let mut records = recorded.records.to_vec();
+        process.want_stacks(&[]);
+        let token = &sought[number].token;
+        through_crashes(&mut process, options, token, &mut records, files_created, limits, |process| {
+            process.want_stacks(&[Stack::END]);
+            Ok(())
+        })?;
+        all[number].end = process.stacks().into_iter().next().map(|(_, callers)| callers).unwrap_or_default();
+    }
+    Ok(())
+}

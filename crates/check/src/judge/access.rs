@@ -1,0 +1,76 @@
+//! A store of an execution as findings speak of it.
+
+use crashproof_protocol::Record;
+use px86::storage::CachedStore;
+
+/// Bytes of an access that are kept.
+const MOST_BYTES: usize = 64;
+
+/// Stores of one instruction to consecutive bytes, or one store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// The execution: how many crashes there were before it.
+    pub(crate) level: usize,
+    /// Where it is in the trace.
+    pub(crate) index: usize,
+    pub(crate) site: u32,
+    pub(crate) thread: u16,
+    pub(crate) address: u64,
+    /// How many bytes, and the first of them.
+    pub(crate) bytes: u64,
+    pub(crate) data: Vec<u8>,
+    /// Of how many stores it consists.
+    pub(crate) stores: usize,
+}
+
+impl Access {
+    pub(crate) fn of_record(level: usize, index: usize, record: &Record) -> Access {
+        let width = usize::from(record.width());
+        Access {
+            level,
+            index,
+            site: record.site,
+            thread: record.thread(),
+            address: record.address(),
+            bytes: width as u64,
+            data: record.value.to_le_bytes()[..width.min(8)].to_vec(),
+            stores: 1,
+        }
+    }
+
+    pub(crate) fn of_store(level: usize, store: &CachedStore) -> Access {
+        let width = usize::from(store.event.width);
+        Access {
+            level,
+            index: store.tag as usize,
+            site: store.event.site.0,
+            thread: store.event.thread.0,
+            address: store.event.address,
+            bytes: width as u64,
+            data: store.event.value.to_le_bytes()[..width.min(8)].to_vec(),
+            stores: 1,
+        }
+    }
+
+    pub(crate) fn end(&self) -> u64 {
+        self.address + self.bytes
+    }
+
+    /// Does it cover a byte of a range?
+    pub(crate) fn meets(&self, address: u64, bytes: u64) -> bool {
+        self.address < address + bytes && address < self.end()
+    }
+
+    /// Takes in a store that continues this one, if it does.
+    pub(crate) fn continued_by(&mut self, next: &Access) -> bool {
+        let continues = (self.level, self.site, self.thread, self.end())
+            == (next.level, next.site, next.thread, next.address);
+        if continues {
+            self.bytes += next.bytes;
+            let room = MOST_BYTES.saturating_sub(self.data.len());
+            self.data.extend(next.data.iter().take(room));
+            self.stores += next.stores;
+        }
+        continues
+    }
+}

@@ -1,0 +1,255 @@
+//! The cause of a failure or of a missing flush, decided on the recorded run.
+//!
+//! A cause is named only where the trace shows it. px86 has already said that the lost store may be lost; here the program's
+//! flushes and fences say what its author forgot.
+
+use crashproof_protocol::Record;
+use px86::{Kind, LINE_BYTES, Line};
+
+use crate::crash::{CrashState, Read};
+use crate::judge::access::Access;
+use crate::judge::cause::{Cause, Instruction, Volatile};
+use crate::judge::facts::{Facts, reads};
+use crate::search::Recovered;
+use crate::subject::Failure;
+
+/// Records searched for flushes, from the lost store on.
+const MOST_SEARCHED: usize = 1_000_000;
+
+impl Facts {
+    /// Adds what recovery read, and the cause.
+    pub(crate) fn complete(mut self, recovered: &Recovered, failure: Option<&Failure>) -> Facts {
+        if self.lost.is_empty() {
+            self.not_yet = self.next_store(recovered.state, recovered.reads);
+        }
+        self.reads = reads(recovered, &self);
+        self.cause = of(recovered.state, &self, recovered.reads, failure);
+        self
+    }
+}
+
+/// The cause of what these facts say; `reads` is all that recovery read.
+fn of(state: &CrashState, facts: &Facts, reads: &[Read], failure: Option<&Failure>) -> Cause {
+    if let Some(volatile) = failure.and_then(|failure| volatile_state(failure, facts, reads)) {
+        return Cause::VolatileState(volatile);
+    }
+    let Some(lost) = facts.lost.first() else {
+        return match facts.not_yet {
+            Some(_) if facts.survived.is_some() => Cause::StoredAfterCommit,
+            Some(_) => Cause::Unknown,
+            None => Cause::RecoveryWrong,
+        };
+    };
+    let Some(survived) = &facts.survived else { return Cause::Unknown };
+    if survived.level != lost.level {
+        return Cause::Unknown;
+    }
+    let records = state.records(lost.level);
+    let whole = instance(records, lost);
+    if whole.site == survived.site && whole.thread == survived.thread && whole.meets(survived.address, 1) {
+        return Cause::Torn { one_access: true };
+    }
+    if lost.index > survived.index {
+        return Cause::Torn { one_access: false };
+    }
+    missing_flush(records, lost, &whole, survived)
+}
+
+/// Does recovery rely on something that the crash took away?
+fn volatile_state(failure: &Failure, facts: &Facts, reads: &[Read]) -> Option<Volatile> {
+    match failure {
+        Failure::Signal(libc::SIGSEGV | libc::SIGBUS) => {
+            // The last thing it read is what it followed; memory of programs is mapped up to 2^47.
+            let last = reads.last().filter(|read| read.width == 8)?;
+            let lost = facts.lost.iter().any(|it| it.meets(last.address, 8));
+            let pointer = (1 << 20..1 << 47).contains(&last.value) && last.value % 2 == 0;
+            let volatile = pointer && !crashproof_protocol::abi::is_pm(last.value);
+            (volatile && !lost && last.value > 1 << 32)
+                .then_some(Volatile { address: last.address, site: last.site })
+        }
+        _ => None,
+    }
+}
+
+/// All that one execution of an instruction stored, from the trace around one of its stores.
+fn instance(records: &[Record], store: &Access) -> Access {
+    let mut whole = store.clone();
+    let same = |record: &Record| {
+        record.event_kind().is_some_and(Kind::stores)
+            && (record.site, record.thread()) == (store.site, store.thread)
+    };
+    for record in records[..store.index.min(records.len())].iter().rev() {
+        let end = record.address() + u64::from(record.width());
+        if !same(record) || end != whole.address {
+            break;
+        }
+        whole.address = record.address();
+        whole.bytes += u64::from(record.width());
+    }
+    for record in records.iter().skip(store.index + store.stores) {
+        if !same(record) || record.address() != whole.end() {
+            break;
+        }
+        whole.bytes += u64::from(record.width());
+    }
+    whole
+}
+
+fn is_flush(record: &Record) -> bool {
+    matches!(record.event_kind(), Some(Kind::Flush | Kind::FlushOpt))
+}
+
+/// What the program does about the lost store's line, before and after the survivor.
+fn missing_flush(records: &[Record], lost: &Access, whole: &Access, survived: &Access) -> Cause {
+    let line = Line::containing(lost.address);
+    let instruction = |index: usize| Instruction {
+        level: lost.level,
+        index,
+        site: records[index].site,
+        address: records[index].address(),
+    };
+    // The last store to the line that the survivor follows: a flush before it cannot save it.
+    let last = (lost.index..survived.index.min(records.len()))
+        .rev()
+        .find(|&at| {
+            let record = &records[at];
+            record.event_kind().is_some_and(Kind::stores) && Line::containing(record.address()) == line
+        })
+        .unwrap_or(lost.index);
+    let end = records.len().min(last + MOST_SEARCHED);
+    let flush_of = |line: Line, from: usize, to: usize| {
+        (from.min(to)..to)
+            .find(|&at| is_flush(&records[at]) && Line::containing(records[at].address()) == line)
+    };
+    if let Some(flush) = flush_of(line, last, survived.index.min(end)) {
+        return Cause::NotFenced(instruction(flush));
+    }
+    if let Some(flush) = flush_of(line, survived.index, end) {
+        let other = Line::containing(survived.address);
+        let fenced = |from: usize, to: usize| {
+            records[from..to]
+                .iter()
+                .any(|it| it.thread() == survived.thread && it.event_kind().is_some_and(Kind::fences))
+        };
+        let first = flush_of(other, survived.index, flush);
+        return match first {
+            Some(first) if fenced(first + 1, flush) => Cause::WrongOrder(instruction(flush)),
+            _ => Cause::FlushedLate(instruction(flush)),
+        };
+    }
+    // The line is never flushed: was something else flushed in its place?
+    let window = last + 1..survived.index.min(end);
+    let flushes: Vec<usize> =
+        window.clone().filter(|&at| is_flush(&records[at]) && records[at].thread() == lost.thread).collect();
+    let covered = |at: &usize| {
+        let start = Line::containing(records[*at].address()).start();
+        let (from, to) = (whole.address.max(start), whole.end().min(start + LINE_BYTES));
+        to.saturating_sub(from)
+    };
+    let partly: u64 = flushes.iter().map(covered).sum();
+    if let Some(flush) = flushes.iter().find(|at| covered(at) > 0) {
+        let covered = partly.min(whole.bytes);
+        return Cause::PartialFlush { flush: instruction(*flush), covered, total: whole.bytes };
+    }
+    let neighbor = flushes.iter().find_map(|&at| neighbor(records, at, whole).map(|store| (at, store)));
+    if let Some((at, store)) = neighbor {
+        let store = Access::of_record(lost.level, store, &records[store]);
+        return Cause::NeverFlushed { neighbor: Some((instruction(at), store)) };
+    }
+    match flushes.iter().find(|&&at| is_clean(records, at)) {
+        Some(flush) if flushes.len() == 1 => Cause::WrongAddress(instruction(*flush)),
+        _ => Cause::NeverFlushed { neighbor: None },
+    }
+}
+
+/// The last store to the line of a flush, if that is next to what was stored and was stored to before it was flushed.
+fn neighbor(records: &[Record], flush: usize, whole: &Access) -> Option<usize> {
+    let line = Line::containing(records[flush].address());
+    let next_to = line.start() + LINE_BYTES == Line::containing(whole.address).start()
+        || line.start() == Line::containing(whole.end() - 1).start() + LINE_BYTES;
+    if !next_to {
+        return None;
+    }
+    for at in (0..flush).rev().take(10_000) {
+        if Line::containing(records[at].address()) != line {
+            continue;
+        }
+        if is_flush(&records[at]) {
+            return None;
+        }
+        if records[at].event_kind().is_some_and(Kind::stores) {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// Was nothing stored to the line of a flush since it was last flushed?
+fn is_clean(records: &[Record], flush: usize) -> bool {
+    let line = Line::containing(records[flush].address());
+    let on_line = |at: &usize| {
+        let record = &records[*at];
+        (is_flush(record) || record.event_kind().is_some_and(Kind::stores))
+            && Line::containing(record.address()) == line
+    };
+    (0..flush).rev().take(MOST_SEARCHED).find(on_line).is_none_or(|at| is_flush(&records[at]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crashproof_protocol::ARENA;
+
+    fn event(kind: Kind, line: u64, offset: u64, width: u8, site: u32) -> Record {
+        Record::new(kind as u8, ARENA.base + line * 64 + offset, width, 1, 0, site)
+    }
+
+    fn decide(records: &[Record], lost: usize, survived: usize) -> Cause {
+        let lost = Access::of_record(0, lost, &records[lost]);
+        let survived = Access::of_record(0, survived, &records[survived]);
+        missing_flush(records, &lost, &instance(records, &lost), &survived)
+    }
+
+    const DATA: Kind = Kind::Store;
+
+    #[test]
+    fn what_the_program_does_about_the_line() {
+        let store = |line| event(DATA, line, 0, 8, line as u32 + 1);
+        let flush = |line| event(Kind::Flush, line, 0, 0, 90 + line as u32);
+        let fence = || event(Kind::StoreFence, 0, 0, 0, 99);
+        let never = [store(0), store(4), flush(4)];
+        assert_eq!(decide(&never, 0, 1), Cause::NeverFlushed { neighbor: None });
+        let late = [store(0), store(4), flush(0), flush(4), fence()];
+        assert!(matches!(decide(&late, 0, 1), Cause::FlushedLate(flush) if flush.index == 2));
+        let order = [store(0), store(4), flush(4), fence(), flush(0), fence()];
+        assert!(matches!(decide(&order, 0, 1), Cause::WrongOrder(flush) if flush.index == 4));
+        let unfenced = [store(0), flush(0), store(4), flush(4), fence()];
+        assert!(matches!(decide(&unfenced, 0, 2), Cause::NotFenced(flush) if flush.index == 1));
+        let wrong = [store(0), flush(7), fence(), store(4), flush(4), fence()];
+        assert!(matches!(decide(&wrong, 0, 3), Cause::WrongAddress(flush) if flush.index == 1));
+    }
+
+    #[test]
+    fn a_flush_that_covers_too_little() {
+        // A copy of 16 bytes over the border of two lines, of which the first is flushed.
+        let records = [
+            event(DATA, 0, 56, 8, 1),
+            event(DATA, 1, 0, 8, 1),
+            event(Kind::Flush, 0, 0, 0, 2),
+            event(Kind::StoreFence, 0, 0, 0, 3),
+            event(DATA, 4, 0, 8, 4),
+        ];
+        let Cause::PartialFlush { flush, covered, total } = decide(&records, 1, 4) else { panic!() };
+        assert_eq!((flush.index, covered, total), (2, 8, 16));
+        // Two members of one object.
+        let records = [
+            event(DATA, 0, 0, 8, 1),
+            event(DATA, 1, 0, 8, 2),
+            event(Kind::Flush, 0, 0, 0, 3),
+            event(DATA, 4, 0, 8, 4),
+        ];
+        assert!(
+            matches!(decide(&records, 1, 3), Cause::NeverFlushed { neighbor: Some((_, store)) } if store.index == 0)
+        );
+    }
+}

@@ -1,0 +1,267 @@
+//! What a finding is about, as data: the stores that were lost, the one that survived, the crash, what recovery read.
+//!
+//! `narrate` puts it into words when everything is known, the calls that led to each of them included.
+
+use std::collections::BTreeMap;
+
+use px86::storage::CachedStore;
+use px86::{Kind, Line};
+use rustc_hash::FxHashSet;
+
+use crashproof_protocol::Record;
+
+use crate::crash::{ChosenCrash, Content, CrashState, Read, Revealed, group, value};
+use crate::judge::access::Access;
+use crate::judge::cause::Cause;
+use crate::judge::robustness::TraceViolation;
+use crate::search::Recovered;
+
+/// Accesses of one role that are kept; how many there were is counted.
+const MOST: usize = 32;
+/// Records after the crash that are searched for what had not been stored yet.
+const MOST_SEARCHED: usize = 200_000;
+
+/// One crash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Crash {
+    pub(crate) level: usize,
+    /// How many records had taken effect.
+    pub(crate) at: usize,
+    /// What would have come next, or what came last.
+    pub(crate) site: u32,
+    /// Did it come at the end of the run?
+    pub(crate) at_end: bool,
+}
+
+/// A read of recovery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReadFact {
+    pub(crate) site: u32,
+    /// Which of recovery's first reads it is.
+    pub(crate) number: usize,
+    pub(crate) address: u64,
+    pub(crate) width: u8,
+    pub(crate) value: u64,
+    /// What it could also have read.
+    pub(crate) others: Vec<u64>,
+    /// The stores that it may have read from, if there is more than one; what was there before the crash is none.
+    pub(crate) candidates: Vec<Access>,
+    /// Has it to do with what was lost, or with what was not stored yet?
+    pub(crate) notices: bool,
+}
+
+/// What a finding is about.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    /// The stores that were lost, oldest first.
+    pub(crate) lost: Vec<Access>,
+    /// How many more there were.
+    pub(crate) lost_more: usize,
+    /// How many stores were lost in all.
+    pub(crate) lost_stores: usize,
+    /// The store that survived, or the last one before the crash if nothing is lost.
+    pub(crate) survived: Option<Access>,
+    /// If nothing is lost: the first later store to what recovery read.
+    pub(crate) not_yet: Option<Access>,
+    pub(crate) crashes: Vec<Crash>,
+    /// The same for a replay.
+    pub(crate) chosen: Vec<ChosenCrash>,
+    pub(crate) reads: Vec<ReadFact>,
+    pub(crate) cause: Cause,
+}
+
+impl Facts {
+    /// What was lost and what survived; with `violation`, in view of the missing flush that it shows. The rest is for
+    /// [`Facts::complete`].
+    pub(crate) fn of(recovered: &Recovered, violation: Option<&TraceViolation>) -> Facts {
+        let Recovered { state, revealed, .. } = *recovered;
+        let mut facts = Facts::default();
+        let mut lost: Vec<Access> = Vec::new();
+        let mut survived: Option<Access> = None;
+        for (level, timeline) in state.timelines().enumerate() {
+            let seen = state.revealed(level, revealed);
+            let (gone, last, kept) = fate(level, seen, |line| timeline.stores(line));
+            lost.extend(gone);
+            survived = last.or(survived);
+            let (site, at_end) = timeline.next_site();
+            facts.crashes.push(Crash { level, at: timeline.at, site, at_end });
+            facts.chosen.push(ChosenCrash { at: timeline.at, kept });
+        }
+        facts.lost_stores = lost.len();
+        match violation {
+            Some(met) => {
+                let records = state.records(met.level);
+                let access =
+                    |store: u32| Access::of_record(met.level, store as usize, &records[store as usize]);
+                // What the missing flush would have saved comes first; the rest is lost, too.
+                let mut own: Vec<Access> = met.lost.iter().map(|store| access(*store)).collect();
+                lost.retain(|it| !own.iter().any(|one| (one.level, one.index) == (it.level, it.index)));
+                // Of a copy all that was lost of the line, not only its first bytes.
+                let copy = |it: &Access| (it.level, it.site, Line::containing(it.address));
+                let first = own.first().map(copy);
+                let (more, others): (Vec<Access>, Vec<Access>) =
+                    lost.into_iter().partition(|it| Some(copy(it)) == first);
+                lost = others;
+                own.extend(more);
+                own.sort_by_key(|it| it.index);
+                facts.lost = joined(own);
+                facts.lost_more = joined(lost).len();
+                facts.survived = Some(access(met.survived));
+            }
+            None => {
+                facts.lost = joined(lost);
+                facts.survived = survived;
+            }
+        }
+        let more = facts.lost.len().saturating_sub(MOST);
+        facts.lost_more += more;
+        facts.lost.truncate(MOST);
+        if facts.lost.is_empty() {
+            facts.survived = facts.last_store(state, recovered.reads);
+        }
+        facts
+    }
+
+    /// The last store before the crash, of what recovery read if there is one among the last few.
+    fn last_store(&self, state: &CrashState, reads: &[Read]) -> Option<Access> {
+        let crash = self.crashes.last()?;
+        let records = state.records(crash.level);
+        let before = records[..crash.at.min(records.len())].iter().enumerate().rev().take(MOST_SEARCHED);
+        let before: Vec<_> = before.filter(|(_, record)| is_store(record)).take(64).collect();
+        let last = before.iter().find(|(_, record)| is_read(record, reads)).or(before.first())?;
+        Some(Access::of_record(crash.level, last.0, last.1))
+    }
+
+    /// The first store after the crash to something that recovery read.
+    pub(crate) fn next_store(&self, state: &CrashState, reads: &[Read]) -> Option<Access> {
+        let crash = self.crashes.last()?;
+        let records = state.records(crash.level);
+        let words: FxHashSet<u64> = reads
+            .iter()
+            .flat_map(|read| [read.address / 8, (read.address + u64::from(read.width)) / 8])
+            .collect();
+        let near = |record: &Record| {
+            let end = record.address() + u64::from(record.width());
+            [record.address() / 8, end / 8].iter().any(|word| words.contains(word))
+        };
+        let after = records.iter().enumerate().skip(crash.at).take(MOST_SEARCHED);
+        let mut after =
+            after.filter(|(_, record)| is_store(record) && near(record) && is_read(record, reads));
+        after.next().map(|(index, record)| Access::of_record(crash.level, index, record))
+    }
+
+    /// The events of the recorded run that are named, by their index.
+    pub(crate) fn events(&self) -> Vec<u64> {
+        let accesses = self.lost.iter().chain(&self.survived).chain(&self.not_yet);
+        let stores = accesses.filter(|it| it.level == 0).map(|it| it.index);
+        let crashes = self.crashes.iter().filter(|it| it.level == 0).map(|it| it.at);
+        let flush = self.cause.flush().filter(|it| it.level == 0).map(|it| it.index);
+        stores.chain(crashes).chain(flush).map(|index| index as u64).collect()
+    }
+
+    /// The store or crash that a finding about this is filed under: its execution and site. A crash without any store
+    /// before it has only the place where it came.
+    pub(crate) fn key(&self) -> (usize, u32) {
+        let first = self.lost.first().or(self.survived.as_ref());
+        let crash = || self.crashes.last().map_or((0, 0), |crash| (crash.level, crash.site));
+        first.map_or_else(crash, |access| (access.level, access.site))
+    }
+}
+
+fn is_store(record: &Record) -> bool {
+    record.event_kind().is_some_and(Kind::stores)
+}
+
+/// Did recovery read a byte that a record is about?
+fn is_read(record: &Record, reads: &[Read]) -> bool {
+    let (address, end) = (record.address(), record.address() + u64::from(record.width()));
+    reads.iter().any(|it| it.address < end && address < it.address + u64::from(it.width))
+}
+
+/// Stores of one instruction to consecutive bytes as one access.
+fn joined(accesses: Vec<Access>) -> Vec<Access> {
+    let mut all: Vec<Access> = Vec::new();
+    for access in accesses {
+        if !all.last_mut().is_some_and(|last| last.continued_by(&access)) {
+            all.push(access);
+        }
+    }
+    all
+}
+
+/// The stores of an execution that were lost, oldest first, the last that survived, and how much of each line did.
+fn fate(
+    level: usize,
+    revealed: &Revealed,
+    stores: impl Fn(Line) -> Vec<CachedStore>,
+) -> (Vec<Access>, Option<Access>, Vec<(u64, usize)>) {
+    let (mut lost, mut survived, mut partly) = (Vec::new(), Vec::new(), Vec::new());
+    for (&line, contents) in revealed {
+        let stores = stores(line);
+        let kept = (Content::most_kept(contents).kept[level] as usize).min(stores.len());
+        survived.extend_from_slice(&stores[..kept]);
+        lost.extend_from_slice(&stores[kept..]);
+        if kept < stores.len() {
+            partly.push((line.0, kept));
+        }
+    }
+    lost.sort_by_key(|store| store.at);
+    partly.sort_unstable();
+    let last = survived.iter().max_by_key(|store| store.at).map(|store| Access::of_store(level, store));
+    (lost.iter().map(|store| Access::of_store(level, store)).collect(), last, partly)
+}
+
+/// What recovery read that it could also have read differently, what it read of the stores that matter, and what it
+/// read last (Jaaru's debugging support).
+pub(crate) fn reads(recovered: &Recovered, facts: &Facts) -> Vec<ReadFact> {
+    let Recovered { state, reads, .. } = *recovered;
+    // What is known of each line from the reads so far.
+    let mut narrowed = Revealed::default();
+    let mut all = Vec::new();
+    for (number, read) in reads.iter().enumerate() {
+        let line = Line::containing(read.address);
+        let mut groups = Vec::new();
+        let matters = facts.lost.iter().chain(&facts.not_yet);
+        let notices = matters.into_iter().any(|it| it.meets(read.address, u64::from(read.width)));
+        if recovered.revealed.contains_key(&line) {
+            let contents =
+                narrowed.entry(line).or_insert_with(|| state.contents(line, (recovered.certain)(line)));
+            groups = group(contents, read.address, read.width);
+            contents.retain(|content| value(&content.bytes, read.address, read.width) == read.value);
+        } else if number + 1 < reads.len() && !notices {
+            continue;
+        }
+        let open = groups.len() > 1;
+        let candidates = if open { candidates(state, read, &groups) } else { Vec::new() };
+        let others = groups.iter().map(|other| other.0).filter(|other| *other != read.value).collect();
+        let Read { site, address, width, value, .. } = *read;
+        all.push(ReadFact { site, number, address, width, value, others, candidates, notices });
+    }
+    all
+}
+
+/// The stores from which a load might have read (Jaaru's debugging support).
+fn candidates(state: &CrashState, read: &Read, groups: &[(u64, Vec<Content>)]) -> Vec<Access> {
+    let line = Line::containing(read.address);
+    let meets = |store: &CachedStore| {
+        let event = &store.event;
+        event.address < read.address + u64::from(read.width)
+            && read.address < event.address + u64::from(event.width)
+    };
+    let mut stores: BTreeMap<(usize, u64), CachedStore> = BTreeMap::new();
+    for content in groups.iter().flat_map(|(_, contents)| contents) {
+        // The last store that was kept, of the last execution that has one.
+        let executions: Vec<_> = state.timelines().enumerate().collect();
+        for (level, timeline) in executions.into_iter().rev() {
+            let open = timeline.stores(line);
+            let kept = (content.kept[level] as usize).min(open.len());
+            let certain = level.checked_sub(1).and_then(|later| state.later[later].persisted.get(&line));
+            let certain = certain.map_or(&[][..], Vec::as_slice);
+            if let Some(store) = open[..kept].iter().rev().chain(certain.iter().rev()).find(|it| meets(it)) {
+                stores.insert((level, store.at), *store);
+                break;
+            }
+        }
+    }
+    stores.iter().map(|((level, _), store)| Access::of_store(*level, store)).collect()
+}

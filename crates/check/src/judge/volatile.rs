@@ -1,0 +1,55 @@
+//! Pointers to volatile memory that were kept in persistent memory.
+//!
+//! Recovery runs in another placement than the recorded run (see `subject::placement`), so that what it finds behind
+//! such a pointer is nothing, or something else. Where it crashed says which of the values that it read was the pointer.
+
+use crashproof_findings::Place;
+use crashproof_protocol::Record;
+use crashproof_protocol::abi::is_pm;
+use px86::Kind;
+
+use crate::search::Recovered;
+
+/// How far from what a pointer points to a program may look: members of an object, entries of a table.
+const REACH: u64 = 1 << 16;
+/// No pointer: small numbers, and what no process can map.
+const ADDRESSES: std::ops::Range<u64> = 1 << 20..1 << 47;
+
+/// A pointer to volatile memory that recovery followed.
+#[derive(Clone, Debug)]
+pub struct VolatilePointer {
+    /// What it is.
+    pub value: u64,
+    /// Where it is kept.
+    pub address: u64,
+    /// Where recovery read it.
+    pub read: Place,
+}
+
+/// A pointer that led recovery to the address where it crashed: its place in the reads, and the store that put it
+/// there, by its execution and site.
+pub(crate) fn followed(recovered: &Recovered, crashed_at: u64) -> Option<(usize, (usize, u32))> {
+    let leads_there = |value: u64| {
+        ADDRESSES.contains(&value)
+            && !is_pm(value)
+            && crashed_at.wrapping_sub(value).wrapping_add(REACH) < 2 * REACH
+    };
+    // The last one read: what it found behind an earlier one may have led here, too.
+    let (index, read) = recovered
+        .reads
+        .iter()
+        .enumerate()
+        .rev()
+        .find(|(_, read)| read.width == 8 && leads_there(read.value))?;
+    let state = recovered.state;
+    (0..state.crashes()).rev().find_map(|level| {
+        let puts = |record: &&Record| {
+            record.address() == read.address
+                && record.value == read.value
+                && record.width() == 8
+                && record.event_kind().is_some_and(Kind::stores)
+        };
+        let store = state.records(level).iter().rev().find(puts)?;
+        Some((index, (level, store.site)))
+    })
+}

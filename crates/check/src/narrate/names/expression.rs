@@ -1,0 +1,518 @@
+//! What the source calls an object: the expression that a store assigns to, or a load reads, found in the text of its
+//! line by the column that debug information gives.
+//!
+//! Compilers point at the operator of an assignment (clang), at the start of the statement (rustc), at the name of a
+//! member, or at the call that stores. Where the text is something else, there is no name: a wrong one is worse.
+
+/// An object as the source names it: a variable, and the way from there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Expression {
+    pub(crate) root: String,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One step from an object to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// What a pointer points to.
+    Deref,
+    /// A member; of what a pointer points to, if the object is one.
+    Member(String),
+    /// An element, by the text between the brackets.
+    Element(String),
+}
+
+/// Functions that store through their first argument.
+const STORING: [&str; 34] = [
+    "memcpy",
+    "memmove",
+    "memset",
+    "mempcpy",
+    "strcpy",
+    "strncpy",
+    "stpcpy",
+    "strcat",
+    "strncat",
+    "sprintf",
+    "snprintf",
+    "bzero",
+    "pmem_memcpy_persist",
+    "pmem_memcpy_nodrain",
+    "pmem_memcpy",
+    "pmem_memset_persist",
+    "pmem_memset_nodrain",
+    "pmem_memset",
+    "pmem_memmove_persist",
+    "pmem_memmove_nodrain",
+    "atomic_store",
+    "atomic_store_explicit",
+    "atomic_exchange",
+    "atomic_fetch_add",
+    "atomic_fetch_sub",
+    "atomic_init",
+    "__atomic_store_n",
+    "__atomic_fetch_add",
+    "__sync_fetch_and_add",
+    "_mm_stream_si64",
+    "_mm_stream_si32",
+    "write",
+    "write_volatile",
+    "write_unaligned",
+];
+
+/// Functions that load through their first argument.
+const LOADING: [&str; 10] = [
+    "atomic_load",
+    "atomic_load_explicit",
+    "__atomic_load_n",
+    "memcmp",
+    "strcmp",
+    "strncmp",
+    "strlen",
+    "read",
+    "read_volatile",
+    "read_unaligned",
+];
+
+/// Methods that access what they are called on.
+const METHODS: [&str; 16] = [
+    "store",
+    "load",
+    "swap",
+    "exchange",
+    "fetch_add",
+    "fetch_sub",
+    "fetch_or",
+    "fetch_and",
+    "compare_exchange",
+    "compare_exchange_weak",
+    "compare_exchange_strong",
+    "copy_from_slice",
+    "clone_from_slice",
+    "fill",
+    "write",
+    "read",
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token<'t> {
+    Word(&'t str),
+    /// Operators and brackets.
+    Sign(&'t str),
+}
+
+/// The signs of more than one character that matter here; longer ones first.
+const SIGNS: [&str; 25] = [
+    "<<=", ">>=", "...", "->", "::", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "==", "!=",
+    "<=", ">=", "&&", "||", "<<", ">>", "..", "=>",
+];
+
+fn tokens(line: &str) -> Vec<(usize, Token<'_>)> {
+    let mut all = Vec::new();
+    let mut at = 0;
+    while let Some(next) = line[at..].chars().next() {
+        let rest = &line[at..];
+        let word = |it: char| it.is_alphanumeric() || it == '_';
+        if next.is_whitespace() {
+            at += next.len_utf8();
+        } else if rest.starts_with("//") {
+            break;
+        } else if word(next) {
+            let end = rest.find(|it| !word(it)).unwrap_or(rest.len());
+            all.push((at, Token::Word(&rest[..end])));
+            at += end;
+        } else if next == '"' || next == '\'' {
+            let mut escaped = false;
+            let close = rest.char_indices().skip(1).find(|(_, it)| {
+                let ends = *it == next && !escaped;
+                escaped = *it == '\\' && !escaped;
+                ends
+            });
+            let end = close.map_or(rest.len(), |(end, _)| end + 1);
+            all.push((at, Token::Sign(&rest[..end])));
+            at += end;
+        } else {
+            let length =
+                SIGNS.iter().find(|sign| rest.starts_with(**sign)).map_or(next.len_utf8(), |it| it.len());
+            all.push((at, Token::Sign(&rest[..length])));
+            at += length;
+        }
+    }
+    all
+}
+
+fn is_assignment(token: Token) -> bool {
+    matches!(
+        token,
+        Token::Sign(
+            "=" | "+=" | "-=" | "*=" | "/=" | "%=" | "&=" | "|=" | "^=" | "<<=" | ">>=" | "++" | "--"
+        )
+    )
+}
+
+/// The object that a store or a load is to, given the column (from 1, in bytes) of its instruction. Rust's compiler points at
+/// the beginning of what is loaded, clang at the name of the member.
+pub(crate) fn object_at(line: &str, column: u32, stores: bool, rust: bool) -> Option<Expression> {
+    let at = (column as usize).checked_sub(1)?;
+    let all = tokens(line);
+    let index = all.iter().position(|(start, _)| *start >= at)?;
+    let tokens: Vec<Token> = all.iter().map(|(_, token)| *token).collect();
+    if all[index].0 != at {
+        return None;
+    }
+    let parser = Parser { tokens: &tokens };
+    match tokens[index] {
+        token if is_assignment(token) && stores => {
+            // Of `++x` the operand follows.
+            let prefix = matches!(token, Token::Sign("++" | "--")) && !parser.ends_operand(index);
+            if prefix {
+                return parser.unary(index + 1).map(|found| found.0);
+            }
+            let start = parser.start_of_operand(index)?;
+            parser.whole(start, index)
+        }
+        Token::Word(_) if !stores => {
+            let start = parser.start_of_operand(index + 1)?;
+            if let Some(called) = parser.call(index) {
+                return called;
+            }
+            // A load of a member stands at its name; elements of it follow.
+            let (mut object, mut next) = parser.unary(start)?;
+            if rust {
+                return Some(object);
+            }
+            if next <= index {
+                return None;
+            }
+            while next > index + 1 && tokens[index + 1] != Token::Sign("[") {
+                (object, next) = (parser.whole(start, index + 1)?, index + 1);
+            }
+            Some(object)
+        }
+        Token::Word(_) => {
+            if let Some(called) = parser.call(index) {
+                return called;
+            }
+            let (object, next) = parser.unary(index)?;
+            match tokens.get(next) {
+                Some(token) if is_assignment(*token) => Some(object),
+                Some(Token::Sign("(")) => None,
+                _ => None,
+            }
+        }
+        Token::Sign("*" | "(") => {
+            let (object, next) = parser.unary(index)?;
+            let assigned = tokens.get(next).is_some_and(|token| is_assignment(*token));
+            (!stores || assigned).then_some(object)
+        }
+        _ => None,
+    }
+}
+
+struct Parser<'t> {
+    tokens: &'t [Token<'t>],
+}
+
+impl Parser<'_> {
+    fn at(&self, index: usize) -> Option<Token<'_>> {
+        self.tokens.get(index).copied()
+    }
+
+    /// Does an operand end just before this token?
+    fn ends_operand(&self, index: usize) -> bool {
+        index > 0 && matches!(self.tokens[index - 1], Token::Word(_) | Token::Sign(")" | "]"))
+    }
+
+    /// The bracket that belongs to the one at `close`.
+    fn opening(&self, close: usize) -> Option<usize> {
+        let mut depth = 0;
+        for index in (0..=close).rev() {
+            match self.tokens[index] {
+                Token::Sign(")" | "]") => depth += 1,
+                Token::Sign("(" | "[") => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Some(index);
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The bracket that belongs to the one at `open`.
+    fn closing(&self, open: usize) -> Option<usize> {
+        let mut depth = 0;
+        for index in open..self.tokens.len() {
+            match self.tokens[index] {
+                Token::Sign("(" | "[") => depth += 1,
+                Token::Sign(")" | "]") => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Some(index);
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Where the operand begins that ends just before `end`.
+    fn start_of_operand(&self, end: usize) -> Option<usize> {
+        let mut start = end;
+        loop {
+            start = match self.at(start.checked_sub(1)?)? {
+                Token::Sign("]" | ")") => self.opening(start - 1)?,
+                Token::Word(_) => start - 1,
+                _ => return None,
+            };
+            // What indexes or calls something belongs to it.
+            let bracket = matches!(self.tokens[start], Token::Sign("[" | "("));
+            if bracket && self.ends_operand(start) {
+                continue;
+            }
+            match start.checked_sub(1).and_then(|before| self.at(before)) {
+                Some(Token::Sign("." | "->" | "::")) => start -= 1,
+                Some(Token::Sign("*")) if !self.ends_operand(start - 1) => return Some(start - 1),
+                _ => return Some(start),
+            }
+        }
+    }
+
+    /// The object that is all the tokens of a range.
+    fn whole(&self, start: usize, end: usize) -> Option<Expression> {
+        let part = Parser { tokens: &self.tokens[..end] };
+        part.unary(start).filter(|(_, next)| *next == end).map(|(object, _)| object)
+    }
+
+    /// The object of a call that stores or loads, if this is the name of one; an inner none if it is another call.
+    fn call(&self, index: usize) -> Option<Option<Expression>> {
+        let Token::Word(name) = self.at(index)? else { return None };
+        let mut last = (index, name);
+        // A path: the last part is the name.
+        while self.at(last.0 + 1) == Some(Token::Sign("::")) {
+            let Some(Token::Word(part)) = self.at(last.0 + 2) else { return Some(None) };
+            last = (last.0 + 2, part);
+        }
+        let (at, name) = last;
+        let method = index > 0 && matches!(self.tokens[index - 1], Token::Sign("." | "->"));
+        if self.at(at + 1) != Some(Token::Sign("(")) {
+            return self.method_after(index);
+        }
+        if method {
+            if !METHODS.contains(&name) {
+                return Some(None);
+            }
+            let start = self.start_of_operand(index - 1);
+            return Some(start.and_then(|start| self.whole(start, index - 1)));
+        }
+        let first = self.at(at + 2);
+        let by_address = first == Some(Token::Sign("&"));
+        if !by_address && !STORING.contains(&name) && !LOADING.contains(&name) {
+            return Some(None);
+        }
+        Some(self.argument(at + 2))
+    }
+
+    /// `self.head.store(..)`, when the column is that of its beginning.
+    fn method_after(&self, index: usize) -> Option<Option<Expression>> {
+        if index > 0 && matches!(self.tokens[index - 1], Token::Sign("." | "->")) {
+            return None;
+        }
+        let (object, next) = self.unary(index)?;
+        let Some(Token::Sign("." | "->")) = self.at(next) else { return None };
+        let Some(Token::Word(name)) = self.at(next + 1) else { return None };
+        (self.at(next + 2) == Some(Token::Sign("("))).then(|| METHODS.contains(&name).then_some(object))
+    }
+
+    /// The object that an argument points to.
+    fn argument(&self, index: usize) -> Option<Expression> {
+        let mut index = self.after_cast(index);
+        let address = self.at(index) == Some(Token::Sign("&"));
+        if address {
+            index += 1;
+            while matches!(self.at(index), Some(Token::Word("mut" | "raw" | "const"))) {
+                index += 1;
+            }
+        }
+        let (mut object, next) = self.unary(index)?;
+        if !matches!(self.at(next), Some(Token::Sign("," | ")"))) {
+            return None;
+        }
+        if !address {
+            object.steps.push(Step::Deref);
+        }
+        Some(object)
+    }
+
+    /// Behind a cast, if there is one.
+    fn after_cast(&self, index: usize) -> usize {
+        let is_type = |open: usize, close: usize| {
+            let inner = &self.tokens[open + 1..close];
+            !inner.is_empty()
+                && inner
+                    .iter()
+                    .all(|token| matches!(token, Token::Word(_) | Token::Sign("*" | "::" | "<" | ">")))
+                && matches!(inner.last(), Some(Token::Sign("*")))
+        };
+        match self.at(index) {
+            Some(Token::Sign("(")) => match self.closing(index) {
+                Some(close) if is_type(index, close) => self.after_cast(close + 1),
+                _ => index,
+            },
+            _ => index,
+        }
+    }
+
+    /// An operand with its prefixes; gives the token after it, too.
+    fn unary(&self, index: usize) -> Option<(Expression, usize)> {
+        let index = self.after_cast(index);
+        if self.at(index) == Some(Token::Sign("*")) {
+            let (mut object, next) = self.unary(index + 1)?;
+            object.steps.push(Step::Deref);
+            return Some((object, next));
+        }
+        let (mut object, mut next) = match self.at(index)? {
+            Token::Word(name) if !name.starts_with(|it: char| it.is_ascii_digit()) => {
+                let (mut root, mut next) = (name, index + 1);
+                while let (Some(Token::Sign("::")), Some(Token::Word(part))) =
+                    (self.at(next), self.at(next + 1))
+                {
+                    (root, next) = (part, next + 2);
+                }
+                (Expression { root: root.to_owned(), steps: Vec::new() }, next)
+            }
+            Token::Sign("(") => {
+                let close = self.closing(index)?;
+                let (inner, next) = self.unary(index + 1)?;
+                if next != close {
+                    return None;
+                }
+                (inner, close + 1)
+            }
+            _ => return None,
+        };
+        loop {
+            match (self.at(next), self.at(next + 1)) {
+                (Some(Token::Sign(sign @ ("." | "->"))), Some(Token::Word(name))) => {
+                    if self.at(next + 2) == Some(Token::Sign("(")) {
+                        return Some((object, next));
+                    }
+                    if sign == "->" {
+                        object.steps.push(Step::Deref);
+                    }
+                    object.steps.push(Step::Member(name.to_owned()));
+                    next += 2;
+                }
+                (Some(Token::Sign("[")), _) => {
+                    let close = self.closing(next)?;
+                    let text: String = self.tokens[next + 1..close].iter().map(Token::text).collect();
+                    object.steps.push(Step::Element(text));
+                    next = close + 1;
+                }
+                _ => return Some((object, next)),
+            }
+        }
+    }
+}
+
+impl Token<'_> {
+    fn text(&self) -> &str {
+        match self {
+            Token::Word(text) | Token::Sign(text) => text,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(line: &str, column: u32, stores: bool) -> Option<String> {
+        object_at(line, column, stores, false).map(|object| {
+            let mut text = object.root;
+            for (number, step) in object.steps.iter().enumerate() {
+                match step {
+                    // Of what a pointer points to.
+                    Step::Deref if matches!(object.steps.get(number + 1), Some(Step::Member(_))) => {}
+                    Step::Deref => text = format!("(*{text})"),
+                    Step::Member(name) => text = format!("{text}.{name}"),
+                    Step::Element(index) => text = format!("{text}[{index}]"),
+                }
+            }
+            text
+        })
+    }
+
+    /// The column of what follows the mark.
+    fn at(line: &str, stores: bool) -> Option<String> {
+        let column = line.find('$').expect("a mark") as u32 + 1;
+        text(&line.replace('$', ""), column, stores)
+    }
+
+    #[test]
+    fn what_is_assigned_to() {
+        for (line, object) in [
+            ("  child->data $= data;", "child.data"),
+            ("  t->slots[i].val $= 3;", "t.slots[i].val"),
+            ("  a->b.c $+= 1;", "a.b.c"),
+            ("  t->count$++;", "t.count"),
+            ("  $++t->count;", "t.count"),
+            ("  *p $= 1;", "(*p)"),
+            ("  $(*t).count = 1;", "t.count"),
+            ("  $slot.value = v;", "slot.value"),
+            ("  $self.slots[n & 3].key = k;", "self.slots[n&3].key"),
+            ("  x $= 1;", "x"),
+            ("  a[i][j] $= b[k];", "a[i][j]"),
+        ] {
+            assert_eq!(at(line, true).as_deref(), Some(object), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_calls_store_to() {
+        for (line, object) in [
+            ("  $memcpy(s->val, v, 40);", "(*s.val)"),
+            ("  $memcpy(&s->val, v, 40);", "s.val"),
+            ("  $memset((char *)s + 0, 0, 4);", "none"),
+            ("  $strcpy((char *)s->name, n);", "(*s.name)"),
+            ("  $atomic_store(&queue->head, head + 1);", "queue.head"),
+            ("  head.$store(n, std::memory_order_release);", "head"),
+            ("  q->tail.$store(n);", "q.tail"),
+            ("  $self.head.store(1, Ordering::SeqCst);", "self.head"),
+            ("  $ptr::write(p, 3);", "(*p)"),
+            ("  $ptr::write(&mut (*p).a, 3);", "p.a"),
+            ("  $set(&x->y, 3);", "x.y"),
+            ("  $set(x, 3);", "none"),
+        ] {
+            assert_eq!(at(line, true).unwrap_or("none".into()), object, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_read() {
+        for (line, object) in [
+            ("  if (t->$count > 3)", "t.count"),
+            ("  return t->slots[i].$val;", "t.slots[i].val"),
+            ("  if (t->$slots[i].val == 3)", "none"),
+            ("  x = $a[i];", "a[i]"),
+            ("  x = $*p;", "(*p)"),
+            ("  while ($node) {", "node"),
+            ("  if ($self.count > 2 {", "none"),
+            ("  head.$load(std::memory_order_acquire);", "head"),
+        ] {
+            let found = at(line, false).unwrap_or("none".into());
+            assert!(found == object || object == "none", "{line}: {found}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_guessed() {
+        assert_eq!(text("  x = 1;", 50, true), None);
+        assert_eq!(text("  x = 1;", 0, true), None);
+        assert_eq!(text("", 1, true), None);
+        assert_eq!(text("  f(a)(b)[ = 1;", 13, true), None);
+    }
+}

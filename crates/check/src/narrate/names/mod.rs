@@ -1,0 +1,445 @@
+//! Objects and values in the program's own words: `t->slots[2].val` = "short".
+//!
+//! The name of an object is what the source calls it where it is accessed; its type is found by following that name
+//! through debug information. Where either is missing there is no name, and who asks says "the store in line 12".
+
+mod expression;
+mod types;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crashproof_findings::Place;
+use crashproof_protocol::Record;
+use px86::Kind;
+use rustc_hash::FxHashMap;
+
+use crate::subject::{AllSites, Sites};
+use expression::{Expression, Step, object_at};
+pub(crate) use types::last_part;
+use types::{Encoding, Type, TypeId, Types};
+
+/// Records in which objects are looked for.
+const MOST_RECORDS: usize = 200_000;
+/// Values longer than this are cut.
+const LONGEST_TEXT: usize = 24;
+
+/// What an access is to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    /// As the source has it.
+    expression: Expression,
+    /// As it is shown.
+    pub(crate) text: String,
+    ty: Option<TypeId>,
+    /// The object it is part of: its type, and how far into it, if no index must be known for that.
+    within: Option<(TypeId, Option<u64>, usize)>,
+    /// Is the source Rust?
+    rust: bool,
+}
+
+impl Name {
+    /// The variable that it is reached from.
+    pub(crate) fn root(&self) -> &str {
+        &self.expression.root
+    }
+}
+
+/// Names of the objects of a program.
+pub(crate) struct Names {
+    program: PathBuf,
+    types: OnceLock<Types>,
+    lines: Mutex<FxHashMap<String, Option<Arc<Vec<String>>>>>,
+    known: Mutex<FxHashMap<(bool, u32, bool), Option<Name>>>,
+    /// Objects of the recorded run by their address: type and size.
+    objects: OnceLock<BTreeMap<u64, (TypeId, u64)>>,
+}
+
+/// An object that an expression is part of: its type, the offset if it is known, and by how many steps it is reached.
+type Within = (TypeId, Option<u64>, usize);
+
+impl Names {
+    pub(crate) fn of(program: &Path) -> Names {
+        Names {
+            program: program.to_owned(),
+            types: OnceLock::new(),
+            lines: Mutex::default(),
+            known: Mutex::default(),
+            objects: OnceLock::new(),
+        }
+    }
+
+    fn types(&self) -> &Types {
+        self.types.get_or_init(|| Types::read(&self.program))
+    }
+
+    /// A line of a source.
+    pub(crate) fn line(&self, file: &str, line: u32) -> Option<String> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = lines.entry(file.to_owned()).or_insert_with(|| {
+            let readable = std::fs::metadata(file).is_ok_and(|it| it.is_file() && it.len() < 16 << 20);
+            let bytes = readable.then(|| std::fs::read(file).ok()).flatten()?;
+            Some(Arc::new(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()))
+        });
+        text.as_ref()?.get(line.checked_sub(1)? as usize).cloned()
+    }
+
+    /// Learns where objects are from a recorded run; the first one counts.
+    pub(crate) fn learn(&self, records: &[Record], sites: &AllSites) {
+        self.objects.get_or_init(|| {
+            let mut objects = BTreeMap::new();
+            for record in records.iter().take(MOST_RECORDS) {
+                if !record.event_kind().is_some_and(Kind::stores) {
+                    continue;
+                }
+                let Some(name) = self.site(sites, 0, record.site, true) else { continue };
+                if let Some((ty, Some(offset), _)) = name.within {
+                    let size = self.types().size(ty);
+                    if size > 0 && record.address() >= offset {
+                        objects.entry(record.address() - offset).or_insert((ty, size));
+                    }
+                }
+            }
+            objects
+        });
+    }
+
+    /// What an access of an execution is to, by its site and address.
+    pub(crate) fn object(
+        &self,
+        sites: &AllSites,
+        level: usize,
+        site: u32,
+        address: u64,
+        stores: bool,
+    ) -> Option<Name> {
+        let mut name = self.site(sites, level, site, stores)?;
+        if let Some(text) = self.numbered(&name, address) {
+            name.text = text;
+        }
+        Some(name)
+    }
+
+    /// The name with the numbers of elements that the source has a variable for.
+    fn numbered(&self, name: &Name, address: u64) -> Option<String> {
+        let (ty, None, steps) = name.within? else { return None };
+        let (base, (known, size)) = self.objects.get()?.range(..=address).next_back()?;
+        if address >= base + size || !self.same(*known, ty) {
+            return None;
+        }
+        let part =
+            Expression { root: name.expression.root.clone(), steps: name.expression.steps[..steps].to_vec() };
+        let path = self.path(ty, address - base, self.types().size(name.ty?), 0)?;
+        let arrow = matches!(part.steps.last(), Some(Step::Deref));
+        let text = if arrow {
+            let pointer = Expression { steps: part.steps[..steps - 1].to_vec(), ..part };
+            let arrow = if name.rust { "." } else { "->" };
+            format!("{}{arrow}{}", shown(&pointer), path.trim_start_matches('.'))
+        } else {
+            format!("{}{path}", shown(&part))
+        };
+        Some(text)
+    }
+
+    /// Are they one type, of one unit or of two?
+    fn same(&self, one: TypeId, other: TypeId) -> bool {
+        let (one, other) = (self.types().get(one), self.types().get(other));
+        one.0 == other.0
+            || matches!((one.1, other.1), (Type::Structure { name: a, bytes: c, .. }, Type::Structure { name: b, bytes: d, .. })
+                if !a.is_empty() && a == b && c == d)
+    }
+
+    /// The way from an object to the part of this size at an offset.
+    fn path(&self, ty: TypeId, offset: u64, size: u64, depth: usize) -> Option<String> {
+        let types = self.types();
+        if depth > 16 || offset == 0 && types.size(ty) == size {
+            return (depth <= 16).then(String::new);
+        }
+        match types.get(ty).1 {
+            Type::Structure { members, .. } => {
+                let holds = |at: u64, ty: TypeId| (at..at + types.size(ty).max(1)).contains(&offset);
+                let member = members.iter().find(|member| holds(member.offset, member.ty))?;
+                let rest = self.path(member.ty, offset - member.offset, size, depth + 1)?;
+                Some(if member.name.is_empty() { rest } else { format!(".{}{rest}", member.name) })
+            }
+            Type::Array { of, .. } => {
+                let each = types.size(*of);
+                let rest = self.path(*of, offset % each.max(1), size, depth + 1)?;
+                (each > 0).then(|| format!("[{}]{rest}", offset / each))
+            }
+            _ => None,
+        }
+    }
+
+    /// What the instruction of a site accesses, as far as the source says.
+    fn site(&self, sites: &AllSites, level: usize, site: u32, stores: bool) -> Option<Name> {
+        let key = (level > 0 && sites.recovery.is_some(), site, stores);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        known.unwrap_or_else(|| {
+            let found = self.find(sites.of(level), site, stores);
+            self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, found.clone());
+            found
+        })
+    }
+
+    fn find(&self, sites: &Sites, site: u32, stores: bool) -> Option<Name> {
+        self.at(sites.get(site), stores)
+    }
+
+    /// What the source accesses at a place.
+    pub(crate) fn at(&self, place: &Place, stores: bool) -> Option<Name> {
+        let line = self.line(&place.file, place.line)?;
+        let rust = place.file.ends_with(".rs");
+        let written = object_at(&line, place.column, stores, rust)?;
+        let mut expression = written.clone();
+        let resolved = self.resolve(&mut expression, place);
+        // What cannot be followed through the types is called what the source calls it.
+        let expression = if resolved.is_some() { expression } else { written };
+        let (ty, within) = resolved.map_or((None, None), |(ty, within)| (Some(ty), within));
+        let mut text = shown(&expression);
+        if rust {
+            // References are followed without a word there.
+            text = text.replace("->", ".");
+        }
+        Some(Name { text, expression, ty, within, rust })
+    }
+
+    /// The type of an expression, and the object that it is part of: its type, the offset if no index is a variable's,
+    /// and by how many steps that object is reached. What is not a dereference after all is corrected.
+    fn resolve(&self, expression: &mut Expression, place: &Place) -> Option<(TypeId, Option<Within>)> {
+        let types = self.types();
+        let root = types.variable(&place.function, place.line, &expression.root);
+        let mut ty = match root {
+            Some(ty) => ty,
+            // A member of the object that a method is called on.
+            None => {
+                let this =
+                    ["this", "self"].iter().find_map(|it| types.variable(&place.function, place.line, it))?;
+                let Type::Pointer(Some(object)) = *types.get(this).1 else { return None };
+                types.member(object, &expression.root)?.1
+            }
+        };
+        let mut within: Option<(TypeId, Option<u64>, usize)> = None;
+        let mut steps = Vec::new();
+        for step in std::mem::take(&mut expression.steps) {
+            // What a pointer points to is an object of its own.
+            let is_pointer = |ty| matches!(types.get(ty).1, Type::Pointer(_));
+            if is_pointer(ty) && !matches!(step, Step::Deref) {
+                let Type::Pointer(Some(object)) = *types.get(ty).1 else { return None };
+                steps.push(Step::Deref);
+                ty = object;
+                within = Some((ty, Some(0), steps.len()));
+                if let (Step::Element(index), Some(within)) = (&step, &mut within) {
+                    // Elements behind a pointer: which one it is only the address says, and the object has no end.
+                    within.1 = index.parse::<u64>().ok().map(|at| at * types.size(ty));
+                    steps.pop();
+                    within.2 = steps.len();
+                    steps.push(step);
+                    continue;
+                }
+            }
+            match (&step, types.get(ty).1) {
+                (Step::Deref, Type::Pointer(Some(object))) => {
+                    ty = *object;
+                    steps.push(step);
+                    within = Some((ty, Some(0), steps.len()));
+                    continue;
+                }
+                // An array as the argument of a function is the array.
+                (Step::Deref, Type::Array { .. }) => continue,
+                (Step::Member(name), Type::Structure { .. }) => {
+                    // Members without a name have a number in Rust.
+                    let numbered = || types.member(ty, &format!("__{name}"));
+                    let (offset, member) = types.member(ty, name).or_else(numbered)?;
+                    if let Some((_, Some(at), _)) = &mut within {
+                        *at += offset;
+                    }
+                    ty = member;
+                }
+                (Step::Element(index), Type::Array { of, .. }) => {
+                    if let Some((_, at, _)) = &mut within {
+                        let index = index.parse::<u64>().ok();
+                        *at = at.zip(index).map(|(at, index)| at + index * types.size(*of));
+                    }
+                    ty = *of;
+                }
+                _ => return None,
+            }
+            steps.push(step);
+        }
+        expression.steps = steps;
+        Some((ty, within))
+    }
+
+    /// Bytes of an object in words, by its type.
+    pub(crate) fn value(&self, name: Option<&Name>, bytes: &[u8]) -> String {
+        let ty = name.and_then(|name| name.ty);
+        ty.and_then(|ty| self.typed(ty, bytes)).unwrap_or_else(|| untyped(bytes))
+    }
+
+    fn typed(&self, ty: TypeId, bytes: &[u8]) -> Option<String> {
+        let types = self.types();
+        let mut word = [0; 8];
+        let short = bytes.len().min(8);
+        word[..short].copy_from_slice(&bytes[..short]);
+        let number = u64::from_le_bytes(word);
+        let width = bytes.len() as u64;
+        let signed = |bytes: u64| {
+            let unused = 64 - 8 * bytes.clamp(1, 8);
+            ((number << unused) as i64) >> unused
+        };
+        match types.get(ty).1 {
+            Type::Plain { bytes, .. } | Type::Enumeration { bytes, .. } if *bytes != width => None,
+            Type::Plain { bytes, encoding } => Some(match encoding {
+                Encoding::Signed => signed(*bytes).to_string(),
+                Encoding::Unsigned => readable_number(number),
+                Encoding::Boolean => (number != 0).to_string(),
+                Encoding::Character => untyped(&[word[0]]),
+                Encoding::Float if *bytes == 4 => f32::from_bits(number as u32).to_string(),
+                Encoding::Float => f64::from_bits(number).to_string(),
+            }),
+            Type::Enumeration { bytes, values } => {
+                let value = signed(*bytes);
+                let named = values.iter().find(|(it, _)| *it == value || *it as u64 == number);
+                Some(named.map_or(value.to_string(), |(_, name)| name.clone()))
+            }
+            Type::Pointer(_) if width == 8 => {
+                Some(if number == 0 { "NULL".into() } else { self.pointer(number) })
+            }
+            Type::Array { of, .. } => match types.get(*of).1 {
+                Type::Plain { encoding: Encoding::Character | Encoding::Unsigned, bytes: 1 } => {
+                    Some(untyped(bytes))
+                }
+                _ => None,
+            },
+            // A structure around one value, such as an atomic.
+            Type::Structure { members, .. } => {
+                let whole = members.iter().find(|it| it.offset == 0 && types.size(it.ty) == width)?;
+                self.typed(whole.ty, bytes)
+            }
+            _ => None,
+        }
+    }
+
+    /// A pointer: what it points to, if that has a type.
+    fn pointer(&self, address: u64) -> String {
+        let object = self.objects.get().and_then(|objects| objects.get(&address));
+        match object.map(|(ty, _)| self.types().get(*ty).1) {
+            Some(Type::Structure { name, .. }) if !name.is_empty() => format!("a pointer to a `{name}`"),
+            _ => format!("{address:#x}"),
+        }
+    }
+}
+
+/// Small numbers are counted, others are patterns of bits.
+fn readable_number(number: u64) -> String {
+    if number < 1 << 40 { number.to_string() } else { format!("{number:#x}") }
+}
+
+/// Bytes of which nothing is known: text if they look like it, or a number.
+fn untyped(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let text = &bytes[..end];
+    let padded = bytes[end..].iter().all(|byte| *byte == 0) || bytes.len() > 8;
+    let printable = text.iter().all(|byte| (b' '..=b'~').contains(byte));
+    // A short number looks like text now and then.
+    if printable && padded && (text.len() >= 3 || bytes.len() > 8 && !text.is_empty()) {
+        let text = String::from_utf8_lossy(text);
+        return match text.char_indices().nth(LONGEST_TEXT) {
+            Some((cut, _)) => format!("\"{}...\"", &text[..cut]),
+            None => format!("\"{text}\""),
+        };
+    }
+    if bytes.iter().all(|byte| *byte == 0) {
+        return "0".into();
+    }
+    if bytes.len() > 8 {
+        return format!("{} bytes", bytes.len());
+    }
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    readable_number(u64::from_le_bytes(word))
+}
+
+/// An expression as C writes it.
+fn shown(expression: &Expression) -> String {
+    let mut text = expression.root.clone();
+    let mut steps = expression.steps.iter().peekable();
+    while let Some(step) = steps.next() {
+        match (step, steps.peek()) {
+            (Step::Deref, Some(Step::Member(name))) => {
+                text = format!("{text}->{name}");
+                steps.next();
+            }
+            (Step::Deref, _) => text = format!("*{text}"),
+            (Step::Member(name), _) => text = format!("{text}.{name}"),
+            (Step::Element(index), _) => text = format!("{text}[{index}]"),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::Member;
+
+    fn table() -> (Names, TypeId) {
+        let mut types = Types::default();
+        let word = types.push(Type::Plain { bytes: 8, encoding: Encoding::Unsigned });
+        let letter = types.push(Type::Plain { bytes: 1, encoding: Encoding::Character });
+        let text = types.push(Type::Array { of: letter, count: 40 });
+        let member = |name: &str, offset, ty| Member { name: name.into(), offset, ty };
+        let members = vec![member("key", 0, word), member("val", 8, text)];
+        let slot = types.push(Type::Structure { name: "slot".into(), bytes: 48, members });
+        let slots = types.push(Type::Array { of: slot, count: 8 });
+        let members = vec![member("count", 0, word), member("slots", 8, slots)];
+        let table = types.push(Type::Structure { name: "table".into(), bytes: 392, members });
+        let pointer = types.push(Type::Pointer(Some(table)));
+        types.declare("put", "t", pointer);
+        let names = Names::of(Path::new("none"));
+        let _ = names.types.set(types);
+        (names, table)
+    }
+
+    fn name(names: &Names, line: &str) -> Option<Name> {
+        let column = line.find('$').expect("a mark") as u32 + 1;
+        let lines = vec![line.replace('$', "")];
+        names.lines.lock().expect("a lock").insert("kv.c".into(), Some(Arc::new(lines)));
+        let place = Place { function: "put".into(), ..Place::new("kv.c", 1, column) };
+        names.at(&place, true)
+    }
+
+    #[test]
+    fn elements_are_numbered_where_the_object_is_known() {
+        let (names, table) = table();
+        let _ = names.objects.set([(0x1000, (table, 392))].into());
+        let found = name(&names, "t->slots[i].key $= 1;").expect("a name");
+        assert_eq!(found.text, "t->slots[i].key");
+        assert_eq!(names.numbered(&found, 0x1000 + 8 + 96).as_deref(), Some("t->slots[2].key"));
+        assert_eq!(names.numbered(&found, 0x2000), None, "another object");
+        let found = name(&names, "$memcpy(t->slots[i].val, v, 40);").expect("a name");
+        assert_eq!(found.text, "t->slots[i].val");
+        assert_eq!(names.value(Some(&found), b"value-one\0junk"), "\"value-one\"");
+    }
+
+    #[test]
+    fn what_has_no_type_keeps_its_name() {
+        let (names, _) = table();
+        let unknown = name(&names, "other->list.head $= 1;").expect("a name");
+        assert_eq!((unknown.text.as_str(), unknown.ty), ("other->list.head", None));
+        let unknown = name(&names, "t->missing[3] $= 1;").expect("a name");
+        assert_eq!((unknown.text.as_str(), unknown.ty), ("t->missing[3]", None));
+    }
+
+    #[test]
+    fn values_are_told_by_their_type() {
+        let (names, _) = table();
+        let count = name(&names, "t->count$++;").expect("a name");
+        assert_eq!(count.text, "t->count");
+        assert_eq!(names.value(Some(&count), &3u64.to_le_bytes()), "3");
+        assert_eq!(names.value(None, b"value-on"), "\"value-on\"");
+        assert_eq!(names.value(None, &[1, 0, 0, 0]), "1");
+    }
+}

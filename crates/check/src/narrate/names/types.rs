@@ -1,0 +1,418 @@
+//! The types, variables and globals of a program, as its debug information (DWARF) has them.
+//!
+//! Read once, when there is something to name. What cannot be read is left out: objects then have the name that the
+//! source gives them, and values are shown as numbers.
+
+use std::fs;
+use std::path::Path;
+
+use addr2line::gimli::{
+    self, AttributeValue, DW_AT_abstract_origin, DW_AT_byte_size, DW_AT_const_value, DW_AT_count,
+    DW_AT_data_member_location, DW_AT_decl_line, DW_AT_encoding, DW_AT_name, DW_AT_specification, DW_AT_type,
+    DW_AT_upper_bound, EndianSlice, RunTimeEndian, UnitOffset,
+};
+use crashproof_findings::is_of_rust;
+use object::{Object, ObjectSection};
+use rustc_hash::FxHashMap;
+
+/// A type, by number.
+pub(crate) type TypeId = u32;
+
+/// What a type is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    /// Nothing is known.
+    Unknown,
+    /// A number or a character.
+    Plain { bytes: u64, encoding: Encoding },
+    /// A pointer or reference.
+    Pointer(Option<TypeId>),
+    /// A structure, class or union.
+    Structure { name: String, bytes: u64, members: Vec<Member> },
+    /// An array; of unknown length if `count` is 0.
+    Array { of: TypeId, count: u64 },
+    /// An enumeration and the names of its values.
+    Enumeration { bytes: u64, values: Vec<(i64, String)> },
+    /// The same as another: typedefs and qualifiers.
+    Same(TypeId),
+}
+
+/// How a plain value is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Signed,
+    Unsigned,
+    Boolean,
+    Character,
+    Float,
+}
+
+/// A member of a structure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) offset: u64,
+    pub(crate) ty: TypeId,
+}
+
+/// A variable of a function.
+struct Variable {
+    name: String,
+    line: u32,
+    ty: TypeId,
+}
+
+/// All there is.
+#[derive(Default)]
+pub(crate) struct Types {
+    types: Vec<Type>,
+    /// By the last part of the function's name.
+    locals: FxHashMap<String, Vec<Variable>>,
+    globals: FxHashMap<String, TypeId>,
+}
+
+type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+
+/// How deep types are followed.
+const DEEPEST: usize = 16;
+
+/// The last part of a function's name, without arguments and generics: debug information and demangled names agree on
+/// that.
+pub(crate) fn last_part(function: &str) -> String {
+    let mut plain = String::new();
+    let mut depth = 0;
+    for next in function.chars() {
+        match next {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            '(' if depth == 0 => break,
+            _ if depth == 0 => plain.push(next),
+            _ => {}
+        }
+    }
+    // A hash that older Rust names end in.
+    let is_hash = |part: &&str| {
+        part.len() == 17 && part.starts_with('h') && part[1..].bytes().all(|it| it.is_ascii_hexdigit())
+    };
+    let last = plain.rsplit("::").find(|part| !part.is_empty() && !is_hash(part));
+    last.unwrap_or_default().to_owned()
+}
+
+impl Types {
+    /// Those of a program; none if it has no debug information.
+    pub(crate) fn read(program: &Path) -> Types {
+        read(program).unwrap_or_default()
+    }
+
+    /// A type behind typedefs and qualifiers.
+    pub(crate) fn get(&self, ty: TypeId) -> (TypeId, &Type) {
+        let mut ty = ty;
+        for _ in 0..DEEPEST {
+            match self.types.get(ty as usize) {
+                Some(Type::Same(other)) => ty = *other,
+                Some(found) => return (ty, found),
+                None => break,
+            }
+        }
+        (ty, &Type::Unknown)
+    }
+
+    /// The type of a variable that a function can see at a line.
+    pub(crate) fn variable(&self, function: &str, line: u32, name: &str) -> Option<TypeId> {
+        let locals = self.locals.get(&last_part(function)).into_iter().flatten();
+        let local = locals.filter(|it| it.name == name && it.line <= line).max_by_key(|it| it.line);
+        local.map(|it| it.ty).or_else(|| self.globals.get(name).copied())
+    }
+
+    /// Bytes that values of a type take.
+    pub(crate) fn size(&self, ty: TypeId) -> u64 {
+        self.size_within(ty, 0)
+    }
+
+    fn size_within(&self, ty: TypeId, depth: usize) -> u64 {
+        match self.get(ty).1 {
+            _ if depth > DEEPEST => 0,
+            Type::Plain { bytes, .. } | Type::Structure { bytes, .. } | Type::Enumeration { bytes, .. } => {
+                *bytes
+            }
+            Type::Pointer(_) => 8,
+            Type::Array { of, count } => count.saturating_mul(self.size_within(*of, depth + 1)),
+            Type::Unknown | Type::Same(_) => 0,
+        }
+    }
+
+    /// The member of a structure, also one of a nameless structure or a base class within it: its offset and type.
+    pub(crate) fn member(&self, ty: TypeId, name: &str) -> Option<(u64, TypeId)> {
+        self.member_within(ty, name, 0)
+    }
+
+    fn member_within(&self, ty: TypeId, name: &str, depth: usize) -> Option<(u64, TypeId)> {
+        let Type::Structure { members, .. } = self.get(ty).1 else { return None };
+        if let Some(found) = members.iter().find(|member| member.name == name) {
+            return Some((found.offset, found.ty));
+        }
+        let inner = members.iter().filter(|member| member.name.is_empty() && depth < DEEPEST);
+        inner
+            .filter_map(|it| self.member_within(it.ty, name, depth + 1).map(|at| (it.offset + at.0, at.1)))
+            .next()
+    }
+
+    /// For tests: a type.
+    #[cfg(test)]
+    pub(crate) fn push(&mut self, ty: Type) -> TypeId {
+        self.types.push(ty);
+        self.types.len() as TypeId - 1
+    }
+
+    /// For tests: a variable.
+    #[cfg(test)]
+    pub(crate) fn declare(&mut self, function: &str, name: &str, ty: TypeId) {
+        let variable = Variable { name: name.into(), line: 0, ty };
+        self.locals.entry(function.into()).or_default().push(variable);
+    }
+}
+
+fn read(program: &Path) -> Option<Types> {
+    let bytes = fs::read(program).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
+    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let load = |id: gimli::SectionId| -> Result<std::borrow::Cow<[u8]>, gimli::Error> {
+        let section = file.section_by_name(id.name());
+        Ok(section.and_then(|section| section.uncompressed_data().ok()).unwrap_or_default())
+    };
+    let sections = gimli::DwarfSections::load(load).ok()?;
+    let dwarf = sections.borrow(|section| EndianSlice::new(section, endian));
+    let mut types = Types::default();
+    let mut units = dwarf.units();
+    while let Ok(Some(header)) = units.next() {
+        let Ok(unit) = dwarf.unit(header) else { continue };
+        let text = |part: Option<Slice>| part.map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+        // The libraries that come with Rust are large, and no user's.
+        if is_of_rust(&text(unit.comp_dir)) || is_of_rust(&text(unit.name)) {
+            continue;
+        }
+        // A unit that is damaged is left out from there on.
+        let _ = Unit { dwarf: &dwarf, unit: &unit, types: &mut types, numbers: FxHashMap::default() }.read();
+    }
+    Some(types)
+}
+
+struct Unit<'u, 'd> {
+    dwarf: &'u gimli::Dwarf<Slice<'d>>,
+    unit: &'u gimli::Unit<Slice<'d>>,
+    types: &'u mut Types,
+    numbers: FxHashMap<UnitOffset, TypeId>,
+}
+
+impl Unit<'_, '_> {
+    fn number(&mut self, offset: UnitOffset) -> TypeId {
+        let types = &mut self.types.types;
+        *self.numbers.entry(offset).or_insert_with(|| {
+            types.push(Type::Unknown);
+            types.len() as TypeId - 1
+        })
+    }
+
+    fn nothing(&mut self) -> TypeId {
+        self.number(UnitOffset(usize::MAX))
+    }
+
+    fn read(mut self) -> gimli::Result<()> {
+        // The entries that the current one is in: depth, where it is, its function if it is one.
+        let mut parents: Vec<(isize, UnitOffset)> = Vec::new();
+        let mut functions: Vec<(isize, String)> = Vec::new();
+        // Functions that are named by another entry.
+        let mut names: FxHashMap<UnitOffset, String> = FxHashMap::default();
+        let unit = self.unit;
+        let mut entries = unit.entries();
+        while let Some(entry) = entries.next_dfs()? {
+            let depth = entry.depth();
+            let name = || -> Option<String> {
+                let value = entry.attr_value(DW_AT_name)?;
+                Some(self.dwarf.attr_string(unit, value).ok()?.to_string_lossy().into_owned())
+            };
+            let name = name();
+            let number = |at| entry.attr_value(at).and_then(|value| value.udata_value());
+            let reference = |at| match entry.attr_value(at) {
+                Some(AttributeValue::UnitRef(offset)) => Some(offset),
+                _ => None,
+            };
+            while parents.last().is_some_and(|(above, _)| *above >= depth) {
+                parents.pop();
+            }
+            while functions.last().is_some_and(|(above, _)| *above >= depth) {
+                functions.pop();
+            }
+            let parent = parents.last().map(|(_, offset)| *offset);
+            let of = reference(DW_AT_type);
+            let bytes = number(DW_AT_byte_size).unwrap_or(0);
+            let offset = entry.offset();
+            let tag = entry.tag();
+            let made = match tag {
+                gimli::DW_TAG_base_type => {
+                    let encoding = match entry.attr_value(DW_AT_encoding) {
+                        Some(AttributeValue::Encoding(encoding)) => encoding,
+                        _ => gimli::DW_ATE_unsigned,
+                    };
+                    let encoding = match encoding {
+                        gimli::DW_ATE_signed => Encoding::Signed,
+                        gimli::DW_ATE_boolean => Encoding::Boolean,
+                        gimli::DW_ATE_signed_char | gimli::DW_ATE_unsigned_char | gimli::DW_ATE_UTF => {
+                            // Rust's u8 is a number, and so is C's uint8_t; both say unsigned char.
+                            let named = name.as_deref().unwrap_or_default();
+                            if named == "char" { Encoding::Character } else { Encoding::Unsigned }
+                        }
+                        gimli::DW_ATE_float => Encoding::Float,
+                        _ => Encoding::Unsigned,
+                    };
+                    Some(Type::Plain { bytes, encoding })
+                }
+                gimli::DW_TAG_pointer_type
+                | gimli::DW_TAG_reference_type
+                | gimli::DW_TAG_rvalue_reference_type => Some(Type::Pointer(of.map(|of| self.number(of)))),
+                gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type => {
+                    Some(Type::Structure {
+                        name: name.clone().unwrap_or_default(),
+                        bytes,
+                        members: Vec::new(),
+                    })
+                }
+                gimli::DW_TAG_array_type => {
+                    let of = of.map(|of| self.number(of)).unwrap_or_else(|| self.nothing());
+                    Some(Type::Array { of, count: 0 })
+                }
+                gimli::DW_TAG_enumeration_type => Some(Type::Enumeration { bytes, values: Vec::new() }),
+                gimli::DW_TAG_typedef
+                | gimli::DW_TAG_const_type
+                | gimli::DW_TAG_volatile_type
+                | gimli::DW_TAG_restrict_type
+                | gimli::DW_TAG_atomic_type => of.map(|of| Type::Same(self.number(of))),
+                _ => None,
+            };
+            if let Some(made) = made {
+                let at = self.number(offset);
+                self.types.types[at as usize] = made;
+            }
+            match tag {
+                gimli::DW_TAG_subprogram | gimli::DW_TAG_inlined_subroutine => {
+                    let other = reference(DW_AT_specification).or_else(|| reference(DW_AT_abstract_origin));
+                    let name = name.or_else(|| names.get(&other?).cloned()).unwrap_or_default();
+                    names.insert(offset, name.clone());
+                    functions.push((depth, last_part(&name)));
+                }
+                gimli::DW_TAG_formal_parameter | gimli::DW_TAG_variable => {
+                    if let (Some(name), Some(of)) = (name, of) {
+                        let ty = self.number(of);
+                        let line = number(DW_AT_decl_line).unwrap_or(0) as u32;
+                        match functions.last() {
+                            Some((_, function)) => {
+                                let variable = Variable { name, line, ty };
+                                self.types.locals.entry(function.clone()).or_default().push(variable);
+                            }
+                            None => {
+                                self.types.globals.insert(name, ty);
+                            }
+                        }
+                    }
+                }
+                gimli::DW_TAG_member | gimli::DW_TAG_inheritance => {
+                    if let (Some(parent), Some(of)) = (parent, of) {
+                        let member = Member {
+                            name: name.unwrap_or_default(),
+                            offset: number(DW_AT_data_member_location).unwrap_or(0),
+                            ty: self.number(of),
+                        };
+                        let at = self.number(parent) as usize;
+                        if let Type::Structure { members, .. } = &mut self.types.types[at] {
+                            members.push(member);
+                        }
+                    }
+                }
+                gimli::DW_TAG_enumerator => {
+                    let value = entry.attr_value(DW_AT_const_value);
+                    let value =
+                        value.and_then(|it| it.sdata_value().or(it.udata_value().map(|it| it as i64)));
+                    if let (Some(parent), Some(value), Some(name)) = (parent, value, name) {
+                        let at = self.number(parent) as usize;
+                        if let Type::Enumeration { values, .. } = &mut self.types.types[at] {
+                            values.push((value, name));
+                        }
+                    }
+                }
+                gimli::DW_TAG_subrange_type => {
+                    let count =
+                        number(DW_AT_count).or_else(|| number(DW_AT_upper_bound).map(|last| last + 1));
+                    if let Some(parent) = parent {
+                        self.dimension(parent, count.unwrap_or(0));
+                    }
+                }
+                _ => {}
+            }
+            parents.push((depth, offset));
+        }
+        Ok(())
+    }
+
+    /// One more dimension of an array: the outermost comes first.
+    fn dimension(&mut self, array: UnitOffset, count: u64) {
+        let mut at = self.number(array);
+        loop {
+            let Type::Array { of, count: known } = self.types.types[at as usize].clone() else { return };
+            if known == 0 {
+                self.types.types[at as usize] = Type::Array { of, count };
+                return;
+            }
+            // A further dimension: an array of arrays.
+            let inner = match self.types.types[of as usize] {
+                Type::Array { count: 0, .. } => of,
+                _ => {
+                    self.types.types.push(Type::Array { of, count: 0 });
+                    let inner = self.types.types.len() as TypeId - 1;
+                    self.types.types[at as usize] = Type::Array { of: inner, count: known };
+                    inner
+                }
+            };
+            at = inner;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_functions() {
+        for (name, last) in [
+            ("insert", "insert"),
+            ("pm::Log::append(int, char*)", "append"),
+            ("kv::Table<T>::put", "put"),
+            ("<kv::Table as core::Drop>::drop", "drop"),
+            ("kv::table::insert::h0123456789abcdef", "insert"),
+            ("put<u64>", "put"),
+            ("", ""),
+        ] {
+            assert_eq!(last_part(name), last, "{name}");
+        }
+    }
+
+    #[test]
+    fn members_of_nameless_structures_are_found() {
+        let mut types = Types::default();
+        let word = types.push(Type::Plain { bytes: 8, encoding: Encoding::Unsigned });
+        let member = |name: &str, offset, ty| Member { name: name.into(), offset, ty };
+        let inner = types.push(Type::Structure {
+            name: String::new(),
+            bytes: 16,
+            members: vec![member("a", 0, word), member("b", 8, word)],
+        });
+        let outer = types.push(Type::Structure {
+            name: "outer".into(),
+            bytes: 24,
+            members: vec![member("x", 0, word), member("", 8, inner)],
+        });
+        assert_eq!(types.member(outer, "b"), Some((16, word)));
+        assert_eq!(types.member(outer, "c"), None);
+        assert_eq!(types.size(outer), 24);
+    }
+}

@@ -1,0 +1,439 @@
+//! A finding in words: title, cause, advice and the places that matter, in the program's own names.
+//!
+//! The facts decide (`judge::facts`, `judge::cause`); nothing here does. A title states the cause and the consequence.
+
+use crashproof_findings::{Cause as CauseText, Place, Related, Role};
+
+use crate::judge::{Access, Cause, Crash, Facts, Instruction, ReadFact, Violation, Volatile, Words};
+use crate::narrate::names::{Name, Names};
+use crate::narrate::stacks::Stacks;
+use crate::subject::{AllSites, Failure};
+
+/// Everything that words are made from.
+pub(crate) struct Narrator<'a> {
+    pub(crate) sites: &'a AllSites,
+    pub(crate) names: &'a Names,
+    pub(crate) stacks: &'a Stacks,
+}
+
+/// What a finding tells of.
+pub(crate) enum Consequence<'a> {
+    /// Recovery fails in this way.
+    Fails(&'a Failure),
+    /// No recovery failed; a stale value is read.
+    Stale,
+    /// No recovery failed, and no value shows it.
+    Nothing,
+}
+
+impl Narrator<'_> {
+    /// The words for facts; `missing` is the missing flush behind them, if there is one.
+    pub(crate) fn words(
+        &self,
+        facts: &Facts,
+        missing: Option<&Violation>,
+        consequence: &Consequence,
+    ) -> Words {
+        let cause = self.cause(facts);
+        let kind = self.kind(facts);
+        Words {
+            title: self.title(facts, consequence),
+            cause: cause.map(|message| CauseText { kind, message }),
+            advice: self.advice(facts, missing),
+            related: self.related(facts),
+            failed_at: None,
+        }
+    }
+
+    /// Where an access, flush or crash is for the user: the first frame outside of functions that only flush and
+    /// fence, with the calls that led there.
+    pub(crate) fn place(&self, level: usize, index: usize, site: u32) -> Place {
+        let sites = self.sites.of(level);
+        let mut place = sites.get(site).clone();
+        place.frames.extend(self.stacks.callers(sites, level, index, &place));
+        sites.outside_helpers(place)
+    }
+
+    fn flush_place(&self, flush: &Instruction) -> Place {
+        self.place(flush.level, flush.index, flush.site)
+    }
+
+    fn name(&self, access: &Access) -> Option<Name> {
+        self.names.object(self.sites, access.level, access.site, access.address, true)
+    }
+
+    /// An object by its name, or by where it is stored.
+    fn object(&self, access: &Access) -> String {
+        match self.name(access) {
+            Some(name) => format!("`{}`", name.text),
+            None => format!("the store at {}", short(&self.sites.of(access.level).get(access.site).clone())),
+        }
+    }
+
+    fn stored(&self, access: &Access) -> String {
+        let name = self.name(access);
+        let value = self.names.value(name.as_ref(), &access.data);
+        match name {
+            Some(name) => format!("`{}` = {value}", name.text),
+            None => format!("stores {value}"),
+        }
+    }
+
+    /// Do the lost store and the one whose line was flushed instead belong to one object?
+    fn shares_object(&self, lost: &Access, other: &Access) -> bool {
+        let (Some(lost_name), Some(other_name)) = (self.name(lost), self.name(other)) else { return false };
+        let function = |access: &Access| &self.sites.of(access.level).get(access.site).function;
+        lost_name.root() == other_name.root() && function(lost) == function(other)
+    }
+
+    /// The neighbor whose line was flushed instead, if it is of the same object.
+    fn neighbor<'f>(&self, facts: &'f Facts) -> Option<&'f (Instruction, Access)> {
+        let Cause::NeverFlushed { neighbor: Some(neighbor) } = &facts.cause else { return None };
+        let lost = facts.lost.first()?;
+        self.shares_object(lost, &neighbor.1).then_some(neighbor)
+    }
+
+    fn kind(&self, facts: &Facts) -> &'static str {
+        if self.neighbor(facts).is_some() { "flush-covers-too-little" } else { facts.cause.id() }
+    }
+
+    fn title(&self, facts: &Facts, consequence: &Consequence) -> String {
+        let then = match consequence {
+            Consequence::Fails(failure) => format!("recovery then {}", failure.describe()),
+            Consequence::Stale => "no recovery failed, but one reads the stale value".into(),
+            Consequence::Nothing => "no recovery failed, and none can tell the difference".into(),
+        };
+        let how = match consequence {
+            Consequence::Fails(failure) => failure.describe(),
+            _ => "goes on".into(),
+        };
+        let Some(lost) = facts.lost.first() else { return self.title_nothing_lost(facts, &how) };
+        let more = match facts.lost.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let object = format!("{}{more}", self.object(lost));
+        let survived = facts.survived.as_ref().map(|it| self.object(it));
+        let after = match &survived {
+            Some(name) if facts.cause != (Cause::Torn { one_access: true }) => {
+                format!("it can be lost after {name} persists")
+            }
+            _ => "it can be lost".into(),
+        };
+        let at = |flush: &Instruction| short(&self.flush_place(flush));
+        if let Some((flush, other)) = self.neighbor(facts) {
+            let only = self.object(other);
+            return format!("{object} is not flushed ({} covers only {only}): {after}; {then}", at(flush));
+        }
+        let what = match &facts.cause {
+            Cause::PartialFlush { flush, covered, total } => {
+                format!("is only partly flushed ({} covers {covered} of {total} bytes)", at(flush))
+            }
+            Cause::NeverFlushed { .. } => "is never flushed".into(),
+            Cause::FlushedLate(flush) => format!("is flushed too late ({})", at(flush)),
+            Cause::WrongOrder(flush) => {
+                format!("is flushed in the wrong order ({})", at(flush))
+            }
+            Cause::NotFenced(flush) => format!("is flushed ({}) but not fenced", at(flush)),
+            Cause::WrongAddress(flush) => format!("is not flushed ({} flushes another address)", at(flush)),
+            Cause::Torn { one_access: true } => {
+                return format!("{object} can be torn: part of it survives a crash without the rest; {then}");
+            }
+            Cause::Torn { one_access: false } => {
+                let other = survived.unwrap_or_default();
+                return format!(
+                    "{object} and {other} are not updated atomically: {object} can be lost after {other} persists; {then}"
+                );
+            }
+            Cause::VolatileState(volatile) => return self.title_volatile(volatile, &how),
+            Cause::Unknown | Cause::StoredAfterCommit | Cause::RecoveryWrong => {
+                return format!("{object} can be lost; {then}");
+            }
+        };
+        if more.is_empty() {
+            return format!("{object} {what}: {after}; {then}");
+        }
+        let (what, after) = (what.replacen("is ", "are ", 1), after.replacen("it ", "they ", 1));
+        format!("{object} {what}: {after}; {then}")
+    }
+
+    fn title_volatile(&self, volatile: &Volatile, how: &str) -> String {
+        let name = self.names.object(self.sites, 1, volatile.site, volatile.address, false);
+        let from = name.map_or(String::new(), |name| format!(" in `{}`", name.text));
+        format!("recovery follows a pointer to volatile memory{from} and {how}")
+    }
+
+    fn title_nothing_lost(&self, facts: &Facts, how: &str) -> String {
+        match (&facts.cause, &facts.survived, &facts.not_yet) {
+            (Cause::VolatileState(volatile), ..) => self.title_volatile(volatile, how),
+            (Cause::StoredAfterCommit, Some(last), Some(next)) => {
+                let (last_name, next_name) = (self.object(last), self.object(next));
+                if last_name == next_name {
+                    return format!(
+                        "{last_name} persists before it is stored again; after a crash in between, recovery {how}"
+                    );
+                }
+                let made = if next_name.starts_with('`') { "is stored" } else { "happens" };
+                format!(
+                    "{last_name} persists before {next_name} {made}; after a crash in between, recovery {how}"
+                )
+            }
+            (_, Some(last), _) => {
+                format!("recovery {how} after {} although nothing is lost", self.object(last))
+            }
+            _ => format!("recovery {how} although nothing is lost"),
+        }
+    }
+
+    /// Why it is so, in a sentence or two.
+    fn cause(&self, facts: &Facts) -> Option<String> {
+        let at = |flush: &Instruction| short(&self.flush_place(flush));
+        let place = |access: &Access| short(&self.place(access.level, access.index, access.site));
+        let both = facts.lost.first().zip(facts.survived.as_ref());
+        let named = both.map(|(lost, survived)| {
+            (
+                format!("{} ({})", self.object(lost), place(lost)),
+                format!("{} ({})", self.object(survived), place(survived)),
+            )
+        });
+        if let Some((flush, other)) = self.neighbor(facts) {
+            let (lost, survived) = named?;
+            return Some(format!(
+                "the flush at {} covers the cache line of {}; {lost} is on the next line, which nothing flushes before \
+                 {survived}",
+                at(flush),
+                self.object(other)
+            ));
+        }
+        Some(match (&facts.cause, named) {
+            (Cause::NeverFlushed { .. }, Some((lost, survived))) => {
+                format!("no flush of {lost} comes before {survived}, or after it")
+            }
+            (Cause::PartialFlush { flush, covered, total }, Some((lost, _))) => format!(
+                "{lost} spans more than one cache line; the flush at {} writes back {covered} of its {total} bytes",
+                at(flush)
+            ),
+            (Cause::FlushedLate(flush), Some((lost, survived))) => {
+                format!("{lost} is flushed at {}, but {survived} is stored before that and may persist first", at(flush))
+            }
+            (Cause::WrongOrder(flush), Some((lost, survived))) => {
+                format!("{survived} is flushed and fenced before {lost} is flushed ({})", at(flush))
+            }
+            (Cause::NotFenced(flush), Some((lost, survived))) => format!(
+                "the flush of {lost} at {} takes effect at the next fence, and none comes before {survived}",
+                at(flush)
+            ),
+            (Cause::WrongAddress(flush), Some((lost, survived))) => format!(
+                "the flush at {} is for a cache line with nothing to write back; {lost} is on another line, which \
+                 nothing flushes before {survived}",
+                at(flush)
+            ),
+            (Cause::Torn { one_access: true }, Some((lost, _))) => {
+                format!("{lost} spans several cache lines, which persist independently of each other")
+            }
+            (Cause::Torn { one_access: false }, Some((lost, survived))) => {
+                format!("a crash can leave {survived} without {lost}, and recovery needs both or none")
+            }
+            (Cause::StoredAfterCommit, _) => {
+                let (last, next) = facts.survived.as_ref().zip(facts.not_yet.as_ref())?;
+                format!(
+                    "a crash between {} and {} leaves the one without the other; nothing is lost, so no flush helps",
+                    place(last),
+                    place(next)
+                )
+            }
+            (Cause::VolatileState(_), _) => {
+                "the pointer was valid before the crash; memory that is not persistent is gone".into()
+            }
+            (Cause::RecoveryWrong, _) => {
+                "everything stored before the crash survives, and the program never changes what recovery read: \
+                 recovery itself cannot cope with this state"
+                    .into()
+            }
+            _ => return None,
+        })
+    }
+
+    /// What to do about it; nothing where nothing can be advised.
+    fn advice(&self, facts: &Facts, missing: Option<&Violation>) -> Vec<String> {
+        let mut advice = Vec::new();
+        let lost = facts.lost.first().map(|it| self.object(it)).unwrap_or_default();
+        let survived = facts.survived.as_ref().map(|it| self.object(it)).unwrap_or_default();
+        if let Some(first) = facts.lost.first()
+            && self.in_transaction(first)
+        {
+            let how = if lost.starts_with('`') { lost } else { "the range".into() };
+            return vec![format!(
+                "add {how} to the transaction before storing to it (TX_ADD, pmemobj_tx_add_range)"
+            )];
+        }
+        let window = missing.and_then(|missing| missing.windows.first().map(|window| (missing, window)));
+        let before = |access: &Access| short(&self.place(access.level, access.index, access.site));
+        match &facts.cause {
+            Cause::PartialFlush { flush, total, .. } => {
+                advice.push(format!("flush all {total} bytes at {}", short(&self.flush_place(flush))));
+            }
+            _ if self.neighbor(facts).is_some() => {
+                let (flush, _) = self.neighbor(facts).expect("it was just there");
+                advice.push(format!(
+                    "flush the whole object at {}, up to the end of {lost}",
+                    short(&self.flush_place(flush))
+                ));
+            }
+            Cause::WrongAddress(flush) => {
+                advice.push(format!("flush the address of {lost} at {}", short(&self.flush_place(flush))));
+            }
+            Cause::NotFenced(flush) if window.is_none_or(|it| it.1.primary) => {
+                let until = facts.survived.as_ref().map(before).unwrap_or_default();
+                advice.push(format!("fence after the flush at {}, before {until}", short(&self.flush_place(flush))));
+            }
+            Cause::FlushedLate(flush) | Cause::WrongOrder(flush) if window.is_some_and(|it| it.1.primary) => {
+                let until = facts.survived.as_ref().map(before).unwrap_or_default();
+                advice.push(format!(
+                    "move the flush of {lost} (now {}) and its fence before {survived} is stored ({until})",
+                    short(&self.flush_place(flush))
+                ));
+            }
+            Cause::Torn { one_access: true } => advice.push(format!(
+                "no flush helps: store a checksum or a valid flag that is persisted after {lost}, write it to a log \
+                 first, or keep it within 8 aligned bytes"
+            )),
+            Cause::Torn { one_access: false } => advice.push(format!(
+                "no flush helps: update {survived} and {lost} atomically (one aligned 8-byte store, a log, copy on \
+                 write), or let recovery accept either"
+            )),
+            Cause::StoredAfterCommit => {
+                let next = facts.not_yet.as_ref().map(|it| self.object(it)).unwrap_or_default();
+                advice.push(format!(
+                    "store and persist {next} before {survived}; if both must change together, use a log or one \
+                     aligned 8-byte store"
+                ));
+            }
+            Cause::VolatileState(_) => {
+                advice.push("store an offset into the pool, or set the pointer anew in recovery".into());
+            }
+            Cause::RecoveryWrong => {}
+            _ => {
+                if let Some((missing, window)) = window {
+                    advice.push(missing.advice_for(window, &lost));
+                }
+            }
+        }
+        advice
+    }
+
+    /// Is a store inside a libpmemobj transaction, as far as the text of its function shows?
+    fn in_transaction(&self, access: &Access) -> bool {
+        let place = self.sites.of(access.level).get(access.site);
+        let begins = |text: &str| text.contains("TX_BEGIN") || text.contains("pmemobj_tx_begin");
+        let ends = |text: &str| {
+            ["TX_END", "TX_ONCOMMIT", "TX_ONABORT", "TX_FINALLY", "pmemobj_tx_end", "pmemobj_tx_commit"]
+                .iter()
+                .any(|word| text.contains(word))
+        };
+        for line in (1..=place.line).rev().take(300) {
+            let Some(text) = self.names.line(&place.file, line) else { return false };
+            if ends(&text) {
+                return false;
+            }
+            if begins(&text) {
+                return true;
+            }
+            // The function begins.
+            if text.starts_with('{') || text.starts_with('}') {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// The places that are part of it, in the order things happened; at most four are marked as the main ones.
+    fn related(&self, facts: &Facts) -> Vec<Related> {
+        let mut all = Vec::new();
+        for (number, access) in facts.lost.iter().enumerate() {
+            all.push(self.access(Role::Lost, access, number == 0));
+        }
+        if let Some(access) = &facts.survived {
+            all.push(self.access(Role::Survived, access, true));
+        }
+        if facts.lost_more > 0 {
+            let place = all.first().map(|first| first.place.clone()).unwrap_or_default();
+            let message = format!("{} more lost at the same crash", facts.lost_more);
+            all.push(Related { main: false, ..Related::new(Role::Lost, place, message) });
+        }
+        let last = facts.crashes.len().saturating_sub(1);
+        for (number, crash) in facts.crashes.iter().enumerate() {
+            let message = crash_text(crash);
+            let place = self.place(crash.level, crash.at, crash.site);
+            let related = Related::new(Role::Crash, place, message);
+            all.push(Related { main: number == last, ..related });
+        }
+        if let Some(access) = &facts.not_yet {
+            let place = self.place(access.level, access.index, access.site);
+            let message = format!("{} is stored only here", self.object(access));
+            let detail = format!("{} bytes at {:#x}", access.bytes, access.address);
+            all.push(Related { detail, ..Related::new(Role::Note, place, message) });
+        }
+        let noticing = facts.reads.iter().rposition(|read| read.notices && !read.others.is_empty());
+        let noticing = noticing.or_else(|| facts.reads.iter().rposition(|read| read.notices));
+        let noticing = noticing.or(facts.reads.len().checked_sub(1));
+        for (number, read) in facts.reads.iter().enumerate() {
+            all.push(self.read(read, Some(number) == noticing, facts.crashes.len()));
+            all.extend(read.candidates.iter().map(|store| self.access(Role::Candidate, store, false)));
+        }
+        all
+    }
+
+    fn access(&self, role: Role, access: &Access, main: bool) -> Related {
+        let place = self.place(access.level, access.index, access.site);
+        let detail = format!("{} at {:#x}, {}", bytes(access.bytes), access.address, hex(&access.data));
+        Related { detail, main, ..Related::new(role, place, self.stored(access)) }
+    }
+
+    fn read(&self, read: &ReadFact, main: bool, level: usize) -> Related {
+        let name = self.names.object(self.sites, level, read.site, read.address, false);
+        let data = |value: u64| value.to_le_bytes()[..usize::from(read.width.min(8))].to_vec();
+        let value = |number: u64| self.names.value(name.as_ref(), &data(number));
+        let mut message = match &name {
+            Some(name) => format!("reads `{}` = {}", name.text, value(read.value)),
+            None => format!("reads {}", value(read.value)),
+        };
+        if !read.others.is_empty() {
+            let others: Vec<String> = read.others.iter().take(3).map(|other| value(*other)).collect();
+            message = format!("{message}; could also read {}", others.join(" or "));
+        }
+        let place = self.place(level, usize::MAX - read.number, read.site);
+        let detail =
+            format!("{} at {:#x}, {}", bytes(u64::from(read.width)), read.address, hex(&data(read.value)));
+        Related { detail, main, ..Related::new(Role::Read, place, message) }
+    }
+}
+
+fn bytes(number: u64) -> String {
+    format!("{number} byte{}", if number == 1 { "" } else { "s" })
+}
+
+/// Bytes as they are in memory, the first few of them.
+fn hex(data: &[u8]) -> String {
+    let shown: Vec<String> = data.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let more = if data.len() > 16 { " ..." } else { "" };
+    format!("{}{more}", shown.join(" "))
+}
+
+/// A place in a sentence: the last part of the file's name, and the line.
+pub(crate) fn short(place: &Place) -> String {
+    let file = place.file.rsplit('/').next().unwrap_or_default();
+    Place::new(file, place.line, 0).to_string()
+}
+
+/// The crash of an execution in words.
+fn crash_text(crash: &Crash) -> String {
+    let again = if crash.level == 0 { "crash" } else { "second crash, in recovery," };
+    format!("{again} {}", if crash.at_end { "at the end of the run" } else { "just before this" })
+}
+
+/// Where a finding is: the place of its first store, as the user sees it.
+pub(crate) fn main_place(words: &Words, otherwise: &Place) -> Place {
+    let stores = |it: &&Related| it.main && matches!(it.role, Role::Lost | Role::Survived);
+    words.related.iter().find(stores).map_or(otherwise, |it| &it.place).clone()
+}

@@ -1,0 +1,224 @@
+//! Happens-before over the steps of one execution, and its races.
+//!
+//! Two steps are ordered if one actor takes both, if the later one could not have come earlier for a reason other than
+//! what they access (`after`: a thread begins after it was created, a store drains after it was issued), or if they
+//! conflict. A race is a conflict of two steps with nothing ordered in between, which could have come the other way round.
+
+use crashproof_protocol::steps::{Access, AccessKind, Actor, thread_of};
+use rustc_hash::FxHashMap;
+
+/// One step of an execution.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) actor: Actor,
+    pub(crate) accesses: Vec<Access>,
+    /// Earlier steps that this one can never precede, whatever they access.
+    pub(crate) after: Vec<usize>,
+    /// Who could have stepped instead, the actor itself included.
+    pub(crate) enabled: Vec<Actor>,
+}
+
+/// Does the order of two steps matter, of these actors with these accesses? A thread and its buffer do not disturb each
+/// other: a load gives the same value whether or not the store that it is forwarded from has drained, and what may not
+/// overtake what is a matter of who can step.
+pub(crate) fn dependent(one: (Actor, &[Access]), two: (Actor, &[Access])) -> bool {
+    thread_of(one.0) != thread_of(two.0) && one.1.iter().any(|one| two.1.iter().any(|two| one.conflicts(two)))
+}
+
+/// A set of steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Set(Vec<u64>);
+
+impl Set {
+    pub(crate) fn contains(&self, step: usize) -> bool {
+        self.0.get(step / 64).is_some_and(|word| word >> (step % 64) & 1 != 0)
+    }
+
+    pub(crate) fn insert(&mut self, step: usize) {
+        if self.0.len() <= step / 64 {
+            self.0.resize(step / 64 + 1, 0);
+        }
+        self.0[step / 64] |= 1 << (step % 64);
+    }
+
+    pub(crate) fn extend(&mut self, other: &Set) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word |= other);
+    }
+
+    pub(crate) fn intersects(&self, other: &Set) -> bool {
+        self.0.iter().zip(&other.0).any(|(one, two)| one & two != 0)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().enumerate().flat_map(|(index, &word)| {
+            (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| index * 64 + bit)
+        })
+    }
+}
+
+/// What happens before each step, and the races.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Order {
+    /// For each step, all that happen before it.
+    pub(crate) before: Vec<Set>,
+    /// Pairs of steps that could have come the other way round, by the later one.
+    pub(crate) races: Vec<(usize, usize)>,
+}
+
+/// Where an access is looked up: bytes by word, objects by address.
+fn places(access: &Access) -> impl Iterator<Item = (bool, u64)> + use<> {
+    let object = is_object(access.kind);
+    let (first, last) = match object {
+        true => (access.address, access.address),
+        false => (access.address / 8, (access.address + u64::from(access.bytes.max(1)) - 1) / 8),
+    };
+    (first..=last).map(move |place| (object, place))
+}
+
+fn is_object(kind: AccessKind) -> bool {
+    matches!(kind, AccessKind::Sync | AccessKind::Acquire | AccessKind::Release)
+}
+
+/// How two conflicting accesses of a lock that is waited for are ordered: not as bytes are, since whoever waits cannot
+/// come first.
+fn is_lock_pair(one: &Access, two: &Access) -> bool {
+    let lock = |access: &Access| matches!(access.kind, AccessKind::Acquire | AccessKind::Release);
+    lock(one) && lock(two)
+}
+
+impl Order {
+    pub(crate) fn of(steps: &[Step]) -> Order {
+        let mut order = Order::default();
+        let mut last_of: FxHashMap<Actor, usize> = FxHashMap::default();
+        let mut at: FxHashMap<(bool, u64), Vec<(usize, Access)>> = FxHashMap::default();
+        for (index, step) in steps.iter().enumerate() {
+            let (mut before, actor) = (Set::default(), step.actor);
+            let follows = |before: &mut Set, order: &Order, earlier: usize| {
+                before.insert(earlier);
+                before.extend(&order.before[earlier]);
+            };
+            for &earlier in last_of.get(&step.actor).into_iter().chain(&step.after) {
+                follows(&mut before, &order, earlier);
+            }
+            let mut conflicts: Vec<(usize, Access, Access)> = Vec::new();
+            for access in &step.accesses {
+                for place in places(access) {
+                    let earlier = at.get(&place).into_iter().flatten();
+                    let other_thread = |step: usize| thread_of(steps[step].actor) != thread_of(actor);
+                    let found =
+                        earlier.filter(|(step, other)| access.conflicts(other) && other_thread(*step));
+                    conflicts.extend(found.map(|(earlier, other)| (*earlier, *other, *access)));
+                }
+            }
+            conflicts.sort_by_key(|(earlier, ..)| std::cmp::Reverse(*earlier));
+            order.locks(steps, index, &conflicts, &mut before);
+            for (earlier, other, access) in &conflicts {
+                if !is_lock_pair(other, access) && !before.contains(*earlier) {
+                    order.races.push((*earlier, index));
+                    follows(&mut before, &order, *earlier);
+                }
+            }
+            for access in &step.accesses {
+                places(access).for_each(|place| at.entry(place).or_default().push((index, *access)));
+            }
+            last_of.insert(step.actor, index);
+            order.before.push(before);
+        }
+        order
+    }
+
+    /// Locks that are waited for. Whoever waits for a lock cannot come before the release, so what races are the two
+    /// who took it; unless the lock could have been had all the same, as a semaphore that was not empty.
+    fn locks(&mut self, steps: &[Step], index: usize, found: &[(usize, Access, Access)], before: &mut Set) {
+        let pairs = || found.iter().filter(|(_, other, access)| is_lock_pair(other, access));
+        let mut raced = Set::default();
+        for (earlier, other, access) in pairs() {
+            if access.kind != AccessKind::Acquire || before.contains(*earlier) || raced.contains(*earlier) {
+                continue;
+            }
+            let actor = steps[index].actor;
+            let waited = || {
+                let between = steps[*earlier..index].iter().any(|step| step.actor == actor);
+                between || !steps[*earlier].enabled.contains(&actor)
+            };
+            if other.kind == AccessKind::Release && waited() {
+                continue;
+            }
+            self.races.push((*earlier, index));
+            raced.insert(*earlier);
+            raced.extend(&self.before[*earlier]);
+        }
+        for (earlier, ..) in pairs() {
+            before.insert(*earlier);
+            before.extend(&self.before[*earlier]);
+        }
+    }
+
+    /// The steps from `first` to `last` that do not happen after `first`, and `last` itself.
+    pub(crate) fn without(&self, first: usize, last: usize) -> Vec<usize> {
+        let unordered = (first + 1..last).filter(|&step| !self.before[step].contains(first));
+        unordered.chain([last]).collect()
+    }
+
+    /// Those of the steps that nothing among them happens before: any of them could be the first.
+    pub(crate) fn initials(&self, steps: &[usize]) -> Vec<usize> {
+        let mut earlier = Set::default();
+        let mut initials = Vec::new();
+        for &step in steps {
+            if !self.before[step].intersects(&earlier) {
+                initials.push(step);
+            }
+            earlier.insert(step);
+        }
+        initials
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(actor: Actor, kind: AccessKind, address: u64) -> Step {
+        let bytes = if is_object(kind) { 0 } else { 8 };
+        let accesses = vec![Access::new(kind, address, bytes)];
+        Step { actor, accesses, after: Vec::new(), enabled: vec![1, 2, 3] }
+    }
+
+    #[test]
+    fn only_neighbors_in_the_order_race() {
+        use AccessKind::{Read, Write};
+        let steps = [step(1, Write, 8), step(2, Write, 8), step(3, Read, 8), step(1, Read, 16)];
+        let order = Order::of(&steps);
+        assert_eq!(order.races, [(0, 1), (1, 2)]);
+        assert!(order.before[2].contains(0) && !order.before[3].contains(1));
+    }
+
+    #[test]
+    fn who_took_a_lock_races_with_who_takes_it_next() {
+        use AccessKind::{Acquire, Release};
+        let mut steps = [step(1, Acquire, 8), step(1, Release, 8), step(2, Acquire, 8)];
+        steps[1].enabled = vec![1];
+        let order = Order::of(&steps);
+        assert_eq!(order.races, [(0, 2)]);
+        assert!(order.before[2].contains(1));
+        assert_eq!(order.without(0, 2), [2]);
+    }
+
+    #[test]
+    fn a_semaphore_that_was_not_empty_could_have_been_taken_before() {
+        use AccessKind::{Acquire, Release};
+        let steps = [step(1, Release, 8), step(2, Acquire, 8)];
+        assert_eq!(Order::of(&steps).races, [(0, 1)]);
+    }
+
+    #[test]
+    fn initials_are_what_may_come_first() {
+        use AccessKind::{Read, Write};
+        let steps = [step(1, Write, 8), step(2, Read, 16), step(2, Read, 24), step(3, Write, 32)];
+        let order = Order::of(&steps);
+        assert_eq!(order.initials(&[1, 2, 3]), [1, 3]);
+    }
+}

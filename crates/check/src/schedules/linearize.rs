@@ -1,0 +1,107 @@
+//! A run's records with a cut first: another run of the same trace, as if the units outside the cut had come later.
+
+use std::hash::{Hash, Hasher};
+
+use crashproof_protocol::Record;
+use px86::Kind;
+use rustc_hash::{FxHashSet, FxHasher};
+
+use super::cuts;
+use super::happens_before::Order;
+use super::notes::Steps;
+
+/// Cuts that were crashed at, by fingerprint, over all schedules.
+pub(crate) type Seen = FxHashSet<u128>;
+
+/// The records of a run in an order of the same trace.
+pub(crate) struct Linearized {
+    pub(crate) records: Vec<Record>,
+    /// Where each of them is in the run.
+    pub(crate) places: Vec<u32>,
+    /// For each length, which cut the records before make, by fingerprint.
+    pub(crate) cuts: Vec<u128>,
+}
+
+/// The orders of a run's records that show all cuts which were not seen; the first is the run as it was. Says in the end
+/// whether those are all.
+pub(crate) fn linearize(steps: &Steps, records: &[Record], seen: &mut Seen) -> (Vec<Linearized>, bool) {
+    let units: Vec<_> = steps.units.iter().map(|unit| unit.step.clone()).collect();
+    let order = Order::of(&units);
+    let contents: Vec<u64> =
+        steps.units.iter().map(|unit| content(unit.step.actor, &unit.records, records)).collect();
+    let fingerprints = cuts::fingerprints(&order, &contents);
+    let settles: Vec<bool> = steps.units.iter().map(|unit| unit.settles).collect();
+    let mut orders: Vec<Linearized> = Vec::new();
+    let mut covered = Seen::default();
+    let add = |cut: &[bool], orders: &mut Vec<Linearized>, covered: &mut Seen| {
+        let within = (0..units.len()).filter(|&unit| cut[unit]);
+        let rest = (0..units.len()).filter(|&unit| !cut[unit]);
+        let linearized = in_order(within.chain(rest), steps, records, &fingerprints);
+        covered.extend(linearized.cuts.iter().copied());
+        orders.push(linearized);
+    };
+    add(&vec![true; units.len()], &mut orders, &mut covered);
+    let all = cuts::each(&order, &settles, |cut| {
+        let fingerprint = (0..units.len())
+            .filter(|&unit| cut[unit])
+            .fold(0u128, |sum, unit| sum.wrapping_add(fingerprints[unit]));
+        if !seen.contains(&fingerprint) && !covered.contains(&fingerprint) {
+            add(cut, &mut orders, &mut covered);
+        }
+    });
+    (orders, all)
+}
+
+fn in_order(
+    units: impl Iterator<Item = usize>,
+    steps: &Steps,
+    records: &[Record],
+    fingerprints: &[u128],
+) -> Linearized {
+    let mut places = Vec::with_capacity(records.len());
+    let mut cuts = vec![0; records.len() + 1];
+    let mut sum = 0u128;
+    for unit in units {
+        for (nth, &record) in steps.units[unit].records.iter().enumerate() {
+            places.push(record as u32);
+            cuts[places.len()] = cuts::within(sum, fingerprints[unit], nth);
+        }
+        sum = sum.wrapping_add(fingerprints[unit]);
+        cuts[places.len()] = sum;
+    }
+    Linearized {
+        records: places.iter().map(|&place| ordered(&records[place as usize])).collect(),
+        places,
+        cuts,
+    }
+}
+
+/// The records before a crash, then the others, given those which were moved behind it.
+pub(crate) fn rearranged(records: &[Record], moved: &[u32]) -> Vec<Record> {
+    let is_moved = |place: &usize| moved.binary_search(&(*place as u32)).is_ok();
+    let last = moved.last().map_or(0, |last| *last as usize + 1);
+    // Whatever was moved goes behind all that was not, up to the crash; what comes after that is never looked at.
+    let kept = (0..records.len()).filter(|place| !is_moved(place));
+    let back = (0..last.min(records.len())).filter(is_moved);
+    kept.chain(back).map(|place| ordered(&records[place])).collect()
+}
+
+/// A write-back counts from when it takes effect: as early as it may (see `exploration` in the runtime).
+fn ordered(record: &Record) -> Record {
+    let mut record = *record;
+    if record.event_kind() == Some(Kind::FlushOpt) {
+        record.value = u64::MAX;
+    }
+    record
+}
+
+/// What a unit does, as a number.
+fn content(actor: u64, places: &[usize], records: &[Record]) -> u64 {
+    let mut hasher = FxHasher::default();
+    actor.hash(&mut hasher);
+    for record in places.iter().map(|&place| ordered(&records[place])) {
+        (record.kind(), record.address(), record.width(), record.thread()).hash(&mut hasher);
+        ({ record.value }, { record.site }).hash(&mut hasher);
+    }
+    hasher.finish()
+}

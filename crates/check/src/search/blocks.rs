@@ -1,0 +1,159 @@
+//! Runs of reads, stored once: recoveries mostly read what others have read, in the same order.
+//!
+//! A run is cut into blocks where the address says so, not after a fixed count. So two runs that read the same from
+//! somewhere on have the same blocks from there on, even if one began with a read more; equal blocks are one.
+
+use std::sync::Arc;
+
+use crashproof_protocol::Record;
+use px86::Line;
+use rustc_hash::FxHashMap;
+
+/// A block, by number. Numbers are never given twice.
+pub(crate) type BlockId = u32;
+
+/// Reads that a block has at most.
+const LONGEST: usize = 256;
+/// On average one of so many addresses ends a block; a power of two.
+const USUAL: u64 = 64;
+
+/// A read, and the value it saw: a record of which only place, width, value and site count.
+pub(crate) type Step = Record;
+
+/// Reads in a row, each with the one value it saw.
+pub(crate) struct Block {
+    pub(crate) steps: Box<[Step]>,
+    /// The lines they read, each once.
+    pub(crate) lines: Box<[Line]>,
+}
+
+impl Block {
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.steps) + size_of_val(&*self.lines) + size_of::<Block>() + 64
+    }
+}
+
+/// All blocks.
+#[derive(Default)]
+pub(crate) struct Blocks {
+    /// None where nobody refers to a block any more.
+    blocks: Vec<Option<Arc<Block>>>,
+    by_content: FxHashMap<u64, Vec<BlockId>>,
+    bytes: usize,
+}
+
+/// Do two reads read the same, and see the same?
+pub(crate) fn same(one: &Step, other: &Step) -> bool {
+    one.value == other.value && one.address() == other.address() && one.width() == other.width()
+}
+
+fn ends_block(step: &Step) -> bool {
+    let mixed = step.address().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32).is_multiple_of(USUAL)
+}
+
+/// A hash that goes on from another with one more read.
+pub(crate) fn hash_step(before: u64, step: &Step) -> u64 {
+    let place = step.address() << 4 ^ u64::from(step.width());
+    let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    mix(mix(before, place), step.value)
+}
+
+impl Blocks {
+    pub(crate) fn get(&self, block: BlockId) -> &Arc<Block> {
+        self.blocks[block as usize].as_ref().expect("a block that a run refers to")
+    }
+
+    /// Bytes they take, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The blocks of a run of reads.
+    pub(crate) fn cut(&mut self, steps: &[Step]) -> Vec<BlockId> {
+        let mut blocks = Vec::with_capacity(steps.len() / USUAL as usize + 1);
+        let mut start = 0;
+        for (index, step) in steps.iter().enumerate() {
+            if index + 1 - start == LONGEST || index + 1 == steps.len() || ends_block(step) {
+                blocks.push(self.of(&steps[start..=index]));
+                start = index + 1;
+            }
+        }
+        blocks
+    }
+
+    /// The block with these reads, of which there is at least one.
+    fn of(&mut self, steps: &[Step]) -> BlockId {
+        let hash = steps.iter().fold(steps.len() as u64, hash_step);
+        let known = self.by_content.entry(hash).or_default();
+        let equal = |id: &&BlockId| {
+            let block = self.blocks[**id as usize].as_ref();
+            block.is_some_and(|block| *block.steps == *steps)
+        };
+        if let Some(id) = known.iter().find(equal) {
+            return *id;
+        }
+        let id = self.blocks.len() as BlockId;
+        known.push(id);
+        let mut lines: Vec<Line> = Vec::new();
+        for step in steps {
+            let line = Line::containing(step.address());
+            if lines.last() != Some(&line) {
+                lines.push(line);
+            }
+        }
+        lines.sort_unstable();
+        lines.dedup();
+        let block = Block { steps: steps.into(), lines: lines.into() };
+        self.bytes += block.bytes();
+        self.blocks.push(Some(Arc::new(block)));
+        id
+    }
+
+    /// Forgets all blocks but these, by number.
+    pub(crate) fn keep(&mut self, wanted: &[bool]) {
+        for (id, block) in self.blocks.iter_mut().enumerate() {
+            if !wanted.get(id).copied().unwrap_or(false)
+                && let Some(gone) = block.take()
+            {
+                self.bytes -= gone.bytes();
+            }
+        }
+        let blocks = &self.blocks;
+        self.by_content.retain(|_, ids| {
+            ids.retain(|id| blocks[*id as usize].is_some());
+            !ids.is_empty()
+        });
+    }
+
+    /// How many numbers were given.
+    pub(crate) fn count(&self) -> usize {
+        self.blocks.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crashproof_protocol::ARENA;
+    use px86::Kind;
+
+    fn read(number: u64) -> Step {
+        Record::new(Kind::Load as u8, ARENA.base + 64 * number, 8, number, 0, 1)
+    }
+
+    #[test]
+    fn runs_that_end_alike_share_their_blocks() {
+        let mut blocks = Blocks::default();
+        let long: Vec<Step> = (0..2000).map(read).collect();
+        let one = blocks.cut(&long);
+        let before = blocks.bytes();
+        let other = blocks.cut(&long[1..]);
+        assert_eq!(one[one.len() - 5..], other[other.len() - 5..]);
+        assert!(blocks.bytes() - before < before / 4, "one block at most is new");
+        let steps: usize = one.iter().map(|id| blocks.get(*id).steps.len()).sum();
+        assert_eq!(steps, long.len());
+        blocks.keep(&vec![false; blocks.count()]);
+        assert_eq!(blocks.bytes(), 0);
+    }
+}

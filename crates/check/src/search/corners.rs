@@ -1,0 +1,119 @@
+//! Corners of a crash point that has more states than recoveries it is allowed: those that bugs prefer.
+//!
+//! Nothing lost, everything lost, each line alone lost, each line alone surviving, and what memory held at any moment since
+//! the first store that may be lost. They come first, at all crash points; only then are the others followed.
+
+use std::collections::BTreeSet;
+
+use px86::Line;
+use px86::storage::Seq;
+use rustc_hash::FxHashSet;
+
+use crate::crash::{Content, CrashState, Revealed, apply};
+use crate::search::shared_state::Stop;
+use crate::search::tree::Place;
+use crate::search::worker::Worker;
+use crate::subject::{Bytes, Subject};
+
+/// Moments that are tried at most; of more, some that are evenly spread.
+const MOMENTS: usize = 256;
+
+/// One corner.
+#[derive(Clone, Copy)]
+enum Corner {
+    Kept,
+    Lost,
+    /// Only this line is lost.
+    Without(Line),
+    /// Only this line survives.
+    Only(Line),
+    /// What memory held at a moment.
+    Moment(Seq),
+}
+
+impl<S: Subject> Worker<'_, S> {
+    /// May recovery be in more states after this crash than it may be run for it?
+    pub(crate) fn is_large(&self, state: &CrashState) -> bool {
+        let Some(most) = self.search.settings.max_per_crash else { return false };
+        let mut states = 1_u64;
+        state.open_lines().into_iter().any(|line| {
+            let contents = self.contents(state, line, &Revealed::default());
+            states = states.saturating_mul(contents.len() as u64);
+            states > most
+        })
+    }
+
+    /// Follows recovery into the corners of a crash; gives where it ended.
+    pub(crate) fn corners(&mut self, state: &CrashState) -> Result<FxHashSet<Place>, Stop> {
+        let mut ended = FxHashSet::default();
+        // Only lines that recovery reads matter: it says so itself.
+        let mut lines: BTreeSet<Line> = BTreeSet::new();
+        let mut tried: BTreeSet<Line> = BTreeSet::new();
+        let (first, checksummed) = self.corner(state, Corner::Kept, &mut ended)?;
+        if checksummed {
+            // Which states a checksum is tried on is for `checksums` to say.
+            return Ok(ended);
+        }
+        lines.extend(first);
+        lines.extend(self.corner(state, Corner::Lost, &mut ended)?.0);
+        while let Some(line) = lines.difference(&tried).next().copied() {
+            tried.insert(line);
+            lines.extend(self.corner(state, Corner::Without(line), &mut ended)?.0);
+            lines.extend(self.corner(state, Corner::Only(line), &mut ended)?.0);
+        }
+        let stores = |line: &Line| state.last().each_store(*line).map(|store| store.at).collect::<Vec<Seq>>();
+        let moments: BTreeSet<Seq> = lines.iter().flat_map(stores).collect();
+        let step = moments.len().div_ceil(MOMENTS).max(1);
+        for moment in moments.into_iter().step_by(step) {
+            self.corner(state, Corner::Moment(moment), &mut ended)?;
+        }
+        Ok(ended)
+    }
+
+    /// Follows recovery into one corner; gives the lines that it read there and could have found otherwise, and whether a
+    /// checksum protects any of them.
+    fn corner(
+        &mut self,
+        state: &CrashState,
+        corner: Corner,
+        ended: &mut FxHashSet<Place>,
+    ) -> Result<(Vec<Line>, bool), Stop> {
+        if self.search.shared().stopped {
+            return Err(Stop::Limit);
+        }
+        self.search.shared().coverage.corners += 1;
+        let chosen = |worker: &Self, line: Line| worker.in_corner(state, line, corner);
+        let Some(followed) = self.follow_chosen(state, &chosen)? else {
+            return Ok((Vec::new(), false));
+        };
+        if ended.insert(followed.at) {
+            let outcome = self.outcome(followed.outcome);
+            self.leaf(state, &followed.revealed, &followed.path, &outcome);
+        }
+        Ok((followed.revealed.into_keys().collect(), !followed.checksummed.is_empty()))
+    }
+
+    /// What a line holds in a corner.
+    fn in_corner(&self, state: &CrashState, line: Line, corner: Corner) -> Bytes {
+        let contents = self.contents(state, line, &Revealed::default());
+        let kept = || Content::most_kept(&contents).bytes;
+        // What is assumed to persist is never lost.
+        let least = || contents.iter().min_by_key(|content| content.kept).expect("a line holds something");
+        match corner {
+            Corner::Kept => kept(),
+            Corner::Lost => least().bytes,
+            Corner::Without(other) if other == line => least().bytes,
+            Corner::Without(_) => kept(),
+            Corner::Only(other) if other == line => kept(),
+            Corner::Only(_) => least().bytes,
+            Corner::Moment(_) if !state.later.is_empty() => kept(),
+            Corner::Moment(moment) => {
+                let mut bytes = least().bytes;
+                let skipped = least().kept[0] as usize;
+                let stores = state.first.each_store(line).skip(skipped);
+                stores.take_while(|store| store.at <= moment).for_each(|store| apply(&mut bytes, store));
+                bytes
+            }
+        }
+    }
+}

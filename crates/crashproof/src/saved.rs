@@ -1,0 +1,91 @@
+//! Failures kept below `.crashproof/`: a short id for each replay token, and what was said about it.
+//!
+//! `check` writes them, `replay` reads them. The directory belongs to the project it is in and holds nothing that cannot be
+//! made again.
+
+use std::hash::Hasher;
+use std::path::{Path, PathBuf};
+
+use crashproof_findings::{Finding, Report, Role};
+use rustc_hash::FxHasher;
+use serde::{Deserialize, Serialize};
+
+const DIRECTORY: &str = ".crashproof";
+
+/// A failure that was found.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Saved {
+    /// For the replay.
+    pub(crate) token: String,
+    /// What was said.
+    pub(crate) title: String,
+    pub(crate) cause: String,
+    pub(crate) fix: String,
+    pub(crate) lost: Vec<String>,
+    pub(crate) survived: Vec<String>,
+    pub(crate) reads: Vec<String>,
+}
+
+impl Saved {
+    fn of(finding: &Finding) -> Saved {
+        let told = |role: Role| {
+            let of_role = finding.related.iter().filter(move |related| related.role == role);
+            of_role
+                .map(|related| {
+                    let detail = if related.detail.is_empty() {
+                        String::new()
+                    } else {
+                        format!(" ({})", related.detail)
+                    };
+                    format!("{}:{}: {}{detail}", related.place.file, related.place.line, related.message)
+                })
+                .collect()
+        };
+        Saved {
+            token: finding.replay.clone(),
+            title: finding.message.clone(),
+            cause: finding.cause.as_ref().map(|cause| cause.message.clone()).unwrap_or_default(),
+            fix: finding.fix.as_ref().map(|fix| fix.message.clone()).unwrap_or_default(),
+            lost: told(Role::Lost),
+            survived: told(Role::Survived),
+            reads: told(Role::Read),
+        }
+    }
+}
+
+/// Keeps every failure of a report that can be replayed, and notes its id in the finding. Where that is not possible the
+/// report has the whole tokens.
+pub(crate) fn keep(report: &mut Report) {
+    let mut directory = None;
+    for finding in report.findings.iter_mut().filter(|finding| !finding.replay.is_empty()) {
+        let Some(directory) = directory.get_or_insert_with(create).as_deref() else { return };
+        let mut hasher = FxHasher::default();
+        hasher.write(finding.replay.as_bytes());
+        let id = format!("{:08x}", (hasher.finish() >> 32) as u32);
+        let json = serde_json::to_vec_pretty(&Saved::of(finding)).expect("plain data always serializes");
+        if std::fs::write(directory.join(format!("{id}.json")), json).is_ok() {
+            finding.extra.insert("replay_id".into(), id.into());
+        }
+    }
+}
+
+fn create() -> Option<PathBuf> {
+    let directory = Path::new(DIRECTORY).join("replay");
+    std::fs::create_dir_all(&directory).ok()?;
+    let ignored = Path::new(DIRECTORY).join(".gitignore");
+    if !ignored.exists() {
+        std::fs::write(ignored, "*\n").ok()?;
+    }
+    Some(directory)
+}
+
+/// The failure with this id, kept here or in a directory above.
+pub(crate) fn find(id: &str) -> Option<Saved> {
+    if id.len() != 8 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let here = std::env::current_dir().ok()?;
+    let file = |above: &Path| above.join(DIRECTORY).join("replay").join(format!("{id}.json"));
+    let text = here.ancestors().find_map(|above| std::fs::read(file(above)).ok())?;
+    serde_json::from_slice(&text).ok()
+}

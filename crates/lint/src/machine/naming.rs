@@ -1,0 +1,43 @@
+//! What names in the source say of two ranges: `s->active` is no part of `s->copy[..]`.
+
+/// Whether two ranges are called by members that exclude each other. Without members on both sides nothing is known.
+pub(super) fn are_apart(stored: &str, flushed: &str) -> bool {
+    let (own, theirs) = (members(stored), members(flushed));
+    let (Some((own_root, own)), Some((their_root, theirs))) = (own, theirs) else { return false };
+    if own.is_empty() || theirs.is_empty() {
+        return false;
+    }
+    if own_root == their_root {
+        return own.iter().zip(&theirs).any(|(left, right)| left != right);
+    }
+    // By other pointers: the same member of the same type has the same name.
+    let last = |all: &[&str]| all.last().map(|name| (*name).to_owned());
+    !theirs.iter().any(|name| Some((*name).to_owned()) == last(&own))
+        && !own.iter().any(|name| Some((*name).to_owned()) == last(&theirs))
+}
+
+/// The variable and the members of a name, without indices; none if it says nothing.
+fn members(name: &str) -> Option<(&str, Vec<&str>)> {
+    let name = name.trim_start_matches('*');
+    let mut parts = name.split("->").flat_map(|part| part.split('.')).map(|part| {
+        let end = part.find('[').unwrap_or(part.len());
+        &part[..end]
+    });
+    let root = parts.next().filter(|root| !root.is_empty())?;
+    Some((root, parts.filter(|part| !part.is_empty()).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_one_structure_exclude_each_other() {
+        assert!(are_apart("s->copy[..]", "s->active"));
+        assert!(!are_apart("s->copy[..].version", "s->copy[..]"));
+        assert!(are_apart("bucket->used", "table_->total"));
+        assert!(!are_apart("bucket->used", "table_->buckets[..].used"));
+        assert!(!are_apart("n->value", "*n"));
+        assert!(!are_apart("", "n->value"));
+    }
+}

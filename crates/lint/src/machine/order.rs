@@ -1,0 +1,258 @@
+//! Order between objects that depend on each other: a record is durable before the index, bit or offset that covers it is
+//! stored; a flag that is set and cleared is durable in between.
+//!
+//! Pointers to objects are `publish`'s. Here the dependence is in numbers: the address of a record is computed from what the
+//! index held, or the index from where the record lies. What the hardware keeps in order is asked of px86, by way of
+//! [`super::flush::keeps_order`] and of lines.
+//!
+//! Not seen: an index that is computed from something else than what selects the record.
+
+use super::context::Context;
+use super::state::{Late, Logged, Machine, Status, Write};
+use crate::event::Site;
+use crate::expression::{Expression, Expressions, Form, Persistence};
+use crate::rules::{RelatedPlace, Rule};
+use crate::span::Span;
+
+/// Unknown values that a number is computed from.
+fn leaves(all: &Expressions, number: Expression, found: &mut Vec<Expression>) {
+    match all.form(number) {
+        Form::Content(_) | Form::Opaque(..) => found.push(number),
+        Form::Plus(inner, _) => leaves(all, inner, found),
+        Form::Operation(_, left, right) | Form::Comparison(_, left, right) => {
+            leaves(all, left, found);
+            leaves(all, right, found);
+        }
+        Form::Element(_, index, _) => leaves(all, index, found),
+        _ => {}
+    }
+}
+
+/// The indices that choose an element, each with its scale.
+fn indices(all: &Expressions, element: Option<Expression>) -> Vec<(Expression, i64)> {
+    let mut found = Vec::new();
+    let mut at = element;
+    while let Some(expression) = at {
+        at = match all.form(expression) {
+            Form::Element(base, index, scale) => {
+                found.push((index, scale));
+                Some(base)
+            }
+            Form::Plus(base, _) => Some(base),
+            _ => None,
+        };
+    }
+    found
+}
+
+/// Whether a number is computed, and not only copied.
+fn is_computed(all: &Expressions, value: Expression) -> bool {
+    matches!(all.form(value), Form::Plus(..) | Form::Operation(..) | Form::Comparison(..))
+}
+
+/// Whether `part` is part of `whole`.
+fn contains(all: &Expressions, whole: Expression, part: Expression) -> bool {
+    whole == part
+        || match all.form(whole) {
+            Form::Plus(inner, _) => contains(all, inner, part),
+            Form::Operation(_, left, right) | Form::Comparison(_, left, right) => {
+                contains(all, left, part) || contains(all, right, part)
+            }
+            _ => false,
+        }
+}
+
+/// Whether a store of at most a word may be an index or a flag.
+fn is_scalar(span: &Span) -> bool {
+    span.bytes().is_some_and(|(from, to)| to - from <= 8)
+}
+
+/// Whether a new value of an index makes the record at `index` count: the index is computed from the same number, or is the
+/// offset of the record.
+fn covers(all: &Expressions, value: Expression, record: &Span) -> bool {
+    let mut own = Vec::new();
+    if is_computed(all, value) {
+        leaves(all, value, &mut own);
+    }
+    indices(all, record.at.element).into_iter().any(|(index, scale)| {
+        let mut theirs = Vec::new();
+        leaves(all, index, &mut theirs);
+        theirs.iter().any(|leaf| own.contains(leaf))
+            || scale == 1 && index == value && all.as_int(value).is_none()
+    })
+}
+
+/// Whether the index that was stored already covers the record that is stored only now.
+fn covered_already(all: &Expressions, index: &Write, record: &Span) -> bool {
+    if !is_computed(all, index.value) {
+        return false;
+    }
+    indices(all, record.at.element).into_iter().any(|(number, scale)| {
+        if scale == 1 {
+            return false;
+        }
+        match all.form(index.value) {
+            // A count: it covers all elements below.
+            Form::Plus(inner, more) if inner == number => {
+                let start = all.array_start(record.at.object, scale).unwrap_or(record.at.offset);
+                (0..more).contains(&(record.at.offset - start).div_euclid(scale))
+            }
+            // A bit of a map, with the number of the element.
+            Form::Operation(_, left, right)
+                if matches!(all.form(number), Form::Opaque(..) | Form::Content(_)) =>
+            {
+                let address = all.at(&index.span.at);
+                let old = address.and_then(|address| all.known(Form::Content(address)));
+                let is_map = |part| old.is_some_and(|old| contains(all, part, old));
+                (is_map(left) && contains(all, right, number) || is_map(right) && contains(all, left, number))
+                    && old != Some(number)
+            }
+            // The number of the element itself, as two copies have that take turns.
+            _ => contains(all, number, index.value),
+        }
+    })
+}
+
+impl Machine {
+    /// A store to what may be an index: the records that it covers must be durable.
+    pub(super) fn judge_index(
+        &self,
+        context: &mut Context,
+        site: Site,
+        to: &Span,
+        value: Expression,
+        logged: Logged,
+    ) {
+        let safe = !self.knows_transaction(context)
+            || self.in_transaction() && logged != Logged::No
+            || self.logs_every_store(context);
+        if safe || !is_scalar(to) {
+            return;
+        }
+        let lost = self.writes.iter().find(|write| {
+            let open = match write.status {
+                Status::Dirty | Status::Queued(_) => true,
+                Status::Pending(_, ordered) => !ordered,
+                Status::Maybe | Status::Durable => false,
+            };
+            open && write.span.at.element != to.at.element
+                && covers(context.expressions, value, &write.span)
+                && !write.span.same_line(to, context.alignment_of(to))
+                && context.persistence(write.span.at.object) == Persistence::Surely
+        });
+        let Some((stored, status)) = lost.map(|write| (write.site, write.status)) else { return };
+        let name = context.name(stored);
+        let how = match status {
+            Status::Dirty => "not written back",
+            Status::Queued(_) => "only queued for writing back",
+            _ => "flushed without a fence",
+        };
+        let index = context.name(site);
+        let message =
+            format!("{name} can be lost after {index} persists: it is {how} before {index} covers it");
+        let mut related = vec![RelatedPlace {
+            role: "published",
+            place: site.place,
+            message: format!("{index} covers it from here on"),
+        }];
+        if let Status::Pending(flush, _) = status {
+            let message = "flushed here, but nothing waits for it".to_owned();
+            related.push(RelatedPlace { role: "flush", place: flush, message });
+        }
+        let line = context.line(site.place, stored);
+        let advice = match status {
+            Status::Pending(flush, _) => {
+                format!("fence after {}, before {line}", context.line(flush, stored))
+            }
+            _ => format!("flush {} and fence, before {line}", context.it(stored)),
+        };
+        context.violates(Rule::PublishBeforePersist, stored, message, related).advise(advice);
+    }
+
+    /// A store to a record that an index covers already; whether that is wrong shows where the function ends. A later store
+    /// elsewhere may be what really makes the record count.
+    pub(super) fn note_late(&mut self, context: &Context, site: Site, span: &Span, transaction: u32) {
+        let covering = self.writes.iter().rev().find(|index| {
+            transaction == 0
+                && is_scalar(&index.span)
+                && index.span.at.element != span.at.element
+                && matches!(index.status, Status::Durable | Status::Pending(..))
+                && covered_already(context.expressions, index, span)
+                // Nothing else in between: it is one update.
+                && self.writes.iter().all(|write| {
+                    write.number <= index.number || write.span.at.element == span.at.element
+                })
+                && !index.span.same_line(span, context.alignment_of(span))
+        });
+        if let Some(index) = covering {
+            self.late.push(Late { stored: site, index: index.site, at: span.at });
+        } else if is_scalar(span) {
+            // Another record, or another element of the same array.
+            self.late.retain(|late| {
+                let scale = indices(context.expressions, late.at.element).first().map_or(1, |first| first.1);
+                late.at.element == span.at.element
+                    && late.at.offset.abs_diff(span.at.offset) < scale.unsigned_abs()
+            });
+        }
+    }
+
+    /// A store that is not followed may be what makes records count.
+    pub(crate) fn forget_late(&mut self) {
+        self.late.clear();
+    }
+
+    /// The end of a function: records that were stored only after the index that covers them.
+    pub(crate) fn judge_late(&self, context: &mut Context, result: Expression, returns_pointer: bool) {
+        if self.in_transaction() || self.inside_callers || context.has_transactions && !context.is_root {
+            return;
+        }
+        for late in &self.late {
+            let returned = returns_pointer && context.expressions.address(result).object == late.at.object;
+            // What a callee stored is judged there: here it may be an object that the callee made.
+            if returned
+                || late.stored.call.is_some()
+                || context.persistence(late.at.object) != Persistence::Surely
+            {
+                continue;
+            }
+            let (name, index) = (context.name(late.stored), context.name(late.index));
+            let related = vec![RelatedPlace {
+                role: "published",
+                place: late.index.place,
+                message: format!("{index} covers it from here on"),
+            }];
+            let message = format!("{name} is stored only after {index}, which covers it, is written back");
+            let line = context.line(late.index.place, late.stored);
+            let advice = format!("store and persist {} before {line}", context.it(late.stored));
+            context.violates(Rule::PublishBeforePersist, late.stored, message, related).advise(advice);
+        }
+    }
+
+    /// The store that another one to the same place makes void before it was written back, although later stores became
+    /// durable in between: whoever relies on that order never sees it.
+    pub(super) fn overwritten(&self, context: &Context, span: &Span, value: Expression) -> Option<Site> {
+        let value = context.expressions.as_int(value)?;
+        let before = self.writes.iter().rev().find(|write| write.span == *span)?;
+        let other = context.expressions.as_int(before.value)?;
+        let void = before.status == Status::Dirty
+            && !before.nontemporal
+            && before.epoch < self.epoch
+            && before.transaction == 0
+            && other != value;
+        void.then_some(before.site)
+    }
+
+    /// A store was overwritten before it was written back, and the program does write that place back.
+    pub(super) fn judge_overwritten(context: &mut Context, stored: Site, by: Site) {
+        let name = context.name(stored);
+        let related =
+            vec![RelatedPlace { role: "overwritten", place: by.place, message: "overwritten here".into() }];
+        let line = context.line(by.place, stored);
+        let message = format!(
+            "{name} is overwritten ({line}) before it was written back, although later stores became durable in between"
+        );
+        let advice =
+            format!("flush {} after this store and fence, before the next store", context.it(stored));
+        context.violates(Rule::UnflushedWrite, stored, message, related).advise(advice);
+    }
+}

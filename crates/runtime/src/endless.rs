@@ -1,0 +1,419 @@
+//! Recognizes a recovery that never ends within milliseconds, by proof: its state repeats.
+//!
+//! A child that has run for a few milliseconds is looked at: it is stepped through, instruction by instruction, until
+//! registers, volatile memory and what it does to persistent memory are as they were twice before. One thread, the same
+//! state, no system call in between: it will do the same for ever. A loop that counts, or is too long to be stepped
+//! through, is not recognized here; the limits of work and time end it.
+//!
+//! What is compared, and why it suffices: the registers where they stand at the same instruction of the program; every
+//! page of private memory that is there, the runtime's own included (its clock, for one), without the counters that
+//! bound a run; and the records of the two rounds, which must be alike and store the same, so that persistent memory is
+//! the same after each.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::{addr_of, null_mut};
+
+use crashproof_protocol::{POOL_BASE, POOL_BYTES, Record, flag, mode};
+use px86::Kind;
+
+use crate::cell::RunningThreadCell;
+use crate::session::{self, current_mode};
+use crate::system::{KeptErrno, raw_syscall};
+use crate::threads::running;
+use crate::{callers, strict};
+
+/// Processor time after which a child is looked at first, in microseconds; each time it doubles.
+const FIRST_LOOK: i64 = 2_000;
+/// Instructions a child is stepped through per look.
+const STEPS: u32 = 20_000;
+/// Looks in all: what did not repeat by then is left to the limits.
+const LOOKS: u32 = 6;
+/// How often memory is compared per look, and kind of place.
+const COMPARISONS: u32 = 6;
+/// Bytes of private memory beyond which comparing takes longer than it saves.
+const MOST_MEMORY: u64 = 512 << 20;
+const PAGE: u64 = 4096;
+/// The flag of the processor that makes it stop after every instruction.
+const STEP: i64 = 0x100;
+/// Flags that single-stepping itself changes.
+const STEP_FLAGS: i64 = STEP | 0x10000;
+
+/// The state of the program at one instruction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Registers {
+    general: [i64; 17],
+    vector: u64,
+}
+
+/// A state that the child may come by again.
+#[derive(Clone, Copy)]
+struct Anchor {
+    /// Where it was first seen.
+    registers: Option<Registers>,
+    /// What memory came to, and how many records there were, when it came by again.
+    seen: [(u64, u64); 2],
+    rounds: u32,
+}
+
+/// A look at the child.
+struct Look {
+    looks: u32,
+    steps: u32,
+    /// Was the instruction before one of the runtime's?
+    in_runtime: bool,
+    /// At an instruction of the program's, all registers alike.
+    anywhere: Anchor,
+    /// Where the program calls the runtime: only what a function is given, or must leave alone, is alike.
+    at_call: Anchor,
+}
+
+const NOWHERE: Anchor = Anchor { registers: None, seen: [(0, 0); 2], rounds: 0 };
+const IDLE: Look = Look { looks: 0, steps: 0, in_runtime: true, anywhere: NOWHERE, at_call: NOWHERE };
+
+static LOOK: RunningThreadCell<Look> = RunningThreadCell::new(IDLE);
+
+/// Called once, before children are forked: they inherit the handlers.
+pub(crate) fn prepare() {
+    callers::note_runtime();
+    for (signal, handler) in
+        [(libc::SIGVTALRM, on_timer as *const () as usize), (libc::SIGTRAP, on_step as *const () as usize)]
+    {
+        // SAFETY: plain data; the handlers are for these signals, and the program has not run yet.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+            strict::set_action(signal, &raw const action, null_mut());
+        }
+    }
+}
+
+/// Called when a child of the checker begins.
+pub(crate) fn start() {
+    // Under a debugger a run may take all the time it wants.
+    let bounded = session::control(|control| control.max_cpu_seconds > 0);
+    if bounded && current_mode() == mode::RECOVER && !session::has_flag(flag::STRICT) {
+        arm(FIRST_LOOK);
+    }
+}
+
+/// Sets the child's timer. Only time that the program itself runs counts.
+fn arm(microseconds: i64) {
+    let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let timer = [never, libc::timeval { tv_sec: 0, tv_usec: microseconds }];
+    // SAFETY: the kernel only reads the timer.
+    unsafe {
+        raw_syscall(
+            libc::SYS_setitimer,
+            [libc::ITIMER_VIRTUAL as usize, timer.as_ptr() as usize, 0, 0, 0, 0],
+        );
+    }
+}
+
+/// The child has run for a while: is to be looked at.
+unsafe extern "C" fn on_timer(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+    let _errno = KeptErrno::new();
+    let context = context.cast::<libc::ucontext_t>();
+    // SAFETY: the kernel passes the context.
+    unsafe {
+        if running::concurrent() || current_mode() != mode::RECOVER || !steps_are_ours(&(*context).uc_sigmask)
+        {
+            return;
+        }
+        LOOK.with(|look| *look = Look { looks: look.looks + 1, ..IDLE });
+        session::watch_reads(true);
+        (*context).uc_mcontext.gregs[libc::REG_EFL as usize] |= STEP;
+    }
+}
+
+/// Will single steps come to [`on_step`]? The program may have other plans for the signal.
+fn steps_are_ours(blocked: &libc::sigset_t) -> bool {
+    // SAFETY: plain data that the C library fills in.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        strict::set_action(libc::SIGTRAP, std::ptr::null(), &raw mut now);
+        now.sa_sigaction == on_step as *const () as usize && libc::sigismember(blocked, libc::SIGTRAP) == 0
+    }
+}
+
+unsafe extern "C" fn on_step(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let _errno = KeptErrno::new();
+    let context = context.cast::<libc::ucontext_t>();
+    // SAFETY: the kernel passes both.
+    unsafe {
+        let general = &mut (*context).uc_mcontext.gregs;
+        if general[libc::REG_EFL as usize] & STEP == 0 || (*info).si_code <= 0 {
+            // A breakpoint of the program's own: what would have become of it without us.
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = libc::SIG_DFL;
+            strict::set_action(libc::SIGTRAP, &raw const action, null_mut());
+            libc::raise(libc::SIGTRAP);
+            return;
+        }
+        if LOOK.with(|look| look.step(&(*context).uc_mcontext)) {
+            return;
+        }
+        general[libc::REG_EFL as usize] &= !STEP;
+    }
+    session::watch_reads(false);
+    let looks = LOOK.with(|look| look.looks);
+    if looks < LOOKS {
+        arm(FIRST_LOOK << looks);
+    }
+}
+
+impl Look {
+    /// The program is about to execute another instruction; gives whether to go on. Ends the process if its state repeats.
+    fn step(&mut self, context: &libc::mcontext_t) -> bool {
+        self.steps += 1;
+        let at = context.gregs[libc::REG_RIP as usize] as usize;
+        if self.steps > STEPS || running::concurrent() || is_unpredictable(at, context) {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.in_runtime, callers::is_in_runtime(at));
+        match (before, self.in_runtime) {
+            (false, true) => self.at_call.pass(context, at_call),
+            (_, false) => self.anywhere.pass(context, anywhere),
+            (true, true) => true,
+        }
+    }
+}
+
+impl Anchor {
+    /// The program is at an instruction; gives whether to go on.
+    fn pass(&mut self, context: &libc::mcontext_t, registers: fn(&libc::mcontext_t) -> Registers) -> bool {
+        let Some(anchor) = &self.registers else {
+            self.registers = Some(registers(context));
+            self.seen[1].1 = session::control(|control| control.records);
+            return true;
+        };
+        let at = context.gregs[libc::REG_RIP as usize];
+        if anchor.general[libc::REG_RIP as usize] != at || *anchor != registers(context) {
+            return true;
+        }
+        let stack = context.gregs[libc::REG_RSP as usize] as u64;
+        let Some(memory) = volatile_memory(stack) else { return false };
+        self.rounds += 1;
+        let records = session::control(|control| control.records);
+        let before = self.seen;
+        self.seen = [before[1], (memory, records)];
+        if self.rounds >= 2 && before[1].0 == memory && same_effect(before[0].1, before[1].1, records) {
+            session::never_ends();
+        }
+        self.rounds < COMPARISONS
+    }
+}
+
+/// Did two rounds, each ending with so many records, do the same to persistent memory, and read nothing new?
+fn same_effect(start: u64, middle: u64, end: u64) -> bool {
+    let recorded = session::recorded();
+    let (Some(one), Some(other)) =
+        (recorded.get(start as usize..middle as usize), recorded.get(middle as usize..end as usize))
+    else {
+        return false;
+    };
+    let alike = |(one, other): (&Record, &Record)| {
+        let flushes = matches!(one.event_kind(), Some(Kind::Flush | Kind::FlushOpt));
+        let what = |record: &Record| (record.kind(), record.address(), record.width(), record.site);
+        // The value of a flush is when it was issued.
+        what(one) == what(other) && (flushes || one.value == other.value)
+    };
+    let reads = |record: &Record| record.event_kind().is_none_or(|kind| kind == Kind::Load);
+    one.len() == other.len() && one.iter().zip(other).all(alike) && !other.iter().any(reads)
+}
+
+/// Does the instruction ask for something from outside: a system call, a clock, chance?
+fn is_unpredictable(at: usize, context: &libc::mcontext_t) -> bool {
+    // SAFETY: the instruction is about to be executed; instructions do not end where nothing follows.
+    let byte = |offset: usize| unsafe { *((at + offset) as *const u8) };
+    let mut offset = 0;
+    while offset < 4 && matches!(byte(offset), 0x66 | 0xf2 | 0xf3 | 0x40..=0x4f) {
+        offset += 1;
+    }
+    match (byte(offset), byte(offset + 1)) {
+        (0x0f, 0x05) => context.gregs[libc::REG_RAX as usize] != libc::SYS_sched_yield,
+        (0x0f, 0x31) | (0xcd, 0x80) => true,
+        (0x0f, 0x01) => byte(offset + 2) == 0xf9,
+        (0x0f, 0xc7) => byte(offset + 2) >= 0xf0,
+        _ => false,
+    }
+}
+
+/// What a function that is called can see of the registers, or must give back: whatever else they hold is left over from
+/// before. What a call is given beyond two arguments shows in the records that it leaves.
+fn at_call(context: &libc::mcontext_t) -> Registers {
+    let mut general = [0; 17];
+    for register in [
+        libc::REG_RIP,
+        libc::REG_RSP,
+        libc::REG_RBP,
+        libc::REG_RBX,
+        libc::REG_R12,
+        libc::REG_R13,
+        libc::REG_R14,
+        libc::REG_R15,
+        libc::REG_RDI,
+        libc::REG_RSI,
+    ] {
+        general[register as usize] = context.gregs[register as usize];
+    }
+    Registers { general, vector: 0 }
+}
+
+/// All registers that a program can use.
+fn anywhere(context: &libc::mcontext_t) -> Registers {
+    let mut general = [0; 17];
+    general.copy_from_slice(&context.gregs[..17]);
+    let flags = context.gregs[libc::REG_EFL as usize] & !STEP_FLAGS;
+    let mut hash = Hash(flags as u64);
+    // SAFETY: the kernel saved the state of the vector unit there; its first 512 bytes are always there, and say how many
+    // more there are.
+    unsafe {
+        const MAGIC: u32 = 0x4650_5853;
+        let saved = context.fpregs.cast::<u8>();
+        if !saved.is_null() {
+            let extended = saved.add(464).cast::<u32>();
+            let bytes = if *extended == MAGIC { *extended.add(4) as usize } else { 0 };
+            // What describes the state itself, between the two parts, stays the same.
+            hash.add(std::slice::from_raw_parts(saved.cast(), 416 / 8));
+            hash.add(std::slice::from_raw_parts(saved.add(512).cast(), bytes.saturating_sub(512 + 8) / 8));
+        }
+    }
+    Registers { general, vector: hash.0 }
+}
+
+struct Hash(u64);
+
+impl Hash {
+    fn add(&mut self, words: &[u64]) {
+        for word in words {
+            self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+        }
+    }
+}
+
+/// What all private memory comes to that the program can write, from `stack` on upwards where that is; none if there is
+/// too much, or if it cannot be seen.
+fn volatile_memory(stack: u64) -> Option<u64> {
+    // Leaf functions use what is just below the stack pointer, too.
+    let stack = (stack - 128) & !7;
+    let left_out = [
+        (POOL_BASE, POOL_BASE + POOL_BYTES),
+        session::shadow_range(),
+        session::counters_range(),
+        (addr_of!(LOOK) as u64, addr_of!(LOOK) as u64 + size_of_val(&LOOK) as u64),
+    ];
+    let (maps, pages) = (Descriptor::open(c"/proc/self/maps")?, Descriptor::open(c"/proc/self/pagemap")?);
+    let mut hash = Hash(0);
+    let mut bytes = 0;
+    maps.lines(|line| {
+        let Some((start, end)) = writable_private(line) else { return true };
+        let start = if (start..end).contains(&stack) { stack } else { start };
+        if left_out[..2].iter().any(|(from, to)| (*from..*to).contains(&start)) {
+            return true;
+        }
+        bytes += end - start;
+        bytes <= MOST_MEMORY
+            && pages.present(start, end, |from, to| hash_without(&mut hash, from, to, &left_out[2..]))
+    })?;
+    Some(hash.0)
+}
+
+/// Adds a range of memory, without some small ranges.
+fn hash_without(hash: &mut Hash, mut from: u64, to: u64, left_out: &[(u64, u64)]) {
+    while from < to {
+        let next = left_out.iter().filter(|(_, end)| *end > from).min().copied().unwrap_or((to, to));
+        let until = next.0.clamp(from, to);
+        // SAFETY: the pages are there, and only this thread runs. Volatile, since the program is in the midst of things.
+        let words = unsafe { std::slice::from_raw_parts(from as *const u64, ((until - from) / 8) as usize) };
+        hash.add(words);
+        from = if until == to { to } else { next.1.next_multiple_of(8).max(until + 8) };
+    }
+}
+
+/// The range of a line of `/proc/self/maps`, if it is private and can be written.
+fn writable_private(line: &[u8]) -> Option<(u64, u64)> {
+    let mut words = line.split(|byte| *byte == b' ');
+    let (range, rights) = (words.next()?, words.next()?);
+    if rights.first() != Some(&b'r') || rights.get(1) != Some(&b'w') || rights.get(3) != Some(&b'p') {
+        return None;
+    }
+    let mut ends = range.split(|byte| *byte == b'-').map(|digits| {
+        digits
+            .iter()
+            .try_fold(0_u64, |number, digit| Some(number << 4 | u64::from((*digit as char).to_digit(16)?)))
+    });
+    Some((ends.next()??, ends.next()??))
+}
+
+/// A file that is read past the C library: the handler may have interrupted anything.
+struct Descriptor(usize);
+
+impl Descriptor {
+    fn open(path: &std::ffi::CStr) -> Option<Descriptor> {
+        let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, libc::O_RDONLY as usize, 0, 0, 0];
+        // SAFETY: the kernel only reads the path.
+        let descriptor = unsafe { raw_syscall(libc::SYS_openat, arguments) };
+        usize::try_from(descriptor).ok().map(Descriptor)
+    }
+
+    fn read(&self, buffer: &mut [u8], offset: Option<u64>) -> Option<usize> {
+        let (call, offset) = offset.map_or((libc::SYS_read, 0), |offset| (libc::SYS_pread64, offset));
+        let arguments = [self.0, buffer.as_mut_ptr() as usize, buffer.len(), offset as usize, 0, 0];
+        // SAFETY: the kernel writes into the buffer.
+        usize::try_from(unsafe { raw_syscall(call, arguments) }).ok()
+    }
+
+    /// Calls `each` with every line until it gives false; none if it did, or if the file cannot be read.
+    fn lines(&self, mut each: impl FnMut(&[u8]) -> bool) -> Option<()> {
+        let mut buffer = [0; 2048];
+        let mut filled = 0;
+        loop {
+            let more = self.read(&mut buffer[filled..], None)?;
+            if more == 0 {
+                return (filled == 0).then_some(());
+            }
+            filled += more;
+            let mut start = 0;
+            while let Some(length) = buffer[start..filled].iter().position(|byte| *byte == b'\n') {
+                if !each(&buffer[start..start + length]) {
+                    return None;
+                }
+                start += length + 1;
+            }
+            buffer.copy_within(start..filled, 0);
+            filled -= start;
+        }
+    }
+
+    /// Calls `each` with every part of a range whose pages are there; this file says which. False if it does not.
+    fn present(&self, start: u64, end: u64, mut each: impl FnMut(u64, u64)) -> bool {
+        let mut entries = [0_u8; 8 * 256];
+        let mut page = start / PAGE;
+        while page * PAGE < end {
+            let Some(read) = self.read(&mut entries, Some(page * 8)) else { return false };
+            if read < 8 {
+                return false;
+            }
+            for entry in entries[..read].as_chunks::<8>().0 {
+                let (from, to) = ((page * PAGE).max(start), ((page + 1) * PAGE).min(end));
+                if from >= end {
+                    break;
+                }
+                // Present, or swapped out.
+                if u64::from_le_bytes(*entry) >> 62 != 0 {
+                    each(from, to);
+                }
+                page += 1;
+            }
+        }
+        true
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: a descriptor of our own.
+        unsafe { raw_syscall(libc::SYS_close, [self.0, 0, 0, 0, 0, 0]) };
+    }
+}

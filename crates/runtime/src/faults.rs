@@ -1,0 +1,125 @@
+//! Where the program crashes: the last thing that a process says before a signal ends it.
+//!
+//! A signal says nothing of its place to whoever waits for the process. So the runtime handles those that mean a bug,
+//! unless the program or a sanitizer does, and prints what the checker makes a place of: the site of the innermost
+//! call from rebuilt code, or of any code if there is none. Then the signal does what it would have done.
+
+use std::ffi::{c_int, c_void};
+use std::fmt::Write as _;
+use std::ptr::null_mut;
+
+use crashproof_protocol::abi::Site;
+use crashproof_protocol::fault;
+
+use crate::real::Real;
+use crate::session::recording;
+use crate::system::{KeptErrno, write_error};
+use crate::{callers, raw};
+
+/// `SIGABRT` is not among them: what aborts says why.
+const SIGNALS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+
+const STACK: usize = 64 << 10;
+
+/// Text of a fixed size: signal handlers allocate nothing.
+struct Line {
+    bytes: [u8; 160],
+    length: usize,
+}
+
+impl std::fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let room = &mut self.bytes[self.length..];
+        let count = text.len().min(room.len());
+        room[..count].copy_from_slice(&text.as_bytes()[..count]);
+        self.length += count;
+        Ok(())
+    }
+}
+
+/// Before the program is parked: the first use of this loads a library, which is nothing for a signal handler.
+pub(crate) fn prepare() {
+    let mut nothing = [null_mut(); 1];
+    // SAFETY: there is room for one.
+    unsafe { libc::backtrace(nothing.as_mut_ptr(), 1) };
+}
+
+/// Called when a child of the checker begins.
+pub(crate) fn start() {
+    // SAFETY: the handler is for these signals; the stack stays as long as the process.
+    unsafe {
+        let mut before: libc::stack_t = std::mem::zeroed();
+        libc::sigaltstack(std::ptr::null(), &raw mut before);
+        if before.ss_flags & libc::SS_DISABLE != 0 {
+            let stack = Box::leak(vec![0u8; STACK].into_boxed_slice());
+            let stack = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
+            libc::sigaltstack(&raw const stack, null_mut());
+        }
+        for signal in SIGNALS {
+            let mut before: libc::sigaction = std::mem::zeroed();
+            act(signal, std::ptr::null(), &raw mut before);
+            if before.sa_sigaction != libc::SIG_DFL {
+                continue;
+            }
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_signal as *const () as usize;
+            // The second time nobody is in the way.
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
+            act(signal, &raw const action, null_mut());
+        }
+    }
+}
+
+unsafe fn act(signal: c_int, action: *const libc::sigaction, before: *mut libc::sigaction) {
+    static REAL: Real = Real::new("sigaction\0", None);
+    // SAFETY: that is the real function's type.
+    unsafe {
+        let set: unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int =
+            std::mem::transmute(REAL.get());
+        set(signal, action, before);
+    }
+}
+
+unsafe extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let _errno = KeptErrno::new();
+    // SAFETY: the kernel passes both.
+    let (address, code, instruction, stack) = unsafe {
+        let registers = &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        let register = |which: c_int| registers[which as usize] as usize;
+        ((*info).si_addr() as usize, (*info).si_code, register(libc::REG_RIP), register(libc::REG_RSP))
+    };
+    // Sent by somebody, not made by an instruction.
+    if code <= 0 {
+        // SAFETY: the program gets what was sent to it.
+        unsafe { libc::raise(signal) };
+        return;
+    }
+    if recording() {
+        let mut line = Line { bytes: [0; 160], length: 0 };
+        let site = place(instruction, address, stack);
+        let _ = writeln!(line, "{}{signal} {address:x} {site}", fault::LINE);
+        write_error(std::str::from_utf8(&line.bytes[..line.length]).unwrap_or_default());
+    }
+    // The instruction runs again, and ends the process.
+}
+
+/// The site of the innermost call from rebuilt code; 0 if nothing is known.
+fn place(instruction: usize, address: usize, stack: usize) -> u32 {
+    let number = |site: *const Site| callers::number(site as usize);
+    if callers::is_instrumented(instruction) {
+        return number(callers::place(instruction)).unwrap_or(0);
+    }
+    if instruction == address {
+        // A call to nowhere: it has just pushed where it came from.
+        // SAFETY: the stack was written to by the instruction before.
+        let caller = unsafe { raw::peek(stack as u64, 8) } as usize;
+        return number(callers::site(caller)).unwrap_or(0);
+    }
+    let mut frames = [null_mut(); 64];
+    // SAFETY: there is room for so many frames.
+    let depth = unsafe { libc::backtrace(frames.as_mut_ptr(), frames.len() as c_int) }.max(0) as usize;
+    let frames = frames[..depth].iter().map(|frame| *frame as usize);
+    let mut frames = frames.skip_while(|frame| *frame != instruction).skip(1);
+    let found = frames.find(|frame| callers::is_instrumented(*frame));
+    found.and_then(|frame| number(callers::site(frame))).or(number(callers::place(instruction))).unwrap_or(0)
+}

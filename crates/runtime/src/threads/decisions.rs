@@ -1,0 +1,307 @@
+//! Follows the checker's decisions, step by step, and notes what each step did.
+
+use crashproof_protocol::abi::is_pm;
+use crashproof_protocol::steps::{self, Access, AccessKind, Actor, Note, is_entry, kind, thread_of};
+use crashproof_protocol::{exit, schedule};
+use px86::Kind;
+
+use super::exploration::{Choice, Exploration, Hidden, Need, object, prefer};
+use super::scheduler::Scheduler;
+use super::state::scheduler;
+use super::step_notes::{set_follows_decisions, write};
+use super::{locks, running};
+use crate::cell::RunningThreadCell;
+use crate::raw::{peek, poke};
+use crate::session;
+
+static EXPLORATION: RunningThreadCell<Option<Exploration>> = RunningThreadCell::new(None);
+
+/// What a store buffer holds at most.
+pub(crate) const CAPACITY: usize = 32;
+
+/// The child begins.
+pub(super) fn begin(strategy: u32) {
+    set_follows_decisions(strategy == schedule::DECISIONS);
+    if strategy != schedule::DECISIONS {
+        return;
+    }
+    let (decisions, sleeping) = session::decisions();
+    let mut asleep: Vec<(Actor, Vec<Access>)> = Vec::new();
+    for note in sleeping {
+        match note.access() {
+            Some(access) => asleep.last_mut().expect("a sleeper comes first").1.push(access),
+            None => asleep.push((note.actor, Vec::new())),
+        }
+    }
+    EXPLORATION.set(Some(Exploration::new(decisions.to_vec(), asleep)));
+}
+
+fn with<R>(access: impl FnOnce(&mut Exploration) -> R) -> R {
+    EXPLORATION.with(|exploration| access(exploration.as_mut().expect("the run follows decisions")))
+}
+
+/// An actor accesses something; those who waited for it to change go on.
+pub(super) fn accessed(scheduler: &mut Scheduler, actor: Actor, access: Access) {
+    write(Note::of(actor, &access).kind, actor, access.address, access.bytes);
+    with(|exploration| exploration.accesses(access));
+    let me = thread_of(actor);
+    if !is_entry(actor) {
+        scheduler.thread(me).progress.visible = true;
+    }
+    if !matches!(access.kind, AccessKind::Read | AccessKind::Flush) {
+        for index in 0..scheduler.alive().len() {
+            let number = scheduler.alive()[index];
+            let progress = &mut scheduler.thread(number).progress;
+            if number != me {
+                progress.changed(&access);
+            } else if access.kind != AccessKind::Sync {
+                progress.did_something();
+            }
+        }
+    }
+}
+
+/// The running thread does something to an object.
+pub(super) fn synchronizes(scheduler: &mut Scheduler, kind: AccessKind, address: u64) {
+    accessed(scheduler, steps::thread(running::number()), object(kind, address));
+}
+
+/// The running thread reads, at this place of the program, and gets this value.
+pub(super) fn reads(scheduler: &mut Scheduler, address: u64, bytes: u64, place: usize, value: u64) {
+    let access = Access::new(AccessKind::Read, address, bytes as u32);
+    accessed(scheduler, steps::thread(running::number()), access);
+    scheduler.thread(running::number()).progress.read(place, access, value);
+}
+
+/// The running thread is about to read memory as it sees it.
+///
+/// # Safety
+///
+/// The program is about to access it.
+pub(crate) unsafe fn reads_memory(scheduler: &mut Scheduler, address: u64, bytes: u64, place: usize) {
+    // SAFETY: as for this function.
+    let value = unsafe { peek(address, bytes.clamp(1, 8)) };
+    reads(scheduler, address, bytes, place, value);
+    scheduler.thread(running::number()).progress.exchanged = Some((address, bytes, value));
+}
+
+/// A locked instruction on volatile memory has stored; says whether that changed anything.
+///
+/// # Safety
+///
+/// The program has just accessed it.
+pub(super) unsafe fn exchange_ended(scheduler: &mut Scheduler, address: u64) -> bool {
+    let Some((at, bytes, before)) = scheduler.thread(running::number()).progress.exchanged.take() else {
+        return true;
+    };
+    // SAFETY: as for this function.
+    let changed = at != address || bytes > 8 || unsafe { peek(address, bytes.clamp(1, 8)) } != before;
+    if changed {
+        writes(scheduler, address, if at == address { bytes } else { 8 });
+    }
+    changed
+}
+
+/// The running thread writes.
+pub(super) fn writes(scheduler: &mut Scheduler, address: u64, bytes: u64) {
+    let access = Access::new(AccessKind::Write, address, bytes as u32);
+    accessed(scheduler, steps::thread(running::number()), access);
+}
+
+fn is_available(scheduler: &mut Scheduler, number: u16) -> bool {
+    let thread = scheduler.thread(number);
+    let Need { empty_buffer, room, lock } = thread.progress.need;
+    let waiting = thread.buffer.len();
+    (!empty_buffer || waiting == 0)
+        && (!room || waiting < CAPACITY)
+        && lock.is_none_or(|lock| locks::with(|locks| locks.is_available(lock, number)))
+}
+
+/// Everybody who could step, in the order of preference.
+fn enabled(scheduler: &mut Scheduler) -> Vec<Actor> {
+    let mut enabled = Vec::new();
+    for index in 0..scheduler.alive().len() {
+        let number = scheduler.alive()[index];
+        let thread = scheduler.thread(number);
+        let stores = |&index: &usize| thread.buffer.get(index).is_some_and(|entry| entry.event.kind.stores());
+        let ready = thread.buffer.ready().filter(stores);
+        enabled.extend(ready.map(|index| {
+            let entry = thread.buffer.get(index).expect("it is ready");
+            steps::entry(number, entry.tag.into())
+        }));
+        let runs = thread.is_ready() && !thread.progress.spins && !thread.progress.ends_process;
+        if runs && is_available(scheduler, number) {
+            enabled.push(steps::thread(number));
+        }
+    }
+    let greedy = with(|exploration| exploration.is_greedy());
+    prefer(&mut enabled, running::number().wrapping_add(greedy.into()));
+    enabled
+}
+
+/// Nobody can step: time passes, or those who spin go on. Says whether that helped.
+fn let_somebody_go_on(scheduler: &mut Scheduler) -> bool {
+    let alive = scheduler.alive().to_vec();
+    if let Some(&number) = alive.iter().find(|&&number| scheduler.thread(number).progress.ends_process) {
+        scheduler.thread(number).progress.ends_process = false;
+        return true;
+    }
+    let spinning: Vec<u16> =
+        alive.iter().copied().filter(|&number| scheduler.thread(number).progress.spins).collect();
+    if !spinning.is_empty() {
+        // Time passes while threads spin.
+        scheduler.time_passes();
+        if !with(Exploration::retry) {
+            session::too_much_work();
+        }
+        for number in spinning {
+            scheduler.thread(number).progress.did_something();
+            write(kind::RETRIED, steps::thread(number), 0, 0);
+        }
+        return true;
+    }
+    if scheduler.next_timeout() {
+        write(kind::TIMED_OUT, steps::thread(running::number()), 0, 0);
+        return true;
+    }
+    false
+}
+
+/// Lets stores drain as decided, until a thread is to step: that one. None: a deadlock.
+pub(super) fn next_thread(drain: impl Fn(u16, usize)) -> Option<u16> {
+    loop {
+        let enabled = scheduler(enabled);
+        if enabled.is_empty() {
+            if scheduler(let_somebody_go_on) {
+                continue;
+            }
+            return None;
+        }
+        let actor = match with(|exploration| exploration.choose(&enabled)) {
+            Choice::Step(actor) => actor,
+            Choice::Redundant => session::end_at_once(exit::REDUNDANT),
+            Choice::Infeasible => session::end_at_once(exit::INFEASIBLE),
+        };
+        write(kind::STEP, actor, 0, 0);
+        enabled.iter().for_each(|&other| write(kind::ENABLED, other, 0, 0));
+        session::control(|control| control.points += 1);
+        let number = thread_of(actor);
+        if !is_entry(actor) {
+            scheduler(|scheduler| {
+                let progress = &mut scheduler.thread(number).progress;
+                progress.visible = false;
+                if progress.need.empty_buffer {
+                    write(kind::FENCED, actor, 0, 0);
+                }
+                progress.need = Need::NOTHING;
+            });
+            return Some(number);
+        }
+        let index = scheduler(|scheduler| {
+            let tag = (actor >> 16) as u32;
+            scheduler.thread(number).buffer.entries().position(|entry| entry.tag == tag)
+        });
+        drain(number, index.expect("it is enabled"));
+    }
+}
+
+/// Is the running thread's step still without any access? Then another one need not begin.
+pub(super) fn goes_on(need: Need) -> bool {
+    need == Need::NOTHING
+        && scheduler(|scheduler| {
+            let progress = &scheduler.thread(running::number()).progress;
+            !progress.visible && !progress.spins
+        })
+}
+
+/// A volatile store of the running thread is about to happen; says whether it will wait in the buffer.
+///
+/// # Safety
+///
+/// The program is about to store there.
+pub(super) unsafe fn store_begins(scheduler: &mut Scheduler, address: u64, bytes: u64) -> bool {
+    let waits = bytes <= 8 && bytes > 0 && !is_pm(address) && !is_own_stack(address);
+    if waits {
+        // SAFETY: the caller vouches for the place.
+        let before = unsafe { peek(address, bytes) };
+        scheduler.thread(running::number()).progress.begun = Some((address, bytes as u8, before));
+    }
+    waits
+}
+
+/// The store that was about to happen has happened: where, how wide, and the value.
+pub(super) fn store_ended(scheduler: &mut Scheduler) -> Option<(u64, u8, u64)> {
+    let progress = &mut scheduler.thread(running::number()).progress;
+    let (address, width, before) = progress.begun.take()?;
+    // SAFETY: the program has just stored there.
+    let value = unsafe { peek(address, width.into()) };
+    let issued = progress.issued + 1;
+    progress.hidden.push(Hidden { issued, address, width, value, before });
+    Some((address, width, value))
+}
+
+/// Memory is what the thread sees, or no longer: its stores that wait are put there or taken away.
+fn show_hidden(hidden: &mut [Hidden], shown: bool) {
+    // SAFETY: the program stored there.
+    unsafe {
+        if shown {
+            for store in hidden.iter_mut() {
+                store.before = peek(store.address, store.width.into());
+                poke(store.address, store.width.into(), store.value);
+            }
+        } else {
+            for store in hidden.iter().rev() {
+                poke(store.address, store.width.into(), store.before);
+            }
+        }
+    }
+}
+
+/// The turn goes from one thread to another: memory is then what that one sees.
+pub(super) fn change_view(scheduler: &mut Scheduler, from: u16, to: u16) {
+    if from != to {
+        show_hidden(&mut scheduler.thread(from).progress.hidden, false);
+        show_hidden(&mut scheduler.thread(to).progress.hidden, true);
+    }
+}
+
+/// A volatile store leaves the buffer: everybody sees it.
+pub(super) fn hidden_takes_effect(scheduler: &mut Scheduler, number: u16, issued: u32) {
+    let hidden = &mut scheduler.thread(number).progress.hidden;
+    let Some(index) = hidden.iter().position(|store| store.issued == issued) else { return };
+    let store = hidden.remove(index);
+    let running = running::number();
+    if number != running {
+        show_hidden(&mut scheduler.thread(running).progress.hidden, false);
+        // SAFETY: the program stored there.
+        unsafe { poke(store.address, store.width.into(), store.value) };
+        show_hidden(&mut scheduler.thread(running).progress.hidden, true);
+    }
+}
+
+/// What an instruction that takes effect accesses.
+pub(super) fn access_of(event: &px86::Event) -> Option<Access> {
+    match event.kind {
+        kind if kind.stores() => Some(Access::new(AccessKind::Write, event.address, event.width.into())),
+        Kind::Flush | Kind::FlushOpt => {
+            let line = px86::Line::containing(event.address).start();
+            Some(Access::new(AccessKind::Flush, line, px86::LINE_BYTES as u32))
+        }
+        _ => None,
+    }
+}
+
+/// What a store accesses besides its bytes: the order of the stores to its line.
+pub(super) fn line_order(address: u64) -> Access {
+    /// No lock is there.
+    const NO_ADDRESS: u64 = 1 << 63;
+    object(AccessKind::Sync, NO_ADDRESS | px86::Line::containing(address).start())
+}
+
+/// Is the address on the stack of the running thread? Nobody else looks there, as good as ever.
+fn is_own_stack(address: u64) -> bool {
+    const REACH: u64 = 1 << 16;
+    let here = 0u8;
+    let here = &raw const here as u64;
+    address.wrapping_sub(here) < REACH
+}

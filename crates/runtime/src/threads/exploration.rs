@@ -1,0 +1,271 @@
+//! A run that follows the checker's decisions: what is known of its threads, and who steps next. Plain data.
+//!
+//! See [`crashproof_protocol::steps`]. A thread steps from one visible operation to the next: an access to PM, an atomic or
+//! volatile access to other memory, a call of a synchronization function. A store is visible when it leaves the buffer,
+//! which is a step of its own; flushes and store fences take effect as soon as they may, since that only makes less
+//! certain (see `litmus::exhaustive`).
+
+#![forbid(unsafe_code)]
+
+use crashproof_protocol::steps::{Access, AccessKind, Actor, thread_of};
+
+/// How often a thread may read the same value at the same place of the program, doing nothing else that others could
+/// see, before it is taken to wait for that to change.
+const REPEATED_READS: u32 = 3;
+/// How many steps one thread takes, if nothing is decided, while others could.
+const STEPS_IN_A_ROW: u32 = 500;
+/// How many places it may read in a loop that waits.
+const MOST_READS: usize = 64;
+/// How often threads that wait like that may go on although nothing changed, because nobody else can run.
+const MAX_RETRIES: u64 = 20_000;
+
+/// What a thread needs for its next step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Need {
+    /// Nothing waits in its buffer.
+    pub(crate) empty_buffer: bool,
+    /// Its buffer is not full.
+    pub(crate) room: bool,
+    /// A lock that it can have then.
+    pub(crate) lock: Option<Lock>,
+}
+
+impl Need {
+    pub(crate) const NOTHING: Need = Need { empty_buffer: false, room: false, lock: None };
+    pub(crate) const EMPTY_BUFFER: Need = Need { empty_buffer: true, room: false, lock: None };
+    pub(crate) const ROOM: Need = Need { empty_buffer: false, room: true, lock: None };
+
+    pub(crate) fn lock(lock: Lock) -> Need {
+        Need { lock: Some(lock), ..Need::EMPTY_BUFFER }
+    }
+}
+
+/// A lock that a thread waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lock {
+    Mutex(u64),
+    /// To read under.
+    Shared(u64),
+    Exclusive(u64),
+    Semaphore(u64),
+}
+
+/// A store to volatile memory that waits in the buffer of a thread. While the thread runs, memory holds what it sees,
+/// so plain accesses need not be intercepted; while it does not, memory holds what all others see.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hidden {
+    pub(crate) issued: u32,
+    pub(crate) address: u64,
+    pub(crate) width: u8,
+    pub(crate) value: u64,
+    /// What was there before, as the thread saw it.
+    pub(crate) before: u64,
+}
+
+/// What is known of a thread.
+#[derive(Default)]
+pub(crate) struct Progress {
+    pub(crate) need: Need,
+    /// Has its present step accessed anything?
+    pub(crate) visible: bool,
+    /// Instructions that it gave to its buffer.
+    pub(crate) issued: u32,
+    /// What it read since it last did something that others can see: where in the program, what, how often.
+    reads: Vec<(usize, Access, u64, u32)>,
+    pub(crate) spins: bool,
+    /// How often it let others run since then; it then waits for anything at all to change.
+    yields: u32,
+    /// It ends the process, and waits until nobody else can run.
+    pub(crate) ends_process: bool,
+    pub(crate) hidden: Vec<Hidden>,
+    /// A store to volatile memory that is about to happen: where, how wide, what is there.
+    pub(crate) begun: Option<(u64, u8, u64)>,
+    /// What a locked instruction on volatile memory found: where, how many bytes, what.
+    pub(crate) exchanged: Option<(u64, u64, u64)>,
+}
+
+impl Progress {
+    /// It reads; says whether it seems to wait for something else to be there.
+    pub(crate) fn read(&mut self, place: usize, access: Access, value: u64) {
+        let known = self.reads.iter_mut().find(|(at, what, ..)| (*at, *what) == (place, access));
+        match known {
+            Some((_, _, before, times)) if *before == value => {
+                *times += 1;
+                self.spins |= *times >= REPEATED_READS;
+            }
+            Some((_, _, before, times)) => (*before, *times) = (value, 1),
+            None => {
+                // A loop that waits does not read that much.
+                if self.reads.len() >= MOST_READS {
+                    self.reads.clear();
+                }
+                self.reads.push((place, access, value, 1));
+            }
+        }
+    }
+
+    /// It did something that others can see.
+    pub(crate) fn did_something(&mut self) {
+        self.reads.clear();
+        (self.spins, self.yields) = (false, 0);
+    }
+
+    /// It lets others run, as loops do that wait.
+    pub(crate) fn gives_way(&mut self) {
+        self.yields += 1;
+        self.spins |= self.yields >= REPEATED_READS;
+    }
+
+    /// Something changed: if it waits for that, it goes on.
+    pub(crate) fn changed(&mut self, access: &Access) {
+        let waits_for_anything = self.yields >= REPEATED_READS;
+        if waits_for_anything || self.reads.iter().any(|(_, read, ..)| read.conflicts(access)) {
+            self.did_something();
+        }
+    }
+}
+
+/// The decisions, how far they were followed, and who sleeps.
+#[derive(Default)]
+pub(crate) struct Exploration {
+    decisions: Vec<Actor>,
+    taken: usize,
+    /// Sleepers from the last decision on.
+    asleep_then: Vec<(Actor, Vec<Access>)>,
+    sleeping: Vec<(Actor, Vec<Access>)>,
+    /// What the present step accessed so far.
+    accessed: Vec<Access>,
+    /// Whose step it is.
+    actor: Actor,
+    retries: u64,
+    /// Steps in a row that one thread took while others could.
+    in_a_row: u32,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Choice {
+    Step(Actor),
+    /// Everybody who could step sleeps.
+    Redundant,
+    /// Whoever was decided on cannot step.
+    Infeasible,
+}
+
+impl Exploration {
+    /// A run that follows these decisions; from the last one on, these actors sleep.
+    pub(crate) fn new(decisions: Vec<Actor>, asleep_then: Vec<(Actor, Vec<Access>)>) -> Exploration {
+        Exploration { decisions, asleep_then, ..Exploration::default() }
+    }
+
+    pub(crate) fn accesses(&mut self, access: Access) {
+        self.accessed.push(access);
+    }
+
+    /// The present step ends: whoever it disturbed sleeps no longer.
+    fn end_step(&mut self) {
+        let accessed = &self.accessed;
+        let thread = thread_of(self.actor);
+        // A thread and its buffer do not disturb each other.
+        let disturbed = |actor: Actor, theirs: &[Access]| {
+            thread_of(actor) != thread
+                && theirs.iter().any(|one| accessed.iter().any(|two| one.conflicts(two)))
+        };
+        self.sleeping.retain(|(actor, theirs)| !disturbed(*actor, theirs));
+        self.accessed.clear();
+    }
+
+    /// Who steps next, of those who can; `enabled` is in the order of preference.
+    pub(crate) fn choose(&mut self, enabled: &[Actor]) -> Choice {
+        self.end_step();
+        if self.taken + 1 == self.decisions.len() {
+            self.sleeping = std::mem::take(&mut self.asleep_then);
+        }
+        let sleeps = |actor: &Actor| self.sleeping.iter().any(|(sleeper, _)| sleeper == actor);
+        let actor = match self.decisions.get(self.taken) {
+            Some(actor) if enabled.contains(actor) => *actor,
+            Some(_) => return Choice::Infeasible,
+            None => match enabled.iter().find(|actor| !sleeps(actor)) {
+                Some(actor) => *actor,
+                None => return Choice::Redundant,
+            },
+        };
+        self.taken += 1;
+        let alone = enabled.iter().all(|&other| thread_of(other) == thread_of(actor));
+        self.in_a_row =
+            if thread_of(actor) == thread_of(self.actor) && !alone { self.in_a_row + 1 } else { 0 };
+        self.actor = actor;
+        Choice::Step(actor)
+    }
+
+    /// Has a thread gone on for so long that others had better step? It may wait for them in a way that is not seen.
+    pub(crate) fn is_greedy(&self) -> bool {
+        self.in_a_row > STEPS_IN_A_ROW
+    }
+
+    /// May threads that spin go on once more, since nobody else can run?
+    pub(crate) fn retry(&mut self) -> bool {
+        self.retries += 1;
+        self.retries <= MAX_RETRIES
+    }
+}
+
+/// Actors in the order of preference: what the running thread stored, that thread itself, then others by number from the
+/// next one on, so that the first run is as near as possible to one without store buffers and without preemption.
+pub(crate) fn prefer(enabled: &mut [Actor], running: u16) {
+    enabled.sort_by_key(|&actor| {
+        let thread = thread_of(actor);
+        (thread != running, thread < running, thread, actor >> 16 == 0, actor)
+    });
+}
+
+/// An access of an object.
+pub(crate) fn object(kind: AccessKind, address: u64) -> Access {
+    Access::new(kind, address, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crashproof_protocol::steps::{entry, thread};
+
+    #[test]
+    fn stores_drain_first_and_the_running_thread_goes_on() {
+        let mut enabled = [thread(0), thread(2), entry(2, 4), entry(1, 1), thread(1), entry(2, 3)];
+        prefer(&mut enabled, 1);
+        assert_eq!(enabled, [entry(1, 1), thread(1), entry(2, 3), entry(2, 4), thread(2), thread(0)]);
+    }
+
+    #[test]
+    fn who_reads_the_same_again_and_again_waits_for_a_change() {
+        let mut progress = Progress::default();
+        let read = Access::new(AccessKind::Read, 8, 8);
+        (0..REPEATED_READS - 1).for_each(|_| progress.read(1, read, 5));
+        assert!(!progress.spins);
+        progress.read(1, read, 5);
+        assert!(progress.spins);
+        progress.changed(&Access::new(AccessKind::Write, 16, 8));
+        assert!(progress.spins);
+        progress.changed(&Access::new(AccessKind::Write, 12, 4));
+        assert!(!progress.spins);
+    }
+
+    #[test]
+    fn decisions_are_followed_then_sleepers_are_left_alone_until_disturbed() {
+        let write = Access::new(AccessKind::Write, 8, 8);
+        let mut exploration = Exploration {
+            decisions: vec![1, 2],
+            asleep_then: vec![(1, vec![write])],
+            ..Exploration::default()
+        };
+        assert_eq!(exploration.choose(&[1, 2]), Choice::Step(1));
+        assert_eq!(exploration.choose(&[1, 2]), Choice::Step(2));
+        assert_eq!(exploration.choose(&[1, 2]), Choice::Step(2));
+        assert_eq!(exploration.choose(&[1]), Choice::Redundant);
+        exploration.accesses(Access::new(AccessKind::Read, 8, 8));
+        assert_eq!(exploration.choose(&[1]), Choice::Step(1));
+        exploration.decisions.push(7);
+        exploration.taken = 2;
+        assert_eq!(exploration.choose(&[1]), Choice::Infeasible);
+    }
+}

@@ -1,0 +1,311 @@
+// Extendible hashing with directory doubling, as CCEH does it: a directory of pointers to segments, segments of buckets of
+// one cache line, a segment splits when a bucket is full. Keys are committed by an eight-byte store, after their value.
+//@ args: {dir}/pool
+//@ cflags: -O1
+//@ prove: skip (more events than the prover unrolls within a minute)
+//@ variant correct:
+//@ check: clean
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: unflushed-write at unflushed-write
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: flush-unmodified at flush-unmodified-2
+//@ lint: redundant-flush at redundant-flush
+//@ lint: redundant-flush at redundant-flush-2
+//@ variant segment-not-flushed: -DBUG_SEGMENT_NOT_FLUSHED
+//@ check: missing-flush at depth
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: publish-before-persist at publish-before-persist
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: flush-unmodified at flush-unmodified-2
+//@ variant used-not-flushed: -DBUG_USED_NOT_FLUSHED
+//@ check: recovery-fails at used
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: unflushed-write at used
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: flush-unmodified at flush-unmodified-2
+//@ lint: redundant-flush at redundant-flush
+//@ lint: redundant-flush at redundant-flush-2
+//@ variant key-before-value: -DBUG_KEY_BEFORE_VALUE
+//@ check: recovery-fails at value
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: unflushed-write at unflushed-write
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: flush-unmodified at flush-unmodified-2
+//@ lint: redundant-flush at redundant-flush
+//@ lint: redundant-flush at redundant-flush-2
+//@ variant key-not-flushed: -DBUG_KEY_NOT_FLUSHED
+//@ check: recovery-fails at key
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at unflushed-write-2
+//@ lint: unflushed-write at key
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: flush-unmodified at flush-unmodified-2
+//@ lint: redundant-flush at redundant-flush
+//@ lint: redundant-flush at redundant-flush-2
+//@ variant directory-partly-flushed: -DBUG_DIRECTORY_PARTLY_FLUSHED
+//@ check: clean
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: unflushed-write at unflushed-write
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: redundant-flush at redundant-flush
+//@ lint: redundant-flush at redundant-flush-2
+//@ variant directory-not-flushed: -DBUG_DIRECTORY_NOT_FLUSHED
+//@ check: recovery-fails at doubled
+//@ check: recovery-fails at recovery-fails
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: unflushed-write at unflushed-write
+//@ lint: publish-before-persist at recovery-fails
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: redundant-flush at redundant-flush
+//@ lint: redundant-flush at redundant-flush-2
+//@ variant moved-not-flushed: -DBUG_MOVED_NOT_FLUSHED
+//@ check: recovery-fails at key
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: unflushed-write at unflushed-write
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: flush-unmodified at flush-unmodified-2
+//@ lint: redundant-flush at redundant-flush-2
+//@ variant pointer-not-flushed: -DBUG_POINTER_NOT_FLUSHED
+//@ check: recovery-fails at pointer
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: unflushed-write at unflushed-write
+//@ lint: publish-before-persist at pointer
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: flush-unmodified at flush-unmodified-2
+//@ lint: redundant-flush at redundant-flush
+//@ lint: flush-unmodified at redundant-flush-2
+//@ variant freed-not-fenced: -DBUG_FREED_NOT_FENCED
+//@ check: missing-flush at freed
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: unflushed-write at unflushed-write
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: flush-unmodified at flush-unmodified-2
+//@ lint: redundant-flush at redundant-flush
+//@ lint: redundant-flush at redundant-flush-3
+#include "../include/pool.h"
+
+#define SLOTS 4            /* in a bucket: one cache line */
+#define BUCKETS 2          /* in a segment */
+#define SEGMENTS 12        /* in the pool */
+#define MAX_DEPTH 5
+
+struct slot {
+  uint64_t key; /* 0: free; stored last */
+  uint64_t value;
+};
+
+struct bucket {
+  _Alignas(LINE) struct slot slots[SLOTS];
+};
+
+struct segment {
+  struct bucket buckets[BUCKETS];
+  _Alignas(LINE) uint64_t local_depth;
+};
+
+struct directory {
+  _Alignas(LINE) uint64_t depth;
+  uint64_t segments[1 << MAX_DEPTH];
+};
+
+struct table {
+  _Alignas(LINE) uint64_t magic;
+  _Alignas(LINE) uint64_t current; /* which directory counts: the switch is one store */
+  struct directory directories[MAX_DEPTH + 1];
+  _Alignas(LINE) uint64_t used; /* segments handed out */
+  _Alignas(LINE) uint64_t count; /* keys inserted, for the driver */
+  struct segment segments[SEGMENTS];
+};
+
+#define MAGIC 0x4343454855ull
+
+static uint64_t hash(uint64_t key) {
+  key ^= key >> 33;
+  key *= 0x9e3779b97f4a7c15ull;
+  return key ^ key >> 29;
+}
+
+static uint32_t segment_new(struct table *table, uint64_t depth) {
+  uint32_t number = (uint32_t)table->used;
+  VERIFY(number < SEGMENTS);
+  struct segment *segment = &table->segments[number];
+  memset(segment, 0, sizeof *segment); // MARK: publish-before-persist
+  segment->local_depth = depth; // MARK: depth
+#ifndef BUG_SEGMENT_NOT_FLUSHED
+  persist(segment, sizeof *segment);
+#endif
+  table->used = number + 1; // MARK: used
+#ifndef BUG_USED_NOT_FLUSHED
+  persist(&table->used, sizeof table->used);
+#endif
+  return number;
+}
+
+static void table_create(struct table *table) {
+  table->current = 0;
+  table->used = 0; // MARK: unflushed-write
+  table->count = 0;
+  struct directory *directory = &table->directories[0];
+  directory->depth = 1;
+  directory->segments[0] = segment_new(table, 1);
+  directory->segments[1] = segment_new(table, 1);
+  persist(table, offsetof(struct table, segments)); // MARK: flush-unmodified
+  table->magic = MAGIC;
+  persist(&table->magic, sizeof table->magic);
+}
+
+static struct bucket *bucket_of(struct table *table, uint64_t key) {
+  struct directory *directory = &table->directories[table->current];
+  uint64_t at = hash(key) >> (64 - directory->depth);
+  struct segment *segment = &table->segments[directory->segments[at]];
+  return &segment->buckets[hash(key) % BUCKETS];
+}
+
+static uint64_t *table_find(struct table *table, uint64_t key) {
+  struct bucket *bucket = bucket_of(table, key);
+  for (int i = 0; i < SLOTS; i++)
+    if (bucket->slots[i].key == key)
+      return &bucket->slots[i].value;
+  return NULL;
+}
+
+static int bucket_put(struct bucket *bucket, uint64_t key, uint64_t value, int durable) {
+  for (int i = 0; i < SLOTS; i++) {
+    struct slot *slot = &bucket->slots[i];
+    if (slot->key)
+      continue;
+#ifdef BUG_KEY_BEFORE_VALUE
+    slot->key = key;
+    slot->value = value; // MARK: value
+#else
+    slot->value = value; // MARK: unflushed-write-2
+    slot->key = key; // MARK: key
+#endif
+#ifdef BUG_KEY_NOT_FLUSHED
+    durable = 0;
+#endif
+    if (durable)
+      persist(slot, sizeof *slot);
+    return 1;
+  }
+  return 0;
+}
+
+/* The directory with twice the entries, which counts once it is complete. */
+static void directory_double(struct table *table) {
+  struct directory *old = &table->directories[table->current];
+  struct directory *wide = old + 1;
+  VERIFY(old->depth < MAX_DEPTH);
+  wide->depth = old->depth + 1; // MARK: recovery-fails
+  for (uint64_t i = 0; i < 1ull << wide->depth; i++)
+    wide->segments[i] = old->segments[i / 2]; // MARK: doubled
+#ifdef BUG_DIRECTORY_PARTLY_FLUSHED
+  persist(wide, LINE);
+#elif !defined BUG_DIRECTORY_NOT_FLUSHED
+  persist(wide, sizeof *wide); // MARK: flush-unmodified-2
+#endif
+  table->current++;
+  persist(&table->current, sizeof table->current);
+}
+
+static void segment_split(struct table *table, uint64_t key) {
+  struct directory *directory = &table->directories[table->current];
+  struct segment *old = &table->segments[directory->segments[hash(key) >> (64 - directory->depth)]];
+  if (old->local_depth == directory->depth) {
+    directory_double(table);
+    directory = &table->directories[table->current];
+  }
+  uint64_t depth = old->local_depth + 1;
+  uint32_t number = segment_new(table, depth);
+  struct segment *right = &table->segments[number];
+  for (int b = 0; b < BUCKETS; b++) {
+    for (int i = 0; i < SLOTS; i++) {
+      struct slot *slot = &old->buckets[b].slots[i];
+      if (slot->key && hash(slot->key) >> (64 - depth) & 1)
+        bucket_put(&right->buckets[b], slot->key, slot->value, 0);
+    }
+  }
+#ifndef BUG_MOVED_NOT_FLUSHED
+  persist(right->buckets, sizeof right->buckets); // MARK: redundant-flush
+#endif
+  /* From right to left, so that a reader never finds a hole. */
+  uint64_t first = hash(key) >> (64 - old->local_depth) << (directory->depth - old->local_depth);
+  uint64_t half = 1ull << (directory->depth - depth);
+  for (uint64_t i = 0; i < half; i++)
+    directory->segments[first + half + i] = number; // MARK: pointer
+#ifndef BUG_POINTER_NOT_FLUSHED
+  persist(&directory->segments[first + half], half * sizeof directory->segments[0]);
+#endif
+  old->local_depth = depth; // MARK: old-depth
+  persist(&old->local_depth, sizeof old->local_depth);
+  /* What moved is stale on the left: free slots again. */
+  for (int b = 0; b < BUCKETS; b++) {
+    for (int i = 0; i < SLOTS; i++)
+      if (old->buckets[b].slots[i].key && hash(old->buckets[b].slots[i].key) >> (64 - depth) & 1)
+        old->buckets[b].slots[i].key = 0; // MARK: freed
+#ifndef BUG_FREED_NOT_FENCED
+    persist(&old->buckets[b], sizeof old->buckets[b]); // MARK: redundant-flush-2
+#endif
+  }
+#ifdef BUG_FREED_NOT_FENCED
+  persist(old->buckets, sizeof old->buckets); // MARK: redundant-flush-3
+#endif
+}
+
+static void table_insert(struct table *table, uint64_t key, uint64_t value) {
+  while (!bucket_put(bucket_of(table, key), key, value, 1))
+    segment_split(table, key);
+}
+
+/* A crash in a split leaves the left segment with its old depth, or with keys that have moved. */
+static void table_recover(struct table *table) {
+  struct directory *directory = &table->directories[table->current];
+  for (uint64_t i = 0; i < 1ull << directory->depth;) {
+    struct segment *segment = &table->segments[directory->segments[i]];
+    uint64_t same = 1;
+    while (i + same < 1ull << directory->depth && directory->segments[i + same] == directory->segments[i])
+      same++;
+    uint64_t depth = directory->depth;
+    for (uint64_t n = same; n > 1; n /= 2)
+      depth--;
+    if (segment->local_depth != depth) {
+      segment->local_depth = depth;
+      persist(&segment->local_depth, sizeof segment->local_depth);
+    }
+    for (int b = 0; b < BUCKETS; b++) {
+      for (int s = 0; s < SLOTS; s++) {
+        struct slot *slot = &segment->buckets[b].slots[s];
+        if (slot->key && hash(slot->key) >> (64 - depth) != i >> (directory->depth - depth)) {
+          slot->key = 0;
+          persist(slot, sizeof *slot);
+        }
+      }
+    }
+    i += same;
+  }
+}
+
+#define KEYS 22
+
+int main(int argc, char **argv) {
+  struct table *table = pool_map(argc > 1 ? argv[1] : "/mnt/pmem/table", sizeof(struct table));
+  if (table->magic != MAGIC)
+    table_create(table);
+  else
+    table_recover(table);
+  uint64_t done = table->count;
+  for (uint64_t key = 1; key <= done; key++) {
+    uint64_t *value = table_find(table, key);
+    VERIFY(value && *value == key * 100);
+  }
+  for (uint64_t key = done + 1; key <= KEYS; key++) {
+    if (!table_find(table, key))
+      table_insert(table, key, key * 100);
+    table->count = key;
+    persist(&table->count, sizeof table->count);
+  }
+  for (uint64_t key = 1; key <= KEYS; key++)
+    VERIFY(table_find(table, key) && *table_find(table, key) == key * 100);
+  return 0;
+}

@@ -1,0 +1,351 @@
+// B+-tree nodes with in-place shifting and sibling pointers, as FAST and FAIR do it: an insertion shifts entries one by one, each
+// step leaves a state that a reader tolerates (a duplicate pointer marks the slot being moved), and a split links the
+// sibling before the parent knows it.
+//@ args: {dir}/pool
+//@ cflags: -O1
+//@ prove: skip (more events than the prover unrolls within a minute)
+//@ variant correct:
+//@ check: clean
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: publish-before-persist at missing-flush
+//@ lint: publish-before-persist at recovery-fails
+//@ lint: publish-before-persist at publish-before-persist
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at unflushed-write-2
+//@ lint: unflushed-write at unflushed-write-3
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: redundant-flush at redundant-flush
+//@ variant shift-not-flushed: -DBUG_SHIFT_NOT_FLUSHED
+//@ check: recovery-fails at shift-key
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: publish-before-persist at missing-flush
+//@ lint: publish-before-persist at recovery-fails
+//@ lint: publish-before-persist at publish-before-persist
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at shift-child
+//@ lint: unflushed-write at shift-key
+//@ lint: unflushed-write at unflushed-write-2
+//@ lint: unflushed-write at unflushed-write-3
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: redundant-flush at redundant-flush
+//@ variant child-before-key: -DBUG_CHILD_BEFORE_KEY
+//@ check: recovery-fails at key-late
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: publish-before-persist at missing-flush
+//@ lint: publish-before-persist at recovery-fails
+//@ lint: publish-before-persist at publish-before-persist
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at unflushed-write-2
+//@ lint: unflushed-write at unflushed-write-3
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: redundant-flush at redundant-flush
+//@ variant entry-not-flushed: -DBUG_ENTRY_NOT_FLUSHED
+//@ check: recovery-fails at child
+//@ lint: unknown (`tree_recover`: callers see nothing of the ways with more than 300 events through)
+//@ lint: publish-before-persist at missing-flush
+//@ lint: publish-before-persist at recovery-fails
+//@ lint: publish-before-persist at publish-before-persist
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at unflushed-write-4
+//@ lint: unflushed-write at child
+//@ lint: unflushed-write at unflushed-write-2
+//@ lint: unflushed-write at unflushed-write-3
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: redundant-flush at redundant-flush
+//@ variant sibling-partly-flushed: -DBUG_SIBLING_PARTLY_FLUSHED
+//@ check: recovery-fails at moved
+//@ check: missing-flush at missing-flush
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: publish-before-persist at missing-flush
+//@ lint: publish-before-persist at recovery-fails
+//@ lint: publish-before-persist at publish-before-persist
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at unflushed-write-2
+//@ lint: unflushed-write at unflushed-write-3
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: redundant-flush at redundant-flush
+//@ variant sibling-not-flushed: -DBUG_SIBLING_NOT_FLUSHED
+//@ check: recovery-fails at moved
+//@ check: recovery-fails at recovery-fails
+//@ check: missing-flush at missing-flush
+//@ check: missing-flush at recovery-fails
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: publish-before-persist at missing-flush
+//@ lint: publish-before-persist at recovery-fails
+//@ lint: publish-before-persist at publish-before-persist
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at unflushed-write-2
+//@ lint: unflushed-write at unflushed-write-3
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: redundant-flush at redundant-flush
+//@ variant link-not-flushed: -DBUG_LINK_NOT_FLUSHED
+//@ check: recovery-fails at sibling
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: publish-before-persist at missing-flush
+//@ lint: publish-before-persist at recovery-fails
+//@ lint: publish-before-persist at publish-before-persist
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at unflushed-write-2
+//@ lint: unflushed-write at unflushed-write-3
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: redundant-flush at redundant-flush
+//@ variant cut-not-flushed: -DBUG_CUT_NOT_FLUSHED
+//@ check: missing-flush at cut
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: publish-before-persist at missing-flush
+//@ lint: publish-before-persist at recovery-fails
+//@ lint: publish-before-persist at publish-before-persist
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at unflushed-write-2
+//@ lint: unflushed-write at unflushed-write-3
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: redundant-flush at redundant-flush
+//@ variant root-not-flushed: -DBUG_ROOT_NOT_FLUSHED
+//@ check: recovery-fails at recovery-fails-2
+//@ check: missing-flush at recovery-fails
+//@ check: missing-flush at top
+//@ lint: unknown (`main`: its paths take more than 40000 steps)
+//@ lint: publish-before-persist at missing-flush
+//@ lint: publish-before-persist at recovery-fails
+//@ lint: publish-before-persist at publish-before-persist
+//@ lint: unflushed-write at unflushed-write
+//@ lint: unflushed-write at unflushed-write-2
+//@ lint: unflushed-write at unflushed-write-3
+//@ lint: flush-unmodified at flush-unmodified
+//@ lint: redundant-flush at redundant-flush
+#include "../include/pool.h"
+
+#define ENTRIES 8 /* in a node */
+#define NODES 16
+
+struct entry {
+  uint64_t key;
+  uint64_t child; /* node number for inner nodes, value for leaves; 0: end of the entries */
+};
+
+struct node {
+  _Alignas(LINE) uint64_t leaf;
+  uint64_t sibling; /* number, 0: none */
+  uint64_t leftmost;
+  uint64_t pad[5];
+  struct entry entries[ENTRIES + 1];
+};
+
+struct tree {
+  _Alignas(LINE) uint64_t magic;
+  _Alignas(LINE) uint64_t root;
+  _Alignas(LINE) uint64_t used;
+  _Alignas(LINE) uint64_t count;
+  struct node nodes[NODES];
+};
+
+#define MAGIC 0xfa57fa1full
+
+static struct tree *tree;
+
+static struct node *node(uint64_t number) { return &tree->nodes[number]; }
+
+static uint64_t node_new(uint64_t leaf) {
+  uint64_t number = tree->used;
+  VERIFY(number < NODES);
+  tree->used = number + 1; // MARK: used
+  persist(&tree->used, sizeof tree->used);
+  memset(node(number), 0, sizeof *node(number)); // MARK: missing-flush
+  node(number)->leaf = leaf; // MARK: recovery-fails
+  node(number)->leftmost = leaf; /* in a leaf no value: what marks its first slot as being moved */ // MARK: publish-before-persist
+  return number;
+}
+
+static int count_of(struct node *n) {
+  int count = 0;
+  while (count < ENTRIES && n->entries[count].child)
+    count++;
+  return count;
+}
+
+/* Shifts to the right, one entry after the other; every cache line that is left behind is written back first. */
+static void insert_into(struct node *n, uint64_t key, uint64_t child) {
+  int i = count_of(n);
+  n->entries[i + 1].child = 0; // MARK: unflushed-write
+  if (((uintptr_t)&n->entries[i + 1]) % LINE == 0) {
+    persist(&n->entries[i + 1], sizeof n->entries[0]);
+  }
+  for (; i > 0 && n->entries[i - 1].key > key; i--) {
+    n->entries[i].child = n->entries[i - 1].child; // MARK: shift-child
+    n->entries[i].key = n->entries[i - 1].key;     // MARK: shift-key
+    if (((uintptr_t)&n->entries[i]) % LINE == 0) {
+#ifndef BUG_SHIFT_NOT_FLUSHED
+      persist(&n->entries[i], sizeof n->entries[0]);
+#endif
+    }
+  }
+#ifdef BUG_CHILD_BEFORE_KEY
+  n->entries[i].child = child;
+  n->entries[i].key = key; // MARK: key-late
+#else
+  if (i < count_of(n))
+    n->entries[i].child = i ? n->entries[i - 1].child : n->leftmost; /* a duplicate: readers skip it */
+  n->entries[i].key = key; // MARK: unflushed-write-4
+  n->entries[i].child = child; // MARK: child
+#endif
+#ifndef BUG_ENTRY_NOT_FLUSHED
+  persist(&n->entries[i], sizeof n->entries[0]);
+#endif
+}
+
+/* Finds the value of a key in a leaf. An entry whose pointer is that of its left neighbor is being moved. */
+static uint64_t find_in(struct node *n, uint64_t key) {
+  for (;;) {
+    uint64_t before = n->leftmost;
+    for (int i = 0; i < ENTRIES && n->entries[i].child; i++) {
+      if (n->entries[i].key == key && n->entries[i].child != before)
+        return n->entries[i].child;
+      before = n->entries[i].child;
+    }
+    if (!n->sibling || node(n->sibling)->entries[0].key > key)
+      return 0;
+    n = node(n->sibling);
+  }
+}
+
+static struct node *leaf_for(uint64_t key) {
+  struct node *n = node(tree->root);
+  while (!n->leaf) {
+    uint64_t next = n->leftmost;
+    for (int i = 0; i < ENTRIES && n->entries[i].child && n->entries[i].key <= key; i++)
+      next = n->entries[i].child;
+    n = node(next);
+  }
+  return n;
+}
+
+static void tree_insert(uint64_t key, uint64_t value);
+
+/* The right half moves to a new sibling, which is linked before the left half is cut off. */
+static void split(struct node *n, uint64_t number) {
+  uint64_t right = node_new(n->leaf);
+  struct node *sibling = node(right);
+  int half = ENTRIES / 2;
+  for (int i = half; i < ENTRIES; i++)
+    sibling->entries[i - half] = n->entries[i]; // MARK: moved
+  sibling->sibling = n->sibling;
+#ifdef BUG_SIBLING_PARTLY_FLUSHED
+  persist(sibling, sizeof *sibling / 4);
+#elif !defined BUG_SIBLING_NOT_FLUSHED
+  persist(sibling, sizeof *sibling);
+#endif
+  n->sibling = right; // MARK: sibling
+#ifndef BUG_LINK_NOT_FLUSHED
+  persist(&n->sibling, sizeof n->sibling);
+#endif
+  n->entries[half].child = 0; // MARK: cut
+#ifndef BUG_CUT_NOT_FLUSHED
+  persist(&n->entries[half], sizeof n->entries[half]);
+#endif
+  uint64_t middle = sibling->entries[0].key;
+  if (number == tree->root) {
+    uint64_t top = node_new(0);
+    node(top)->leftmost = number; // MARK: recovery-fails-2
+    node(top)->entries[0].key = middle;
+    node(top)->entries[0].child = right; // MARK: top
+#ifndef BUG_ROOT_NOT_FLUSHED
+    persist(node(top), sizeof *node(top));
+#endif
+    tree->root = top;
+    persist(&tree->root, sizeof tree->root);
+  } else {
+    insert_into(node(tree->root), middle, right);
+  }
+}
+
+static void tree_insert(uint64_t key, uint64_t value) {
+  for (;;) {
+    struct node *n = leaf_for(key);
+    while (n->sibling && node(n->sibling)->entries[0].child && node(n->sibling)->entries[0].key <= key)
+      n = node(n->sibling);
+    if (count_of(n) < ENTRIES) {
+      insert_into(n, key, value);
+      return;
+    }
+    split(n, (uint64_t)(n - tree->nodes));
+  }
+}
+
+static void tree_create(void) {
+  tree->used = 1; /* number 0 is none */
+  tree->count = 0;
+  tree->root = node_new(1);
+  persist(node(tree->root), sizeof(struct node));
+  persist(tree, offsetof(struct tree, nodes)); // MARK: flush-unmodified
+  tree->magic = MAGIC;
+  persist(&tree->magic, sizeof tree->magic);
+}
+
+/* Shifts to the left over an entry that was being moved. */
+static void remove_at(struct node *n, int i) {
+  for (; i < ENTRIES && n->entries[i].child; i++) {
+    n->entries[i].key = n->entries[i + 1].key; // MARK: unflushed-write-2
+    n->entries[i].child = n->entries[i + 1].child; // MARK: unflushed-write-3
+    if ((uintptr_t)&n->entries[i + 1] % LINE == 0)
+      persist(&n->entries[i], sizeof n->entries[i]);
+  }
+  persist(&n->entries[i], sizeof n->entries[i]); // MARK: redundant-flush
+}
+
+/* What a crash in a split or a shift left: entries that the sibling has, too, and duplicates. */
+static void node_recover(struct node *n) {
+  uint64_t before = n->leftmost;
+  for (int i = 0; i < ENTRIES && n->entries[i].child; i++) {
+    if (n->entries[i].child == before)
+      remove_at(n, i--);
+    else
+      before = n->entries[i].child;
+  }
+  if (!n->leaf || !n->sibling)
+    return;
+  uint64_t first = node(n->sibling)->entries[0].key;
+  for (int i = 0; i < ENTRIES && n->entries[i].child; i++) {
+    if (n->entries[i].key >= first) {
+      n->entries[i].child = 0;
+      persist(&n->entries[i], sizeof n->entries[i]);
+      break;
+    }
+  }
+}
+
+static void tree_recover(void) {
+  struct node *n = node(tree->root);
+  if (!n->leaf) {
+    node_recover(n);
+    n = node(n->leftmost);
+  }
+  for (;; n = node(n->sibling)) {
+    node_recover(n);
+    if (!n->sibling)
+      break;
+  }
+}
+
+#define KEYS 12
+
+static uint64_t key_of(uint64_t i) { return (i * 7) % 13 + 1; }
+
+int main(int argc, char **argv) {
+  tree = pool_map(argc > 1 ? argv[1] : "/mnt/pmem/tree", sizeof *tree);
+  if (tree->magic != MAGIC)
+    tree_create();
+  else
+    tree_recover();
+  uint64_t done = tree->count;
+  for (uint64_t i = 1; i <= done; i++)
+    VERIFY(find_in(leaf_for(key_of(i)), key_of(i)) == key_of(i) * 10);
+  for (uint64_t i = done + 1; i <= KEYS; i++) {
+    if (!find_in(leaf_for(key_of(i)), key_of(i)))
+      tree_insert(key_of(i), key_of(i) * 10);
+    tree->count = i;
+    persist(&tree->count, sizeof tree->count);
+  }
+  for (uint64_t i = 1; i <= KEYS; i++)
+    VERIFY(find_in(leaf_for(key_of(i)), key_of(i)) == key_of(i) * 10);
+  return 0;
+}

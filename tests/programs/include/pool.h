@@ -1,0 +1,53 @@
+/* A pool in a mapped file, as programs without a library for it have it. */
+#pragma once
+#include <emmintrin.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINE 64
+
+/* Writes a range back, line by line; a fence must follow. */
+static inline void flush(const void *start, size_t bytes) {
+  uintptr_t line = (uintptr_t)start & ~(uintptr_t)(LINE - 1);
+  for (; line < (uintptr_t)start + bytes; line += LINE)
+    _mm_clflush((const void *)line);
+}
+
+static inline void fence(void) { _mm_sfence(); }
+
+static inline void persist(const void *start, size_t bytes) {
+  flush(start, bytes);
+  fence();
+}
+
+/* Maps a pool, which is created with zeros if it is not there. */
+static inline void *pool_map(const char *path, size_t bytes) {
+  int file = open(path, O_RDWR | O_CREAT, 0666);
+  if (file < 0 || ftruncate(file, (off_t)bytes)) {
+    perror(path);
+    exit(2);
+  }
+  void *pool = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  if (pool == MAP_FAILED) {
+    perror("mmap");
+    exit(2);
+  }
+  return pool;
+}
+
+/* What recovery must find; ends the process otherwise. */
+#define VERIFY(condition)                                                                                  \
+  do {                                                                                                     \
+    if (!(condition)) {                                                                                    \
+      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);                        \
+      exit(1);                                                                                             \
+    }                                                                                                      \
+  } while (0)
