@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use crashproof_findings::Sources;
 use crashproof_findings::config::Config;
+use crashproof_findings::{Finding, Sources};
 use crashproof_ordersat::{Limits, SolverKind};
 use crashproof_prove::encode::{CrashEncoding, Settings};
 use crashproof_prove::program::Program;
@@ -22,7 +22,7 @@ use crate::limits;
 use crate::litmus::error_text;
 use crate::output::Output;
 use crate::progress::Doing;
-use crate::replay_counterexample::{Replay, Replayed};
+use crate::replay_counterexample::{Met, Replay, Replayed};
 use crate::settings::{Compiler, Machine, domain, platform};
 use crate::signals::Scratch;
 
@@ -258,11 +258,15 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     if arguments.allow_vacuous && matches!(answer.verdict, Verdict::Holds) {
         report.incomplete.clear();
     }
-    if let (Some((sentence, token)), Some(finding)) = (replayed, report.findings.first_mut()) {
-        finding.evidence.push(sentence);
-        // Without the program there is nothing to replay.
+    if let (Some(met), Some(finding)) = (replayed, report.findings.first_mut()) {
+        if let Some(told) = met.told {
+            retell(finding, *told);
+        }
+        // That it was replayed is taken for granted; how is for those who ask.
         if arguments.replay.is_some() {
-            finding.replay = token;
+            finding.evidence.push(met.sentence);
+            // Without the program there is nothing to replay.
+            finding.replay = met.token;
         }
     }
     if let Some(file) = &arguments.dot
@@ -276,8 +280,18 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     output.finish(report, &Sources::default())
 }
 
-/// How a counterexample was replayed, as a sentence, and the token that replays the run.
-type HowReplayed = (String, String);
+/// Tells a counterexample as `check` does, which met the same failure in a run of the program: in the program's own names,
+/// with the cause and what to do. Where and what is false is the prover's word, and so is the event graph.
+fn retell(finding: &mut Finding, told: Finding) {
+    finding.message = format!("{}: {}", finding.message, told.message);
+    finding.related = told.related;
+    finding.cause = told.cause;
+    finding.fix = told.fix;
+    finding.failed_at = told.failed_at;
+    finding.output = told.output;
+    finding.story = told.story;
+    finding.evidence.extend(told.evidence);
+}
 
 /// The answer, with its counterexample replayed in runs of the program: one that no run meets is not reported as one, and
 /// one that rests on values that are not modelled is, if a run meets it.
@@ -288,26 +302,21 @@ fn confirmed(
     module: Option<&Module>,
     limits: &Limits,
     doing: &Doing,
-) -> (Report, Option<HowReplayed>) {
+) -> (Report, Option<Met>) {
     let Some(module) = module.filter(|_| !arguments.no_replay && !arguments.robust) else {
         let why = "not replayed: only claims are, not robustness".to_owned();
-        let asked = arguments.robust && arguments.replay.is_some();
-        return (answer, asked.then_some((why, String::new())));
+        return (answer, arguments.robust.then_some(Met { sentence: why, token: String::new(), told: None }));
     };
     let replay = |counterexample: &Counterexample| {
         doing.now("replaying the counterexample");
         replay(arguments, config, module, limits, counterexample)
     };
     match (&answer.verdict, &answer.candidate) {
-        // How it was replayed is of interest to those who ask; that it was is taken for granted.
         (Verdict::Violated(counterexample), _) => match replay(counterexample) {
-            Replayed::Met { sentence, token } => {
-                let told = arguments.replay.is_some().then_some((sentence, token));
-                (answer, told)
-            }
+            Replayed::Met(met) => (answer, Some(met)),
             Replayed::NotTried(why) => {
-                let told = arguments.replay.is_some();
-                (answer, told.then(|| (format!("not replayed: {why}"), String::new())))
+                let sentence = format!("not replayed: {why}");
+                (answer, Some(Met { sentence, token: String::new(), told: None }))
             }
             Replayed::NotMet(runs) => {
                 let text = format!(
@@ -319,9 +328,9 @@ fn confirmed(
             }
         },
         (_, Some(candidate)) => match replay(candidate) {
-            Replayed::Met { sentence, token } => {
+            Replayed::Met(met) => {
                 let verdict = Verdict::Violated(candidate.clone());
-                (Report { verdict, candidate: None, ..answer }, Some((sentence, token)))
+                (Report { verdict, candidate: None, ..answer }, Some(met))
             }
             _ => (answer, None),
         },

@@ -15,6 +15,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crashproof_check::{Error, FailedRecovery, Failure, Options};
+use crashproof_findings::Finding;
 use crashproof_prove::story::Counterexample;
 use crashproof_toolchain::{Compilers, FileKind, Language, Toolchain};
 use px86::Platform;
@@ -55,12 +56,22 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// What came of it.
 pub(crate) enum Replayed {
-    /// Runs fail: where, as a sentence, and the token that replays the run.
-    Met { sentence: String, token: String },
+    /// Runs fail.
+    Met(Met),
     /// Every run that could have failed ends well: what was run.
     NotMet(String),
     /// It could not be tried, or not to the end: why.
     NotTried(String),
+}
+
+/// A failure that runs of the program met.
+pub(crate) struct Met {
+    /// How, as a sentence.
+    pub(crate) sentence: String,
+    /// Replays the run; empty if it needs no crash.
+    pub(crate) token: String,
+    /// The same failure as `check` tells it.
+    pub(crate) told: Option<Box<Finding>>,
 }
 
 /// What to run, and under which circumstances: those of the proof.
@@ -110,7 +121,7 @@ impl Replay<'_> {
                 Ok(report) => report,
                 Err(Error::FailsAlone { output, .. }) if wanted.is_in(&output) => {
                     let sentence = format!("replayed: without a crash, the program fails at {}", wanted.at());
-                    return Replayed::Met { sentence, token: String::new() };
+                    return Replayed::Met(Met { sentence, token: String::new(), told: None });
                 }
                 Err(error) => {
                     let first = error.to_string().lines().next().unwrap_or_default().to_owned();
@@ -120,7 +131,8 @@ impl Replay<'_> {
             if let Some(finding) = report.findings.iter().find(|finding| wanted.is(finding)) {
                 let who = if finding.crashes == 0 { "without a crash, the program" } else { "recovery" };
                 let sentence = format!("replayed: {who} {} at {}", finding.failure.describe(), wanted.at());
-                return Replayed::Met { sentence, token: finding.replay.clone() };
+                let told = Some(Box::new(finding.in_common_form())).filter(|_| finding.crashes > 0);
+                return Replayed::Met(Met { sentence, token: finding.replay.clone(), told });
             }
             elsewhere = elsewhere.or(report.findings.into_iter().next());
             let tried_schedules = report.statistics.schedules;
@@ -136,13 +148,14 @@ impl Replay<'_> {
             }
         }
         match (elsewhere, unknown) {
-            (Some(finding), _) => Replayed::Met {
+            (Some(finding), _) => Replayed::Met(Met {
                 sentence: format!(
                     "not replayed to this place, but recovery {} in runs, too",
                     finding.failure.describe()
                 ),
                 token: finding.replay,
-            },
+                told: None,
+            }),
             (None, _) if self.has_inputs => {
                 Replayed::NotTried(format!("{tried}, and runs have but one input, which is 0"))
             }

@@ -188,6 +188,8 @@ pub struct Finding {
     pub cause: Option<Cause>,
     /// What shows that it is so, a sentence each.
     pub evidence: Vec<String>,
+    /// The execution that shows it, step by step.
+    pub trace: Vec<String>,
     /// Where the failing run failed, with the calls that led there.
     pub failed_at: Option<Place>,
     /// The end of what the failing run printed.
@@ -222,6 +224,7 @@ impl Finding {
             related: Vec::new(),
             cause: None,
             evidence: Vec::new(),
+            trace: Vec::new(),
             failed_at: None,
             output: String::new(),
             fix: None,

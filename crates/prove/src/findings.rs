@@ -5,6 +5,7 @@ use crashproof_findings::rules::prove::{ACCESS_OUTSIDE, CLAIM_VIOLATED, NOT_ROBU
 use crashproof_findings::{Finding, Place, Related, Role, no_persistent_memory};
 use serde_json::{Map, Value, json};
 
+use crate::joined::joined;
 use crate::program::Site;
 use crate::prove::{Report, Statistics, Vacuous, Verdict};
 use crate::question::Question;
@@ -50,7 +51,9 @@ pub fn report(name: &str, question: Question, answer: &Report) -> crashproof_fin
                 })
                 .collect();
         }
-        Verdict::Violated(counterexample) => report.findings.push(finding(name, question, counterexample)),
+        Verdict::Violated(counterexample) => {
+            report.findings.push(finding(name, question, &joined(counterexample)));
+        }
     }
     for bound in &answer.bounds {
         report.bounds.insert(bound.what.clone(), bound.value.into());
@@ -84,6 +87,10 @@ fn bounded(question: Question, answer: &Report) -> String {
         (Question::Invariants, 1) => "one claim in every schedule and crash".to_owned(),
         (Question::Invariants, many) => format!("{many} claims in every schedule and crash"),
     };
+    // A counterexample is one whatever lies beyond the bounds.
+    if matches!(answer.verdict, Verdict::Violated(_)) {
+        return about;
+    }
     let values: Vec<u64> = answer.bounds.iter().map(|bound| bound.value).collect();
     let Some(&first) = values.first() else { return about };
     let loops_only = answer.bounds.iter().all(|bound| bound.what.starts_with("loop "));
@@ -92,9 +99,13 @@ fn bounded(question: Question, answer: &Report) -> String {
         let loops = if values.len() == 1 { "one loop".to_owned() } else { format!("{} loops", values.len()) };
         format!("{first} {rounds} of {loops}")
     } else {
-        let each: Vec<String> =
-            answer.bounds.iter().map(|bound| format!("{} {}", bound.what, bound.value)).collect();
-        each.join(", ")
+        // Loops of the models of library functions are of no interest one by one.
+        let (library, own): (Vec<_>, Vec<_>) =
+            answer.bounds.iter().partition(|bound| bound.what.contains("<crashproof>"));
+        let each = own.iter().map(|bound| format!("{} {}", bound.what, bound.value));
+        let most = library.iter().map(|bound| bound.value).max();
+        let inside = most.map(|most| format!("loops of library functions {most}"));
+        each.chain(inside).collect::<Vec<String>>().join(", ")
     };
     match &answer.verdict {
         Verdict::Holds => format!("{about}, within {bound}, and nothing goes further"),
@@ -180,7 +191,7 @@ fn finding(name: &str, question: Question, counterexample: &Counterexample) -> F
     }
     .to_owned();
     finding.related = related(name, counterexample);
-    finding.evidence = evidence(name, counterexample);
+    finding.trace = trace(name, counterexample);
     finding.graph = Some(event_graph(name, counterexample));
     finding
 }
@@ -211,7 +222,7 @@ fn related(name: &str, counterexample: &Counterexample) -> Vec<Related> {
 }
 
 /// The execution in the order it took effect, and what the crash left of it.
-fn evidence(name: &str, counterexample: &Counterexample) -> Vec<String> {
+fn trace(name: &str, counterexample: &Counterexample) -> Vec<String> {
     let at = |site: &Site| place(name, site).to_string();
     let step = |step: &Step| {
         let fate = match step.persisted {

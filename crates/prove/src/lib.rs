@@ -9,6 +9,7 @@ pub mod confirm;
 pub mod encode;
 pub mod findings;
 pub mod gates;
+mod joined;
 pub mod litmus;
 pub mod memory;
 pub mod program;

@@ -64,6 +64,10 @@ pub struct Step {
     pub effect: Effect,
     /// What was accessed or flushed, by name; empty for fences.
     pub place: String,
+    /// The address of what was accessed; 0 where nothing was.
+    pub address: u64,
+    /// How many bytes were accessed.
+    pub bytes: u8,
     /// What was read, for people.
     pub read: String,
     /// What was written, for people.
@@ -145,6 +149,10 @@ pub struct RecoveryRead {
     pub site: Site,
     /// What was read.
     pub place: String,
+    /// Its address, if anything is there.
+    pub address: Option<u64>,
+    /// How many bytes it has.
+    pub bytes: u8,
     /// What it held.
     pub value: u64,
     /// The same for people.
@@ -305,6 +313,12 @@ impl Encoder<'_> {
                 site: self.site_of(event.event),
                 effect,
                 place,
+                address: address.unwrap_or(0),
+                bytes: event
+                    .read
+                    .as_ref()
+                    .or(event.write.as_ref().map(|(bits, _)| bits))
+                    .map_or(0, |bits| (bits.len() / 8) as u8),
                 persisted,
             });
         }
@@ -503,6 +517,8 @@ impl Encoder<'_> {
                 RecoveryRead {
                     site: self.site_of(EventRef { thread: None, index: read.index }),
                     place: at.map_or_else(|| "nothing".to_owned(), |at| self.program.name_of(at)),
+                    address: at,
+                    bytes: (read.bits.len() / 8) as u8,
                     value,
                     shown: self.program.show(value),
                 }

@@ -207,6 +207,7 @@ fn detail(finding: &Finding) -> Value {
         "replay_id": finding.extra.get("replay_id"),
         "steps": steps,
         "evidence": remarks(finding.evidence.iter().cloned()),
+        "trace": remarks(finding.trace.iter().cloned()),
         "output": shown(&finding.output),
         "fix": finding.fix,
         "frames": frames,

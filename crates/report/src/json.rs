@@ -86,6 +86,8 @@ pub(crate) struct FindingObject<'a> {
     failed_at: Option<&'a Place>,
     #[serde(skip_serializing_if = "is_empty")]
     evidence: &'a [String],
+    #[serde(skip_serializing_if = "is_empty")]
+    trace: &'a [String],
     #[serde(skip_serializing_if = "str::is_empty")]
     output: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,6 +143,7 @@ pub(crate) fn finding(finding: &Finding) -> FindingObject<'_> {
         cause: finding.cause.as_ref(),
         failed_at: finding.failed_at.as_ref(),
         evidence: &finding.evidence,
+        trace: &finding.trace,
         output: &finding.output,
         fix: finding.fix.as_ref(),
         replay: &finding.replay,

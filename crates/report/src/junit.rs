@@ -77,7 +77,7 @@ fn story(finding: &Finding) -> String {
         finding.related.iter().map(|it| format!("{:8} {}  {}", it.role.word(), it.place, it.message)),
     );
     lines.extend(finding.cause.iter().map(|cause| format!("cause    {}", cause.message)));
-    lines.extend(finding.evidence.iter().cloned());
+    lines.extend(finding.evidence.iter().chain(&finding.trace).cloned());
     lines.extend(finding.output.lines().map(|line| format!("said     {line}")));
     lines.extend(finding.fix.iter().map(|fix| format!("fix      {}", fix.message)));
     if !finding.replay.is_empty() {

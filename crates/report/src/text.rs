@@ -36,6 +36,8 @@ pub struct Look {
 const MOST_OUTPUT: usize = 5;
 /// The same if it is the report of a sanitizer.
 const MOST_REPORT: usize = 17;
+/// Steps of an execution that are shown without being asked for.
+const MOST_STEPS: usize = 16;
 /// Stores that a load might have read from, for each.
 const MOST_CANDIDATES: usize = 8;
 
@@ -359,6 +361,15 @@ fn story(text: &mut String, finding: &Finding, look: Look, shown: bool) {
             step(text, look, FAINT, "note", &escape(evidence));
         }
     }
+    // A short execution explains itself; a long one is for those who ask.
+    let traced = if verbose || finding.cause.is_none() && finding.trace.len() <= MOST_STEPS {
+        finding.trace.as_slice()
+    } else {
+        &[]
+    };
+    for line in traced {
+        step(text, look, FAINT, "step", &escape(line));
+    }
     for also in &finding.also {
         step(text, look, FAINT, "also", &format!("{} (met {} times)", escape(&also.message), also.count));
     }
@@ -421,7 +432,8 @@ fn verdict(report: &Report, look: Look) -> String {
             let _ = writeln!(text, "  {number} finding{s} {what} (--verbose shows them)");
         }
     }
-    if !report.figures.is_empty() {
+    // What the solver did is of interest to those who ask.
+    if !report.figures.is_empty() && (report.command != "prove" || look.detail == Detail::Verbose) {
         let _ = writeln!(text, "  {}", paint(FAINT, &report.figures));
     }
     text

@@ -85,6 +85,13 @@ impl Report {
     }
 }
 
+impl FailedRecovery {
+    /// The failure in the form that all engines share.
+    pub fn in_common_form(&self) -> Finding {
+        failure(self)
+    }
+}
+
 /// A failure as a finding.
 pub(crate) fn failure(found: &FailedRecovery) -> Finding {
     let (rule, label): (&'static Rule, _) = match found.lost {

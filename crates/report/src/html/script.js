@@ -192,6 +192,7 @@
     if (more.output || more.failed) { heading('What recovery said'); box.append(make('pre', {}, [more.output, more.failed].filter(Boolean).join('\n'))); }
     const said = [...more.evidence, ...more.also.map(it => `also: ${it.message} (met ${number(it.count)} times)`)];
     if (said.length) { heading('Also'); box.append(make('ul', {}, ...said.map(it => make('li', {}, it)))); }
+    if (more.trace.length) { heading('The execution, step by step'); box.append(make('ol', {}, ...more.trace.map(it => make('li', {}, it)))); }
     if (more.frames.length) { heading('How one gets there'); box.append(make('pre', {}, more.frames.join('\n'))); }
     if (more.replay) {
       heading('Replay');
