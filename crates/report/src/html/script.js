@@ -10,6 +10,8 @@
     const element = document.createElement(name);
     return fill(element, attributes, children);
   };
+  // Names of the program stand between backticks.
+  const words = text => text.split('`').map((part, at) => (at % 2 ? make('code', {}, part) : part));
   const draw = (name, attributes = {}, ...children) => fill(document.createElementNS(NS, name), attributes, children);
   const fill = (element, attributes, children) => {
     for (const [key, value] of Object.entries(attributes)) {
@@ -133,7 +135,7 @@
     const where = finding.line ? `${finding.file}:${finding.line}` : finding.file;
     const button = make('button', { type: 'button', class: 'open', 'aria-expanded': 'false', 'aria-controls': `d${index}` },
       make('span', { class: `badge small ${finding.level}` }, finding.level),
-      make('span', { class: 'what' }, make('b', {}, finding.message),
+      make('span', { class: 'what' }, make('b', {}, ...words(finding.message)),
         make('span', { class: 'where mono' }, `${where}${finding.function ? ` in ${finding.function}` : ''} · ${finding.rule}`)),
       finding.count > 1 ? make('span', { class: 'times' }, `met ${number(finding.count)} times`) : null);
     const element = make('article', { id: `f${index}`, 'data-rule': finding.rule, 'data-level': finding.level }, make('h2', {}, button));
@@ -173,17 +175,17 @@
     const isTold = step => step.role === 'candidate' && more.steps.some(it => (it.role === 'lost' || it.role === 'survived') &&
       keyOf(it) === keyOf(step) && it.message.startsWith(step.message));
     const steps = more.steps.filter(step => !isTold(step));
-    if (more.cause) { heading('Cause'); box.append(make('p', {}, more.cause.message)); }
+    if (more.cause) { heading('Cause'); box.append(make('p', {}, ...words(more.cause.message))); }
     if (more.fix && (more.fix.edits.length || !more.steps.some(step => step.role === 'fix' && step.message === more.fix.message))) {
       heading('Fix');
-      box.append(make('p', {}, more.fix.message), ...more.fix.edits.map(edit => make('pre', {}, `${edit.file}:${edit.line}\n+ ${edit.text}`)));
+      box.append(make('p', {}, ...words(more.fix.message)), ...more.fix.edits.map(edit => make('pre', {}, `${edit.file}:${edit.line}\n+ ${edit.text}`)));
     }
     if (steps.length) {
       heading('What happens, in order');
       box.append(make('ol', { class: 'steps' }, ...steps.map(step => make('li', {}, make('button', {
         type: 'button', 'data-place': keyOf(step), onclick: () => select(keyOf(step)),
       }, make('span', { class: `role ${step.role}` }, step.role), make('span', { class: 'place mono' }, `${step.file}:${step.line}`),
-        make('span', { class: 'said mono', title: step.detail ?? '' }, step.message))))));
+        make('span', { class: 'said mono', title: step.detail ?? '' }, ...words(step.message)))))));
     }
     if (more.story) { heading('The cache lines it is about'); box.append(...timeline(more.story, select)); }
     if (more.graph) { heading(more.graph.caption || 'The counterexample'); box.append(...graph(more.graph, select)); }
