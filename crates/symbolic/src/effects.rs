@@ -13,6 +13,9 @@ use crate::machine::{Flow, Machine, Stop};
 use crate::state::State;
 use crate::value::Value;
 
+/// The largest object that a function may leave anything in: that of a time, a file's state, a set of signals.
+const MOST_WRITTEN: u64 = 256;
+
 /// A function for people.
 pub(crate) fn described(name: &str) -> String {
     let kind = if name.starts_with("llvm.") { "intrinsic " } else { "" };
@@ -117,6 +120,18 @@ impl Machine<'_> {
             }
             // Nothing changes; what is read is not known.
             Effect::Read { .. } => {}
+            // What is written may be anything.
+            Effect::Write { to, extent: Extent::Exactly(Length::Constant(bytes)) }
+                if bytes <= MOST_WRITTEN =>
+            {
+                let Some(to) = word(call, to) else { return Err(self.not_supported(call)) };
+                let what = described(call.name);
+                for index in 0..bytes {
+                    let byte = self.not_modelled(8, &what, at);
+                    let place = self.offset(to, index);
+                    self.store_scalar(call.state, place, byte, false, at)?;
+                }
+            }
             Effect::Lanes(lanes) if lanes.value.is_none() => {
                 return self.unmodelled(call.state, call.ty, &described(call.name), at);
             }
