@@ -169,7 +169,6 @@ impl Replay<'_> {
         let mut options = Options::new(built.program.clone(), arguments.collect());
         options.schedules = schedules;
         options.crashes = self.crashes;
-        options.robust = false;
         options.pm_path = vec![built.files.clone()];
         options.platform = self.platform.clone();
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
