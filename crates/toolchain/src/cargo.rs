@@ -30,6 +30,35 @@ pub const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Set for the wrapper, so that one binary can be both driver and wrapper.
 pub const WRAPPER_VARIABLE: &str = "CRASHPROOF_RUSTC_WRAPPER";
 
+/// Refuses a rustc whose bitcode the plugin does not understand. `toolchain` is rustup's, such as `+1.95`.
+///
+/// # Errors
+///
+/// If rustc cannot be run, or has another LLVM.
+pub fn require_llvm(toolchain: Option<&OsStr>) -> Result<(), Error> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(&rustc)
+        .args(toolchain)
+        .arg("-vV")
+        .output()
+        .map_err(|cause| Error::Run { program: rustc.clone().into(), cause })?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    match llvm_of(&text) {
+        Some((version, llvm)) if llvm.split('.').next() != Some(crate::LLVM) => {
+            Err(Error::OtherLlvm { version: version.to_owned(), llvm: llvm.to_owned() })
+        }
+        // Whoever does not say what it is may be a wrapper of the user's; lld will tell.
+        _ => Ok(()),
+    }
+}
+
+/// The version of rustc and that of its LLVM, from what `rustc -vV` prints.
+fn llvm_of(text: &str) -> Option<(&str, &str)> {
+    let version = text.lines().next()?;
+    let llvm = text.lines().find_map(|line| line.strip_prefix("LLVM version: "))?;
+    Some((version, llvm.trim()))
+}
+
 /// The environment for cargo. `wrapper` is a program that calls [`wrap_rustc`] when [`WRAPPER_VARIABLE`]
 /// is set; `drivers` are stand-ins for the C and C++ compilers of build scripts; `target_directory` keeps
 /// instrumented crates away from others, which cargo could not tell apart.
@@ -210,6 +239,13 @@ mod tests {
 
     fn words(line: &str) -> Vec<OsString> {
         line.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_llvm_of_rustc() {
+        let text = "rustc 1.80.0 (051478957 2024-07-21)\nbinary: rustc\nLLVM version: 18.1.7\n";
+        assert_eq!(llvm_of(text), Some(("rustc 1.80.0 (051478957 2024-07-21)", "18.1.7")));
+        assert_eq!(llvm_of("something else"), None);
     }
 
     #[test]
