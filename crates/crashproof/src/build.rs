@@ -1,6 +1,6 @@
 //! `crashproof cc`, `crashproof c++` and `crashproof cargo`; and programs that `check` builds from their sources.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -31,27 +31,47 @@ fn compile(language: Language, arguments: &[OsString]) -> ExitCode {
     }
 }
 
+/// cargo, with the compiler that instruments. `toolchain` is rustup's, such as `+1.95`.
+pub(crate) fn cargo_command(toolchain: Option<&OsStr>) -> Result<Command, crashproof_toolchain::Error> {
+    let found = Toolchain::find()?;
+    cargo::require_llvm(toolchain)?;
+    let this = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("crashproof"));
+    let driver = |name: &str| Some(this.with_file_name(name)).filter(|path| path.exists());
+    let (c, cxx) = (driver("crashproof-cc"), driver("crashproof-c++"));
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let drivers = c.as_deref().zip(cxx.as_deref());
+    let environment = cargo::environment(&found, &this, drivers, &target.join("crashproof"))?;
+    let mut command = Command::new(cargo_program());
+    command.args(toolchain).envs(environment);
+    Ok(command)
+}
+
+/// cargo itself.
+pub(crate) fn cargo_program() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// rustup's choice of a toolchain, and the other arguments.
+pub(crate) fn split_toolchain(arguments: &[OsString]) -> (Option<&OsStr>, &[OsString]) {
+    match arguments.split_first() {
+        Some((first, rest)) if first.to_string_lossy().starts_with('+') => (Some(first), rest),
+        _ => (None, arguments),
+    }
+}
+
 fn run_cargo(arguments: &[OsString]) -> ExitCode {
-    let prepared = Toolchain::find().and_then(|toolchain| {
-        let this = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("crashproof"));
-        let driver = |name: &str| Some(this.with_file_name(name)).filter(|path| path.exists());
-        let (c, cxx) = (driver("crashproof-cc"), driver("crashproof-c++"));
-        let target =
-            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-        cargo::environment(&toolchain, &this, c.as_deref().zip(cxx.as_deref()), &target.join("crashproof"))
-    });
-    let environment = match prepared {
-        Ok(environment) => environment,
+    let (toolchain, arguments) = split_toolchain(arguments);
+    let mut command = match cargo_command(toolchain) {
+        Ok(command) => command,
         Err(error) => {
             eprintln!("crashproof: error: {error}");
             return ExitCode::from(2);
         }
     };
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    match Command::new(&cargo).args(arguments).envs(environment).status() {
+    match command.args(arguments).status() {
         Ok(status) => ExitCode::from(status.code().unwrap_or(101) as u8),
         Err(error) => {
-            eprintln!("crashproof: cannot run {}: {error}", cargo.to_string_lossy());
+            eprintln!("crashproof: cannot run {}: {error}", cargo_program().to_string_lossy());
             ExitCode::from(2)
         }
     }
@@ -105,8 +125,8 @@ fn next_command(path: &Path) -> Option<String> {
         || path.file_name().is_some_and(|name| name == "Cargo.toml")
     {
         return Some(
-            "build the package first, with `crashproof cargo build`, then check what it built: `crashproof check \
-             target/debug/NAME`"
+            "check its tests with `crashproof cargo test`, or build it with `crashproof cargo build` and check what it \
+             built: `crashproof check target/crashproof/x86_64-unknown-linux-gnu/debug/NAME`"
                 .into(),
         );
     }

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod build;
+mod cargo_command;
 mod cc_lint;
 mod check;
 mod doctor;
@@ -21,6 +22,7 @@ mod saved;
 mod settings;
 mod shell;
 mod signals;
+mod suite;
 mod trust;
 
 use std::ffi::OsString;
@@ -70,13 +72,15 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Build Rust crates for `check`; arguments are cargo's
+    /// Check the tests of Rust crates (`cargo test`), or a program (`cargo run`); otherwise build them: arguments are cargo's
     #[command(disable_help_flag = true)]
     Cargo {
         /// What cargo is given.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Check a whole test suite: of ctest, of automake, or a list of commands
+    Test(suite::Arguments),
     /// Check sources against a persistency model without running them
     Lint(lint::Arguments),
     /// List every state a crash may leave of a small program
@@ -112,6 +116,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(code) = cargo_command::requested(&arguments) {
+        return code;
+    }
     if let Some(code) = build::pass_through(&arguments) {
         return code;
     }
@@ -133,6 +140,9 @@ fn main() -> ExitCode {
         Command::Lint(arguments) => {
             with_settings(&command_line, |config| lint::run(arguments, config, command_line.trust))
         }
+        Command::Test(arguments) => with_settings(&command_line, |config| {
+            suite::run(arguments, config, command_line.config.as_deref())
+        }),
         Command::Litmus(arguments) => with_settings(&command_line, |config| litmus::run(arguments, config)),
         Command::Prove(arguments) => with_settings(&command_line, |config| prove::run(arguments, config)),
         Command::Replay(arguments) => replay::run(arguments, command_line.trust),
@@ -170,6 +180,9 @@ fn merged(command_line: &CommandLine) -> Result<Config, String> {
         && let Command::Check(check) | Command::Fix(fix::Arguments { check, .. }) = &command_line.command
     {
         trust::allow_commands(&settings, check.recovers())?;
+    }
+    if !given && matches!(command_line.command, Command::Test(_)) {
+        trust::allow_suite(&settings)?;
     }
     settings::environment(&mut settings);
     let options: &dyn Overrides = match &command_line.command {

@@ -79,14 +79,27 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<Exit> {
 /// Refuses the commands of settings that were found above the working directory, unless the user trusts their directory.
 /// `overruled`: the command line replaces them.
 pub(crate) fn allow_commands(settings: &Config, overruled: bool) -> Result<(), String> {
-    let (Some(command), Some(file)) = (&settings.check.recover, &settings.file) else { return Ok(()) };
+    allow(settings, "check.recover", settings.check.recover.as_deref(), overruled)
+}
+
+/// The same for the suite that settings name.
+pub(crate) fn allow_suite(settings: &Config) -> Result<(), String> {
+    let suite = &settings.suite;
+    let named = suite.build.as_deref().or(suite.commands.first().map(String::as_str));
+    let directory = suite.ctest.as_deref().or(suite.automake.as_deref()).and_then(Path::to_str);
+    let cargo = suite.cargo.as_ref().map(|_| "cargo test");
+    allow(settings, "suite", named.or(directory).or(cargo), false)
+}
+
+fn allow(settings: &Config, setting: &str, command: Option<&str>, overruled: bool) -> Result<(), String> {
+    let (Some(command), Some(file)) = (command, &settings.file) else { return Ok(()) };
     let directory = file.parent().unwrap_or(Path::new("/"));
     let here = std::env::current_dir().and_then(|here| here.canonicalize()).unwrap_or_default();
     if overruled || directory.canonicalize().is_ok_and(|found| found == here) || is_below_trusted(file) {
         return Ok(());
     }
     Err(format!(
-        "{}, in a parent directory, would run the command `{}` (check.recover)\n\
+        "{}, in a parent directory, would run the command `{}` ({setting})\n\
          to run it, add --trust, or trust the directory: crashproof trust {}",
         file.display(),
         command.escape_debug(),

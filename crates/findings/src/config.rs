@@ -30,6 +30,8 @@ pub struct Config {
     pub lint: Lint,
     /// How `fix` writes flushes.
     pub fix: FixSettings,
+    /// What `test` checks.
+    pub suite: Suite,
     /// Findings that somebody decided to live with.
     pub suppressions: Suppressions,
 }
@@ -93,6 +95,23 @@ pub struct FixSettings {
     pub fence: Option<String>,
 }
 
+/// The test suite of the project; all that is named is checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Suite {
+    /// A command that builds the tests; it is run first.
+    pub build: Option<String>,
+    /// The tests of Rust crates, with these arguments for cargo.
+    pub cargo: Option<Vec<String>>,
+    /// The build directory of a CMake project: its tests by ctest.
+    pub ctest: Option<PathBuf>,
+    /// The build directory of an automake project: its TESTS.
+    pub automake: Option<PathBuf>,
+    /// Commands, each a test.
+    #[serde(default)]
+    pub commands: Vec<String>,
+}
+
 /// The file as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -107,6 +126,8 @@ struct File {
     lint: Lint,
     #[serde(default)]
     fix: FixSettings,
+    #[serde(default)]
+    suite: Suite,
     /// Files with more suppressions.
     #[serde(default)]
     suppressions: Vec<PathBuf>,
@@ -151,6 +172,7 @@ impl Config {
             check: parsed.check,
             lint: parsed.lint,
             fix: parsed.fix,
+            suite: parsed.suite,
             suppressions,
         })
     }

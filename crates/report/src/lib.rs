@@ -13,6 +13,7 @@ pub mod junit;
 mod printable;
 pub mod sarif;
 pub mod style;
+pub mod suite;
 pub mod text;
 
 pub use diagnostic::SourceError;

@@ -58,6 +58,15 @@ pub(crate) fn stop_recording() {
     MODE.store(mode::PASS, Relaxed);
 }
 
+/// Does something for the checker's sake that is not the program's doing: what it calls is not followed. Only the running
+/// thread may call this.
+pub(crate) fn unfollowed<R>(work: impl FnOnce() -> R) -> R {
+    let before = MODE.swap(mode::PASS, Relaxed);
+    let result = work();
+    MODE.store(before, Relaxed);
+    result
+}
+
 /// Does the checker run the program, now or once it is parked?
 #[inline(always)]
 pub(crate) fn under_checker() -> bool {

@@ -48,8 +48,11 @@ fn next_after(index: Option<u64>) -> u64 {
 /// Notes the calls at a record; gives the next index that is wanted.
 fn note(index: u64) -> u64 {
     let mut frames = [null_mut(); 64];
+    // The unwinder takes locks and calls `pthread_once`, which would be recorded if there are threads.
     // SAFETY: there is room for so many frames.
-    let depth = unsafe { libc::backtrace(frames.as_mut_ptr(), frames.len() as c_int) }.max(0) as usize;
+    let depth =
+        session::unfollowed(|| unsafe { libc::backtrace(frames.as_mut_ptr(), frames.len() as c_int) });
+    let depth = depth.max(0) as usize;
     let frames = frames[..depth].iter().map(|frame| *frame as usize);
     // The first are the runtime's own; it called `main`, too.
     let frames = frames.skip_while(|frame| callers::is_runtime(*frame));

@@ -30,6 +30,35 @@ pub const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Set for the wrapper, so that one binary can be both driver and wrapper.
 pub const WRAPPER_VARIABLE: &str = "CRASHPROOF_RUSTC_WRAPPER";
 
+/// Refuses a rustc whose bitcode the plugin does not understand. `toolchain` is rustup's, such as `+1.95`.
+///
+/// # Errors
+///
+/// If rustc cannot be run, or has another LLVM.
+pub fn require_llvm(toolchain: Option<&OsStr>) -> Result<(), Error> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(&rustc)
+        .args(toolchain)
+        .arg("-vV")
+        .output()
+        .map_err(|cause| Error::Run { program: rustc.clone().into(), cause })?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    match llvm_of(&text) {
+        Some((version, llvm)) if llvm.split('.').next() != Some(crate::LLVM) => {
+            Err(Error::OtherLlvm { version: version.to_owned(), llvm: llvm.to_owned() })
+        }
+        // Whoever does not say what it is may be a wrapper of the user's; lld will tell.
+        _ => Ok(()),
+    }
+}
+
+/// The version of rustc and that of its LLVM, from what `rustc -vV` prints.
+fn llvm_of(text: &str) -> Option<(&str, &str)> {
+    let version = text.lines().next()?;
+    let llvm = text.lines().find_map(|line| line.strip_prefix("LLVM version: "))?;
+    Some((version, llvm.trim()))
+}
+
 /// The environment for cargo. `wrapper` is a program that calls [`wrap_rustc`] when [`WRAPPER_VARIABLE`]
 /// is set; `drivers` are stand-ins for the C and C++ compilers of build scripts; `target_directory` keeps
 /// instrumented crates away from others, which cargo could not tell apart.
@@ -132,7 +161,8 @@ pub fn wrapped(arguments: &[OsString], toolchain: &Toolchain) -> Result<Vec<OsSt
             None => (String::new(), vec![argument.clone()]),
         };
         match option.split_once('=').unwrap_or((&option, "")) {
-            ("lto" | "embed-bitcode" | "linker-plugin-lto", _) => continue,
+            // Release profiles strip what reports are made from.
+            ("lto" | "embed-bitcode" | "linker-plugin-lto" | "strip", _) => continue,
             ("opt-level", value) => level = value.to_owned(),
             ("debuginfo", value) => debug_info = value != "0",
             _ if text == "-O" => level = "3".into(),
@@ -146,10 +176,29 @@ pub fn wrapped(arguments: &[OsString], toolchain: &Toolchain) -> Result<Vec<OsSt
         // Library code can be inlined into its callers, for the sake of reports, only within a unit.
         result.push("-Ccodegen-units=1".into());
     }
+    // Names that the demangler of LLVM reads; the older ones it takes for those of C++.
+    result.push("-Csymbol-mangling-version=v0".into());
+    if is_compilation(arguments) {
+        // Below -O2 generic code of the standard library that others have used before is taken precompiled, without
+        // instrumentation and without the user's call around it.
+        result.push("-Zshare-generics=no".into());
+    }
     if !debug_info {
         result.push("-Cdebuginfo=line-tables-only".into());
     }
     Ok(result)
+}
+
+/// Does cargo compile a crate, rather than a build script try what the compiler can do?
+fn is_compilation(arguments: &[OsString]) -> bool {
+    arguments.iter().any(|argument| argument.to_string_lossy().contains("metadata="))
+}
+
+/// The environment for what [`wrapped`] gives. rustc takes options that are not stable only from those who build it; what
+/// build scripts try is left as it is, or crates would believe to be built by a nightly compiler.
+#[must_use]
+pub fn wrapped_environment(arguments: &[OsString]) -> Option<(&'static str, &'static str)> {
+    is_compilation(arguments).then_some(("RUSTC_BOOTSTRAP", "1"))
 }
 
 /// Whether cargo calls this program as its wrapper around rustc.
@@ -165,10 +214,10 @@ pub fn is_wrapper_call(arguments: &[OsString]) -> bool {
 #[must_use]
 pub fn wrap_rustc(arguments: &[OsString]) -> ExitCode {
     let error = match Toolchain::find().and_then(|toolchain| wrapped(arguments, &toolchain)) {
-        Ok(arguments) => match arguments.split_first() {
+        Ok(words) => match words.split_first() {
             Some((rustc, rest)) => {
                 let mut command = Command::new(rustc);
-                command.args(rest);
+                command.args(rest).envs(wrapped_environment(arguments));
                 replace_by(command)
             }
             None => return ExitCode::FAILURE,
@@ -190,6 +239,13 @@ mod tests {
 
     fn words(line: &str) -> Vec<OsString> {
         line.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_llvm_of_rustc() {
+        let text = "rustc 1.80.0 (051478957 2024-07-21)\nbinary: rustc\nLLVM version: 18.1.7\n";
+        assert_eq!(llvm_of(text), Some(("rustc 1.80.0 (051478957 2024-07-21)", "18.1.7")));
+        assert_eq!(llvm_of("something else"), None);
     }
 
     #[test]
@@ -216,5 +272,28 @@ mod tests {
         let text = result.join(OsStr::new(" ")).into_string().unwrap();
         assert!(text.contains("--lto-newpm-passes=crashproof-prepare,always-inline,crashproof"), "{text}");
         assert!(!text.contains("line-tables-only"), "{text}");
+    }
+
+    #[test]
+    fn reports_keep_what_they_are_made_from() {
+        let line =
+            "rustc --crate-name a a.rs --target=x86_64-unknown-linux-gnu -C strip=debuginfo -C metadata=1f";
+        let result = wrapped(&words(line), &toolchain()).unwrap();
+        let text = result.join(OsStr::new(" ")).into_string().unwrap();
+        assert!(!text.contains("strip="), "{text}");
+        assert!(
+            text.contains("-Zshare-generics=no") && text.contains("-Csymbol-mangling-version=v0"),
+            "{text}"
+        );
+        assert_eq!(wrapped_environment(&words(line)), Some(("RUSTC_BOOTSTRAP", "1")));
+    }
+
+    #[test]
+    fn what_build_scripts_try_meets_the_compiler_as_it_is() {
+        let line =
+            words("rustc --crate-name probe probe.rs --target=x86_64-unknown-linux-gnu --emit=metadata");
+        let result = wrapped(&line, &toolchain()).unwrap();
+        assert!(!result.iter().any(|option| option.to_string_lossy().starts_with("-Z")), "{result:?}");
+        assert_eq!(wrapped_environment(&line), None);
     }
 }

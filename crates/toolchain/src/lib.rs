@@ -22,6 +22,9 @@ pub use toolchain::{Compilers, Toolchain};
 
 use std::path::PathBuf;
 
+/// The LLVM that the plugin is built for.
+pub const LLVM: &str = "22";
+
 /// What keeps a driver from doing its work. Messages say what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -80,6 +83,17 @@ pub enum Error {
         "a Rust program is built from one source, which names its modules; build crates with `crashproof cargo build`"
     )]
     SeveralRust,
+    /// rustc has another LLVM than the plugin.
+    #[error(
+        "{version} uses LLVM {llvm}, but programs for crashproof are built with LLVM {LLVM}\n  use a Rust toolchain with \
+         LLVM {LLVM}, such as 1.95: `rustup toolchain install 1.95`, then `crashproof cargo +1.95 ...`"
+    )]
+    OtherLlvm {
+        /// The version of rustc, as it prints it.
+        version: String,
+        /// Its LLVM.
+        llvm: String,
+    },
     /// A response file could not be read.
     #[error("cannot read the response file {path}: {cause}")]
     ResponseFile {

@@ -183,6 +183,9 @@ fn command(launch: &Launch, inherited: [(i32, i32); 6], bind_now: bool) -> Comma
         launch.wrapper.iter().map(OsString::as_os_str).chain(placed.iter().map(OsString::as_os_str));
     let mut command = Command::new(words.next().expect("at least the program"));
     command.args(words).args(&launch.arguments).env(ENVIRONMENT, VERSION.to_string());
+    // The backtrace of a panic maps and reads the program itself: it costs far more than a recovery, and the report names
+    // the place of the panic anyway.
+    command.env("RUST_BACKTRACE", "0").env("RUST_LIB_BACKTRACE", "0");
     if bind_now {
         // Or every child would look up the functions that it calls.
         command.env("LD_BIND_NOW", "1");

@@ -108,7 +108,7 @@ impl Sites {
                 line: text().parse().unwrap_or(0),
                 column: text().parse().unwrap_or(0),
                 file: text(),
-                function: text(),
+                function: plain_path(&text()),
                 frames: Vec::new(),
             };
             let text = text();
@@ -117,7 +117,7 @@ impl Sites {
                 line: frame[0].parse().unwrap_or(0),
                 column: frame[1].parse().unwrap_or(0),
                 file: frame[2].to_owned(),
-                function: frame[3].to_owned(),
+                function: plain_path(frame[3]),
                 inlined: true,
             }));
             let function = (place.function.clone(), place.file.clone());
@@ -187,7 +187,7 @@ impl Sites {
         let mut place: Option<Place> = None;
         while let Ok(Some(frame)) = frames.next() {
             let function = frame.function.and_then(|name| Some(name.demangle().ok()?.into_owned()));
-            let function = plain_name(&function.unwrap_or_default());
+            let function = plain_path(&plain_name(&function.unwrap_or_default()));
             let at = frame.location.as_ref();
             let file = at.and_then(|at| at.file).map_or("?".into(), relative);
             let line = at.and_then(|at| at.line).unwrap_or(0);
@@ -224,6 +224,17 @@ fn plain_name(name: &str) -> String {
     if parts.is_empty() { name.to_owned() } else { parts.join("::") }
 }
 
+/// A method of Rust as one writes it, where its type is a plain path: `<log::Log>::append` is `log::Log::append`.
+fn plain_path(name: &str) -> String {
+    let inherent = name.strip_prefix('<').and_then(|rest| rest.split_once('>'));
+    match inherent {
+        Some((path, rest)) if path.chars().all(|it| it.is_alphanumeric() || "_:".contains(it)) => {
+            format!("{path}{rest}")
+        }
+        _ => name.to_owned(),
+    }
+}
+
 /// A path as it is from the directory of the run, if it is below.
 fn relative(path: &str) -> String {
     let here = std::env::current_dir().unwrap_or_default();
@@ -240,6 +251,14 @@ mod tests {
         assert_eq!(plain_name("_Z4openPKc"), "open");
         assert_eq!(plain_name("main"), "main");
         assert_eq!(plain_name("_ZdlPv"), "_ZdlPv");
+    }
+
+    #[test]
+    fn methods_of_rust_are_paths() {
+        assert_eq!(plain_path("<log::Log>::append"), "log::Log::append");
+        assert_eq!(plain_path("<log::Log>::append::{closure#0}"), "log::Log::append::{closure#0}");
+        let traits = "<log::Log as core::ops::Drop>::drop";
+        assert_eq!((plain_path(traits), plain_path("<[u8]>::fill")), (traits.into(), "<[u8]>::fill".into()));
     }
 
     #[test]

@@ -1,0 +1,67 @@
+//! A test of a suite: a command that is checked by itself.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// One test.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Case {
+    /// The binary or directory that it belongs to.
+    pub(crate) group: String,
+    /// Its name there.
+    pub(crate) name: String,
+    /// The program, built with crashproof.
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
+    /// Where it runs.
+    pub(crate) directory: PathBuf,
+    /// What it finds in the environment besides.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// Why it is not checked, if it is not.
+    pub(crate) skipped: Option<String>,
+    /// Its own limit, in seconds.
+    pub(crate) timeout: Option<u64>,
+}
+
+/// The tests of a suite, and what their reader should know.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cases {
+    pub(crate) all: Vec<Case>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Which tests the user wants.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filter {
+    /// One of these is part of the name; all names if there are none.
+    pub(crate) names: Vec<String>,
+    /// None of these is.
+    pub(crate) skip: Vec<String>,
+    /// Names are meant as a whole.
+    pub(crate) exact: bool,
+}
+
+impl Filter {
+    pub(crate) fn takes(&self, name: &str) -> bool {
+        let meets =
+            |pattern: &String| if self.exact { name == pattern } else { name.contains(pattern.as_str()) };
+        (self.names.is_empty() || self.names.iter().any(meets)) && !self.skip.iter().any(meets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_those_of_cargo_test() {
+        let filter = |names: &[&str], skip: &[&str], exact| Filter {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            skip: skip.iter().map(|name| (*name).to_owned()).collect(),
+            exact,
+        };
+        assert!(filter(&[], &[], false).takes("a::b"));
+        assert!(filter(&["b"], &[], false).takes("a::b") && !filter(&["b"], &[], true).takes("a::b"));
+        assert!(!filter(&[], &["a"], false).takes("a::b") && filter(&["x", "a::b"], &[], true).takes("a::b"));
+    }
+}

@@ -1,0 +1,98 @@
+//! The tests of a CMake project, as `ctest --show-only=json-v1` lists them.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::suite::case::{Case, Cases};
+use crate::suite::options::RunIgnored;
+
+/// The tests of a build directory.
+pub(crate) fn cases(directory: &Path, ignored: RunIgnored) -> Result<Cases, String> {
+    let output = Command::new("ctest")
+        .arg("--show-only=json-v1")
+        .current_dir(directory)
+        .output()
+        .map_err(|error| format!("cannot run ctest in {}: {error}", directory.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let listed: Value = serde_json::from_str(&text).map_err(|_| {
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        format!(
+            "{}: ctest lists no tests there{}{said}; give the build directory of the project with --ctest",
+            directory.display(),
+            if said.is_empty() { "" } else { ": " }
+        )
+    })?;
+    Ok(parse(&listed, directory, ignored))
+}
+
+fn parse(listed: &Value, directory: &Path, ignored: RunIgnored) -> Cases {
+    let mut cases = Cases::default();
+    for test in listed["tests"].as_array().into_iter().flatten() {
+        let name = test["name"].as_str().unwrap_or_default().to_owned();
+        let words: Vec<&str> =
+            test["command"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let property = |wanted: &str| {
+            let all = test["properties"].as_array().into_iter().flatten();
+            all.into_iter().find(|it| it["name"] == wanted).map(|it| it["value"].clone())
+        };
+        let is_set = |wanted: &str| property(wanted).is_some_and(|value| value == true);
+        let place = property("WORKING_DIRECTORY").and_then(|value| value.as_str().map(PathBuf::from));
+        let place = place.unwrap_or_else(|| directory.to_owned());
+        let skipped = match words.first() {
+            // ctest lists it all the same: its program is not built.
+            None => Some("its program was not built".to_owned()),
+            _ if is_set("DISABLED") && ignored == RunIgnored::Default => {
+                Some("disabled (--run-ignored all)".to_owned())
+            }
+            _ if is_set("WILL_FAIL") => {
+                Some("meant to fail (WILL_FAIL): recovery cannot be judged".to_owned())
+            }
+            _ => None,
+        };
+        if ignored == RunIgnored::Only && !is_set("DISABLED") {
+            continue;
+        }
+        let environment = property("ENVIRONMENT").unwrap_or_default();
+        let environment = environment.as_array().into_iter().flatten().filter_map(Value::as_str);
+        let environment = environment.filter_map(|pair| pair.split_once('='));
+        cases.all.push(Case {
+            group: String::new(),
+            name,
+            program: place.join(words.first().unwrap_or(&"")),
+            arguments: words.iter().skip(1).map(OsString::from).collect(),
+            environment: environment.map(|(name, value)| (name.into(), value.into())).collect(),
+            directory: place,
+            skipped,
+            timeout: None,
+        });
+    }
+    cases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ctest_lists() {
+        let listed = serde_json::json!({"kind": "ctestInfo", "tests": [
+            {"name": "append", "command": ["/b/append", "3"], "properties": [
+                {"name": "WORKING_DIRECTORY", "value": "/b/sub"}, {"name": "ENVIRONMENT", "value": ["A=b=c"]}]},
+            {"name": "off", "command": ["/b/off"], "properties": [{"name": "DISABLED", "value": true}]},
+            {"name": "fails", "command": ["/b/fails"], "properties": [{"name": "WILL_FAIL", "value": true}]},
+            {"name": "unbuilt", "properties": []},
+        ]});
+        let cases = parse(&listed, Path::new("/b"), RunIgnored::Default).all;
+        assert_eq!(cases.len(), 4);
+        assert_eq!(
+            (cases[0].program.to_str(), cases[0].directory.to_str()),
+            (Some("/b/append"), Some("/b/sub"))
+        );
+        assert_eq!(cases[0].environment, [("A".into(), "b=c".into())]);
+        assert!(cases[0].skipped.is_none() && cases[1..].iter().all(|case| case.skipped.is_some()));
+        assert_eq!(parse(&listed, Path::new("/b"), RunIgnored::Only).all.len(), 1);
+    }
+}

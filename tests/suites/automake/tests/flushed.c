@@ -1,0 +1,3 @@
+#include "pair.h"
+
+int main(void) { return run(1); }

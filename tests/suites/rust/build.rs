@@ -1,0 +1,5 @@
+//! Build scripts run uninstrumented.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+}
