@@ -3,6 +3,7 @@
 //@ args: {dir}/pool
 //@ cflags: -O1
 //@ variant correct:
+//@ wrong lint: a store that a callee overwrites and flushes counts as unflushed
 //@ variant segment-not-flushed: -DBUG_SEGMENT_NOT_FLUSHED
 //@ bug: never-flushed at depth
 //@ variant key-before-value: -DBUG_KEY_BEFORE_VALUE

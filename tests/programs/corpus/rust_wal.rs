@@ -4,6 +4,7 @@
 //@ variant correct:
 //@ variant record-not-flushed: --cfg bug_record_not_flushed
 //@ bug: never-flushed at record
+//@ tier: slow
 //@ variant record-first-line: --cfg bug_record_first_line
 //@ bug: flush-covers-too-little at record
 //@ tier: slow
@@ -12,7 +13,6 @@
 //@ tier: slow
 //@ variant length-not-flushed: --cfg bug_length_not_flushed
 //@ bug: never-flushed at length
-//@ tier: slow
 //@ variant length-first: --cfg bug_length_first
 //@ bug: stored-after-commit|torn-update|wrong-order at record
 //@ tier: slow

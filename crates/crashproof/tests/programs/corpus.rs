@@ -58,6 +58,9 @@ pub(crate) fn ask(engine: Engine, program: &Program, variant: &Variant) -> Optio
     } else {
         vec!["-DSILENT".into()]
     });
+    // A recovery that trusts what it reads can go astray in many ways; the first thousand will do.
+    let limit = ["--max-recoveries", "1000"].map(str::to_owned);
+    silent.flags.entry(Engine::Check).or_default().extend(limit);
     Some(engines::ask(Engine::Check, program, &silent))
 }
 
