@@ -82,8 +82,17 @@ soak: setup ## property tests with tens of thousands of programs (SOAK_CASES=200
 	    --test agreement --test literal --test parser --test random --test litmus --test bytes --test faults -- --nocapture
 
 .PHONY: corpus
-corpus: setup ## every litmus test on every engine, against what the test expects
+corpus: setup ## litmus tests and structures with seeded bugs on every engine; the table of the book
+	@scripts/setup test
 	$(CARGO) test --package crashproof --release --test corpus -- --nocapture
+	@# One at a time: the processor time of each is in the table.
+	CRASHPROOF_CORPUS=corpus CRASHPROOF_CORPUS_BOOK=$(CURDIR)/docs/src/corpus.md \
+	    $(CARGO) test --package crashproof --release --test programs -- --test-threads 1 corpus/
+
+.PHONY: mutate
+mutate: setup ## every flush and fence of the corpus removed or weakened in turn: some engine must object
+	@scripts/setup test
+	CRASHPROOF_CORPUS=mutate $(CARGO) test --package crashproof --release --test programs -- corpus/
 
 .PHONY: bench
 bench: setup ## the figures the project promises, measured

@@ -2,92 +2,54 @@
 // one cache line, a segment splits when a bucket is full. Keys are committed by an eight-byte store, after their value.
 //@ args: {dir}/pool
 //@ cflags: -O1
-//@ prove: skip (more events than the prover unrolls within a minute)
 //@ variant correct:
-//@ check: clean
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: unflushed-write at unflushed-write
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: flush-unmodified at flush-unmodified-2
-//@ lint: redundant-flush at redundant-flush
-//@ lint: redundant-flush at redundant-flush-2
+//@ wrong lint: a store that a callee overwrites and flushes counts as unflushed
 //@ variant segment-not-flushed: -DBUG_SEGMENT_NOT_FLUSHED
-//@ check: missing-flush at depth
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: publish-before-persist at publish-before-persist
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: flush-unmodified at flush-unmodified-2
-//@ variant used-not-flushed: -DBUG_USED_NOT_FLUSHED
-//@ check: recovery-fails at used
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: unflushed-write at used
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: flush-unmodified at flush-unmodified-2
-//@ lint: redundant-flush at redundant-flush
-//@ lint: redundant-flush at redundant-flush-2
+//@ bug: never-flushed at depth
 //@ variant key-before-value: -DBUG_KEY_BEFORE_VALUE
-//@ check: recovery-fails at value
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: unflushed-write at unflushed-write
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: flush-unmodified at flush-unmodified-2
-//@ lint: redundant-flush at redundant-flush
-//@ lint: redundant-flush at redundant-flush-2
+//@ bug: torn-update|stored-after-commit at value
+//@ variant used-not-flushed: -DBUG_USED_NOT_FLUSHED
+//@ bug: never-flushed at used
+//@ tier: slow
 //@ variant key-not-flushed: -DBUG_KEY_NOT_FLUSHED
-//@ check: recovery-fails at key
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: unflushed-write at unflushed-write
-//@ lint: unflushed-write at unflushed-write-2
-//@ lint: unflushed-write at key
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: flush-unmodified at flush-unmodified-2
-//@ lint: redundant-flush at redundant-flush
-//@ lint: redundant-flush at redundant-flush-2
+//@ bug: never-flushed at key
+//@ tier: slow
+//@ variant create-not-flushed: -DBUG_CREATE_NOT_FLUSHED
+//@ bug: never-flushed at create
+//@ tier: slow
 //@ variant directory-partly-flushed: -DBUG_DIRECTORY_PARTLY_FLUSHED
-//@ check: clean
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: unflushed-write at unflushed-write
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: redundant-flush at redundant-flush
-//@ lint: redundant-flush at redundant-flush-2
+//@ bug: flush-covers-too-little at doubled
+//@ tier: slow
 //@ variant directory-not-flushed: -DBUG_DIRECTORY_NOT_FLUSHED
-//@ check: recovery-fails at doubled
-//@ check: recovery-fails at recovery-fails
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: unflushed-write at unflushed-write
-//@ lint: publish-before-persist at recovery-fails
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: redundant-flush at redundant-flush
-//@ lint: redundant-flush at redundant-flush-2
+//@ bug: never-flushed at doubled
+//@ tier: slow
 //@ variant moved-not-flushed: -DBUG_MOVED_NOT_FLUSHED
-//@ check: recovery-fails at key
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: unflushed-write at unflushed-write
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: flush-unmodified at flush-unmodified-2
-//@ lint: redundant-flush at redundant-flush-2
+//@ bug: never-flushed at key
+//@ tier: slow
 //@ variant pointer-not-flushed: -DBUG_POINTER_NOT_FLUSHED
-//@ check: recovery-fails at pointer
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: unflushed-write at unflushed-write
-//@ lint: publish-before-persist at pointer
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: flush-unmodified at flush-unmodified-2
-//@ lint: redundant-flush at redundant-flush
-//@ lint: flush-unmodified at redundant-flush-2
-//@ variant freed-not-fenced: -DBUG_FREED_NOT_FENCED
-//@ check: missing-flush at freed
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: unflushed-write at unflushed-write
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: flush-unmodified at flush-unmodified-2
-//@ lint: redundant-flush at redundant-flush
-//@ lint: redundant-flush at redundant-flush-3
-#include "../include/pool.h"
+//@ bug: never-flushed at pointer
+//@ tier: slow
+//@ variant freed-not-flushed: -DBUG_FREED_NOT_FLUSHED
+//@ bug: never-flushed at freed
+//@ tier: slow
+//@ variant all: -DBUG_ALL
+//@ tier: slow
+#include "pool.h"
+
+#ifdef BUG_ALL
+#define BUG_SEGMENT_NOT_FLUSHED
+#define BUG_USED_NOT_FLUSHED
+#define BUG_KEY_NOT_FLUSHED
+#define BUG_CREATE_NOT_FLUSHED
+#define BUG_DIRECTORY_NOT_FLUSHED
+#define BUG_MOVED_NOT_FLUSHED
+#define BUG_POINTER_NOT_FLUSHED
+#define BUG_FREED_NOT_FLUSHED
+#endif
 
 #define SLOTS 4            /* in a bucket: one cache line */
 #define BUCKETS 2          /* in a segment */
-#define SEGMENTS 12        /* in the pool */
+#define SEGMENTS 24        /* in the pool */
 #define MAX_DEPTH 5
 
 struct slot {
@@ -130,7 +92,7 @@ static uint32_t segment_new(struct table *table, uint64_t depth) {
   uint32_t number = (uint32_t)table->used;
   VERIFY(number < SEGMENTS);
   struct segment *segment = &table->segments[number];
-  memset(segment, 0, sizeof *segment); // MARK: publish-before-persist
+  memset(segment, 0, sizeof *segment); // MARK: depth
   segment->local_depth = depth; // MARK: depth
 #ifndef BUG_SEGMENT_NOT_FLUSHED
   persist(segment, sizeof *segment);
@@ -144,13 +106,15 @@ static uint32_t segment_new(struct table *table, uint64_t depth) {
 
 static void table_create(struct table *table) {
   table->current = 0;
-  table->used = 0; // MARK: unflushed-write
+  table->used = 0;
   table->count = 0;
   struct directory *directory = &table->directories[0];
-  directory->depth = 1;
+  directory->depth = 1; // MARK: create
   directory->segments[0] = segment_new(table, 1);
-  directory->segments[1] = segment_new(table, 1);
-  persist(table, offsetof(struct table, segments)); // MARK: flush-unmodified
+  directory->segments[1] = segment_new(table, 1); // MARK: create
+#ifndef BUG_CREATE_NOT_FLUSHED
+  persist(table, offsetof(struct table, segments));
+#endif
   table->magic = MAGIC;
   persist(&table->magic, sizeof table->magic);
 }
@@ -179,7 +143,7 @@ static int bucket_put(struct bucket *bucket, uint64_t key, uint64_t value, int d
     slot->key = key;
     slot->value = value; // MARK: value
 #else
-    slot->value = value; // MARK: unflushed-write-2
+    slot->value = value; // MARK: key
     slot->key = key; // MARK: key
 #endif
 #ifdef BUG_KEY_NOT_FLUSHED
@@ -197,13 +161,13 @@ static void directory_double(struct table *table) {
   struct directory *old = &table->directories[table->current];
   struct directory *wide = old + 1;
   VERIFY(old->depth < MAX_DEPTH);
-  wide->depth = old->depth + 1; // MARK: recovery-fails
+  wide->depth = old->depth + 1; // MARK: doubled
   for (uint64_t i = 0; i < 1ull << wide->depth; i++)
     wide->segments[i] = old->segments[i / 2]; // MARK: doubled
 #ifdef BUG_DIRECTORY_PARTLY_FLUSHED
   persist(wide, LINE);
 #elif !defined BUG_DIRECTORY_NOT_FLUSHED
-  persist(wide, sizeof *wide); // MARK: flush-unmodified-2
+  persist(wide, sizeof *wide);
 #endif
   table->current++;
   persist(&table->current, sizeof table->current);
@@ -227,7 +191,7 @@ static void segment_split(struct table *table, uint64_t key) {
     }
   }
 #ifndef BUG_MOVED_NOT_FLUSHED
-  persist(right->buckets, sizeof right->buckets); // MARK: redundant-flush
+  persist(right->buckets, sizeof right->buckets);
 #endif
   /* From right to left, so that a reader never finds a hole. */
   uint64_t first = hash(key) >> (64 - old->local_depth) << (directory->depth - old->local_depth);
@@ -244,13 +208,10 @@ static void segment_split(struct table *table, uint64_t key) {
     for (int i = 0; i < SLOTS; i++)
       if (old->buckets[b].slots[i].key && hash(old->buckets[b].slots[i].key) >> (64 - depth) & 1)
         old->buckets[b].slots[i].key = 0; // MARK: freed
-#ifndef BUG_FREED_NOT_FENCED
-    persist(&old->buckets[b], sizeof old->buckets[b]); // MARK: redundant-flush-2
+#ifndef BUG_FREED_NOT_FLUSHED
+    persist(&old->buckets[b], sizeof old->buckets[b]);
 #endif
   }
-#ifdef BUG_FREED_NOT_FENCED
-  persist(old->buckets, sizeof old->buckets); // MARK: redundant-flush-3
-#endif
 }
 
 static void table_insert(struct table *table, uint64_t key, uint64_t value) {
@@ -286,7 +247,7 @@ static void table_recover(struct table *table) {
   }
 }
 
-#define KEYS 22
+#define KEYS 40
 
 int main(int argc, char **argv) {
   struct table *table = pool_map(argc > 1 ? argv[1] : "/mnt/pmem/table", sizeof(struct table));

@@ -3,117 +3,49 @@
 // sibling before the parent knows it.
 //@ args: {dir}/pool
 //@ cflags: -O1
-//@ prove: skip (more events than the prover unrolls within a minute)
 //@ variant correct:
-//@ check: clean
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: publish-before-persist at missing-flush
-//@ lint: publish-before-persist at recovery-fails
-//@ lint: publish-before-persist at publish-before-persist
-//@ lint: unflushed-write at unflushed-write
-//@ lint: unflushed-write at unflushed-write-2
-//@ lint: unflushed-write at unflushed-write-3
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: redundant-flush at redundant-flush
 //@ variant shift-not-flushed: -DBUG_SHIFT_NOT_FLUSHED
-//@ check: recovery-fails at shift-key
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: publish-before-persist at missing-flush
-//@ lint: publish-before-persist at recovery-fails
-//@ lint: publish-before-persist at publish-before-persist
-//@ lint: unflushed-write at unflushed-write
-//@ lint: unflushed-write at shift-child
-//@ lint: unflushed-write at shift-key
-//@ lint: unflushed-write at unflushed-write-2
-//@ lint: unflushed-write at unflushed-write-3
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: redundant-flush at redundant-flush
+//@ bug: never-flushed at shift
 //@ variant child-before-key: -DBUG_CHILD_BEFORE_KEY
-//@ check: recovery-fails at key-late
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: publish-before-persist at missing-flush
-//@ lint: publish-before-persist at recovery-fails
-//@ lint: publish-before-persist at publish-before-persist
-//@ lint: unflushed-write at unflushed-write
-//@ lint: unflushed-write at unflushed-write-2
-//@ lint: unflushed-write at unflushed-write-3
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: redundant-flush at redundant-flush
+//@ bug: torn-update|stored-after-commit at key-late
 //@ variant entry-not-flushed: -DBUG_ENTRY_NOT_FLUSHED
-//@ check: recovery-fails at child
-//@ lint: unknown (`tree_recover`: callers see nothing of the ways with more than 300 events through)
-//@ lint: publish-before-persist at missing-flush
-//@ lint: publish-before-persist at recovery-fails
-//@ lint: publish-before-persist at publish-before-persist
-//@ lint: unflushed-write at unflushed-write
-//@ lint: unflushed-write at unflushed-write-4
-//@ lint: unflushed-write at child
-//@ lint: unflushed-write at unflushed-write-2
-//@ lint: unflushed-write at unflushed-write-3
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: redundant-flush at redundant-flush
+//@ bug: never-flushed at child
+//@ tier: slow
+//@ variant create-not-flushed: -DBUG_CREATE_NOT_FLUSHED
+//@ bug: never-flushed at new
+//@ tier: slow
 //@ variant sibling-partly-flushed: -DBUG_SIBLING_PARTLY_FLUSHED
-//@ check: recovery-fails at moved
-//@ check: missing-flush at missing-flush
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: publish-before-persist at missing-flush
-//@ lint: publish-before-persist at recovery-fails
-//@ lint: publish-before-persist at publish-before-persist
-//@ lint: unflushed-write at unflushed-write
-//@ lint: unflushed-write at unflushed-write-2
-//@ lint: unflushed-write at unflushed-write-3
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: redundant-flush at redundant-flush
+//@ bug: flush-covers-too-little at moved
+//@ tier: slow
 //@ variant sibling-not-flushed: -DBUG_SIBLING_NOT_FLUSHED
-//@ check: recovery-fails at moved
-//@ check: recovery-fails at recovery-fails
-//@ check: missing-flush at missing-flush
-//@ check: missing-flush at recovery-fails
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: publish-before-persist at missing-flush
-//@ lint: publish-before-persist at recovery-fails
-//@ lint: publish-before-persist at publish-before-persist
-//@ lint: unflushed-write at unflushed-write
-//@ lint: unflushed-write at unflushed-write-2
-//@ lint: unflushed-write at unflushed-write-3
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: redundant-flush at redundant-flush
+//@ bug: never-flushed at moved
+//@ tier: slow
 //@ variant link-not-flushed: -DBUG_LINK_NOT_FLUSHED
-//@ check: recovery-fails at sibling
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: publish-before-persist at missing-flush
-//@ lint: publish-before-persist at recovery-fails
-//@ lint: publish-before-persist at publish-before-persist
-//@ lint: unflushed-write at unflushed-write
-//@ lint: unflushed-write at unflushed-write-2
-//@ lint: unflushed-write at unflushed-write-3
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: redundant-flush at redundant-flush
+//@ bug: never-flushed at sibling
+//@ tier: slow
 //@ variant cut-not-flushed: -DBUG_CUT_NOT_FLUSHED
-//@ check: missing-flush at cut
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: publish-before-persist at missing-flush
-//@ lint: publish-before-persist at recovery-fails
-//@ lint: publish-before-persist at publish-before-persist
-//@ lint: unflushed-write at unflushed-write
-//@ lint: unflushed-write at unflushed-write-2
-//@ lint: unflushed-write at unflushed-write-3
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: redundant-flush at redundant-flush
+//@ bug: never-flushed at cut
+//@ tier: slow
 //@ variant root-not-flushed: -DBUG_ROOT_NOT_FLUSHED
-//@ check: recovery-fails at recovery-fails-2
-//@ check: missing-flush at recovery-fails
-//@ check: missing-flush at top
-//@ lint: unknown (`main`: its paths take more than 40000 steps)
-//@ lint: publish-before-persist at missing-flush
-//@ lint: publish-before-persist at recovery-fails
-//@ lint: publish-before-persist at publish-before-persist
-//@ lint: unflushed-write at unflushed-write
-//@ lint: unflushed-write at unflushed-write-2
-//@ lint: unflushed-write at unflushed-write-3
-//@ lint: flush-unmodified at flush-unmodified
-//@ lint: redundant-flush at redundant-flush
-#include "../include/pool.h"
+//@ bug: never-flushed at top
+//@ tier: slow
+//@ variant root-pointer-not-flushed: -DBUG_ROOT_POINTER_NOT_FLUSHED
+//@ bug: never-flushed at root
+//@ tier: slow
+//@ variant all: -DBUG_ALL
+//@ tier: slow
+#include "pool.h"
+
+#ifdef BUG_ALL
+#define BUG_SHIFT_NOT_FLUSHED
+#define BUG_ENTRY_NOT_FLUSHED
+#define BUG_CREATE_NOT_FLUSHED
+#define BUG_SIBLING_NOT_FLUSHED
+#define BUG_LINK_NOT_FLUSHED
+#define BUG_CUT_NOT_FLUSHED
+#define BUG_ROOT_NOT_FLUSHED
+#define BUG_ROOT_POINTER_NOT_FLUSHED
+#endif
 
 #define ENTRIES 8 /* in a node */
 #define NODES 16
@@ -150,9 +82,9 @@ static uint64_t node_new(uint64_t leaf) {
   VERIFY(number < NODES);
   tree->used = number + 1; // MARK: used
   persist(&tree->used, sizeof tree->used);
-  memset(node(number), 0, sizeof *node(number)); // MARK: missing-flush
-  node(number)->leaf = leaf; // MARK: recovery-fails
-  node(number)->leftmost = leaf; /* in a leaf no value: what marks its first slot as being moved */ // MARK: publish-before-persist
+  memset(node(number), 0, sizeof *node(number)); // MARK: new
+  node(number)->leaf = leaf; // MARK: new
+  node(number)->leftmost = leaf; /* in a leaf no value: what marks its first slot as being moved */ // MARK: new
   return number;
 }
 
@@ -166,13 +98,13 @@ static int count_of(struct node *n) {
 /* Shifts to the right, one entry after the other; every cache line that is left behind is written back first. */
 static void insert_into(struct node *n, uint64_t key, uint64_t child) {
   int i = count_of(n);
-  n->entries[i + 1].child = 0; // MARK: unflushed-write
+  n->entries[i + 1].child = 0;
   if (((uintptr_t)&n->entries[i + 1]) % LINE == 0) {
     persist(&n->entries[i + 1], sizeof n->entries[0]);
   }
   for (; i > 0 && n->entries[i - 1].key > key; i--) {
-    n->entries[i].child = n->entries[i - 1].child; // MARK: shift-child
-    n->entries[i].key = n->entries[i - 1].key;     // MARK: shift-key
+    n->entries[i].child = n->entries[i - 1].child; // MARK: shift
+    n->entries[i].key = n->entries[i - 1].key;     // MARK: shift
     if (((uintptr_t)&n->entries[i]) % LINE == 0) {
 #ifndef BUG_SHIFT_NOT_FLUSHED
       persist(&n->entries[i], sizeof n->entries[0]);
@@ -185,7 +117,7 @@ static void insert_into(struct node *n, uint64_t key, uint64_t child) {
 #else
   if (i < count_of(n))
     n->entries[i].child = i ? n->entries[i - 1].child : n->leftmost; /* a duplicate: readers skip it */
-  n->entries[i].key = key; // MARK: unflushed-write-4
+  n->entries[i].key = key; // MARK: child
   n->entries[i].child = child; // MARK: child
 #endif
 #ifndef BUG_ENTRY_NOT_FLUSHED
@@ -245,14 +177,16 @@ static void split(struct node *n, uint64_t number) {
   uint64_t middle = sibling->entries[0].key;
   if (number == tree->root) {
     uint64_t top = node_new(0);
-    node(top)->leftmost = number; // MARK: recovery-fails-2
-    node(top)->entries[0].key = middle;
+    node(top)->leftmost = number; // MARK: top
+    node(top)->entries[0].key = middle; // MARK: top
     node(top)->entries[0].child = right; // MARK: top
 #ifndef BUG_ROOT_NOT_FLUSHED
     persist(node(top), sizeof *node(top));
 #endif
-    tree->root = top;
+    tree->root = top; // MARK: root
+#ifndef BUG_ROOT_POINTER_NOT_FLUSHED
     persist(&tree->root, sizeof tree->root);
+#endif
   } else {
     insert_into(node(tree->root), middle, right);
   }
@@ -275,8 +209,10 @@ static void tree_create(void) {
   tree->used = 1; /* number 0 is none */
   tree->count = 0;
   tree->root = node_new(1);
+#ifndef BUG_CREATE_NOT_FLUSHED
   persist(node(tree->root), sizeof(struct node));
-  persist(tree, offsetof(struct tree, nodes)); // MARK: flush-unmodified
+#endif
+  persist(tree, offsetof(struct tree, nodes));
   tree->magic = MAGIC;
   persist(&tree->magic, sizeof tree->magic);
 }
@@ -284,12 +220,12 @@ static void tree_create(void) {
 /* Shifts to the left over an entry that was being moved. */
 static void remove_at(struct node *n, int i) {
   for (; i < ENTRIES && n->entries[i].child; i++) {
-    n->entries[i].key = n->entries[i + 1].key; // MARK: unflushed-write-2
-    n->entries[i].child = n->entries[i + 1].child; // MARK: unflushed-write-3
+    n->entries[i].key = n->entries[i + 1].key;
+    n->entries[i].child = n->entries[i + 1].child;
     if ((uintptr_t)&n->entries[i + 1] % LINE == 0)
       persist(&n->entries[i], sizeof n->entries[i]);
   }
-  persist(&n->entries[i], sizeof n->entries[i]); // MARK: redundant-flush
+  persist(&n->entries[i], sizeof n->entries[i]);
 }
 
 /* What a crash in a split or a shift left: entries that the sibling has, too, and duplicates. */

@@ -2,31 +2,29 @@
 // bucket's token byte is set. A resize moves the lower level into a new upper one.
 //@ args: {dir}/pool
 //@ cflags: -O1
-//@ prove: skip (more events than the prover unrolls within a minute)
 //@ variant correct:
-//@ check: clean
-//@ lint: unknown (`insert`: callers see nothing of the ways with more than 300 events through)
-//@ variant token-first: -DBUG_TOKEN_FIRST
-//@ check: recovery-fails at recovery-fails
-//@ lint: unknown (`insert`: callers see nothing of the ways with more than 300 events through)
 //@ variant token-not-flushed: -DBUG_TOKEN_NOT_FLUSHED
-//@ check: recovery-fails at token
-//@ lint: unknown (`insert`: callers see nothing of the ways with more than 300 events through; more than 400 stores on one path)
-//@ lint: unflushed-write at unflushed-write
-//@ lint: unflushed-write at value
-//@ lint: unflushed-write at token
+//@ bug: never-flushed at token
+//@ variant token-first: -DBUG_TOKEN_FIRST
+//@ bug: torn-update|stored-after-commit at token-first
 //@ variant removed-not-flushed: -DBUG_REMOVED_NOT_FLUSHED
-//@ check: missing-flush at removed
-//@ lint: unknown (`insert`: callers see nothing of the ways with more than 300 events through)
-//@ lint: unflushed-write at removed
+//@ bug: never-flushed at removed
+//@ tier: slow
 //@ variant level-and-flag: -DBUG_LEVEL_AND_FLAG
-//@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
-//@ lint: unknown (`insert`: callers see nothing of the ways with more than 300 events through)
+//@ bug: torn-update|stored-after-commit at level
+//@ tier: slow
 //@ variant moving-not-flushed: -DBUG_MOVING_NOT_FLUSHED
-//@ check: recovery-fails at moving
-//@ lint: unknown (`insert`: callers see nothing of the ways with more than 300 events through)
-//@ lint: unflushed-write at moving
-#include "../include/pool.h"
+//@ bug: never-flushed at moving
+//@ tier: slow
+//@ variant all: -DBUG_ALL
+//@ tier: slow
+#include "pool.h"
+
+#ifdef BUG_ALL
+#define BUG_TOKEN_NOT_FLUSHED
+#define BUG_REMOVED_NOT_FLUSHED
+#define BUG_MOVING_NOT_FLUSHED
+#endif
 
 #define SLOTS 3 /* in a bucket: with the tokens one cache line */
 #define LEVELS 4
@@ -79,10 +77,10 @@ static int put(struct bucket *bucket, uint64_t key, uint64_t value) {
 #ifdef BUG_TOKEN_FIRST
     bucket->tokens |= 1ull << i;
     bucket->entries[i].key = key; // MARK: token-first
-    bucket->entries[i].value = value; // MARK: recovery-fails
+    bucket->entries[i].value = value; // MARK: token-first
 #else
-    bucket->entries[i].key = key; // MARK: unflushed-write
-    bucket->entries[i].value = value; // MARK: value
+    bucket->entries[i].key = key; // MARK: token
+    bucket->entries[i].value = value; // MARK: token
     bucket->tokens |= 1ull << i;      // MARK: token
 #endif
 #ifndef BUG_TOKEN_NOT_FLUSHED
@@ -113,9 +111,9 @@ static void move_up(struct table *table) {
     }
   }
 #ifdef BUG_LEVEL_AND_FLAG
-  table->moving = 0; // MARK: recovery-fails-nothing-lost
+  table->moving = 0; // MARK: level
   persist(&table->moving, sizeof table->moving);
-  table->upper++; // MARK: upper
+  table->upper++; // MARK: level
   persist(&table->upper, sizeof table->upper);
 #else
   /* One cache line: the first of the two stores never survives without the second being pending only. */

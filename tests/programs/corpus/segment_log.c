@@ -2,33 +2,37 @@
 // log counts. Compaction copies what is alive into the other half and switches with one store.
 //@ args: {dir}/pool
 //@ cflags: -O1
-//@ prove: skip (more events than the prover unrolls within a minute)
 //@ variant correct:
-//@ check: clean
-//@ lint: flush-unmodified at flush-unmodified
-//@ variant header-only: -DBUG_HEADER_ONLY
-//@ check: recovery-fails at text
-//@ lint: publish-before-persist at text
-//@ lint: flush-unmodified at flush-unmodified
-//@ variant flushes-pointer: -DBUG_FLUSHES_POINTER
-//@ check: recovery-fails at text
-//@ check: recovery-fails at checksum
-//@ lint: publish-before-persist at publish-before-persist
-//@ lint: flush-unmodified at flush-unmodified
 //@ variant record-not-flushed: -DBUG_RECORD_NOT_FLUSHED
-//@ check: recovery-fails at text
-//@ check: recovery-fails at checksum
-//@ lint: publish-before-persist at publish-before-persist
-//@ lint: flush-unmodified at flush-unmodified
+//@ bug: never-flushed at text
+//@ variant flushes-pointer: -DBUG_FLUSHES_POINTER
+//@ bug: wrong-address-flushed|never-flushed at text
+//@ variant header-only: -DBUG_HEADER_ONLY
+//@ bug: flush-covers-too-little at text
+//@ tier: slow
 //@ variant tail-not-flushed: -DBUG_TAIL_NOT_FLUSHED
-//@ check: recovery-fails at tail
-//@ lint: unflushed-write at tail
-//@ lint: flush-unmodified at flush-unmodified
+//@ bug: never-flushed at tail
+//@ tier: slow
 //@ variant switch-not-flushed: -DBUG_SWITCH_NOT_FLUSHED
-//@ check: recovery-fails at half
-//@ lint: unflushed-write at half
-//@ lint: flush-unmodified at flush-unmodified
-#include "../include/pool.h"
+//@ bug: never-flushed at half
+//@ tier: slow
+//@ variant copied-late: -DBUG_COPIED_LATE
+//@ bug: flushed-too-late|wrong-order at text
+//@ tier: slow
+//@ variant cleared-not-flushed: -DBUG_CLEARED_NOT_FLUSHED
+//@ bug: never-flushed at cleared
+//@ tier: slow
+//@ variant all: -DBUG_ALL
+//@ tier: slow
+#include "pool.h"
+
+#ifdef BUG_ALL
+#define BUG_RECORD_NOT_FLUSHED
+#define BUG_FLUSHES_POINTER
+#define BUG_TAIL_NOT_FLUSHED
+#define BUG_SWITCH_NOT_FLUSHED
+#define BUG_CLEARED_NOT_FLUSHED
+#endif
 
 #define HALF 2048
 #define KEYS 6
@@ -64,20 +68,23 @@ static size_t append(struct store *store, uint64_t half, uint16_t key, const cha
   if (tail + size_of(length) > HALF)
     return 0;
   struct record *record = (struct record *)&store->log[half][tail];
-  record->key = key; // MARK: publish-before-persist
-  record->length = (uint16_t)length;
+  record->key = key; // MARK: text
+  record->length = (uint16_t)length; // MARK: text
   memcpy(record->text, text, length); // MARK: text
-  record->checksum = sum(record);     // MARK: checksum
+  record->checksum = sum(record);     // MARK: text
 #ifdef BUG_HEADER_ONLY
   persist(record, sizeof *record);
 #elif defined BUG_FLUSHES_POINTER
   persist(&record, sizeof record);
-#elif !defined BUG_RECORD_NOT_FLUSHED
+#elif !defined BUG_RECORD_NOT_FLUSHED && !defined BUG_COPIED_LATE
   persist(record, size_of(length));
 #endif
   store->tail[half] = tail + size_of(length); // MARK: tail
 #ifndef BUG_TAIL_NOT_FLUSHED
   persist(&store->tail[half], sizeof store->tail[half]);
+#endif
+#ifdef BUG_COPIED_LATE
+  persist(record, size_of(length));
 #endif
   return size_of(length);
 }
@@ -96,8 +103,10 @@ static struct record *newest(struct store *store, uint16_t key) {
 
 static void compact(struct store *store) {
   uint64_t other = !store->half;
-  store->tail[other] = 0;
+  store->tail[other] = 0; // MARK: cleared
+#ifndef BUG_CLEARED_NOT_FLUSHED
   persist(&store->tail[other], sizeof store->tail[other]);
+#endif
   for (uint16_t key = 0; key < KEYS; key++) {
     struct record *record = newest(store, key);
     if (record)
@@ -154,7 +163,7 @@ int main(int argc, char **argv) {
     store->half = 0;
     store->tail[0] = 0;
     store->acknowledged = 0;
-    persist(store, offsetof(struct store, log)); // MARK: flush-unmodified
+    persist(store, offsetof(struct store, log));
     store->magic = MAGIC;
     persist(&store->magic, sizeof store->magic);
   }

@@ -29,6 +29,8 @@ pub(crate) struct Finding {
     /// The lines between which the missing flush belongs.
     pub(crate) window: Option<(u32, u32)>,
     pub(crate) primary: Option<bool>,
+    /// The name of its cause.
+    pub(crate) cause: String,
 }
 
 impl Finding {
@@ -61,6 +63,9 @@ pub(crate) struct Answer {
     /// There was no persistent memory to judge, or nothing was claimed of it.
     pub(crate) vacuous: bool,
     pub(crate) figures: String,
+    /// Recorded accesses, and recoveries that ran.
+    pub(crate) events: u64,
+    pub(crate) recoveries: u64,
 }
 
 impl Answer {
@@ -254,7 +259,9 @@ fn read(engine: Engine, output: &Output, text: &str) -> Answer {
         }
         _ => String::new(),
     };
-    Answer { findings, unknown, refused: None, vacuous, figures }
+    let count = |value: &Value| value.as_u64().unwrap_or_default();
+    let (events, recoveries) = (count(&stats["events"]), count(&stats["recoveries"]));
+    Answer { findings, unknown, refused: None, vacuous, figures, events, recoveries }
 }
 
 fn finding(found: &Value) -> Finding {
@@ -281,6 +288,7 @@ fn finding(found: &Value) -> Finding {
         related: related.collect(),
         window: window.is_object().then(|| (line(&window["from"]), line(&window["to"]))),
         primary: found["fix"]["primary"].as_bool(),
+        cause: text(&found["cause"]["kind"]),
     }
 }
 

@@ -203,6 +203,19 @@ pub(crate) struct Variant {
     pub(crate) flags: BTreeMap<Engine, Vec<String>>,
     pub(crate) expected: BTreeMap<Engine, Expected>,
     pub(crate) figures: Option<String>,
+    /// What is wrong with it, in the corpus of structures.
+    pub(crate) bug: Option<Bug>,
+    /// Why an engine's answer to a variant of the corpus is not the right one.
+    pub(crate) wrong: BTreeMap<Engine, String>,
+    /// Judged by `make corpus` alone.
+    pub(crate) slow: bool,
+}
+
+/// A seeded bug: its class and the mark of the lines it is at, any of which will do.
+#[derive(Clone, Debug)]
+pub(crate) struct Bug {
+    pub(crate) class: String,
+    pub(crate) at: String,
 }
 
 /// A file below `tests/programs`.
@@ -257,6 +270,19 @@ impl Program {
             ("args", "") => section.arguments = words(value),
             ("stdin", "") => section.stdin = Some(value.replace("\\n", "\n")),
             ("figures", "") => section.figures = Some(value.to_owned()),
+            ("tier", "") if value == "slow" => section.slow = true,
+            ("bug", "") => {
+                let (class, at) =
+                    value.split_once(" at ").ok_or_else(|| format!("bug: CLASS at MARK, not {value}"))?;
+                if self.lines_of(at).is_empty() {
+                    return Err(format!("no line is marked {at}"));
+                }
+                section.bug = Some(Bug { class: class.to_owned(), at: at.to_owned() });
+            }
+            ("wrong", name) => {
+                let engine = Engine::named(name).ok_or_else(|| format!("no engine: {name}"))?;
+                section.wrong.insert(engine, value.to_owned());
+            }
             ("file", name) => section.files.push((name.to_owned(), value.to_owned())),
             ("flags", name) => {
                 let engine = Engine::named(name).ok_or_else(|| format!("no engine: {name}"))?;
@@ -282,7 +308,7 @@ impl Program {
     }
 
     /// The lines with a mark.
-    fn lines_of(&self, mark: &str) -> Vec<u32> {
+    pub(crate) fn lines_of(&self, mark: &str) -> Vec<u32> {
         let marked = (1..).zip(self.text.lines());
         marked.filter(|(_, text)| mark_of(text) == Some(mark)).map(|(line, _)| line).collect()
     }
@@ -297,7 +323,7 @@ impl Program {
     }
 
     /// Whether a place is the one with this mark, or in the file of this name.
-    fn is_at(&self, mark: &str, file: &str, line: u32) -> bool {
+    pub(crate) fn is_at(&self, mark: &str, file: &str, line: u32) -> bool {
         let name = Path::new(file).file_name();
         if mark.contains('.') {
             return name.is_some_and(|name| name == mark);
@@ -332,6 +358,9 @@ fn combined(common: &Variant, own: Variant) -> Variant {
     }
     all.stdin = own.stdin.or(all.stdin);
     all.figures = own.figures.or(all.figures);
+    all.bug = own.bug;
+    all.wrong.extend(own.wrong);
+    all.slow = own.slow;
     for (engine, flags) in own.flags {
         all.flags.entry(engine).or_default().extend(flags);
     }

@@ -22,7 +22,10 @@
 //! //@ stdin: 12 words\n                what the program reads from its standard input
 //! //@ file old: some text              {dir}/old begins with this text before the run, and is there afterwards
 //! //@ variant good: -DGOOD             what follows, up to the next variant, is for the program compiled like this
+//! //@ tier: slow                       in the corpus: this variant is judged by `make corpus` alone
 //! ```
+//!
+//! `corpus.rs` says what the programs below `corpus` have instead of expectations, `mutate.rs` what `make mutate` does.
 //!
 //! Every error must be listed, by as many lines as there are; lint must list its warnings, too, and check or prove
 //! if they list one. Clauses behind `at`: `survived`, `read`, `crash`, `note`, `candidate` or `fix` with a mark (a
@@ -38,8 +41,10 @@
 //! A `known wrong` answer that has become right fails the test, so that the words are removed.
 
 mod bless;
+mod corpus;
 mod engines;
 mod header;
+mod mutate;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -108,6 +113,9 @@ fn main() {
     let tally = Arc::new(Mutex::new(Tally::new()));
     let blessing = std::env::var_os("BLESS").is_some_and(|value| value == "1")
         || std::env::var_os("SNAPSHOTS").is_some_and(|value| value == "overwrite");
+    let mode = std::env::var("CRASHPROOF_CORPUS").ok();
+    let mode = mode.as_deref();
+    let mut structures = Vec::new();
     let mut trials = Vec::new();
     for path in paths {
         let program = match Program::read(&root, &path) {
@@ -118,6 +126,28 @@ fn main() {
                 continue;
             }
         };
+        let structure = corpus::is_corpus(&program);
+        if structure {
+            structures.push(program.clone());
+        }
+        if mode == Some("mutate") {
+            if structure {
+                let (name, program) = (program.name.clone(), program.clone());
+                trials.push(Trial::test(name, move || Ok(mutate::trial(&program)?)));
+            }
+            continue;
+        }
+        if mode == Some("corpus") && !structure {
+            continue;
+        }
+        if blessing && structure {
+            let name = program.name.clone();
+            trials.push(Trial::test(name, move || {
+                corpus::bless(&program);
+                Ok(())
+            }));
+            continue;
+        }
         if blessing {
             let name = program.name.clone();
             trials.push(Trial::test(name, move || {
@@ -131,6 +161,14 @@ fn main() {
                 "" => program.name.clone(),
                 variant => format!("{}:{variant}", program.name),
             };
+            if structure {
+                if mode.is_some() || !variant.slow {
+                    let program = program.clone();
+                    let judge = move || corpus::trial(&program, &program.variants[index]);
+                    trials.push(Trial::test(name, move || Ok(judge()?)));
+                }
+                continue;
+            }
             let (program, tally) = (program.clone(), tally.clone());
             trials.push(Trial::test(name, move || judge(&program, index, &tally)));
         }
@@ -145,6 +183,13 @@ fn main() {
         let kinds: Vec<String> = kinds.map(|((_, kind), count)| format!("{count} {kind}")).collect();
         if !kinds.is_empty() {
             println!("{engine}: {}", kinds.join(", "));
+        }
+    }
+    if mode == Some("corpus") {
+        let chapter = corpus::Table::kept(&structures).chapter();
+        println!("{chapter}");
+        if let Some(book) = std::env::var_os("CRASHPROOF_CORPUS_BOOK") {
+            std::fs::write(book, chapter).expect("a chapter that can be written");
         }
     }
     conclusion.exit();
