@@ -332,7 +332,7 @@ fn all_schedules_show_exactly_what_the_exhaustive_machine_does() {
         std::fs::write(&source, &c).expect("written");
         crashproof_toolchain::testing::compile(&source, &binary, &[]);
         let mut options = Options::new(binary.clone(), Vec::new());
-        options.all_schedules = Some(Budget { max_schedules: Some(200_000), max_preemptions: None });
+        options.all_schedules = Some(Budget { max_schedules: Some(200_000), ..Budget::default() });
         // Every outcome is a failure here: none may be set aside because another one is known.
         options.exhaustive = true;
         options.platform = Platform::all(domain);

@@ -20,7 +20,7 @@ fn explored(name: &str, code: &str, threads: usize) -> Report {
     std::fs::write(&source, format!("{HEAD}{code}{main}")).expect("written");
     crashproof_toolchain::testing::compile(&source, &binary, &[]);
     let mut options = Options::new(binary, Vec::new());
-    options.all_schedules = Some(Budget { max_schedules: None, max_preemptions: None });
+    options.all_schedules = Some(Budget::default());
     let report = check(&options).expect("a report");
     assert!(report.unknown.is_empty() && report.findings.is_empty(), "{name}: {report:?}");
     assert!(report.statistics.all_schedules);
@@ -99,7 +99,7 @@ fn flushes_left_out_are_found_where_prove_refutes() {
             let binary = directory.join("client");
             crashproof_toolchain::testing::compile(&source, &binary, &[&format!("-DNO_FLUSH={left_out}")]);
             let mut options = Options::new(binary, Vec::new());
-            options.all_schedules = Some(Budget { max_schedules: None, max_preemptions: None });
+            options.all_schedules = Some(Budget::default());
             options.robust = false;
             let report = check(&options).expect("a report");
             assert!(report.unknown.is_empty(), "{client}: {:?}", report.unknown);

@@ -136,9 +136,10 @@ pub(crate) struct Arguments {
     #[arg(help_heading = "How far to go")]
     jobs: Option<u16>,
 
-    /// Schedules to try if the program has threads: a number, or `all` of them up to equivalence [default: 1]
+    /// Schedules to try if the program has threads: `all` of them up to equivalence, or a number
     ///
-    /// Of a number of schedules the first is always the same, and the others are made from seeds.
+    /// By default all are explored if 1000 suffice; if not, the verdict is UNKNOWN and says about how many remain. Of a
+    /// number of schedules the first is always the same, and the others are made from seeds.
     #[arg(long, value_name = "all|N", help_heading = "Threads")]
     schedules: Option<Schedules>,
 
@@ -159,9 +160,6 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     output: Output,
 }
-
-/// Schedules explored if the user does not say how many.
-const MOST_SCHEDULES: u64 = 100_000;
 
 /// Which schedules to try.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -344,16 +342,23 @@ pub(crate) fn options(
         ScheduleStrategy::Pct => Strategy::Pct,
     };
     settings(&mut options, config)?;
-    let all = arguments.schedules == Some(Schedules::All);
-    let bounded = arguments.max_schedules.is_some() || arguments.preemptions.is_some();
-    // A loop that waits in a way that is not seen has infinitely many.
-    let max_schedules = Some(arguments.max_schedules.unwrap_or(MOST_SCHEDULES));
-    let max_preemptions = arguments.preemptions;
-    options.all_schedules = (all || bounded).then_some(Budget { max_schedules, max_preemptions });
+    options.all_schedules = budget(arguments, config);
     if let Some((fresh, freed)) = arguments.fill {
         options.heap = Heap { fresh, freed, ..options.heap };
     }
     Ok(options)
+}
+
+/// How many schedules are explored systematically; none if they are made from seeds.
+fn budget(arguments: &Arguments, config: &Config) -> Option<Budget> {
+    let all = arguments.schedules == Some(Schedules::All);
+    let bounded = arguments.max_schedules.is_some() || arguments.preemptions.is_some();
+    if all || bounded {
+        let max_schedules = arguments.max_schedules.or(Budget::all().max_schedules);
+        return Some(Budget { max_schedules, max_preemptions: arguments.preemptions, ..Budget::all() });
+    }
+    // Crashes at random are for programs that are too large to explore.
+    (config.check.schedules.is_none() && arguments.random.is_none()).then(Budget::usual)
 }
 
 /// Checks the program under each layout of the heap; what only a later one shows says so.

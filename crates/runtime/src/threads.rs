@@ -14,6 +14,7 @@
 //! | `scheduler` | the threads, what they wait for, whose turn is next: plain data |
 //! | `state` | the scheduler of this process |
 //! | `step_notes` | notes about the steps of a run |
+//! | `program_state` | what tells a loop that waits from one that counts |
 //! | `exploration` | a run that follows the checker's decisions: plain data |
 //! | `decisions` | follows them, and notes every step |
 //! | `buffers` | store buffers, and when what they hold takes effect |
@@ -33,6 +34,7 @@ pub(crate) mod exploration;
 pub(crate) mod happens_before;
 pub(crate) mod locks;
 pub(crate) mod memory;
+pub(crate) mod program_state;
 pub(crate) mod running;
 pub(crate) mod scheduler;
 pub(crate) mod state;

@@ -1,8 +1,13 @@
 // Waiting for a condition is waiting, however often the thread wakes up.
+// It polls, so there is no end to its schedules.
 //@ flags prove: --unwind 2
-//@ check: clean
 //@ lint: unflushed-write at unflushed-write
 //@ prove: proved
+//@ variant seeds:
+//@ flags check: --schedules 4 --strategy random
+//@ check: clean
+//@ variant plain:
+//@ check: unknown (too many for all schedules to be explored)
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT long data __attribute__((aligned(64)));

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use crashproof_protocol::steps::{Note, kind};
-use crashproof_protocol::{exit, schedule};
+use crashproof_protocol::{MAX_NOTES, exit, schedule};
 
 use crate::driver::check::Check;
 use crate::driver::options::Budget;
@@ -18,7 +18,11 @@ use crate::search::{self, Incomplete, Recording, Worker};
 use crate::subject::{Ending, Error, Schedule, Subject};
 
 /// Steps that a run may have for its schedules to be explored.
-const MAX_STEPS: usize = 20_000;
+const MAX_STEPS: usize = 10_000;
+/// Events of all orders of one run's records in which it is crashed.
+const MAX_REORDERED: u64 = 20_000_000;
+/// Events of the schedules that are tried if not all can be explored.
+const MAX_SAMPLED_EVENTS: u64 = 200_000;
 
 /// How a schedule of decisions ended.
 enum Ran {
@@ -29,39 +33,102 @@ enum Ran {
     Failed,
 }
 
+/// How far the exploration of all schedules has come.
+struct Explored {
+    explorer: Explorer,
+    seen: Mutex<Seen>,
+    /// Schedules run, redundant ones included.
+    runs: u64,
+    /// Events that may still be had.
+    events_left: u64,
+    /// Were crashes of a schedule left out?
+    cut: bool,
+    /// The number of the next schedule; each order of a run's records has one.
+    next_number: u32,
+    /// Schedules of recoveries that were known after the first schedule.
+    recovery_schedules: Option<usize>,
+}
+
 impl Check<'_> {
-    /// Explores all schedules within a budget.
-    pub(super) fn all_schedules<S: Subject>(
+    /// Runs the program once as without any decisions. If it has threads, explores all schedules within a budget, and tries
+    /// some more if that does not reach.
+    pub(super) fn systematically<S: Subject>(
         &mut self,
         budget: Budget,
         subject: &mut S,
         mut recovering: Option<&mut S>,
     ) -> Result<(), Error> {
-        let mut explorer = Explorer::bounded(budget.max_preemptions);
-        let seen = Mutex::new(Seen::default());
-        let mut next_number = 0;
-        let mut runs = 0;
-        let mut all = true;
-        while let Some(plan) = explorer.next() {
-            all = false;
+        let first = self.options.strategy.schedule(0, 0);
+        if self.schedule(first, subject, recovering.as_deref_mut())?.is_break() {
+            return Ok(());
+        }
+        subject.rewind();
+        let recovers_with_threads = self.search.shared().recovery_has_threads;
+        if self.threads < 2 {
+            return self.all_recoveries(first, subject, recovering);
+        }
+        if recovers_with_threads {
+            self.begin_recovery_schedules();
+        }
+        // It is explored once more, with decisions.
+        self.count(|statistics| statistics.schedules = 0);
+        let events = std::mem::take(&mut self.search.shared().statistics.events);
+        let mut explored = Explored {
+            explorer: Explorer::bounded(budget.max_preemptions),
+            seen: Mutex::default(),
+            runs: 0,
+            events_left: budget.max_events.unwrap_or(u64::MAX),
+            cut: false,
+            next_number: 1,
+            recovery_schedules: None,
+        };
+        let all = self.all_schedules(budget, &mut explored, subject, recovering.as_deref_mut())?;
+        self.count(|statistics| statistics.all_schedules = all);
+        if recovers_with_threads {
+            self.end_recovery_schedules(explored.recovery_schedules.unwrap_or(0));
+        } else if self.search.shared().recovery_has_threads {
+            self.judging.note(
+                "recovery creates threads after some schedules only, and ran under one schedule of them"
+                    .into(),
+            );
+        }
+        if !all && !self.search.shared().stopped {
+            let most = (MAX_SAMPLED_EVENTS / events.max(1)).clamp(1, budget.samples.into()) as u32;
+            self.sample(explored.next_number, most.min(budget.samples), subject, recovering)?;
+        }
+        Ok(())
+    }
+
+    /// Explores all schedules within a budget; says whether those are all there are.
+    fn all_schedules<S: Subject>(
+        &mut self,
+        budget: Budget,
+        explored: &mut Explored,
+        subject: &mut S,
+        mut recovering: Option<&mut S>,
+    ) -> Result<bool, Error> {
+        while let Some(plan) = explored.explorer.next() {
             if self.search.within_time().is_err() {
-                break;
+                self.note_rest(explored);
+                return Ok(false);
             }
-            if budget.max_schedules.is_some_and(|most| runs >= most) {
-                self.note_rest(&explorer, runs);
-                break;
+            let enough = budget.max_schedules.is_some_and(|most| explored.runs >= most);
+            if enough || explored.events_left == 0 {
+                self.note_rest(explored);
+                return Ok(false);
             }
-            let number = next_number;
-            let Some((ran, steps)) = self.run_plan(&plan, number, subject)? else { break };
-            runs += 1;
+            let number = explored.next_number;
+            let Some((ran, steps)) = self.run_plan(&plan, number, subject)? else { return Ok(false) };
+            explored.runs += 1;
+            if steps.cut_off {
+                self.judging.note(format!(
+                    "a schedule has more than {MAX_STEPS} steps, too many for all schedules to be explored (--schedules N \
+                     tries N of them)"
+                ));
+                return Ok(false);
+            }
+            explored.events_left = explored.events_left.saturating_sub(steps.steps.len() as u64);
             match ran {
-                Ran::Recorded(recorded) if recorded.threads == 1 => {
-                    self.count(|statistics| statistics.schedules += 1);
-                    // As without decisions.
-                    self.crash_recorded(number, &recorded, subject, recovering, Schedule::default())?;
-                    self.note_recovery_threads();
-                    return Ok(());
-                }
                 Ran::Recorded(recorded) => {
                     self.count(|statistics| statistics.schedules += 1);
                     if recorded.touches_persistent_memory() {
@@ -70,7 +137,7 @@ impl Check<'_> {
                         let started = Instant::now();
                         let recovering = recovering.as_deref_mut();
                         self.recovering_with(subject, recovering, &recorded, |check, subject| {
-                            check.crash_cuts(&steps, &recorded, &seen, &mut next_number, subject)
+                            check.crash_cuts(&steps, &recorded, explored, subject)
                         })?;
                         self.count(|statistics| statistics.exploring += started.elapsed());
                     }
@@ -78,39 +145,59 @@ impl Check<'_> {
                 }
                 Ran::Failed => {
                     self.count(|statistics| statistics.schedules += 1);
-                    next_number += 1;
+                    explored.next_number += 1;
                 }
                 Ran::Cut => self.count(|statistics| statistics.redundant_schedules += 1),
             }
             if self.search.shared().stopped {
-                break;
+                return Ok(false);
             }
             self.note_limits(&steps);
-            if steps.steps.len() > MAX_STEPS {
-                self.judging.note(format!(
-                    "the run has {} steps, more than the {MAX_STEPS} whose schedules can be explored; \
-                     try --schedules N",
-                    steps.steps.len()
-                ));
-                break;
-            }
-            if explorer.learn(steps.steps).is_err() {
+            if explored.explorer.learn(steps.steps).is_err() {
                 self.judging.note(
                     "the program did not do the same again under the same schedule: not all schedules were explored"
                         .into(),
                 );
-                break;
+                return Ok(false);
             }
-            all = true;
         }
-        let all = all && !explorer.left_out;
-        self.count(|statistics| statistics.all_schedules = all);
-        self.note_recovery_threads();
-        if let Some(most) = budget.max_preemptions.filter(|_| explorer.left_out) {
+        if let Some(most) = budget.max_preemptions.filter(|_| explored.explorer.left_out) {
             self.judging.note(format!(
                 "schedules with more than {most} preemptions were not explored (--preemptions)"
             ));
         }
+        if explored.cut {
+            self.judging.note(
+                "schedules have more crashes than are tried by default: not all were (--schedules all tries more)".into(),
+            );
+        }
+        Ok(!explored.explorer.left_out && !explored.cut)
+    }
+
+    /// Tries so many schedules of PCT, and says what they promise.
+    fn sample<S: Subject>(
+        &mut self,
+        first_seed: u32,
+        most: u32,
+        subject: &mut S,
+        mut recovering: Option<&mut S>,
+    ) -> Result<(), Error> {
+        let mut tried = 0;
+        self.sampling = true;
+        while tried < most {
+            let schedule = Schedule {
+                seed: first_seed + tried,
+                strategy: schedule::PCT,
+                expected_points: self.switch_points,
+            };
+            tried += 1;
+            if self.schedule(schedule, subject, recovering.as_deref_mut())?.is_break() {
+                break;
+            }
+            subject.rewind();
+        }
+        let guarantee = search::Strategy::pct_guarantee(tried as usize, self.threads, self.switch_points);
+        guarantee.iter().for_each(|guarantee| self.judging.remark(guarantee));
         Ok(())
     }
 
@@ -128,30 +215,33 @@ impl Check<'_> {
         let recorded = record_run(subject, self.options.model.is_some(), schedule, limits);
         self.count(|statistics| statistics.recording += started.elapsed());
         let platform = &self.options.platform;
-        let steps = match &recorded {
-            Ok(recorded) => Steps::read(subject.notes(), &recorded.records, platform),
-            Err(_) => Steps::read(subject.notes(), subject.records(), platform),
+        let notes = subject.notes();
+        // What is too long is not looked at any closer.
+        let begins = |note: &&Note| note.kind == kind::STEP;
+        let begun = notes.iter().filter(begins).take(MAX_STEPS + 1).count();
+        let cut_off = begun > MAX_STEPS || notes.len() as u64 >= MAX_NOTES.min(1 << 22);
+        let mut steps = match &recorded {
+            _ if cut_off => Steps::default(),
+            Ok(recorded) => Steps::read(notes, &recorded.records, platform),
+            Err(_) => Steps::read(notes, subject.records(), platform),
         };
+        steps.cut_off = cut_off;
         let ran = match recorded {
             Ok(recorded) => Ran::Recorded(recorded),
             Err(Error::FailsAlone { failure, output, .. }) => match subject.last_ending() {
                 Some(Ending::Exit(exit::REDUNDANT | exit::INFEASIBLE)) => Ran::Cut,
-                Some(Ending::Exit(exit::UNSUPPORTED)) if number > 0 || !plan.decisions.is_empty() => {
+                Some(Ending::Exit(exit::UNSUPPORTED)) => {
                     self.judging.note(format!("a schedule did something that cannot be followed: {output}"));
                     Ran::Failed
                 }
                 // The program got through before: it is the schedule that makes it fail.
-                _ if !plan.decisions.is_empty() => {
+                _ => {
                     self.judging.set_decisions(steps.decisions(), Vec::new());
                     self.judging.fails_without_crash(subject.records(), schedule, failure, output);
                     Ran::Failed
                 }
-                _ => {
-                    let how = format!("it {}", failure.describe());
-                    return Err(Error::FailsAlone { how, failure, output });
-                }
             },
-            Err(Error::Interrupted) if !plan.decisions.is_empty() => {
+            Err(Error::Interrupted) => {
                 self.search.stop(Incomplete::Interrupted);
                 return Ok(None);
             }
@@ -165,47 +255,75 @@ impl Check<'_> {
         &self,
         steps: &Steps,
         recorded: &Recorded,
-        seen: &Mutex<Seen>,
-        number: &mut u32,
+        explored: &mut Explored,
         subject: &mut S,
     ) -> Result<(), Error> {
         let (orders, all) = {
-            let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            linearize(steps, &recorded.records, &mut seen)
+            let mut seen = explored.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let most = explored.events_left.min(MAX_REORDERED);
+            linearize(steps, &recorded.records, &mut seen, most as usize)
         };
-        if !all {
-            self.judging.note("a schedule has more cuts than can be crashed at: not all were".into());
-        }
+        explored.cut |= !all;
         for Linearized { records, places, cuts } in orders {
+            explored.events_left = explored.events_left.saturating_sub(records.len() as u64);
             self.judging.set_decisions(steps.decisions(), places);
             let history = &self.search.history(&records);
-            let recording = Recording { records: &records, history, schedule: decided(*number) };
-            *number += 1;
-            self.explore_by(&search::Plan::Unseen(&cuts, seen), subject, recording)?;
+            let recording = Recording { records: &records, history, schedule: decided(explored.next_number) };
+            explored.next_number += 1;
+            self.explore_by(&search::Plan::Unseen(&cuts, &explored.seen), subject, recording)?;
             self.judging.minimize(Worker::new(self.search, subject, recording))?;
             subject.rewind();
+            self.other_recoveries(explored, subject, recording)?;
             if self.search.shared().stopped {
                 break;
             }
         }
+        let known = self.search.shared().recovery_schedules.count();
+        explored.recovery_schedules.get_or_insert(known);
         self.judging.end_schedule();
         Ok(())
     }
 
-    /// Recoveries run under one schedule.
-    fn note_recovery_threads(&self) {
-        if self.search.shared().recovery_has_threads {
-            self.judging.note(
-                "recovery creates threads, and ran under one schedule of them (--schedules N tries more)"
-                    .into(),
-            );
+    /// Explores a run whose recoveries have threads under all schedules of those but the first.
+    fn other_recoveries<S: Subject>(
+        &self,
+        explored: &mut Explored,
+        subject: &mut S,
+        recording: Recording,
+    ) -> Result<(), Error> {
+        let counted = self.search.shared().statistics.clone();
+        let mut plan = 1;
+        while explored.events_left > 0 && self.follow_recovery_schedule(plan) {
+            explored.events_left = explored.events_left.saturating_sub(recording.records.len() as u64);
+            self.explore_by(&search::Plan::Everything, subject, recording)?;
+            self.judging.minimize(Worker::new(self.search, subject, recording))?;
+            subject.rewind();
+            plan += 1;
         }
+        explored.cut |= explored.events_left == 0 && plan < self.search.shared().recovery_schedules.count();
+        if plan > 1 {
+            self.follow_recovery_schedule(0);
+            self.count(|now| {
+                now.failure_points = counted.failure_points;
+                now.eager_states.clone_from(&counted.eager_states);
+            });
+        }
+        Ok(())
     }
 
     /// What the schedules of a run do not show.
     fn note_limits(&self, steps: &Steps) {
         if steps.timed_out {
-            self.judging.remark("timeouts fire only when no other thread can run");
+            self.judging.note(
+                "a thread waits for another one to end, but not longer than a time: that it gives up was not explored"
+                    .into(),
+            );
+        }
+        if steps.counted {
+            self.judging.note(
+                "a thread reads the same again and again and counts how often: not all of its rounds were explored"
+                    .into(),
+            );
         }
         if steps.retried {
             self.judging
@@ -214,15 +332,19 @@ impl Check<'_> {
     }
 
     /// Not all schedules were explored.
-    fn note_rest(&self, explorer: &Explorer, runs: u64) {
-        let explored = explorer.explored().max(f64::MIN_POSITIVE);
-        let rest = runs as f64 / explored - runs as f64;
+    fn note_rest(&self, explored: &Explored) {
+        if self.search.shared().stopped {
+            return;
+        }
+        let runs = explored.runs;
+        let part = explored.explorer.explored().max(f64::MIN_POSITIVE);
+        let rest = (runs as f64 / part - runs as f64).max(1.0);
         let rest = match rest {
             few if few < 1e6 => format!("{few:.0}"),
             many => format!("{many:.1e}"),
         };
         self.judging.note(format!(
-            "explored {runs} schedules, about {rest} remain (--schedules all explores them all, --max-schedules N more)"
+            "explored {runs} schedules, about {rest} remain (--schedules all or --max-schedules N explores more)"
         ));
     }
 }

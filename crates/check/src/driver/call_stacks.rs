@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crashproof_protocol::{MAX_STACKS, Stack};
+use crashproof_protocol::{MAX_STACKS, Stack, schedule};
 
 use crate::driver::options::Options;
 use crate::driver::recording::record_run;
@@ -12,6 +12,7 @@ use crate::driver::replay::through_crashes;
 use crate::driver::token::Token;
 use crate::judge::Facts;
 use crate::narrate::Stacks;
+use crate::schedules::rearranged;
 use crate::subject::{Error, Process, Subject};
 
 /// Recoveries that are repeated to see where they fail.
@@ -55,11 +56,20 @@ fn of_schedule(
 ) -> Result<(), Error> {
     let Some(&first) = numbers.first() else { return Ok(()) };
     let token = &sought[first].token;
+    let decided = token.strategy == schedule::DECISIONS;
+    if decided && token.decisions.is_empty() {
+        return Ok(());
+    }
     let mut process = Process::start(options.launch())?;
     let mut wanted: Vec<u64> = numbers.iter().flat_map(|&number| sought[number].facts.events()).collect();
     wanted.sort_unstable();
     wanted.dedup();
     wanted.truncate(MAX_STACKS);
+    if decided {
+        // Events are numbered in the order of the crash there, which is not the run's.
+        wanted.clear();
+    }
+    process.decide(&token.decisions, &[]);
     process.want_stacks(&wanted);
     let recorded = record_run(&mut process, options.model.is_some(), token.schedule(), options.run_limits())?;
     let found = process.stacks();
@@ -78,9 +88,10 @@ fn of_schedule(
     };
     let limits = options.run_limits().recovery(recorded.records.len());
     for &number in numbers.iter().filter(|&&number| sought[number].fails).take(MOST_RECOVERIES) {
-        let mut records = recorded.records.to_vec();
         process.want_stacks(&[]);
         let token = &sought[number].token;
+        let records = &recorded.records;
+        let mut records = if decided { rearranged(records, &token.moved) } else { records.to_vec() };
         through_crashes(&mut process, options, token, &mut records, files_created, limits, |process| {
             process.want_stacks(&[Stack::END]);
             Ok(())

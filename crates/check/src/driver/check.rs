@@ -16,7 +16,9 @@ use crate::driver::recording::{Recorded, record_run};
 use crate::judge::{Dependence, Model, RedundantWork, Report, any_marked, dependences, merge};
 use crate::narrate::readable;
 use crate::search::{Draws, Incomplete, Plan, Random, Recording, Search, Shared, Statistics, Worker, count};
-use crate::subject::{AllSites, Error, Launch, Placement, Process, Schedule, Subject, Trace, fault, system};
+use crate::subject::{
+    AllSites, Error, Failure, Launch, Placement, Process, Schedule, Subject, Trace, fault, system,
+};
 
 /// What the runtime takes for persistent memory.
 const PERSISTENT_MEMORY: &str = "files mapped below --pm-path (default: /mnt/pmem*, /pmem* and /dev/dax*), what libpmem, \
@@ -81,21 +83,14 @@ pub(crate) fn check_subject<S: Subject>(
         dependences: Vec::new(),
         switch_points: 0,
         threads: 1,
+        sampling: false,
         vacuous: true,
     };
-    if let Some(budget) = options.all_schedules {
-        check.all_schedules(budget, &mut subject, recovering.as_mut())?;
+    match options.all_schedules {
+        Some(budget) => check.systematically(budget, &mut subject, recovering.as_mut())?,
+        None => check.by_seeds(options.schedules.max(1), &mut subject, recovering.as_mut())?,
     }
-    let seeds = if options.all_schedules.is_some() { 0 } else { options.schedules.max(1) };
-    for seed in 0..seeds {
-        if check.schedule(seed, &mut subject, recovering.as_mut())?.is_break() {
-            break;
-        }
-        subject.rewind();
-    }
-    if let Some(guarantee) = options.strategy.guarantee(seeds, check.threads, check.switch_points) {
-        judging.remark(&guarantee);
-    }
+    check.count(|statistics| statistics.threads = check.threads);
     let Check { redundant, dependences, vacuous, .. } = check;
     let mut shared = search.into_shared();
     shared.count_behaviors();
@@ -187,22 +182,45 @@ pub(super) struct Check<'a> {
     redundant: RedundantWork,
     dependences: Vec<Dependence>,
     /// Points at which threads could be switched under the default schedule.
-    switch_points: u64,
+    pub(super) switch_points: u64,
     /// Threads of that run.
-    threads: u32,
+    pub(super) threads: u32,
+    /// Are schedules tried because not all could be explored?
+    pub(super) sampling: bool,
     /// Was there nothing to judge so far?
     pub(super) vacuous: bool,
 }
 
 impl Check<'_> {
-    /// Records the program under a schedule and tries its crashes. Says whether there is a point in trying another one.
-    fn schedule<S: Subject>(
+    /// Tries schedules that are made from seeds.
+    fn by_seeds<S: Subject>(
         &mut self,
-        seed: u32,
+        seeds: u32,
+        subject: &mut S,
+        mut recovering: Option<&mut S>,
+    ) -> Result<(), Error> {
+        let strategy = self.options.strategy;
+        for seed in 0..seeds {
+            let schedule = strategy.schedule(seed, self.switch_points);
+            if self.schedule(schedule, subject, recovering.as_deref_mut())?.is_break() {
+                break;
+            }
+            subject.rewind();
+        }
+        if let Some(guarantee) = strategy.guarantee(seeds, self.threads, self.switch_points) {
+            self.judging.remark(&guarantee);
+        }
+        Ok(())
+    }
+
+    /// Records the program under a schedule and tries its crashes. Says whether there is a point in trying another one.
+    pub(super) fn schedule<S: Subject>(
+        &mut self,
+        schedule: Schedule,
         subject: &mut S,
         recovering: Option<&mut S>,
     ) -> Result<ControlFlow<()>, Error> {
-        let schedule = self.options.strategy.schedule(seed, self.switch_points);
+        let seed = schedule.seed;
         self.search.shared().forget_scheduled_recoveries();
         self.judging.begin_schedule();
         let started = Instant::now();
@@ -214,6 +232,12 @@ impl Check<'_> {
         });
         let recorded = match recorded {
             Ok(recorded) => recorded,
+            // Whoever waits for a thread that is never chosen does so for ever: a schedule is at fault that is not fair.
+            Err(Error::FailsAlone { failure: Failure::Endless, .. }) if seed > 0 && self.sampling => {
+                self.judging
+                    .note("under a schedule of PCT, which need not be fair, the program did not end".into());
+                return Ok(ControlFlow::Break(()));
+            }
             // The program got through before: it is the schedule that makes it fail.
             Err(Error::FailsAlone { failure, output, .. }) if seed > 0 => {
                 self.judging.fails_without_crash(subject.records(), schedule, failure, output);
@@ -411,7 +435,7 @@ impl Check<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::subject::{Failure, InMemory};
+    use crate::subject::InMemory;
     use crashproof_protocol::ARENA;
 
     /// A check needs no process either.

@@ -47,6 +47,8 @@ pub(crate) struct Judging<'a> {
     found: Mutex<Found>,
     /// The decisions of the run that is looked at, and where its records are in it.
     decided: Mutex<(Vec<u64>, Vec<u32>)>,
+    /// The decisions that recoveries follow, if they do.
+    recovery: Mutex<Option<Vec<u64>>>,
 }
 
 /// A failure, before it is put into words.
@@ -66,7 +68,15 @@ impl<'a> Judging<'a> {
     pub(crate) fn new(options: &'a Options, sites: AllSites) -> Judging<'a> {
         let harmless = Harmless::of(sites.of_recovery());
         let names = Names::of(&options.program);
-        Judging { options, sites, names, harmless, found: Mutex::default(), decided: Mutex::default() }
+        Judging {
+            options,
+            sites,
+            names,
+            harmless,
+            found: Mutex::default(),
+            decided: Mutex::default(),
+            recovery: Mutex::default(),
+        }
     }
 
     /// What was found so far. Safe to use after a worker panics: every update is a single assignment.
@@ -105,8 +115,14 @@ impl<'a> Judging<'a> {
         *self.decided.lock().unwrap_or_else(PoisonError::into_inner) = (decisions, places);
     }
 
+    /// Recoveries follow these decisions from here on, if any.
+    pub(crate) fn set_recovery(&self, decisions: Option<Vec<u64>>) {
+        *self.recovery.lock().unwrap_or_else(PoisonError::into_inner) = decisions;
+    }
+
     fn token(&self, schedule: Schedule, crashes: Vec<ChosenCrash>) -> Token {
-        let token = Token::new(self.options, schedule, crashes);
+        let mut token = Token::new(self.options, schedule, crashes);
+        token.recovery_decisions.clone_from(&self.recovery.lock().unwrap_or_else(PoisonError::into_inner));
         if schedule.strategy != schedule::DECISIONS {
             return token;
         }

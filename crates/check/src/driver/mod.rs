@@ -17,6 +17,7 @@ mod judging;
 mod monitor;
 mod options;
 mod recording;
+mod recovery_schedules;
 mod replay;
 mod token;
 

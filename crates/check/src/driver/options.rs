@@ -134,13 +134,29 @@ impl Options {
     }
 }
 
-/// How many schedules to explore.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How many schedules to explore. Numbers of things, never time: a verdict must not depend on how fast the machine is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
     /// Most schedules to explore; those that turned out to be redundant count.
     pub max_schedules: Option<u64>,
+    /// Most events of all of them together: steps of threads, and events up to which a schedule is crashed.
+    pub max_events: Option<u64>,
     /// Most preemptions of a schedule: switches away from a thread that could go on.
     pub max_preemptions: Option<u32>,
+    /// Schedules of PCT to try if the budget does not reach; fewer if they are long.
+    pub samples: u32,
+}
+
+impl Budget {
+    /// What a program with threads gets if nobody asks for more.
+    pub fn usual() -> Budget {
+        Budget { max_schedules: Some(1_000), max_events: Some(500_000), max_preemptions: None, samples: 16 }
+    }
+
+    /// Whatever there is; but a loop that waits in a way that is not seen has infinitely many schedules.
+    pub fn all() -> Budget {
+        Budget { max_schedules: Some(100_000), max_events: None, ..Budget::usual() }
+    }
 }
 
 /// A command that recovers.

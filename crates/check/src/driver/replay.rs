@@ -13,7 +13,9 @@ use crate::driver::options::{Options, Recover};
 use crate::driver::recording::record_run;
 use crate::driver::token::Token;
 use crate::schedules::rearranged;
-use crate::subject::{Ending, Error, Failure, Launch, Limits, Mode, Placement, Process, Run, Subject};
+use crate::subject::{
+    Ending, Error, Failure, Launch, Limits, Mode, Placement, Process, Run, Schedule, Subject,
+};
 
 /// What came of a replay.
 #[derive(Clone, Debug)]
@@ -111,8 +113,14 @@ pub(crate) fn through_crashes(
         if is_last {
             last(process)?;
         }
-        let run =
-            Run { mode: Mode::Recover, schedule: token.schedule(), crashes: level + 1, durable, limits };
+        let schedule = match &token.recovery_decisions {
+            None => token.schedule(),
+            Some(decisions) => {
+                process.decide(decisions, &[]);
+                Schedule::DECIDED
+            }
+        };
+        let run = Run { mode: Mode::Recover, schedule, crashes: level + 1, durable, limits };
         let patches = patches(process, token, &crashed);
         let ending = process.run(&run, &patches)?.ending;
         if is_last {

@@ -68,6 +68,9 @@ pub struct Token {
     /// Records of the run that come after the first crash, although others that come before it are recorded later.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<u32>,
+    /// Who steps in recoveries, if they follow decisions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery_decisions: Option<Vec<u64>>,
     /// Where files count as persistent memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pm_path: Vec<String>,
@@ -120,6 +123,7 @@ impl Token {
             expected_points: schedule.expected_points,
             decisions: Vec::new(),
             moved: Vec::new(),
+            recovery_decisions: None,
             pm_path: options.pm_path.iter().map(|directory| path(directory)).collect(),
             pm_heap: options.pm_heap,
             heap: options.heap,

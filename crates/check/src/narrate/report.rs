@@ -58,10 +58,11 @@ impl Report {
         report.summary = format!(
             "{}, {}, {}, {}",
             match figures.schedules {
-                0 | 1 if !figures.all_schedules => "1 run".into(),
-                1 => "the only schedule".into(),
+                0 | 1 if figures.threads < 2 && !figures.all_schedules => "1 run".into(),
+                1 if figures.all_schedules => "the only schedule".into(),
                 many if figures.all_schedules => format!("all {many} schedules"),
-                many => format!("{many} schedules"),
+                // Nobody is to take some for all.
+                some => format!("{some} of many schedules"),
             },
             counted(figures.events, "PM event"),
             counted(figures.failure_points, "crash point"),

@@ -17,9 +17,9 @@ use super::happens_before::{Order, Set};
 /// Cuts of one run that are tried at most.
 const MAX_CUTS: usize = 100_000;
 
-/// Finds the largest cut for each choice of settling units, in the run's own order; `visit` gets it. Says whether those
-/// were all.
-pub(crate) fn each(order: &Order, settles: &[bool], mut visit: impl FnMut(&[bool])) -> bool {
+/// Finds the largest cut for each choice of settling units, in the run's own order; `visit` gets it, and says whether it
+/// wants more. Says whether those were all.
+pub(crate) fn each(order: &Order, settles: &[bool], mut visit: impl FnMut(&[bool]) -> bool) -> bool {
     let settling: Vec<usize> = (0..settles.len()).filter(|&unit| settles[unit]).collect();
     let mut left = MAX_CUTS;
     choose(order, &settling, &mut Set::default(), settles.len(), &mut left, &mut visit);
@@ -32,7 +32,7 @@ fn choose(
     excluded: &mut Set,
     units: usize,
     left: &mut usize,
-    visit: &mut impl FnMut(&[bool]),
+    visit: &mut impl FnMut(&[bool]) -> bool,
 ) {
     if *left == 0 {
         return;
@@ -40,7 +40,9 @@ fn choose(
     let Some((&first, rest)) = settling.split_first() else {
         *left -= 1;
         let within = |unit: usize| !excluded.contains(unit) && !order.before[unit].intersects(excluded);
-        visit(&(0..units).map(within).collect::<Vec<bool>>());
+        if !visit(&(0..units).map(within).collect::<Vec<bool>>()) {
+            *left = 0;
+        }
         return;
     };
     if !order.before[first].intersects(excluded) {
@@ -87,7 +89,10 @@ mod tests {
 
     fn cuts(steps: &[Step], settles: &[bool]) -> Vec<Vec<bool>> {
         let mut cuts = Vec::new();
-        assert!(each(&Order::of(steps), settles, |cut| cuts.push(cut.to_vec())));
+        assert!(each(&Order::of(steps), settles, |cut| {
+            cuts.push(cut.to_vec());
+            true
+        }));
         cuts
     }
 

@@ -22,9 +22,14 @@ pub(crate) struct Linearized {
     pub(crate) cuts: Vec<u128>,
 }
 
-/// The orders of a run's records that show all cuts which were not seen; the first is the run as it was. Says in the end
-/// whether those are all.
-pub(crate) fn linearize(steps: &Steps, records: &[Record], seen: &mut Seen) -> (Vec<Linearized>, bool) {
+/// The orders of a run's records that show all cuts which were not seen; the first is the run as it was. They have `most`
+/// records together at most, beyond the first. Says in the end whether those are all.
+pub(crate) fn linearize(
+    steps: &Steps,
+    records: &[Record],
+    seen: &mut Seen,
+    most: usize,
+) -> (Vec<Linearized>, bool) {
     let units: Vec<_> = steps.units.iter().map(|unit| unit.step.clone()).collect();
     let order = Order::of(&units);
     let contents: Vec<u64> =
@@ -41,13 +46,18 @@ pub(crate) fn linearize(steps: &Steps, records: &[Record], seen: &mut Seen) -> (
         orders.push(linearized);
     };
     add(&vec![true; units.len()], &mut orders, &mut covered);
+    let most_orders = 1 + most / records.len().max(1);
     let all = cuts::each(&order, &settles, |cut| {
         let fingerprint = (0..units.len())
             .filter(|&unit| cut[unit])
             .fold(0u128, |sum, unit| sum.wrapping_add(fingerprints[unit]));
         if !seen.contains(&fingerprint) && !covered.contains(&fingerprint) {
+            if orders.len() >= most_orders {
+                return false;
+            }
             add(cut, &mut orders, &mut covered);
         }
+        true
     });
     (orders, all)
 }

@@ -19,5 +19,6 @@ mod linearize;
 mod notes;
 
 pub(crate) use explore::{Explorer, Plan};
+pub(crate) use happens_before::{Order, Step};
 pub(crate) use linearize::{Linearized, Seen, linearize, rearranged};
 pub(crate) use notes::Steps;

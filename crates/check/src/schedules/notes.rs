@@ -28,9 +28,14 @@ pub(crate) struct Unit {
 pub(crate) struct Steps {
     pub(crate) steps: Vec<Step>,
     pub(crate) units: Vec<Unit>,
-    /// Threads went on spinning, or timeouts fired, because nobody else could run.
+    /// Threads went on spinning because nobody else could run.
     pub(crate) retried: bool,
+    /// A thread waited for another one to end, for a time at most.
     pub(crate) timed_out: bool,
+    /// A thread that counts its rounds was taken to wait.
+    pub(crate) counted: bool,
+    /// There were too many to look at.
+    pub(crate) cut_off: bool,
 }
 
 /// An instruction that has left a buffer.
@@ -152,6 +157,8 @@ impl Reader {
                     let unit = self.effect(note.address, number, record, records);
                     unit_of.insert(note.address, unit);
                 }
+                // With a width: it counts its rounds, and was taken to wait all the same.
+                kind::RETRIED if note.bytes != 0 => self.out.counted = true,
                 kind::RETRIED => self.out.retried = true,
                 kind::TIMED_OUT => self.out.timed_out = true,
                 _ => {

@@ -17,6 +17,7 @@
 //! | `random` | some crashes instead of all |
 //! | `minimize` | the least that must be lost for a failure |
 //! | `schedules` | schedules from seeds |
+//! | `recovery_schedules` | schedules of recoveries that have threads |
 //!
 //! Recovery is a function of what it reads from before the crash. So the tree of first reads (node: an address; edge: the
 //! bytes seen; leaf: how recovery ended) answers for every crash whose possible contents stay within what was seen; a
@@ -31,6 +32,7 @@ mod observer;
 mod path;
 mod plan;
 mod random;
+mod recovery_schedules;
 mod schedules;
 mod set_aside;
 mod shared_state;

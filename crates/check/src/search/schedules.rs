@@ -30,12 +30,16 @@ impl Strategy {
         Schedule { seed, strategy, expected_points }
     }
 
-    /// What `seeds` schedules, seed 0 included, promise about a run of so many threads and points to switch at: a
-    /// sentence. A schedule of PCT finds a bug of depth d, one that takes d steps in a certain order, with a probability of
-    /// at least 1/(n k^(d-1)) (Burckhardt et al., ASPLOS 2010, theorem 9); random ones promise nothing.
+    /// What `seeds` schedules, seed 0 included, promise about a run of so many threads and points to switch at.
     pub(crate) fn guarantee(self, seeds: u32, threads: u32, points: u64) -> Option<String> {
         let runs = (1..seeds).filter(|&seed| self.schedule(seed, 0).strategy == schedule::PCT).count();
-        if self != Strategy::Pct || runs == 0 || threads < 2 {
+        (self == Strategy::Pct).then(|| Strategy::pct_guarantee(runs, threads, points))?
+    }
+
+    /// What so many schedules of PCT promise: a sentence. A schedule of PCT finds a bug of depth d, one that takes d steps in a certain order, with a probability of
+    /// at least 1/(n k^(d-1)) (Burckhardt et al., ASPLOS 2010, theorem 9); random ones promise nothing.
+    pub(crate) fn pct_guarantee(runs: usize, threads: u32, points: u64) -> Option<String> {
+        if runs == 0 || threads < 2 {
             return None;
         }
         let missed = |depth: i32| {

@@ -12,6 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::crash::History;
 use crate::search::observer::{Incomplete, Observer};
+use crate::search::recovery_schedules::RecoverySchedules;
 use crate::search::set_aside::SetAside;
 use crate::search::tree::Tree;
 use crate::subject::{Ending, Error, Failure, Limits, RunLimits};
@@ -43,6 +44,8 @@ pub struct Statistics {
     pub events: u64,
     /// Schedules tried; 1 if the program has no threads.
     pub schedules: u32,
+    /// Threads of the program under the first of them.
+    pub threads: u32,
     /// Are those all that the program has, up to equivalence?
     pub all_schedules: bool,
     /// Schedules that turned out, on their way, to be equivalent to one tried before.
@@ -83,6 +86,7 @@ pub(crate) struct Shared {
     pub(crate) tree: Tree,
     /// Did any recovery in the tree create threads? Then what it does depends on the schedule, too.
     pub(crate) recovery_has_threads: bool,
+    pub(crate) recovery_schedules: RecoverySchedules,
     /// How many contents each checksum is trusted to refuse, by the site where its reads begin.
     pub(crate) checksums: BTreeMap<u32, BigUint>,
     /// Recoveries that were crashed, by behavior and what they ran on: each once.

@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record};
+use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, exit};
 use num_bigint::BigUint;
 use px86::{Kind, Line};
 use rustc_hash::{FxHashSet, FxHasher};
@@ -12,6 +12,7 @@ use rustc_hash::{FxHashSet, FxHasher};
 use crate::crash::{
     Content, CrashState, History, Later, Persisted, Read, Reads, Revealed, Timeline, group, ignored, value,
 };
+use crate::schedules::Steps;
 use crate::search::observer::{Incomplete, Recovered};
 use crate::search::path::Path;
 use crate::search::set_aside::View;
@@ -602,9 +603,17 @@ impl<'a, S: Subject> Worker<'a, S> {
         self.recoveries += 1;
         self.runs += 1;
         let settings = &self.search.settings;
+        let plan = self.search.shared().recovery_schedules.plan();
+        let schedule = match &plan {
+            None => self.recording.schedule,
+            Some(decisions) => {
+                self.subject.decide(decisions, &[]);
+                Schedule::DECIDED
+            }
+        };
         let run = Run {
             mode: Mode::Recover,
-            schedule: self.recording.schedule,
+            schedule,
             crashes: state.crashes(),
             durable: state.last().durable,
             limits: self.search.recovery_limits(self.recording.records.len()),
@@ -616,6 +625,13 @@ impl<'a, S: Subject> Worker<'a, S> {
             Err(error) => return Err(Stop::Error(error)),
         };
         self.search.shared().took(ending, started.elapsed());
+        if plan.is_some() && threads > 1 {
+            let steps = Steps::read(self.subject.notes(), self.subject.records(), &settings.platform);
+            self.search.shared().recovery_schedules.learn(&steps.steps);
+        }
+        // What comes of it where its plan can be followed no further, others show.
+        let infeasible = plan.is_some() && ending == Ending::Exit(exit::INFEASIBLE);
+        let ending = if infeasible { Ending::Exit(0) } else { ending };
         if Failure::of(ending) == Some(Failure::Endless) && state.later.is_empty() {
             self.waited_for(state, &waits_for);
         }

@@ -4,7 +4,7 @@
 //! run may go on. A check and the replay of what it found therefore stop in the same place.
 
 use crashproof_protocol::{
-    ARENA, Control, HEAP_CLASSES, IDLE_READS_OF_RECORDING, IDLE_READS_OF_RECOVERY, mode,
+    ARENA, Control, HEAP_CLASSES, IDLE_READS_OF_RECORDING, IDLE_READS_OF_RECOVERY, mode, schedule,
 };
 
 /// What a run records.
@@ -24,6 +24,12 @@ pub(crate) struct Schedule {
     pub(crate) strategy: u32,
     /// Points at which threads can be switched in the run of seed 0; 0 if not known.
     pub(crate) expected_points: u64,
+}
+
+impl Schedule {
+    /// One that follows decisions; its number does not matter.
+    pub(crate) const DECIDED: Schedule =
+        Schedule { seed: 1, strategy: schedule::DECISIONS, expected_points: 0 };
 }
 
 /// What survives every crash because it is durable at once.

@@ -5,7 +5,8 @@ use crashproof_protocol::steps::{self, Access, AccessKind, Actor, Note, is_entry
 use crashproof_protocol::{exit, schedule};
 use px86::Kind;
 
-use super::exploration::{Choice, Exploration, Hidden, Need, object, prefer};
+use super::exploration::{Choice, Counts, Exploration, Hidden, Need, object, prefer};
+use super::program_state::program_state;
 use super::scheduler::Scheduler;
 use super::state::scheduler;
 use super::step_notes::{set_follows_decisions, write};
@@ -49,6 +50,7 @@ pub(super) fn accessed(scheduler: &mut Scheduler, actor: Actor, access: Access) 
         scheduler.thread(me).progress.visible = true;
     }
     if !matches!(access.kind, AccessKind::Read | AccessKind::Flush) {
+        scheduler.thread(me).progress.changes += 1;
         for index in 0..scheduler.alive().len() {
             let number = scheduler.alive()[index];
             let progress = &mut scheduler.thread(number).progress;
@@ -70,7 +72,29 @@ pub(super) fn synchronizes(scheduler: &mut Scheduler, kind: AccessKind, address:
 pub(super) fn reads(scheduler: &mut Scheduler, address: u64, bytes: u64, place: usize, value: u64) {
     let access = Access::new(AccessKind::Read, address, bytes as u32);
     accessed(scheduler, steps::thread(running::number()), access);
-    scheduler.thread(running::number()).progress.read(place, access, value);
+    let counts = scheduler.thread(running::number()).progress.read(place, access, value, program_state);
+    note_counting(counts);
+}
+
+/// A thread that counts its rounds is taken to wait from here on, and might not: the note says so by a width.
+fn note_counting(counts: Counts) {
+    if counts == Counts::ForLong {
+        write(kind::RETRIED, steps::thread(running::number()), 0, 1);
+    }
+}
+
+/// The running thread lets others run.
+pub(super) fn gives_way(scheduler: &mut Scheduler) {
+    note_counting(scheduler.thread(running::number()).progress.gives_way(program_state()));
+}
+
+/// The running thread is about to wait for a moment at most.
+pub(super) fn waits_until(scheduler: &mut Scheduler) {
+    let me = running::number();
+    let numbers = scheduler.alive().to_vec();
+    let others = numbers.into_iter().filter(|&number| number != me);
+    let changes = others.map(|number| scheduler.thread(number).progress.changes).sum();
+    scheduler.thread(me).progress.waits_until(program_state(), changes);
 }
 
 /// The running thread is about to read memory as it sees it.
@@ -120,6 +144,8 @@ fn is_available(scheduler: &mut Scheduler, number: u16) -> bool {
 /// Everybody who could step, in the order of preference.
 fn enabled(scheduler: &mut Scheduler) -> Vec<Actor> {
     let mut enabled = Vec::new();
+    // Whose time may be up now, or later: least preferred.
+    let mut timed = Vec::new();
     for index in 0..scheduler.alive().len() {
         let number = scheduler.alive()[index];
         let thread = scheduler.thread(number);
@@ -129,6 +155,9 @@ fn enabled(scheduler: &mut Scheduler) -> Vec<Actor> {
             let entry = thread.buffer.get(index).expect("it is ready");
             steps::entry(number, entry.tag.into())
         }));
+        if thread.may_time_out() && !thread.progress.patient {
+            timed.push(steps::thread(number));
+        }
         let runs = thread.is_ready() && !thread.progress.spins && !thread.progress.ends_process;
         if runs && is_available(scheduler, number) {
             enabled.push(steps::thread(number));
@@ -136,6 +165,7 @@ fn enabled(scheduler: &mut Scheduler) -> Vec<Actor> {
     }
     let greedy = with(|exploration| exploration.is_greedy());
     prefer(&mut enabled, running::number().wrapping_add(greedy.into()));
+    enabled.extend(timed);
     enabled
 }
 
@@ -161,7 +191,6 @@ fn let_somebody_go_on(scheduler: &mut Scheduler) -> bool {
         return true;
     }
     if scheduler.next_timeout() {
-        write(kind::TIMED_OUT, steps::thread(running::number()), 0, 0);
         return true;
     }
     false
@@ -188,6 +217,7 @@ pub(super) fn next_thread(drain: impl Fn(u16, usize)) -> Option<u16> {
         let number = thread_of(actor);
         if !is_entry(actor) {
             scheduler(|scheduler| {
+                scheduler.time_out(number);
                 let progress = &mut scheduler.thread(number).progress;
                 progress.visible = false;
                 if progress.need.empty_buffer {

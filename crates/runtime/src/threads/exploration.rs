@@ -14,6 +14,8 @@ use crashproof_protocol::steps::{Access, AccessKind, Actor, thread_of};
 const REPEATED_READS: u32 = 3;
 /// How many steps one thread takes, if nothing is decided, while others could.
 const STEPS_IN_A_ROW: u32 = 500;
+/// How often it may do so with another state each time, as one that counts its rounds: there may be no end to it.
+const MOST_ROUNDS: u32 = 100;
 /// How many places it may read in a loop that waits.
 const MOST_READS: usize = 64;
 /// How often threads that wait like that may go on although nothing changed, because nobody else can run.
@@ -70,11 +72,19 @@ pub(crate) struct Progress {
     pub(crate) visible: bool,
     /// Instructions that it gave to its buffer.
     pub(crate) issued: u32,
-    /// What it read since it last did something that others can see: where in the program, what, how often.
-    reads: Vec<(usize, Access, u64, u32)>,
+    /// What it read since it last did something that others can see.
+    reads: Vec<RepeatedRead>,
     pub(crate) spins: bool,
     /// How often it let others run since then; it then waits for anything at all to change.
     yields: u32,
+    /// Its state when it last let others run, and how often it did so with other states.
+    yielded: (u64, u32),
+    /// Its state and what others had done when it last waited for a moment at most.
+    waited: Option<(u64, u64)>,
+    /// It waits for a moment at most, and whatever can become of that did before: time passes only if nobody else can run.
+    pub(crate) patient: bool,
+    /// What it did that others may see.
+    pub(crate) changes: u64,
     /// It ends the process, and waits until nobody else can run.
     pub(crate) ends_process: bool,
     pub(crate) hidden: Vec<Hidden>,
@@ -84,42 +94,92 @@ pub(crate) struct Progress {
     pub(crate) exchanged: Option<(u64, u64, u64)>,
 }
 
+/// Something that a thread read, perhaps again and again.
+struct RepeatedRead {
+    /// Where in the program.
+    place: usize,
+    access: Access,
+    value: u64,
+    /// The thread's state when it last did, if that was asked for.
+    state: Option<u64>,
+    /// How often it did in that state, and in any.
+    alike: u32,
+    rounds: u32,
+}
+
+/// Whether a thread has gone on counting for so long that it is taken to wait, which it need not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Counts {
+    No,
+    ForLong,
+}
+
 impl Progress {
-    /// It reads; says whether it seems to wait for something else to be there.
-    pub(crate) fn read(&mut self, place: usize, access: Access, value: u64) {
-        let known = self.reads.iter_mut().find(|(at, what, ..)| (*at, *what) == (place, access));
+    /// It reads, in this state; it may seem to wait for something else to be there.
+    pub(crate) fn read(
+        &mut self,
+        place: usize,
+        access: Access,
+        value: u64,
+        state: impl FnOnce() -> u64,
+    ) -> Counts {
+        let known = self.reads.iter_mut().find(|read| (read.place, read.access) == (place, access));
         match known {
-            Some((_, _, before, times)) if *before == value => {
-                *times += 1;
-                self.spins |= *times >= REPEATED_READS;
+            Some(read) if read.value == value => {
+                let state = Some(state());
+                read.alike = if read.state == state { read.alike + 1 } else { 1 };
+                read.state = state;
+                read.rounds += 1;
+                // The state is not known of the first one.
+                let waits = read.alike + 1 >= REPEATED_READS;
+                let counts = !waits && read.rounds >= MOST_ROUNDS;
+                self.spins |= waits || counts;
+                return if counts { Counts::ForLong } else { Counts::No };
             }
-            Some((_, _, before, times)) => (*before, *times) = (value, 1),
+            Some(read) => *read = RepeatedRead { place, access, value, state: None, alike: 1, rounds: 1 },
             None => {
                 // A loop that waits does not read that much.
                 if self.reads.len() >= MOST_READS {
                     self.reads.clear();
                 }
-                self.reads.push((place, access, value, 1));
+                self.reads.push(RepeatedRead { place, access, value, state: None, alike: 1, rounds: 1 });
             }
         }
+        Counts::No
+    }
+
+    /// It begins to wait for a moment at most, in this state, when others had done so much.
+    pub(crate) fn waits_until(&mut self, state: u64, others: u64) {
+        self.patient = self.waited == Some((state, others));
+        self.waited = Some((state, others));
     }
 
     /// It did something that others can see.
     pub(crate) fn did_something(&mut self) {
         self.reads.clear();
-        (self.spins, self.yields) = (false, 0);
+        (self.spins, self.yields, self.yielded) = (false, 0, (0, 0));
     }
 
-    /// It lets others run, as loops do that wait.
-    pub(crate) fn gives_way(&mut self) {
+    /// It lets others run, in this state, as loops do that wait.
+    pub(crate) fn gives_way(&mut self, state: u64) -> Counts {
+        if self.yields > 0 && self.yielded.0 != state {
+            self.yields = 0;
+            self.yielded.1 += 1;
+        }
+        self.yielded.0 = state;
         self.yields += 1;
+        let counts = self.yielded.1 >= MOST_ROUNDS;
+        if counts {
+            self.yields = REPEATED_READS;
+        }
         self.spins |= self.yields >= REPEATED_READS;
+        if counts { Counts::ForLong } else { Counts::No }
     }
 
     /// Something changed: if it waits for that, it goes on.
     pub(crate) fn changed(&mut self, access: &Access) {
         let waits_for_anything = self.yields >= REPEATED_READS;
-        if waits_for_anything || self.reads.iter().any(|(_, read, ..)| read.conflicts(access)) {
+        if waits_for_anything || self.reads.iter().any(|read| read.access.conflicts(access)) {
             self.did_something();
         }
     }
@@ -240,14 +300,39 @@ mod tests {
     fn who_reads_the_same_again_and_again_waits_for_a_change() {
         let mut progress = Progress::default();
         let read = Access::new(AccessKind::Read, 8, 8);
-        (0..REPEATED_READS - 1).for_each(|_| progress.read(1, read, 5));
+        (0..REPEATED_READS - 1).for_each(|_| assert_eq!(progress.read(1, read, 5, || 7), Counts::No));
         assert!(!progress.spins);
-        progress.read(1, read, 5);
+        progress.read(1, read, 5, || 7);
         assert!(progress.spins);
         progress.changed(&Access::new(AccessKind::Write, 16, 8));
         assert!(progress.spins);
         progress.changed(&Access::new(AccessKind::Write, 12, 4));
         assert!(!progress.spins);
+    }
+
+    #[test]
+    fn who_counts_is_not_taken_to_wait_before_long() {
+        let mut progress = Progress::default();
+        let read = Access::new(AccessKind::Read, 8, 8);
+        for round in 1..MOST_ROUNDS {
+            assert_eq!(progress.read(1, read, 5, || round.into()), Counts::No);
+            assert!(!progress.spins);
+        }
+        assert_eq!(progress.read(1, read, 5, || 0), Counts::ForLong);
+        assert!(progress.spins);
+    }
+
+    #[test]
+    fn a_moment_that_was_waited_for_in_vain_is_not_waited_for_again() {
+        let mut progress = Progress::default();
+        progress.waits_until(7, 0);
+        assert!(!progress.patient);
+        progress.waits_until(8, 0);
+        assert!(!progress.patient, "it counts");
+        progress.waits_until(8, 0);
+        assert!(progress.patient);
+        progress.waits_until(8, 1);
+        assert!(!progress.patient, "somebody did something");
     }
 
     #[test]

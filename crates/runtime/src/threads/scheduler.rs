@@ -198,6 +198,13 @@ impl Thread {
         matches!(self.state, State::Finished | State::Gone)
     }
 
+    /// Does it wait for a moment at most, so that it may go on without being woken? (Not who joins a thread: that thread
+    /// does nothing at its end that could be told to come before or after.)
+    pub(crate) fn may_time_out(&self) -> bool {
+        let joins = matches!(self.state, State::Waiting(wait, _) if wait.key.class == Class::Thread);
+        self.deadline().is_some() && !joins
+    }
+
     fn deadline(&self) -> Option<u64> {
         match self.state {
             State::Waiting(wait, _) => wait.deadline,
@@ -363,6 +370,13 @@ impl Scheduler {
         self.fire_timeouts();
     }
 
+    /// A thread steps: if it waits for a moment at most, that has come.
+    pub(crate) fn time_out(&mut self, number: u16) {
+        let Some(moment) = self.thread(number).deadline() else { return };
+        self.advance_to(moment);
+        self.call(number, Woken::TimedOut);
+    }
+
     /// Lets time pass until somebody's is up; says whether there is anybody.
     pub(crate) fn next_timeout(&mut self) -> bool {
         let Some(moment) = self.next_deadline() else { return false };
@@ -447,9 +461,13 @@ impl Scheduler {
 
     fn call(&mut self, number: u16, why: Woken) {
         let thread = self.thread(number);
+        // Who waits for a moment at most could have gone on before.
+        let could_run = thread.may_time_out();
         thread.state = State::Ready;
         thread.woken = why;
-        note(kind::ENABLES, number.into());
+        if !could_run {
+            note(kind::ENABLES, number.into());
+        }
         self.progress();
     }
 

@@ -68,7 +68,8 @@ impl Strategy {
     /// schedules alike.
     pub(crate) fn new(strategy: u32, seed: u32, points: u64) -> Strategy {
         let mut random = Random::new(u64::from(seed) << 8 | u64::from(strategy));
-        if seed == 0 || strategy == schedule::ROUND_ROBIN {
+        // The number of a schedule of decisions must not matter: only they do.
+        if seed == 0 || strategy == schedule::ROUND_ROBIN || strategy == schedule::DECISIONS {
             return Strategy { kind: Kind::RoundRobin, random, leaving: None };
         }
         let points = if points == 0 { USUAL_POINTS } else { points };
@@ -151,6 +152,13 @@ mod tests {
         assert!(strategy.verdict(Point::Memory, 1, false, &mut 0) == Verdict::Stay);
         assert!(strategy.verdict(Point::Spin, 1, true, &mut 0) == Verdict::Yield);
         assert!(strategy.leaving.is_none(), "stores take effect at once");
+    }
+
+    #[test]
+    fn nothing_but_decisions_decides() {
+        let mut strategy = Strategy::new(schedule::DECISIONS, 7, 100);
+        assert!(strategy.leaving.is_none(), "who is alone stores at once");
+        assert_eq!(strategy.wake(3), 0, "the same thread is woken in every run");
     }
 
     #[test]

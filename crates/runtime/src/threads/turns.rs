@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use crashproof_protocol::abi::Site;
 use crashproof_protocol::exit;
+use crashproof_protocol::steps::kind;
 
 use super::baton::Baton;
 use super::buffers::{self, current, scheduler, some_take_effect, volatile_fence, volatile_store};
 use super::decisions;
 use super::exploration::{Lock, Need};
 use super::scheduler::{Class, Decision, Key, Scheduler, Wait, Woken};
-use super::step_notes::{exploring, follows_decisions};
+use super::step_notes::{self, exploring, follows_decisions};
 use super::strategy::{Point, Strategy};
 use super::{happens_before, locks, running};
 use crate::cell::{self, RunningThreadCell};
@@ -161,7 +162,7 @@ pub(crate) fn others_may_run() {
 /// The running thread lets others run, if there are any.
 pub(crate) fn give_way() {
     if exploring() {
-        current(|thread| thread.progress.gives_way());
+        scheduler(decisions::gives_way);
     } else if running::concurrent() {
         continue_after(Point::Sync, true);
     }
@@ -385,13 +386,24 @@ pub(crate) fn wait(wait: Wait) -> Woken {
         scheduler(|scheduler| scheduler.advance_to(wait.deadline.unwrap_or(0)));
         return Woken::TimedOut;
     }
+    if exploring() && wait.deadline.is_some() {
+        scheduler(decisions::waits_until);
+    }
     if let Err(cancelled) = scheduler(|scheduler| scheduler.wait(me, wait)) {
         return cancelled;
+    }
+    let timed = exploring() && current(|thread| thread.may_time_out());
+    if wait.deadline.is_some() && !timed {
+        step_notes::note(kind::TIMED_OUT, wait.key.address);
     }
     match next_to_run(me) {
         Some(next) if next == me => {}
         Some(next) => switch_to(next),
         None => deadlock(),
+    }
+    if timed && exploring() {
+        // It comes before or after whatever would have woken it.
+        happens_before::synchronized(wait.key.address);
     }
     current(|thread| thread.woken)
 }
