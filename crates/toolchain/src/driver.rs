@@ -59,7 +59,8 @@ fn plan_for(
     if let Some(include) = &toolchain.compilers.include {
         command.arg("-isystem").arg(include);
     }
-    let ours = if instrumented { libpmem::without(&arguments::expanded(arguments, Path::new(""))?) } else { None };
+    let ours =
+        if instrumented { libpmem::without(&arguments::expanded(arguments, Path::new(""))?) } else { None };
     command.arg("--end-no-unused-arguments").args(ours.as_deref().unwrap_or(arguments));
     command.arg("--start-no-unused-arguments");
     if !request.debug_info {

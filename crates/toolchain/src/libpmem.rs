@@ -124,7 +124,9 @@ mod tests {
 
     #[test]
     fn what_only_resembles_it_stays() {
-        for line in ["a.c -lpmemobj", "-o libpmem.so a.o -shared", "a.c -lpmemblk libpmem.c", "a.c", "-L pmem a.c"] {
+        for line in
+            ["a.c -lpmemobj", "-o libpmem.so a.o -shared", "a.c -lpmemblk libpmem.c", "a.c", "-L pmem a.c"]
+        {
             assert_eq!(left(line), None, "{line}");
         }
     }
