@@ -27,7 +27,7 @@ mod subject;
 pub use crash::{ChosenCrash, MAX_CRASHES};
 pub use crashproof_findings::{Place, Related, Role};
 pub use driver::{
-    Budget, Monitor, NotAToken, Options, Progress, Recover, Replay, Token, check, record, replay,
+    Budget, Monitor, NotAToken, Options, Progress, Recover, Replay, Token, check, record, replay, use_runtime,
 };
 pub use judge::{
     Conflict, Dependence, Extent, FailedRecovery, Flushed, Minimality, Model, Redundant, RedundantKind,

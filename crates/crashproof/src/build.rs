@@ -104,7 +104,7 @@ impl Built {
                 Some(kind) => Err(format!("{}: {}", path.display(), no_program(kind))),
                 None => match next_command(path) {
                     Some(advice) => Err(format!("{}: {advice}", path.display())),
-                    None => Ok(Built { path: path.clone(), source: None, _directory: None }),
+                    None => Ok(Built { path: in_search_path(path), source: None, _directory: None }),
                 },
             },
             all => {
@@ -117,6 +117,23 @@ impl Built {
             }
         }
     }
+}
+
+/// A name without a directory that is not here is looked for where the shell would; scripts that only start the program
+/// of the same name, as version managers have them, are passed over.
+fn in_search_path(program: &Path) -> PathBuf {
+    let bare = program.components().count() == 1 && !program.exists();
+    let path = std::env::var_os("PATH").filter(|_| bare).unwrap_or_default();
+    let found: Vec<PathBuf> = std::env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .filter(|path| path.is_file())
+        .collect();
+    let is_binary = |path: &&PathBuf| {
+        let mut start = [0; 4];
+        let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read(&mut file, &mut start));
+        read.is_ok() && start == *b"\x7fELF"
+    };
+    found.iter().find(is_binary).or(found.first()).cloned().unwrap_or_else(|| program.to_owned())
 }
 
 /// What to type instead of a file that is no program, but says how to come by one.

@@ -131,6 +131,9 @@ fn main() -> ExitCode {
             return exit.into();
         }
     };
+    if let Some(runtime) = crashproof_toolchain::toolchain::find_runtime() {
+        crashproof_check::use_runtime(runtime);
+    }
     let result = match &command_line.command {
         Command::Check(arguments) => with_settings(&command_line, |config| check::run(arguments, config)),
         Command::Fix(arguments) => with_settings(&command_line, |config| fix::run(arguments, config)),

@@ -40,7 +40,13 @@ impl<'m> Instrumenter<'m> {
         }
     }
 
+    /// What the reader does not understand the runtime follows as it runs: accesses to PM fault, fences are found in the
+    /// finished code. It does not see locked instructions on volatile memory, which fence too, nor what the kernel does.
     fn not_understood(&mut self, call: Value<'m>, why: &str, template: &str) {
+        let text = template.to_lowercase();
+        if !["lock", "xchg", "syscall", "int ", "int\t", "sysenter"].iter().any(|part| text.contains(part)) {
+            return;
+        }
         let note = format!("{why}: {}", one_line(template));
         let site = self.sites.of(call, What { kind: kind::UNKNOWN, text: Some(&note), ..What::default() });
         self.warn(

@@ -47,6 +47,10 @@ pub mod fd {
 pub const POOL_BASE: u64 = (1 << 44) + (4 << 30);
 /// Size of the pool; it is sparse.
 pub const POOL_BYTES: u64 = 64 << 30;
+/// How far from its address in the window the runtime reads and writes a byte of the pool. The window itself is
+/// inaccessible under the checker: whatever touches it is code that was not rebuilt, and is followed. Neither placement of
+/// a program has anything where the window's addresses end up.
+pub const ALIAS_OFFSET: u64 = 2 << 44;
 /// Persistent globals.
 pub const GLOBALS: Region = Region { base: POOL_BASE, bytes: 1 << 30 };
 /// The root object of `crashproof.h`.
@@ -106,6 +110,17 @@ pub const STACKS_OFFSET: u64 = 512 << 10;
 pub const MAX_STACKS: usize = 2048;
 const _: () = assert!(FILES_OFFSET as usize + MAX_FILES * size_of::<PmFile>() <= STACKS_OFFSET as usize);
 const _: () = assert!(STACKS_OFFSET as usize + MAX_STACKS * size_of::<Stack>() <= PATCHES_OFFSET as usize);
+
+/// Where the paths of libraries that were loaded late begin in the control memory; see [`LateModule`].
+pub const LATE_MODULES_OFFSET: u64 = 800 << 10;
+const _: () =
+    assert!(STACKS_OFFSET as usize + MAX_STACKS * size_of::<Stack>() <= LATE_MODULES_OFFSET as usize);
+const _: () = assert!(
+    LATE_MODULES_OFFSET as usize + caller::MODULES * size_of::<LateModule>() <= PATCHES_OFFSET as usize
+);
+
+/// The path of a library that a child has loaded, ending in zero. They follow those of the site table, and stay.
+pub type LateModule = [u8; 1024];
 
 /// The calls that led to an event of a run. The checker asks for them by the event's index, in increasing order; the
 /// last may be [`Stack::END`].
@@ -232,9 +247,9 @@ pub mod caller {
     /// Such numbers have this bit.
     pub const BIT: u32 = 1 << 31;
     /// Modules that numbers distinguish.
-    pub const MODULES: usize = 16;
+    pub const MODULES: usize = 32;
     /// How many bits say where in its module a place is.
-    const OFFSET_BITS: u32 = 27;
+    const OFFSET_BITS: u32 = 26;
     /// What a line of the site table begins with that says which module a number means.
     pub const LINE: &str = "@";
 

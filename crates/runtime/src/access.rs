@@ -12,7 +12,7 @@ use px86::Kind;
 use px86::line::{Piece, crosses, on_first_line, pieces, words};
 
 use crate::parallel;
-use crate::raw::{self, peek, poke};
+use crate::raw::{self, peek, peek_pm, poke_pm};
 use crate::recorder::{read_in_region, record};
 use crate::session::{self, count_read, current_mode, recording, recovering};
 use crate::shadow::{self, bits, touch};
@@ -33,7 +33,7 @@ unsafe fn before_read(address: u64, width: u64, site: *const Site) {
             if recovering() {
                 shadow::before_read(address, bits(address, width), site);
             } else {
-                read_in_region(address, width, peek(address, width), site);
+                read_in_region(address, width, peek_pm(address, width), site);
             }
         }
     }
@@ -53,7 +53,7 @@ pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
         if mode == mode::RECOVER {
             shadow::before_read(address, bits(address, width), site);
         }
-        peek(address, width)
+        peek_pm(address, width)
     }
 }
 
@@ -68,7 +68,7 @@ unsafe fn load_otherwise(address: u64, width: u64, site: *const Site) -> u64 {
             count_read(address);
             pieces(address, width).for_each(|piece| before_read(piece.address, piece.width.into(), site));
         }
-        peek(address, width)
+        peek_pm(address, width)
     }
 }
 
@@ -83,7 +83,7 @@ pub(crate) unsafe fn store(kind: Kind, address: u64, width: u64, value: u64, sit
             && !running::concurrent()
             && !crosses(address, width)
         {
-            poke(address, width, value);
+            poke_pm(address, width, value);
             return record(kind, address, width as u8, value, site);
         }
         store_otherwise(kind, address, width, value, site);
@@ -95,14 +95,14 @@ unsafe fn store_otherwise(kind: Kind, address: u64, width: u64, value: u64, site
     // SAFETY: the access, or its pieces.
     unsafe {
         if !recording() {
-            return poke(address, width, value);
+            return poke_pm(address, width, value);
         }
         if running::concurrent() {
             return memory::store(kind, address, width, value, site);
         }
         for Piece { address, width, offset } in pieces(address, width) {
             let value = value >> (8 * offset) & (u64::MAX >> (64 - 8 * width));
-            poke(address, width.into(), value);
+            poke_pm(address, width.into(), value);
             touch(address, width.into());
             record(kind, address, width, value, site);
             took_effect(kind);
@@ -118,7 +118,7 @@ pub(crate) unsafe fn load_range(to: *mut u8, address: u64, bytes: u64, site: *co
             return memory::load_range(to, address, bytes, site);
         }
         before_read_range(address, bytes, site);
-        std::ptr::copy(address as *const u8, to, bytes as usize);
+        std::ptr::copy(raw::reachable(address) as *const u8, to, bytes as usize);
     }
 }
 

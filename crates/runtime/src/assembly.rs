@@ -125,7 +125,7 @@ unsafe fn record_changes(address: u64, before: &[u8], flags: u32, site: *const S
         let (at, width) = (word.offset as usize, usize::from(word.width));
         // SAFETY: words of the range.
         unsafe {
-            let now = std::slice::from_raw_parts(word.address as *const u8, width);
+            let now = std::slice::from_raw_parts(raw::reachable(word.address) as *const u8, width);
             if now != &before[at..at + width] || kind == Kind::Rmw && !stored {
                 // One locked instruction is one exchange.
                 let kind = if stored && kind == Kind::Rmw { Kind::Store } else { kind };

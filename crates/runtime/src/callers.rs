@@ -12,10 +12,10 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crashproof_protocol::abi::Site;
-use crashproof_protocol::caller;
+use crashproof_protocol::{LateModule, caller};
 
 use crate::cell::RunningThreadCell;
-use crate::modules;
+use crate::{modules, session};
 
 /// The upper half of what stands for a pointer to a site here; no pointer looks like that.
 const MARK: usize = 0xC5A7 << 48;
@@ -38,11 +38,14 @@ impl Code {
 struct Loaded {
     code: [Code; caller::MODULES],
     count: usize,
+    /// Those of the site table.
+    early: usize,
 }
 
 static LOADED: RunningThreadCell<Loaded> = RunningThreadCell::new(Loaded {
     code: [Code { base: 0, begin: 0, end: 0, instrumented: false }; caller::MODULES],
     count: 0,
+    early: 0,
 });
 
 /// The module that an address is in, and its place in the list.
@@ -132,6 +135,7 @@ pub(crate) fn table() -> String {
     LOADED.with(|loaded| loaded.count = 0);
     // SAFETY: `visit` is given the pointer to the text, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut lines).cast()) };
+    LOADED.with(|loaded| loaded.early = loaded.count);
     lines
 }
 
@@ -140,6 +144,51 @@ pub(crate) fn program() -> Option<String> {
     let path = std::env::var_os(crashproof_protocol::PROGRAM).map(PathBuf::from);
     let path = path.or_else(|| std::fs::read_link("/proc/self/exe").ok())?;
     Some(path.to_string_lossy().into_owned())
+}
+
+/// Notes modules that were loaded since: their numbers follow those of the table, by path.
+pub(crate) fn look_again() {
+    // SAFETY: asks for the modules; the function takes no notice of the pointer.
+    unsafe { libc::dl_iterate_phdr(Some(visit_late), std::ptr::null_mut()) };
+}
+
+unsafe extern "C" fn visit_late(info: *mut libc::dl_phdr_info, _size: usize, _: *mut c_void) -> c_int {
+    // SAFETY: the loader passes a valid description with a name and so many headers.
+    let (info, headers, name) = unsafe {
+        let info = &*info;
+        let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
+        (info, headers, CStr::from_ptr(info.dlpi_name).to_bytes())
+    };
+    let (base, begin, end) = code_of(info, headers);
+    if begin >= end || code_at(begin).is_some() || name.len() >= size_of::<LateModule>() {
+        return 0;
+    }
+    let index = session::late_modules(|late| {
+        let is_it = |known: &LateModule| known.split(|byte| *byte == 0).next() == Some(name);
+        let at = late.iter().position(|known| known[0] == 0 || is_it(known))?;
+        late[at] = [0; size_of::<LateModule>()];
+        late[at][..name.len()].copy_from_slice(name);
+        Some(at)
+    });
+    LOADED.with(|loaded| {
+        let Some(index) = index.map(|index| loaded.early + index) else { return };
+        if let Some(slot) = loaded.code.get_mut(index) {
+            *slot = Code { base, begin, end, instrumented: modules::is_instrumented(begin as *const c_void) };
+            loaded.count = loaded.count.max(index + 1);
+        }
+    });
+    0
+}
+
+/// Where a module is, and its code.
+fn code_of(info: &libc::dl_phdr_info, headers: &[libc::Elf64_Phdr]) -> (usize, usize, usize) {
+    let base = info.dlpi_addr as usize;
+    let (mut begin, mut end) = (usize::MAX, 0);
+    for header in headers.iter().filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0) {
+        begin = begin.min(base + header.p_vaddr as usize);
+        end = end.max(base + (header.p_vaddr + header.p_memsz) as usize);
+    }
+    (base, begin, end)
 }
 
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, lines: *mut c_void) -> c_int {
@@ -152,12 +201,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, lines: *
             CStr::from_ptr(info.dlpi_name).to_string_lossy().into_owned(),
         )
     };
-    let base = info.dlpi_addr as usize;
-    let (mut begin, mut end) = (usize::MAX, 0);
-    for header in headers.iter().filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0) {
-        begin = begin.min(base + header.p_vaddr as usize);
-        end = end.max(base + (header.p_vaddr + header.p_memsz) as usize);
-    }
+    let (base, begin, end) = code_of(info, headers);
     let name = if name.is_empty() { program().unwrap_or(name) } else { name };
     let code = Code { base, begin, end, instrumented: modules::is_instrumented(begin as *const c_void) };
     LOADED.with(|loaded| {

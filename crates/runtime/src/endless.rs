@@ -13,14 +13,14 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::{addr_of, null_mut};
 
-use crashproof_protocol::{POOL_BASE, POOL_BYTES, Record, flag, mode};
+use crashproof_protocol::{ALIAS_OFFSET, POOL_BASE, POOL_BYTES, Record, flag, mode};
 use px86::Kind;
 
 use crate::cell::RunningThreadCell;
 use crate::session::{self, current_mode};
 use crate::system::{KeptErrno, raw_syscall};
 use crate::threads::running;
-use crate::{callers, strict};
+use crate::{callers, signals};
 
 /// Processor time after which a child is looked at first, in microseconds; each time it doubles.
 const FIRST_LOOK: i64 = 2_000;
@@ -83,7 +83,7 @@ pub(crate) fn prepare() {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-            strict::set_action(signal, &raw const action, null_mut());
+            signals::set_action(signal, &raw const action, null_mut());
         }
     }
 }
@@ -128,11 +128,10 @@ unsafe extern "C" fn on_timer(_: c_int, _: *mut libc::siginfo_t, context: *mut c
 
 /// Will single steps come to [`on_step`]? The program may have other plans for the signal.
 fn steps_are_ours(blocked: &libc::sigset_t) -> bool {
-    // SAFETY: plain data that the C library fills in.
+    // SAFETY: asks only.
     unsafe {
-        let mut now: libc::sigaction = std::mem::zeroed();
-        strict::set_action(libc::SIGTRAP, std::ptr::null(), &raw mut now);
-        now.sa_sigaction == on_step as *const () as usize && libc::sigismember(blocked, libc::SIGTRAP) == 0
+        signals::comes_to(libc::SIGTRAP, on_step as *const () as usize)
+            && libc::sigismember(blocked, libc::SIGTRAP) == 0
     }
 }
 
@@ -146,7 +145,7 @@ unsafe extern "C" fn on_step(_: c_int, info: *mut libc::siginfo_t, context: *mut
             // A breakpoint of the program's own: what would have become of it without us.
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = libc::SIG_DFL;
-            strict::set_action(libc::SIGTRAP, &raw const action, null_mut());
+            signals::set_action(libc::SIGTRAP, &raw const action, null_mut());
             libc::raise(libc::SIGTRAP);
             return;
         }
@@ -298,7 +297,7 @@ fn volatile_memory(stack: u64) -> Option<u64> {
     // Leaf functions use what is just below the stack pointer, too.
     let stack = (stack - 128) & !7;
     let left_out = [
-        (POOL_BASE, POOL_BASE + POOL_BYTES),
+        (POOL_BASE + ALIAS_OFFSET, POOL_BASE + ALIAS_OFFSET + POOL_BYTES),
         session::shadow_range(),
         session::counters_range(),
         (addr_of!(LOOK) as u64, addr_of!(LOOK) as u64 + size_of_val(&LOOK) as u64),

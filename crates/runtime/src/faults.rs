@@ -48,13 +48,7 @@ pub(crate) fn prepare() {
 pub(crate) fn start() {
     // SAFETY: the handler is for these signals; the stack stays as long as the process.
     unsafe {
-        let mut before: libc::stack_t = std::mem::zeroed();
-        libc::sigaltstack(std::ptr::null(), &raw mut before);
-        if before.ss_flags & libc::SS_DISABLE != 0 {
-            let stack = Box::leak(vec![0u8; STACK].into_boxed_slice());
-            let stack = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
-            libc::sigaltstack(&raw const stack, null_mut());
-        }
+        give_alternate_stack();
         for signal in SIGNALS {
             let mut before: libc::sigaction = std::mem::zeroed();
             act(signal, std::ptr::null(), &raw mut before);
@@ -66,6 +60,20 @@ pub(crate) fn start() {
             // The second time nobody is in the way.
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
             act(signal, &raw const action, null_mut());
+        }
+    }
+}
+
+/// Gives the calling thread a stack for signal handlers, if it has none.
+pub(crate) fn give_alternate_stack() {
+    // SAFETY: the stack stays as long as the process.
+    unsafe {
+        let mut before: libc::stack_t = std::mem::zeroed();
+        libc::sigaltstack(std::ptr::null(), &raw mut before);
+        if before.ss_flags & libc::SS_DISABLE != 0 {
+            let stack = Box::leak(vec![0u8; STACK].into_boxed_slice());
+            let stack = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
+            libc::sigaltstack(&raw const stack, null_mut());
         }
     }
 }
@@ -86,7 +94,12 @@ unsafe extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, contex
     let (address, code, instruction, stack) = unsafe {
         let registers = &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         let register = |which: c_int| registers[which as usize] as usize;
-        ((*info).si_addr() as usize, (*info).si_code, register(libc::REG_RIP), register(libc::REG_RSP))
+        (
+            raw::original((*info).si_addr() as u64) as usize,
+            (*info).si_code,
+            register(libc::REG_RIP),
+            register(libc::REG_RSP),
+        )
     };
     // Sent by somebody, not made by an instruction.
     if code <= 0 {

@@ -30,7 +30,7 @@ use crate::file_table::{self, Descriptors, Extent, HUGE, Place};
 use crate::recorder::{note, unknown};
 use crate::shadow::forget;
 use crate::system::fail;
-use crate::{access, session};
+use crate::{access, raw, session};
 
 const PAGE: u64 = 4096;
 
@@ -252,7 +252,7 @@ fn erase(file: Extent, from: u64, to: u64, site: *const Site) {
             let width = (line.start() + LINE_BYTES).min(end) - first;
             // SAFETY: the file has this part of the pool, which is mapped.
             unsafe {
-                if (0..width).any(|at| *((first + at) as *const u8) != 0) {
+                if (0..width).any(|at| raw::byte_at(first as *const u8, at as usize) != 0) {
                     access::fill(first, 0, width, site);
                     access::flush_implied(first, site);
                 }
@@ -273,10 +273,11 @@ pub(crate) fn written_pages(start: u64, bytes: u64) -> impl Iterator<Item = (u64
     const SWAPPED: u64 = 1 << 62;
     const OF_FILE: u64 = 1 << 61;
     let first = start / PAGE;
+    let first_there = raw::reachable(start) / PAGE;
     let count = (start + bytes).div_ceil(PAGE) - first;
     let mut map = vec![0u8; count as usize * 8];
     if let Ok(file) = std::fs::File::open("/proc/self/pagemap") {
-        let _ = std::os::unix::fs::FileExt::read_at(&file, &mut map, first * 8);
+        let _ = std::os::unix::fs::FileExt::read_at(&file, &mut map, first_there * 8);
     }
     (0..count).filter_map(move |page| {
         let entry = u64::from_le_bytes(map[page as usize * 8..][..8].try_into().expect("eight bytes"));

@@ -40,7 +40,11 @@ macro_rules! real_function {
                 let function: unsafe extern "C" fn($($ty),*) $(-> $ret)? = std::mem::transmute(REAL.get());
                 // What the C library does to PM now, it does in the runtime's name.
                 let _open = $crate::protection::Opened::new();
-                function($($arg),*)
+                // The kernel cannot follow anybody into the window, and following the C library costs.
+                #[allow(unused_imports, reason = "not every function has pointers and numbers")]
+                use $crate::raw::{Argument, LeavesArgument as _, MovesPointer as _};
+                let result = function($((&Argument($arg)).there()),*);
+                (&Argument(result)).back()
             }
         }
     };

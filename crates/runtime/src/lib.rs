@@ -10,11 +10,12 @@
 //! |---|---|
 //! | plain data and logic, safe code | `random`, `text` (scanning, sorting), `conversions` (formats), `size_classes` (the heap), `file_table` |
 //! | the process | `cell` (state of the running thread), `system`, `raw` (memory operations), `real` (the functions behind the interposed ones), `prefault` (cheaper forks), `modules`, `callers`, `sites` (places in the source) |
-//! | recording | `session` (shared memory, the trace), `recorder`, `shadow` (what recovery has touched), `protection` (strict mode's lock) |
+//! | recording | `session` (shared memory, the trace), `recorder`, `shadow` (what recovery has touched), `protection` (who works for the runtime) |
 //! | threads | `threads` |
 //! | accesses | `access` (the hot path), `parallel` (without the checker), `assembly` |
 //! | functions that programs call | `interpose` (the macros), `c_library`, `files` (files that are PM), `pthreads`, `pmem`, `pmem2`, `arena`, `annotations`, `globals` |
-//! | the end of a run | `faults` (where a signal ends it), `strict` (names what touches PM unseen), `endless` (recognizes what never ends), `unseen` (does PM hold what was stored?), `process` |
+//! | code that was not rebuilt | `signals` (the program's handlers and ours), `strict` (names what was not rebuilt), `follow` |
+//! | the end of a run | `faults` (where a signal ends it), `endless` (recognizes what never ends), `unseen` (does PM hold what was stored?), `process` |
 //! | entry points | `abi` (called by instrumented code), `server` (parks the program, forks children) |
 //!
 //! The code runs inside somebody else's process, before `main`, in signal handlers and after `fork`. It
@@ -46,6 +47,7 @@ mod endless;
 mod faults;
 mod file_table;
 mod files;
+mod follow;
 mod globals;
 mod interpose;
 mod modules;
@@ -63,6 +65,7 @@ mod recorder;
 mod server;
 mod session;
 mod shadow;
+mod signals;
 mod sites;
 mod size_classes;
 mod stacks;

@@ -15,7 +15,7 @@ pub(crate) unsafe fn exchange(address: u64, width: u64, change: impl Fn(u64) -> 
     unsafe {
         macro_rules! exchange {
             ($atomic:ident, $type:ty) => {{
-                let place = $atomic::from_ptr(address as *mut $type);
+                let place = $atomic::from_ptr(crate::raw::reachable(address) as *mut $type);
                 let update = |old: $type| change(old.into()).map(|new| new as $type);
                 let (Ok(old) | Err(old)) = place.fetch_update(SeqCst, SeqCst, update);
                 old.into()
@@ -40,7 +40,7 @@ pub(crate) unsafe fn exchange(address: u64, width: u64, change: impl Fn(u64) -> 
 pub(crate) unsafe fn exchange_wide(address: u64, change: impl Fn(u128) -> Option<u128>) -> u128 {
     // SAFETY: the program would access the address itself.
     unsafe {
-        let place = address as *mut u128;
+        let place = crate::raw::reachable(address) as *mut u128;
         // A guess; if it is wrong, the first attempt says what is there.
         let mut expected = 0;
         loop {

@@ -17,7 +17,7 @@ use crate::recorder::unknown;
 use crate::session::{self, control, recording};
 use crate::system::own_thread;
 use crate::threads::turns::end_process;
-use crate::{files, protection, stacks, unseen};
+use crate::{files, stacks, unseen};
 
 /// Called when a child of the checker begins.
 pub(crate) fn start() {
@@ -30,7 +30,6 @@ extern "C" fn before_fork() {
 
 extern "C" fn after_fork() {
     session::stop_recording();
-    protection::stop();
 }
 
 /// `vfork` shares memory with the parent until the child has become another program; as `fork` it does not.

@@ -1,67 +1,32 @@
-//! Strict mode's lock on the pool: it is inaccessible unless the C library works for the runtime.
+//! Who touches the pool in the runtime's name.
+//!
+//! The window is inaccessible (see `follow`). What the C library does there while it works for the runtime was announced
+//! already, so it is let through and not recorded again.
 
-use std::ffi::c_int;
+use std::cell::Cell;
 
-use crashproof_protocol::{POOL_BASE, POOL_BYTES};
+use crate::session::recording;
 
-use crate::cell::RunningThreadCell;
-use crate::system::{KeptErrno, give_up, raw_syscall};
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Not in strict mode.
-    Off,
-    Closed,
-    Open,
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-static STATE: RunningThreadCell<State> = RunningThreadCell::new(State::Off);
-
-/// Changes the protection of pages of the pool.
-pub(crate) fn protect(address: u64, bytes: u64, protection: c_int) {
-    assert!(address >= POOL_BASE && address + bytes <= POOL_BASE + POOL_BYTES, "pages outside of the pool");
-    // SAFETY: pages of the pool, whose accesses fault by intention. Not by the C library's function, which the runtime
-    // interposes.
-    let result = unsafe {
-        raw_syscall(libc::SYS_mprotect, [address as usize, bytes as usize, protection as usize, 0, 0, 0])
-    };
-    if result != 0 {
-        give_up("cannot protect the pool (strict mode)");
-    }
+/// Does the calling thread run a real function on behalf of the runtime?
+pub(crate) fn works_for_runtime() -> bool {
+    DEPTH.get() > 0
 }
 
-pub(crate) const ACCESSIBLE: c_int = libc::PROT_READ | libc::PROT_WRITE;
-
-pub(crate) fn is_on() -> bool {
-    crate::session::recording() && STATE.get() != State::Off
-}
-
-/// From here on the pool is inaccessible.
-pub(crate) fn start() {
-    STATE.set(State::Closed);
-    protect(POOL_BASE, POOL_BYTES, libc::PROT_NONE);
-}
-
-/// The pool is accessible again for good.
-pub(crate) fn stop() {
-    if STATE.get() != State::Off {
-        STATE.set(State::Off);
-        protect(POOL_BASE, POOL_BYTES, ACCESSIBLE);
-    }
-}
-
-/// The pool is accessible while this lives.
+/// Whatever the calling thread does to PM while this lives was announced.
 pub(crate) struct Opened(bool);
 
 impl Opened {
     #[inline(always)]
     pub(crate) fn new() -> Opened {
-        let needed = crate::session::recording() && STATE.get() == State::Closed;
-        if needed {
-            STATE.set(State::Open);
-            protect(POOL_BASE, POOL_BYTES, ACCESSIBLE);
+        let recording = recording();
+        if recording {
+            DEPTH.set(DEPTH.get() + 1);
         }
-        Opened(needed)
+        Opened(recording)
     }
 }
 
@@ -69,9 +34,7 @@ impl Drop for Opened {
     #[inline(always)]
     fn drop(&mut self) {
         if self.0 {
-            let _errno = KeptErrno::new();
-            STATE.set(State::Closed);
-            protect(POOL_BASE, POOL_BYTES, libc::PROT_NONE);
+            DEPTH.set(DEPTH.get() - 1);
         }
     }
 }

@@ -9,8 +9,89 @@
 
 use std::arch::asm;
 
+use crashproof_protocol::abi::is_pm;
+use crashproof_protocol::{ALIAS_OFFSET, POOL_BASE, POOL_BYTES};
+
+/// Where the runtime reads and writes an address: PM at its alias, everything else where it is.
+#[inline(always)]
+pub(crate) const fn reachable(address: u64) -> u64 {
+    address + if is_pm(address) { ALIAS_OFFSET } else { 0 }
+}
+
+/// The same for a pointer.
+#[inline(always)]
+pub(crate) fn reachable_pointer<T>(pointer: *const T) -> *const T {
+    reachable(pointer as u64) as *const T
+}
+
+/// What [`reachable`] was made of.
+#[inline(always)]
+pub(crate) const fn original(address: u64) -> u64 {
+    let place = address.wrapping_sub(POOL_BASE + ALIAS_OFFSET);
+    if place < POOL_BYTES { POOL_BASE + place } else { address }
+}
+
+/// An argument or a result of a real function: pointers to PM become pointers to its alias and back, everything else
+/// stays (the second trait is looked at only where the first is not for the type).
+pub(crate) struct Argument<T>(pub(crate) T);
+
+pub(crate) trait MovesPointer {
+    type Pointer;
+    fn there(&self) -> Self::Pointer;
+    fn back(&self) -> Self::Pointer;
+}
+
+impl<T> MovesPointer for Argument<*const T> {
+    type Pointer = *const T;
+
+    #[inline(always)]
+    fn there(&self) -> *const T {
+        reachable_pointer(self.0)
+    }
+
+    #[inline(always)]
+    fn back(&self) -> *const T {
+        original(self.0 as u64) as *const T
+    }
+}
+
+impl<T> MovesPointer for Argument<*mut T> {
+    type Pointer = *mut T;
+
+    #[inline(always)]
+    fn there(&self) -> *mut T {
+        reachable_pointer(self.0).cast_mut()
+    }
+
+    #[inline(always)]
+    fn back(&self) -> *mut T {
+        original(self.0 as u64) as *mut T
+    }
+}
+
+pub(crate) trait LeavesArgument {
+    type Value;
+    fn there(&self) -> Self::Value;
+    fn back(&self) -> Self::Value;
+}
+
+impl<T: Copy> LeavesArgument for &Argument<T> {
+    type Value = T;
+
+    #[inline(always)]
+    fn there(&self) -> T {
+        self.0
+    }
+
+    #[inline(always)]
+    fn back(&self) -> T {
+        self.0
+    }
+}
+
 /// Copies; the ranges may overlap.
 pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) {
+    let (to, from) = (reachable(to as u64) as *mut u8, reachable_pointer(from));
     let overlaps_from_below = (from as usize) < to as usize && (to as usize) < from as usize + bytes;
     if overlaps_from_below {
         // SAFETY: copies from the last byte down, within both ranges; the direction flag is cleared again.
@@ -32,6 +113,7 @@ pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) {
 
 /// Sets every byte.
 pub(crate) unsafe fn fill(to: *mut u8, byte: u8, bytes: usize) {
+    let to = reachable(to as u64) as *mut u8;
     // SAFETY: stores within the range.
     unsafe {
         asm!("rep stosb",
@@ -43,6 +125,19 @@ pub(crate) unsafe fn fill(to: *mut u8, byte: u8, bytes: usize) {
 /// Reads `width` bytes, 1 to 8, as a number.
 #[inline(always)]
 pub(crate) unsafe fn peek(address: u64, width: u64) -> u64 {
+    // SAFETY: as for this function.
+    unsafe { peek_there(reachable(address), width) }
+}
+
+/// The same of PM.
+#[inline(always)]
+pub(crate) unsafe fn peek_pm(address: u64, width: u64) -> u64 {
+    // SAFETY: as for this function.
+    unsafe { peek_there(address + ALIAS_OFFSET, width) }
+}
+
+#[inline(always)]
+unsafe fn peek_there(address: u64, width: u64) -> u64 {
     // SAFETY: all of these read `width` bytes.
     unsafe {
         match width {
@@ -61,6 +156,19 @@ pub(crate) unsafe fn peek(address: u64, width: u64) -> u64 {
 /// Writes `width` bytes, 1 to 8, of a number.
 #[inline(always)]
 pub(crate) unsafe fn poke(address: u64, width: u64, value: u64) {
+    // SAFETY: as for this function.
+    unsafe { poke_there(reachable(address), width, value) }
+}
+
+/// The same to PM.
+#[inline(always)]
+pub(crate) unsafe fn poke_pm(address: u64, width: u64, value: u64) {
+    // SAFETY: as for this function.
+    unsafe { poke_there(address + ALIAS_OFFSET, width, value) }
+}
+
+#[inline(always)]
+unsafe fn poke_there(address: u64, width: u64, value: u64) {
     // SAFETY: all of these write `width` bytes.
     unsafe {
         match width {
@@ -78,7 +186,7 @@ pub(crate) unsafe fn poke(address: u64, width: u64, value: u64) {
 #[inline(always)]
 pub(crate) unsafe fn byte_at<T>(start: *const T, at: usize) -> u8 {
     // SAFETY: the caller vouches for the byte.
-    unsafe { start.cast::<u8>().add(at).read_volatile() }
+    unsafe { reachable_pointer(start.cast::<u8>().wrapping_add(at)).read_volatile() }
 }
 
 /// Length of a string that may end without a zero after `limit` bytes.

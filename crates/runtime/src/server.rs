@@ -20,7 +20,7 @@ use crate::session::{ENVIRONMENT_NAME, control, under_checker};
 use crate::system::{give_up, raw_syscall};
 use crate::threads::turns;
 use crate::{
-    endless, faults, globals, modules, prefault, process, raw, real, session, sites, stacks, strict,
+    endless, faults, follow, globals, modules, prefault, process, raw, real, session, sites, stacks,
 };
 
 /// [`fd::INPUT`] as a path.
@@ -108,6 +108,7 @@ fn park() {
     prefault::prepare();
     processors::note_usable();
     endless::prepare();
+    follow::prepare();
     control(|control| {
         control.modules = modules::count();
         control.pm_used = u32::from(globals::any());
@@ -175,9 +176,26 @@ fn prepare_descriptors() {
         for name in [ENVIRONMENT_NAME, c"LD_BIND_NOW"] {
             libc::unsetenv(name.as_ptr());
         }
+        forget_preload();
         // The mappings stay; the descriptors would only be in the program's way.
         for descriptor in [fd::CONTROL, fd::IMAGE, fd::TRACE, fd::SITES, fd::OUTPUT] {
             libc::close(descriptor);
+        }
+    }
+}
+
+/// Takes the runtime out of what is loaded into programs that this one starts.
+fn forget_preload() {
+    const NAME: &str = "LD_PRELOAD";
+    let Some(all) = std::env::var_os(NAME).and_then(|all| all.into_string().ok()) else { return };
+    let others: Vec<&str> =
+        all.split([':', ' ']).filter(|path| !path.ends_with("libcrashproof_runtime.so")).collect();
+    // SAFETY: only this thread runs.
+    unsafe {
+        if others.is_empty() {
+            std::env::remove_var(NAME);
+        } else {
+            std::env::set_var(NAME, others.join(":"));
         }
     }
 }
@@ -209,7 +227,7 @@ fn become_child() {
         unsafe { raw::copy(patch.address as *mut u8, patch.bytes.as_ptr(), patch.bytes.len()) };
     }
     faults::start();
-    strict::start();
     endless::start();
     stacks::start();
+    follow::start();
 }

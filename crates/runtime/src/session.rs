@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
 use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{
-    CONTROL_BYTES, Control, DECISIONS_OFFSET, FILES_OFFSET, MAX_FILES, MAX_STACKS, NOTES_OFFSET,
-    PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, PmFile, Record, SLEEPING_OFFSET, STACKS_OFFSET, Stack,
-    TRACE_BYTES, VERSION, WAITS_FOR, exit, fd, flag, mode,
+    ALIAS_OFFSET, CONTROL_BYTES, Control, DECISIONS_OFFSET, FILES_OFFSET, LATE_MODULES_OFFSET, LateModule,
+    MAX_FILES, MAX_STACKS, NOTES_OFFSET, PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, PmFile, Record,
+    SLEEPING_OFFSET, STACKS_OFFSET, Stack, TRACE_BYTES, VERSION, WAITS_FOR, caller, exit, fd, flag, mode,
 };
 use px86::LINE_BYTES;
 
 use crate::cell::RunningThreadCell;
 use crate::raw;
-use crate::system::{KeptErrno, give_up};
+use crate::system::{KeptErrno, give_up, raw_syscall};
 
 /// [`crashproof_protocol::ENVIRONMENT`] as C wants it.
 pub(crate) const ENVIRONMENT_NAME: &CStr = c"CRASHPROOF_SESSION";
@@ -99,6 +99,12 @@ pub(crate) fn has_persistent_caches() -> bool {
     has_flag(flag::EADR)
 }
 
+/// Gives access to the paths of libraries that children have loaded.
+pub(crate) fn late_modules<R>(access: impl FnOnce(&mut [LateModule; caller::MODULES]) -> R) -> R {
+    // SAFETY: the table lies behind the control block; as for the block.
+    access(unsafe { &mut *CONTROL.load(Relaxed).cast::<u8>().add(LATE_MODULES_OFFSET as usize).cast() })
+}
+
 /// Gives access to the table of files on the PM path.
 pub(crate) fn files<R>(access: impl FnOnce(&mut [PmFile; MAX_FILES]) -> R) -> R {
     // SAFETY: the table lies behind the control block; as for the block.
@@ -116,22 +122,24 @@ pub(crate) fn patches() -> &'static [Patch] {
 }
 
 fn map(address: u64, bytes: u64, flags: i32, descriptor: i32) -> *mut u8 {
+    map_with(address, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, descriptor)
+}
+
+fn map_with(address: u64, bytes: u64, rights: i32, flags: i32, descriptor: i32) -> *mut u8 {
     let fixed = if address == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE };
     // SAFETY: nothing else is replaced.
+    // Not by the C library's function, which the runtime interposes.
     let pointer = unsafe {
-        libc::mmap(
-            address as *mut _,
-            bytes as usize,
-            libc::PROT_READ | libc::PROT_WRITE,
-            flags | fixed | libc::MAP_NORESERVE,
-            descriptor,
-            0,
-        )
+        let flags = flags | fixed | libc::MAP_NORESERVE;
+        let arguments =
+            [address as usize, bytes as usize, rights as usize, flags as usize, descriptor as usize, 0];
+        raw_syscall(libc::SYS_mmap, arguments)
     };
-    if pointer == libc::MAP_FAILED {
-        give_up(&format!("cannot map {bytes} bytes at {address:#x}: {}", std::io::Error::last_os_error()));
+    if (-4095..0).contains(&pointer) {
+        let error = std::io::Error::from_raw_os_error(-pointer as i32);
+        give_up(&format!("cannot map {bytes} bytes at {address:#x}: {error}"));
     }
-    pointer.cast()
+    pointer as *mut u8
 }
 
 /// Maps everything; called before any other code of the program.
@@ -146,7 +154,15 @@ pub(crate) fn start() {
         (!value.is_null()).then(|| CStr::from_ptr(value).to_bytes())
     };
     let Some(version) = version else {
-        map(POOL_BASE, POOL_BYTES, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
+        // One memory at both places.
+        // SAFETY: a descriptor of its own, which the mappings outlive.
+        unsafe {
+            let memory = libc::memfd_create(c"crashproof-pool".as_ptr(), libc::MFD_CLOEXEC);
+            libc::ftruncate(memory, POOL_BYTES as i64);
+            map(POOL_BASE, POOL_BYTES, libc::MAP_SHARED, memory);
+            map(POOL_BASE + ALIAS_OFFSET, POOL_BYTES, libc::MAP_SHARED, memory);
+            libc::close(memory);
+        }
         return;
     };
     if version != VERSION.to_string().as_bytes() {
@@ -156,7 +172,8 @@ pub(crate) fn start() {
     CONTROL.store(map(0, CONTROL_BYTES, libc::MAP_SHARED, fd::CONTROL).cast(), Relaxed);
     WHOLE_TRACE.store(map(0, TRACE_BYTES, libc::MAP_SHARED, fd::TRACE), Relaxed);
     IMAGE.store(map(0, POOL_BYTES, libc::MAP_SHARED, fd::IMAGE), Relaxed);
-    map(POOL_BASE, POOL_BYTES, libc::MAP_PRIVATE, fd::IMAGE);
+    map_with(POOL_BASE, POOL_BYTES, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
+    map(POOL_BASE + ALIAS_OFFSET, POOL_BYTES, libc::MAP_PRIVATE, fd::IMAGE);
     let shadow_bytes = POOL_BYTES / LINE_BYTES * 8;
     SHADOW.store(map(0, shadow_bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).cast(), Relaxed);
     TRACE.with(|trace| trace.records = WHOLE_TRACE.load(Relaxed).cast());

@@ -7,10 +7,9 @@
 
 use crashproof_protocol::{ARENA, GLOBALS, ROOT, mode, reason, record};
 
-use crate::protection::Opened;
 use crate::recorder::note;
 use crate::size_classes::base;
-use crate::{arena, files, globals, session};
+use crate::{arena, files, globals, raw, session};
 
 const PAGE: u64 = 4096;
 /// Pages that are compared at a time, so that a large pool does not take as much memory again.
@@ -21,7 +20,6 @@ pub(crate) fn look_for_changes() {
     if session::current_mode() != mode::RECORD {
         return;
     }
-    let _open = Opened::new();
     let written: Vec<u64> = in_use()
         .into_iter()
         .flat_map(|(start, end)| files::written_pages(start, end - start))
@@ -74,7 +72,7 @@ fn first_change(pages: &[u64]) -> Option<u64> {
     }
     expected.iter().find_map(|(page, expected)| {
         // SAFETY: pages of the pool, which is open.
-        let held = unsafe { std::slice::from_raw_parts(*page as *const u8, PAGE as usize) };
+        let held = unsafe { std::slice::from_raw_parts(raw::reachable(*page) as *const u8, PAGE as usize) };
         let differs = held.iter().zip(expected).position(|(held, expected)| held != expected);
         differs.map(|at| page + at as u64)
     })

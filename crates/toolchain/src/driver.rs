@@ -6,8 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use crate::arguments::Request;
-use crate::{Error, Language, Toolchain};
+use crate::arguments::{self, Request};
+use crate::{Error, Language, Toolchain, libpmem};
 
 /// A compiler command, and the warnings to print before it runs.
 #[derive(Debug)]
@@ -59,7 +59,9 @@ fn plan_for(
     if let Some(include) = &toolchain.compilers.include {
         command.arg("-isystem").arg(include);
     }
-    command.arg("--end-no-unused-arguments").args(arguments);
+    let ours =
+        if instrumented { libpmem::without(&arguments::expanded(arguments, Path::new(""))?) } else { None };
+    command.arg("--end-no-unused-arguments").args(ours.as_deref().unwrap_or(arguments));
     command.arg("--start-no-unused-arguments");
     if !request.debug_info {
         // The site table is made from it.

@@ -6,6 +6,7 @@
 //! * [`arguments`] reads a compiler command line as far as it must.
 //! * [`driver`] is `crashproof cc` and `crashproof c++`, which stand in for clang in build systems. The binary of this
 //!   crate is the same under the names `crashproof-cc` and `crashproof-c++`.
+//! * `libpmem` takes libpmem out of link lines: the runtime stands for it.
 //! * [`cargo`] is `crashproof cargo`, which does the same for Rust crates.
 //! * [`testing`] builds the tool and programs for tests.
 
@@ -14,6 +15,7 @@ pub mod cargo;
 pub mod compile;
 pub mod driver;
 pub mod language;
+mod libpmem;
 pub mod testing;
 pub mod toolchain;
 

@@ -112,6 +112,12 @@ pub fn find_clang() -> Result<PathBuf, Error> {
     }
 }
 
+/// The runtime near the running program, or the one that `CRASHPROOF_RUNTIME` names.
+#[must_use]
+pub fn find_runtime() -> Option<PathBuf> {
+    given("CRASHPROOF_RUNTIME").ok().flatten().or_else(|| library(&directory_of_program(), RUNTIME))
+}
+
 /// The directory of [`HEADER`], if there is one near the running program.
 fn find_include() -> Result<Option<PathBuf>, Error> {
     if let Some(path) = given("CRASHPROOF_INCLUDE")? {

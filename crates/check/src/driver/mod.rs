@@ -23,6 +23,6 @@ mod token;
 
 pub use check::{check, record};
 pub use monitor::{Monitor, Progress};
-pub use options::{Budget, Options, Recover};
+pub use options::{Budget, Options, Recover, use_runtime};
 pub use replay::{Replay, replay};
 pub use token::{NotAToken, Token};

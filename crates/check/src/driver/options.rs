@@ -84,6 +84,8 @@ pub struct Options {
     pub monitor: Arc<Monitor>,
     /// Which build of the program it is, once somebody asked.
     pub build: OnceLock<String>,
+    /// The runtime, for programs that were not built with it; without it they cannot be checked.
+    pub runtime: Option<PathBuf>,
 }
 
 /// A quarter of the machine's memory, in bytes; 2 GiB if that is not known.
@@ -130,8 +132,17 @@ impl Options {
             exhaustive: false,
             monitor: Arc::default(),
             build: OnceLock::new(),
+            runtime: RUNTIME.get().cloned(),
         }
     }
+}
+
+/// See [`use_runtime`].
+static RUNTIME: OnceLock<PathBuf> = OnceLock::new();
+
+/// From here on programs that were not built with crashproof get this runtime ([`Options::runtime`]).
+pub fn use_runtime(path: PathBuf) {
+    let _ = RUNTIME.set(path);
 }
 
 /// How many schedules to explore. Numbers of things, never time: a verdict must not depend on how fast the machine is.
@@ -192,6 +203,7 @@ impl Options {
             heap: self.heap,
             environment: self.environment.get().cloned().unwrap_or_default(),
             interrupt: self.monitor.interrupt(),
+            runtime: self.runtime.clone(),
         }
     }
 

@@ -5,6 +5,8 @@
 //! `crashproof_tolerate`); what is known of libraries is in the `check.toml` of each framework. Only the load that misses
 //! the lost store counts: whatever it is, the library deals with it.
 
+use std::path::Path;
+
 use crashproof_findings::frameworks::checked;
 
 use crashproof_findings::Place;
@@ -14,7 +16,11 @@ use crate::subject::Sites;
 
 /// Where loads of a program may miss stores.
 #[derive(Default)]
-pub(crate) struct Harmless(Vec<(Suppression, String)>);
+pub(crate) struct Harmless {
+    places: Vec<(Suppression, String)>,
+    /// Libraries without debug information: the beginning of the file name, and what to say.
+    libraries: Vec<(String, String)>,
+}
 
 impl Harmless {
     /// What is known of the libraries that a program is built with.
@@ -32,12 +38,26 @@ impl Harmless {
                 }
             }
         }
-        Harmless(places)
+        // Where functions have no names, a library's own loads cannot be told apart; those of the program can.
+        let libraries = checked().into_iter().filter(|known| sites.have_module(&known.framework)).map(|known| {
+            let library = known.framework;
+            let remark = format!(
+                "missing flushes that only {library} itself would notice are not told: it was not rebuilt, and its log \
+                 functions have no names"
+            );
+            (format!("{library}.so"), remark)
+        });
+        Harmless { places, libraries: libraries.collect() }
     }
 
     /// Why this load may miss a store, if that is known.
     pub(crate) fn why(&self, load: &Place) -> Option<&str> {
-        self.0.iter().find(|(place, _)| place.covers(load)).map(|(_, remark)| remark.as_str())
+        let known = self.places.iter().find(|(place, _)| place.covers(load)).map(|(_, remark)| remark);
+        let inside = || {
+            let file = Path::new(&load.file).file_name()?.to_str().filter(|_| load.line == 0)?;
+            self.libraries.iter().find(|(start, _)| file.starts_with(start)).map(|(_, remark)| remark)
+        };
+        known.or_else(inside).map(String::as_str)
     }
 }
 

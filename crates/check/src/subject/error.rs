@@ -24,6 +24,21 @@ pub enum Error {
         /// The program.
         program: PathBuf,
     },
+    /// It is linked statically, so nothing of the runtime can be in it.
+    #[error(
+        "{program} is linked statically and was not run: nothing of what it does to persistent memory could be seen\n\
+         link it dynamically, without -static, or build it with `crashproof cc`"
+    )]
+    Static {
+        /// The program.
+        program: PathBuf,
+    },
+    /// It is no program for this machine.
+    #[error("{program} is no program for x86-64 Linux, so it was not run")]
+    NoProgram {
+        /// The file.
+        program: PathBuf,
+    },
     /// It fails without any crash.
     #[error("the program fails without any crash ({how}); fix that first\n{output}")]
     FailsAlone {

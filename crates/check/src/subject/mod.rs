@@ -12,6 +12,7 @@
 //! | `descriptors` | the limit on open files |
 //! | `pinning` | keeps a worker and its process on one processor |
 //! | `sanitizer`, `panic`, `fault` | what sanitizers, Rust panics and the runtime print |
+//! | `executable` | what kind of program it is, before it runs |
 //! | `placement` | where code, heap and stack of a process are |
 //!
 //! Nothing here knows the memory model or decides what to run: `search` and `driver` do. A traced binary or a remote
@@ -20,6 +21,7 @@
 mod descriptors;
 mod ending;
 mod error;
+mod executable;
 pub(crate) mod fault;
 #[cfg(test)]
 mod in_memory;

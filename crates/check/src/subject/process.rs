@@ -17,9 +17,10 @@ use std::time::Duration;
 
 use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{
-    CONTROL_BYTES, Control, DECISIONS_OFFSET, ENVIRONMENT, FILES, FILES_OFFSET, HEAP, MAX_FILES, MAX_NOTES,
-    MAX_STACKS, NOTES_OFFSET, PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE, POOL_BYTES, Patch, PmFile, RUN,
-    Record, SLEEPING_OFFSET, STACKS_OFFSET, Stack, TRACE_BYTES, VERSION, exit, fd, fill, flag,
+    CONTROL_BYTES, Control, DECISIONS_OFFSET, ENVIRONMENT, FILES, FILES_OFFSET, HEAP, LATE_MODULES_OFFSET,
+    LateModule, MAX_FILES, MAX_NOTES, MAX_STACKS, NOTES_OFFSET, PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE,
+    POOL_BYTES, Patch, PmFile, RUN, Record, SLEEPING_OFFSET, STACKS_OFFSET, Stack, TRACE_BYTES, VERSION,
+    caller, exit, fd, fill, flag,
 };
 use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line, Platform};
@@ -28,6 +29,7 @@ use rustc_hash::FxHashMap;
 use crate::subject::descriptors;
 use crate::subject::ending::{Ended, Ending};
 use crate::subject::error::{Error, system};
+use crate::subject::executable;
 use crate::subject::fault;
 use crate::subject::interface::{Bytes, Subject};
 use crate::subject::interrupt::Interrupt;
@@ -59,6 +61,8 @@ pub(crate) struct Launch {
     /// Variables of the environment, besides the checker's own.
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) interrupt: Interrupt,
+    /// The runtime, for programs that were not built with it.
+    pub(crate) runtime: Option<PathBuf>,
 }
 
 /// How the heap lies and what it holds, if it is persistent memory.
@@ -85,6 +89,7 @@ pub(crate) struct Process {
     process: Child,
     command: UnixStream,
     control: MmapMut,
+    control_file: File,
     trace: MmapMut,
     trace_file: File,
     image: MmapMut,
@@ -192,6 +197,9 @@ fn command(launch: &Launch, inherited: [(i32, i32); 6], bind_now: bool) -> Comma
     }
     command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
     launch.placement.set_environment(&launch.program, &mut command);
+    if let Some(runtime) = launch.runtime.as_ref().filter(|_| !executable::is_rebuilt(&launch.program)) {
+        command.env("LD_PRELOAD", executable::preloaded(runtime));
+    }
     let personality = launch.placement.personality();
     sanitizer::prepare(&mut command);
     let input = regular_input();
@@ -243,6 +251,7 @@ impl Process {
 
     fn start_bound(launch: Launch, bind_now: bool) -> Result<Process, Error> {
         let program = &launch.program;
+        executable::is_usable(program)?;
         descriptors::raise_limit()?;
         let control = shared_file("crashproof-control", CONTROL_BYTES)?;
         let image = shared_file("crashproof-image", POOL_BYTES)?;
@@ -269,6 +278,7 @@ impl Process {
         drop(theirs);
         let mut process = Process {
             control: map(&control, CONTROL_BYTES)?,
+            control_file: control,
             trace: map(&trace, TRACE_BYTES)?,
             trace_file: trace,
             image: map(&image, POOL_BYTES)?,
@@ -291,7 +301,8 @@ impl Process {
             // Some programs start only if functions that they never call are not looked for.
             return Process::start_bound(process.launch.clone(), false);
         }
-        if !greeted || hello != [PARKED] || process.control().modules == 0 {
+        let followed = process.launch.runtime.is_some();
+        if !greeted || hello != [PARKED] || process.control().modules == 0 && !followed {
             return Err(Error::NotInstrumented { program: process.launch.program.clone() });
         }
         let switches = [
@@ -487,7 +498,8 @@ impl Subject for Process {
         let mut bytes = vec![0; self.control().sites_bytes.min(written) as usize];
         std::os::unix::fs::FileExt::read_exact_at(&self.sites, &mut bytes, 0)
             .map_err(system("cannot read the site table"))?;
-        Ok(Sites::parse(&String::from_utf8_lossy(&bytes)))
+        let late = self.control_file.try_clone().map_err(system("cannot read the site table"))?;
+        Ok(Sites::parse(&String::from_utf8_lossy(&bytes)).with_late(late))
     }
 
     fn image_line(&self, line: Line) -> Bytes {
@@ -548,6 +560,9 @@ impl Subject for Process {
         twin.owns_files = false;
         twin.copy_image(self, POOL_BASE..POOL_BASE + POOL_BYTES);
         twin.copy_file_table(self);
+        let late = LATE_MODULES_OFFSET as usize..;
+        let late = late.start..late.start + caller::MODULES * size_of::<LateModule>();
+        twin.control[late.clone()].copy_from_slice(&self.control[late]);
         Ok(twin)
     }
 

@@ -1,11 +1,15 @@
 //! Where in the source events come from.
 
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 use crashproof_findings::{Frame, Place, is_of_others};
 use crashproof_protocol::abi::kind;
-use crashproof_protocol::caller;
+use crashproof_protocol::{LATE_MODULES_OFFSET, LateModule, caller};
 use elsa::sync::FrozenMap;
 use rustc_hash::FxHashSet;
 
@@ -84,6 +88,8 @@ pub(crate) struct Sites {
     nowhere: Place,
     /// Where calls without a site may be: the program and its libraries.
     modules: Vec<PathBuf>,
+    /// The control memory, where the paths of libraries are that were loaded late.
+    late: Option<File>,
     /// Such calls, as far as somebody asked for them.
     callers: FrozenMap<u32, Box<Place>>,
     /// Functions that do more to memory than flush or fence, by name and file.
@@ -130,7 +136,31 @@ impl Sites {
             }
             sites.push(Site { place: in_user_code(&place), text });
         }
-        Sites { sites, nowhere: Place::new("?", 0, 0), modules, callers: FrozenMap::new(), accessing }
+        Sites {
+            sites,
+            nowhere: Place::new("?", 0, 0),
+            modules,
+            late: None,
+            callers: FrozenMap::new(),
+            accessing,
+        }
+    }
+
+    /// With the libraries that runs load.
+    pub(crate) fn with_late(self, control: File) -> Sites {
+        Sites { late: Some(control), ..self }
+    }
+
+    /// The path of a module.
+    fn module(&self, number: usize) -> Option<PathBuf> {
+        let Some(late) = number.checked_sub(self.modules.len()) else {
+            return self.modules.get(number).cloned();
+        };
+        let mut path = [0; size_of::<LateModule>()];
+        let offset = LATE_MODULES_OFFSET + (late * path.len()) as u64;
+        self.late.as_ref()?.read_exact_at(&mut path, offset).ok()?;
+        let path = path.split(|byte| *byte == 0).next().filter(|path| !path.is_empty())?;
+        Some(PathBuf::from(OsStr::from_bytes(path)))
     }
 
     /// The place, or the first call on the way there outside of functions that only flush and fence: what such a
@@ -148,6 +178,16 @@ impl Sites {
             place = Place { file, line, column, function, ..place };
         }
         place
+    }
+
+    /// Is a library whose file name begins so among the modules?
+    pub(crate) fn have_module(&self, start: &str) -> bool {
+        let named = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| {
+                name.to_string_lossy().strip_prefix(start).is_some_and(|rest| rest.starts_with('.'))
+            })
+        };
+        self.modules.iter().any(named)
     }
 
     /// Is there a site in a function whose name begins so?
@@ -182,7 +222,8 @@ impl Sites {
 
     /// Looks an address up in the debug information of its module.
     fn find(&self, module: usize, offset: u64) -> Option<Place> {
-        let loader = Loader::new(self.modules.get(module)?).ok()?;
+        let path = self.module(module)?;
+        let loader = Loader::new(&path).ok()?;
         let mut frames = loader.find_frames(offset).ok()?;
         let mut place: Option<Place> = None;
         while let Ok(Some(frame)) = frames.next() {
@@ -199,9 +240,10 @@ impl Sites {
                 }
             }
         }
-        place.or_else(|| {
-            let function = loader.find_symbol(offset)?.to_owned();
-            Some(Place { file: self.modules[module].display().to_string(), function, ..Place::default() })
+        // At least the module can be named.
+        place.filter(|place| place.line > 0 || !place.function.is_empty()).or_else(|| {
+            let function = loader.find_symbol(offset).unwrap_or_default().to_owned();
+            Some(Place { file: path.display().to_string(), function, ..Place::default() })
         })
     }
 }

@@ -16,6 +16,8 @@ use crate::system::fail;
 
 type Status = *mut libc::stat;
 
+// Functions of address space take addresses as numbers: the window itself is meant, not its alias.
+
 const PAGE: u64 = 4096;
 
 /// A copy of a descriptor is open for the same file.
@@ -78,13 +80,13 @@ replace! {
     fn fcntl64(descriptor: c_int, command: c_int, argument: usize) -> c_int, caller(rcx)
     |_site| { libc::fcntl(descriptor, command, argument) }
 
-    fn munmap(start: *mut c_void, bytes: usize) -> c_int, caller(rdx)
+    fn munmap(start: usize, bytes: usize) -> c_int, caller(rdx)
     |_site| { if is_pm(start as u64) { 0 } else { real(start, bytes) } }
 
-    fn mprotect(start: *mut c_void, bytes: usize, protection: c_int) -> c_int, caller(rcx)
+    fn mprotect(start: usize, bytes: usize, protection: c_int) -> c_int, caller(rcx)
     |_site| { if is_pm(start as u64) { 0 } else { real(start, bytes, protection) } }
 
-    fn msync(start: *mut c_void, bytes: usize, flags: c_int) -> c_int, caller(rcx)
+    fn msync(start: usize, bytes: usize, flags: c_int) -> c_int, caller(rcx)
     |site| {
         if !is_pm(start as u64) {
             return real(start, bytes, flags);
@@ -98,13 +100,13 @@ replace! {
         0
     }
 
-    fn mremap(start: *mut c_void, bytes: usize, wanted: usize, flags: c_int, to: *mut c_void) -> *mut c_void, caller(r9)
+    fn mremap(start: usize, bytes: usize, wanted: usize, flags: c_int, to: usize) -> *mut c_void, caller(r9)
     |site| {
         if !is_pm(start as u64) {
             return real(start, bytes, wanted, flags, to);
         }
         if flags & libc::MREMAP_FIXED == 0 && files::within_one(start as u64, wanted as u64) {
-            return start;
+            return start as *mut c_void;
         }
         unknown(reason::FILE_GREW, site);
         fail(libc::ENOMEM);
@@ -158,7 +160,7 @@ replace! { [creat creat64] {
 } }
 
 replace! { [mmap mmap64] {
-    (wanted: *mut c_void, bytes: usize, protection: c_int, flags: c_int, descriptor: c_int, offset: i64) -> *mut c_void,
+    (wanted: usize, bytes: usize, protection: c_int, flags: c_int, descriptor: c_int, offset: i64) -> *mut c_void,
         caller(stack)
     |site| {
         match files::map_anything(wanted as u64, bytes as u64, protection, flags, descriptor, offset as u64, site) {
@@ -169,7 +171,7 @@ replace! { [mmap mmap64] {
 } }
 
 replace! { [madvise posix_madvise] {
-    (start: *mut c_void, bytes: usize, advice: c_int) -> c_int, caller(rcx)
+    (start: usize, bytes: usize, advice: c_int) -> c_int, caller(rcx)
     |_site| { if is_pm(start as u64) { 0 } else { real(start, bytes, advice) } }
 } }
 

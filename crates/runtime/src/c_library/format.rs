@@ -216,6 +216,8 @@ macro_rules! formats {
                 unsafe {
                     let function: unsafe extern "C" fn($($ty,)* *const c_char, *mut Arguments) -> c_int =
                         std::mem::transmute(REAL.get());
+                    // What it reads was announced.
+                    let _open = crate::protection::Opened::new();
                     function($($arg,)* $format, with)
                 }
             }

@@ -13,7 +13,6 @@ use std::ptr::null_mut;
 use crashproof_protocol::{HEAP, fault, fill, flag, record};
 
 use super::memory::{copy, fill, write};
-use crate::callers;
 use crate::cell::RunningThreadCell;
 use crate::interpose::enter;
 use crate::real::Real;
@@ -21,6 +20,7 @@ use crate::recorder::note;
 use crate::session::{self, recording};
 use crate::size_classes::{Block, FreeBlocks, MAPPED, Misuse, base, block_bytes};
 use crate::system::{set_errno, write_error};
+use crate::{access, callers};
 
 unsafe extern "C" {
     fn __libc_malloc(bytes: usize) -> *mut c_void;
@@ -266,6 +266,8 @@ unsafe extern "C" fn free_from(old: *mut c_void, caller: usize) {
             return;
         }
         let address = old as u64;
+        // As under the allocator's lock: nobody gets the block while this thread still stores to it.
+        access::begin_exchange();
         let given_back = FREE.with(|free| {
             session::control(|control| free.give_back(address, control.layout, &control.heap_ends))
         });
@@ -277,6 +279,7 @@ unsafe extern "C" fn free_from(old: *mut c_void, caller: usize) {
         if let Some(byte) = byte {
             fill(old, byte.into(), size as usize, callers::site(caller));
         }
+        access::end_exchange(false);
     }
 }
 

@@ -15,8 +15,8 @@ use crashproof_protocol::abi::{Site, is_pm};
 use libc::{iovec, msghdr, sockaddr, socklen_t};
 
 use super::memory::{copy, fill, readable, text_length, write};
-use crate::files;
 use crate::interpose::{interpose, replace};
+use crate::{files, raw};
 
 type Stream = *mut c_void;
 
@@ -70,12 +70,48 @@ unsafe fn receive_parts(
     }
 }
 
-unsafe fn readable_parts(parts: *const iovec, count: usize, site: *const Site) {
+/// Makes several parts ready for reading; gives them as the kernel can read them.
+unsafe fn readable_parts(parts: *const iovec, count: usize, site: *const Site) -> Vec<iovec> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
-        for part in std::slice::from_raw_parts(parts, count) {
+        let there = |part: &iovec| {
             readable(part.iov_base.cast_const(), part.iov_len, site);
+            iovec { iov_base: raw::reachable_pointer(part.iov_base).cast_mut(), iov_len: part.iov_len }
+        };
+        std::slice::from_raw_parts(parts, count).iter().map(there).collect()
+    }
+}
+
+/// Copies what is in several parts to several parts of the same process; gives how much that was.
+unsafe fn copy_parts(
+    to: *const iovec,
+    to_count: usize,
+    from: *const iovec,
+    from_count: usize,
+    site: *const Site,
+) -> isize {
+    // SAFETY: the program vouches for its pointers, as it would to the kernel.
+    unsafe {
+        let mut sources = std::slice::from_raw_parts(from, from_count).iter().copied();
+        let mut source = sources.next();
+        let mut copied = 0;
+        for part in std::slice::from_raw_parts(to, to_count) {
+            let mut done = 0;
+            while done < part.iov_len
+                && let Some(left) = &mut source
+            {
+                let bytes = left.iov_len.min(part.iov_len - done);
+                copy(part.iov_base.byte_add(done), left.iov_base.cast_const(), bytes, site);
+                left.iov_base = left.iov_base.byte_add(bytes);
+                left.iov_len -= bytes;
+                done += bytes;
+                if left.iov_len == 0 {
+                    source = sources.next();
+                }
+            }
+            copied += done;
         }
+        copied as isize
     }
 }
 
@@ -149,8 +185,8 @@ replace! {
         match each_part(parts, count as usize, None, to_file) {
             Some(bytes) if files::of(descriptor).is_some() => bytes,
             _ => {
-                readable_parts(parts, count as usize, site);
-                real(descriptor, parts, count)
+                let parts = readable_parts(parts, count as usize, site);
+                real(descriptor, parts.as_ptr(), count)
             }
         }
     }
@@ -161,8 +197,8 @@ replace! {
         match each_part(parts, count as usize, Some(offset), to_file) {
             Some(bytes) if files::of(descriptor).is_some() => bytes,
             _ => {
-                readable_parts(parts, count as usize, site);
-                real(descriptor, parts, count, offset)
+                let parts = readable_parts(parts, count as usize, site);
+                real(descriptor, parts.as_ptr(), count, offset)
             }
         }
     }
@@ -180,8 +216,28 @@ replace! {
 
     fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> isize, caller(rcx)
     |site| {
-        readable_parts((*message).msg_iov, (*message).msg_iovlen, site);
-        real(socket, message, flags)
+        let mut parts = readable_parts((*message).msg_iov, (*message).msg_iovlen, site);
+        let message = msghdr { msg_iov: parts.as_mut_ptr(), ..*message };
+        real(socket, &raw const message, flags)
+    }
+
+    fn process_vm_writev(process: libc::pid_t, local: *const iovec, local_count: usize, remote: *const iovec, remote_count: usize, flags: usize) -> isize, caller(stack)
+    |site| {
+        if process == libc::getpid() && flags == 0 {
+            copy_parts(remote, remote_count, local, local_count, site)
+        } else {
+            let local = readable_parts(local, local_count, site);
+            real(process, local.as_ptr(), local_count, remote, remote_count, flags)
+        }
+    }
+
+    fn process_vm_readv(process: libc::pid_t, local: *const iovec, local_count: usize, remote: *const iovec, remote_count: usize, flags: usize) -> isize, caller(stack)
+    |site| {
+        if process == libc::getpid() && flags == 0 {
+            copy_parts(local, local_count, remote, remote_count, site)
+        } else {
+            receive_parts(local, local_count, site, |local| real(process, local, local_count, remote, remote_count, flags))
+        }
     }
 
     fn getline(line: *mut *mut c_char, room: *mut usize, stream: Stream) -> isize, caller(rcx)

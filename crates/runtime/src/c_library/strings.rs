@@ -130,6 +130,7 @@ unsafe fn number<T>(
         let mut ended = null_mut();
         scan([text], usize::MAX, site, |at| !continues_number(at, |at| byte_at(text, at)));
         let value = parse(&raw mut ended);
+        ended = raw::original(ended as u64) as *mut c_char;
         if !end.is_null() {
             write(end, &raw const ended, size_of_val(&ended), site);
         }

@@ -19,7 +19,6 @@ use crate::cell::RunningThreadCell;
 use crate::interpose::schedule;
 use crate::real::Real;
 use crate::recorder::{note, unknown};
-use crate::session;
 use crate::system::give_up;
 use crate::threads::baton::Baton;
 use crate::threads::buffers::{current, drain, scheduler, volatile_fence};
@@ -31,6 +30,7 @@ use crate::threads::turns::{
     baton_of, end_cancelled, first_turn, give_way, leave, others_may_run, real_join, reap_if_detached,
     settle, synchronize, wait,
 };
+use crate::{faults, session};
 
 unsafe extern "C" {
     fn pthread_attr_getdetachstate(attributes: *const pthread_attr_t, state: *mut c_int) -> c_int;
@@ -107,6 +107,7 @@ fn arm_exit_key() {
 unsafe extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
     // SAFETY: the box is this thread's now. It is never freed: the thread may end without coming back.
     let start = unsafe { &*start.cast::<Start>() };
+    faults::give_alternate_stack();
     first_turn(&start.baton);
     arm_exit_key();
     // SAFETY: the program vouches for its function.

@@ -3,10 +3,12 @@
 
 use std::ffi::{c_int, c_long, c_void};
 
+use crashproof_protocol::abi::is_pm;
 use crashproof_protocol::reason;
 use libc::timespec;
 
 use crate::c_library::{determinism, time};
+use crate::raw;
 use crate::recorder::unknown;
 use crate::session::recording;
 use crate::system::{fail, raw_syscall};
@@ -34,6 +36,22 @@ unsafe extern "C-unwind" fn syscall(
     f: usize,
 ) -> c_long {
     let arguments = [a, b, c, d, e, f];
+    if recording() {
+        let (descriptor, buffer, offset) = (a as c_int, b as *mut c_void, d as i64);
+        // SAFETY: the program vouches for the call, by whatever way it makes it.
+        let known = unsafe {
+            match number {
+                libc::SYS_read => Some(libc::read(descriptor, buffer, c)),
+                libc::SYS_write => Some(libc::write(descriptor, buffer, c)),
+                libc::SYS_pread64 => Some(libc::pread(descriptor, buffer, c, offset)),
+                libc::SYS_pwrite64 => Some(libc::pwrite(descriptor, buffer, c, offset)),
+                _ => None,
+            }
+        };
+        if let Some(result) = known {
+            return result as c_long;
+        }
+    }
     // SAFETY: the program vouches for the call.
     let result = unsafe {
         match number {
@@ -57,13 +75,30 @@ unsafe extern "C-unwind" fn syscall(
                 end_process();
                 raw_syscall(number, arguments)
             }
-            _ => raw_syscall(number, arguments),
+            _ => raw_syscall(number, reachable(number, arguments)),
         }
     };
     if (-4095..0).contains(&result) {
         return fail(-result as c_int).into();
     }
     result as c_long
+}
+
+/// Arguments as the kernel can use them: it cannot follow anybody into the window. What it stores to PM shows at the end
+/// of the run.
+fn reachable(number: c_long, mut arguments: [usize; 6]) -> [usize; 6] {
+    let maps = [
+        libc::SYS_mmap,
+        libc::SYS_munmap,
+        libc::SYS_mremap,
+        libc::SYS_mprotect,
+        libc::SYS_madvise,
+        libc::SYS_msync,
+    ];
+    if !maps.contains(&number) && arguments.iter().any(|argument| is_pm(*argument as u64)) {
+        arguments = arguments.map(|argument| raw::reachable(argument as u64) as usize);
+    }
+    arguments
 }
 
 /// # Safety

@@ -43,8 +43,11 @@ pub(super) unsafe fn issue(kind: Kind, address: u64, width: u8, value: u64, site
         });
         entry.tag = tag;
     }
-    let at_once =
-        scheduler(|scheduler| scheduler.strategy.leaving.is_none() && !exploring() || scheduler.is_atomic());
+    // The others may have ended just before: then nobody looks into the buffer any more.
+    let alone = !running::concurrent();
+    let at_once = scheduler(|scheduler| {
+        (scheduler.strategy.leaving.is_none() || alone) && !exploring() || scheduler.is_atomic()
+    });
     // SAFETY: of this instruction the caller says so, of those in the buffer others did before.
     unsafe {
         if at_once || !kind.may_wait() {

@@ -1,0 +1,63 @@
+//! What kind of executable a program is, before it runs: one that could not be followed would change real files.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use object::elf::{ET_DYN, ET_EXEC, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, Object};
+
+use crate::subject::error::Error;
+
+/// The file name of the runtime, as programs that were built with it name it.
+const RUNTIME: &[u8] = b"libcrashproof_runtime.so";
+
+/// Refuses what the loader does not load: the runtime could not be in it.
+pub(crate) fn is_usable(program: &Path) -> Result<(), Error> {
+    // What cannot be read is told when it is started.
+    let Ok(bytes) = std::fs::read(program) else { return Ok(()) };
+    if bytes.starts_with(b"#!") {
+        return Ok(());
+    }
+    let header = FileHeader64::<Endianness>::parse(&*bytes).ok();
+    let kind = header.and_then(|header| {
+        let endian = header.endian().ok()?;
+        matches!(header.e_type(endian), ET_EXEC | ET_DYN).then_some((header, endian))
+    });
+    let Some((header, endian)) = kind else { return Err(Error::NoProgram { program: program.into() }) };
+    let mut segments = header.program_headers(endian, &*bytes).unwrap_or_default().iter();
+    let loaded = segments.any(|segment| matches!(segment.interpreter(endian, &*bytes), Ok(Some(_))));
+    if loaded { Ok(()) } else { Err(Error::Static { program: program.into() }) }
+}
+
+/// Was a program built with crashproof, or linked against the runtime otherwise?
+pub(crate) fn is_rebuilt(program: &Path) -> bool {
+    let Ok(bytes) = std::fs::read(program) else { return false };
+    let Ok(file) = object::File::parse(&*bytes) else { return false };
+    let libraries = file.imports().unwrap_or_default();
+    let names = bytes.windows(RUNTIME.len()).any(|part| part == RUNTIME);
+    names && (!libraries.is_empty() || file.section_by_name(".dynamic").is_some())
+}
+
+/// What is loaded before the program: the runtime, and what the user asked for.
+pub(crate) fn preloaded(runtime: &Path) -> OsString {
+    let mut all = OsString::from(PathBuf::from(runtime));
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        all.push(":");
+        all.push(others);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_loader_loads() {
+        assert!(is_usable(Path::new("/bin/sh")).is_ok());
+        assert!(!is_rebuilt(Path::new("/bin/sh")));
+        assert!(is_usable(Path::new("/no/such/program")).is_ok(), "told when it is started");
+        assert!(matches!(is_usable(Path::new("/proc/self/status")), Err(Error::NoProgram { .. })));
+    }
+}

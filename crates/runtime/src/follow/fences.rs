@@ -1,0 +1,407 @@
+//! Fences do not fault, so they become breakpoints.
+//!
+//! A fence orders what came before it, whoever issued that: `sfence` and `mfence` are looked for in every module when it
+//! is loaded, locked instructions only in modules that touch PM (volatile code runs as it is otherwise, and what pthreads
+//! do is the runtime's anyway). Functions are known from unwind tables, which stripped libraries have, too; bytes that
+//! merely look like a fence are not where an instruction begins.
+//!
+//! Modules that come later are seen at the breakpoint that the loader offers to debuggers.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crashproof_protocol::abi::is_pm;
+use crashproof_protocol::reason;
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use px86::Kind;
+
+use super::instruction::{Instructed, register};
+use super::{is_announced, trampoline};
+use crate::cell::RunningThreadCell;
+use crate::recorder::unknown;
+use crate::threads::buffers::{current, volatile_fence};
+use crate::{access, callers, modules, raw};
+
+const MODULES: usize = 128;
+const PAGE: usize = 4096;
+
+#[derive(Clone, Copy)]
+struct Module {
+    begin: usize,
+    end: usize,
+    /// The table of functions for unwinding.
+    functions: usize,
+    /// Are its locked instructions to be looked for once it touches PM?
+    locked: bool,
+}
+
+struct Modules {
+    known: [Module; MODULES],
+    count: usize,
+}
+
+static KNOWN: RunningThreadCell<Modules> = RunningThreadCell::new(Modules {
+    known: [Module { begin: 0, end: 0, functions: 0, locked: false }; MODULES],
+    count: 0,
+});
+
+/// Places of breakpoints, by address: the address and the byte that was there.
+const PLACES: usize = 1 << 16;
+static TABLE: AtomicUsize = AtomicUsize::new(0);
+/// Where the loader stops for debuggers.
+static LOADER_STOP: AtomicUsize = AtomicUsize::new(0);
+
+#[repr(C)]
+struct Place {
+    address: usize,
+    original: usize,
+}
+
+fn place(address: usize) -> Option<&'static mut Place> {
+    let table = TABLE.load(Relaxed) as *mut Place;
+    if table.is_null() {
+        return None;
+    }
+    let mut at = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+    for _ in 0..PLACES {
+        // SAFETY: within the table; only the running thread comes here.
+        let place = unsafe { &mut *table.add(at % PLACES) };
+        if place.address == address || place.address == 0 {
+            return Some(place);
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Puts back what was there before breakpoints, in a copy of code.
+pub(super) fn restore(at: usize, code: &mut [u8]) {
+    for (offset, byte) in code.iter_mut().enumerate().filter(|(_, byte)| **byte == 0xcc) {
+        if let Some(place) = place(at + offset).filter(|place| place.address == at + offset) {
+            *byte = place.original as u8;
+        }
+    }
+}
+
+/// Called once, before children are forked.
+pub(super) fn prepare() {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: new memory, all zeros, which is an empty table.
+    unsafe {
+        let table = libc::mmap(std::ptr::null_mut(), PLACES * size_of::<Place>(), rights, flags, -1, 0);
+        if table == libc::MAP_FAILED {
+            return;
+        }
+        TABLE.store(table as usize, Relaxed);
+    }
+    look_for_modules();
+    stop_loader();
+}
+
+/// The loader's list of modules, as debuggers know it.
+#[repr(C)]
+struct Debug {
+    version: c_int,
+    map: *const c_void,
+    stop: usize,
+}
+
+fn stop_loader() {
+    // SAFETY: the loader exports this structure; the function it names does nothing.
+    unsafe {
+        let debug = libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()).cast::<Debug>();
+        if debug.is_null() || (*debug).stop == 0 {
+            return;
+        }
+        let stop = (*debug).stop;
+        if set_breakpoints(&[stop]) {
+            LOADER_STOP.store(stop, Relaxed);
+        }
+    }
+}
+
+fn look_for_modules() {
+    // SAFETY: asks for the modules; the function takes no notice of the pointer.
+    unsafe { libc::dl_iterate_phdr(Some(visit), std::ptr::null_mut()) };
+}
+
+unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, _: *mut c_void) -> c_int {
+    // SAFETY: the loader passes a valid description with a name and so many headers.
+    let (info, headers, name) = unsafe {
+        let info = &*info;
+        let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
+        (info, headers, CStr::from_ptr(info.dlpi_name).to_bytes())
+    };
+    const GNU_EH_FRAME: u32 = 0x6474_e550;
+    let base = info.dlpi_addr as usize;
+    let (mut begin, mut end, mut functions) = (usize::MAX, 0, 0);
+    for header in headers {
+        let start = base + header.p_vaddr as usize;
+        match header.p_type {
+            libc::PT_LOAD if header.p_flags & libc::PF_X != 0 => {
+                begin = begin.min(start);
+                end = end.max(start + header.p_memsz as usize);
+            }
+            GNU_EH_FRAME => functions = start,
+            _ => {}
+        }
+    }
+    let known = KNOWN.with(|known| known.known[..known.count].iter().any(|known| known.begin == begin));
+    let contains = |part: &[u8]| name.windows(part.len()).any(|it| it == part);
+    let own = (begin..end).contains(&(visit as *const () as usize));
+    if known || begin >= end || own || contains(b"vdso") || contains(b"/ld-linux") {
+        return 0;
+    }
+    let locked = !contains(b"/libc.so") && !modules::is_instrumented(begin as *const c_void);
+    let module = Module { begin, end, functions, locked };
+    KNOWN.with(|known| {
+        let count = known.count;
+        if let Some(slot) = known.known.get_mut(count) {
+            *slot = module;
+            known.count += 1;
+        }
+    });
+    sweep_fences(&module);
+    0
+}
+
+/// Functions that unwind tables know of: from the start of one to the start of the next.
+fn function_around(module: &Module, address: usize) -> Option<(usize, usize)> {
+    let (table, count) = table_of(module)?;
+    // SAFETY: the table has so many entries.
+    let start = |index: usize| unsafe { start_of(module, table, index) };
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        if start(middle) <= address {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    let index = low.checked_sub(1)?;
+    Some((start(index), if index + 1 < count { start(index + 1) } else { module.end }))
+}
+
+/// The sorted table behind the header of the unwind tables, in the one form that linkers write.
+fn table_of(module: &Module) -> Option<(usize, usize)> {
+    if module.functions == 0 {
+        return None;
+    }
+    let header = module.functions as *const u8;
+    // SAFETY: the module says that the header is there.
+    unsafe {
+        let kinds = [header.read(), header.add(2).read(), header.add(3).read()];
+        // The pointer before the count has four bytes.
+        let narrow = matches!(header.add(1).read() & 0x0f, 0x03 | 0x0b);
+        (kinds == [1, 0x03, 0x3b] && narrow)
+            .then(|| (module.functions + 12, header.add(8).cast::<u32>().read_unaligned() as usize))
+    }
+}
+
+unsafe fn start_of(module: &Module, table: usize, index: usize) -> usize {
+    // SAFETY: the caller vouches for the entry: two offsets from the header.
+    let offset = unsafe { ((table + 8 * index) as *const i32).read_unaligned() };
+    module.functions.wrapping_add_signed(offset as isize)
+}
+
+/// The code of a module.
+fn code(begin: usize, end: usize) -> &'static [u8] {
+    // SAFETY: the module is loaded; if it goes, nobody comes back here.
+    unsafe { std::slice::from_raw_parts(begin as *const u8, end - begin) }
+}
+
+fn is_fence(instruction: &Instruction) -> bool {
+    matches!(instruction.mnemonic(), Mnemonic::Sfence | Mnemonic::Mfence)
+}
+
+fn is_locked(instruction: &Instruction) -> bool {
+    let exchanges = instruction.mnemonic() == Mnemonic::Xchg
+        && (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
+    // Thread-local memory is nobody else's business.
+    let local = matches!(instruction.memory_segment(), Register::FS | Register::GS);
+    (instruction.has_lock_prefix() || exchanges) && !local
+}
+
+/// A few addresses at a time, without allocation.
+struct Batch {
+    addresses: [usize; 256],
+    count: usize,
+}
+
+impl Batch {
+    const fn new() -> Batch {
+        Batch { addresses: [0; 256], count: 0 }
+    }
+
+    fn add(&mut self, address: usize) {
+        self.addresses[self.count] = address;
+        self.count += 1;
+        if self.count == self.addresses.len() {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        set_breakpoints(&self.addresses[..self.count]);
+        self.count = 0;
+    }
+}
+
+/// Makes breakpoints of the instructions in a function that are wanted.
+fn sweep(begin: usize, end: usize, wanted: impl Fn(&Instruction) -> bool, batch: &mut Batch) {
+    let mut decoder = Decoder::with_ip(64, code(begin, end), begin as u64, DecoderOptions::NONE);
+    let mut instruction = Instruction::default();
+    while decoder.can_decode() {
+        decoder.decode_out(&mut instruction);
+        if instruction.is_invalid() {
+            // Data, or what this decoder does not know: the rest is uncertain.
+            return;
+        }
+        if wanted(&instruction) {
+            batch.add(instruction.ip() as usize);
+        }
+    }
+}
+
+fn sweep_fences(module: &Module) {
+    let bytes = code(module.begin, module.end);
+    let mut batch = Batch::new();
+    let mut swept = 0;
+    for (offset, window) in bytes.windows(3).enumerate() {
+        if window[0] != 0x0f || window[1] != 0xae || !matches!(window[2], 0xf0..=0xff) {
+            continue;
+        }
+        let at = module.begin + offset;
+        if at < swept {
+            continue;
+        }
+        if let Some((start, end)) = function_around(module, at) {
+            let end = end.min(module.end);
+            sweep(start.max(module.begin), end, is_fence, &mut batch);
+            swept = end;
+        }
+    }
+    batch.flush();
+}
+
+/// Code at an address touches PM: the locked instructions of its module are looked for, the first time.
+pub(super) fn first_touch(at: usize) {
+    let module = KNOWN.with(|known| {
+        let count = known.count;
+        let module =
+            known.known[..count].iter_mut().find(|module| (module.begin..module.end).contains(&at))?;
+        std::mem::take(&mut module.locked).then_some(*module)
+    });
+    let Some(module) = module else { return };
+    let Some((table, count)) = table_of(&module) else { return };
+    let mut batch = Batch::new();
+    for index in 0..count {
+        // SAFETY: so many entries.
+        let (start, end) = unsafe {
+            let end = if index + 1 < count { start_of(&module, table, index + 1) } else { module.end };
+            (start_of(&module, table, index), end)
+        };
+        if module.begin <= start && start < end && end <= module.end {
+            sweep(start, end, |instruction| is_locked(instruction), &mut batch);
+        }
+    }
+    batch.flush();
+}
+
+/// Makes instructions breakpoints; they are in order, or one.
+fn set_breakpoints(addresses: &[usize]) -> bool {
+    for address in addresses {
+        let Some(place) = place(*address) else { return false };
+        if place.address == *address {
+            continue;
+        }
+        let page = address / PAGE * PAGE;
+        // SAFETY: code, which stays executable all the while; only this thread runs.
+        unsafe {
+            let write = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+            if libc::syscall(libc::SYS_mprotect, page, PAGE, write) != 0 {
+                return false;
+            }
+            let code = *address as *mut u8;
+            *place = Place { address: *address, original: code.read() as usize };
+            code.write_volatile(0xcc);
+            libc::syscall(libc::SYS_mprotect, page, PAGE, libc::PROT_READ | libc::PROT_EXEC);
+        }
+    }
+    true
+}
+
+/// A breakpoint: does what stood there. False if it is none of ours.
+///
+/// # Safety
+///
+/// The context is that of the breakpoint.
+pub(super) unsafe fn perform(context: &mut libc::ucontext_t) -> bool {
+    let at = *register(context, libc::REG_RIP) as usize - 1;
+    if place(at).is_none_or(|place| place.address != at) {
+        return false;
+    }
+    // SAFETY: code that is running; the program would access its operands itself.
+    unsafe {
+        if at == LOADER_STOP.load(Relaxed) {
+            look_for_modules();
+            callers::look_again();
+            // The function does nothing but return.
+            let stack = *register(context, libc::REG_RSP);
+            *register(context, libc::REG_RIP) = raw::peek(stack as u64, 8) as i64;
+            *register(context, libc::REG_RSP) = stack + 8;
+            return true;
+        }
+        let Some(instruction) = Instructed::decode(at) else { return false };
+        let announced = is_announced();
+        let site = callers::place(at);
+        let kind = match instruction.mnemonic() {
+            Mnemonic::Sfence => Some(Kind::StoreFence),
+            Mnemonic::Mfence => Some(Kind::Fence),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            // Rebuilt code tells of the fences in assembly that the plugin understands; only others leave anything pending.
+            let told = callers::is_instrumented(at) && !current(|thread| thread.unfenced);
+            if !announced && !told {
+                access::fence(kind, site);
+            }
+            *register(context, libc::REG_RIP) = instruction.end() as i64;
+            return true;
+        }
+        let done = match instruction.operand(context) {
+            None => false,
+            Some(operand) if is_pm(operand.address) => {
+                trampoline::perform(context, &instruction, &operand, announced, site)
+            }
+            Some(operand) => {
+                if !announced {
+                    volatile_fence(site);
+                }
+                trampoline::run_at(context, &instruction, operand.address)
+            }
+        };
+        if !done {
+            unknown(reason::UNSEEN, site);
+            remove_breakpoint(at);
+            *register(context, libc::REG_RIP) = at as i64;
+        }
+        true
+    }
+}
+
+/// The instruction is as it was, and runs unseen from now on.
+unsafe fn remove_breakpoint(at: usize) {
+    let Some(place) = place(at) else { return };
+    let page = at / PAGE * PAGE;
+    // SAFETY: code that is running.
+    unsafe {
+        let write = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        libc::syscall(libc::SYS_mprotect, page, PAGE, write);
+        (at as *mut u8).write_volatile(place.original as u8);
+        libc::syscall(libc::SYS_mprotect, page, PAGE, libc::PROT_READ | libc::PROT_EXEC);
+    }
+}

@@ -1,0 +1,336 @@
+//! What an instruction does to memory.
+
+use std::ffi::c_int;
+
+use crashproof_protocol::abi::is_pm;
+use iced_x86::{
+    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+};
+
+use crate::cell::RunningThreadCell;
+
+/// A register of the program where it was interrupted.
+pub(super) fn register(context: &mut libc::ucontext_t, which: c_int) -> &mut i64 {
+    &mut context.uc_mcontext.gregs[which as usize]
+}
+
+/// Where a general register is in the context of a signal.
+pub(super) fn index_of(register: Register) -> Option<c_int> {
+    Some(match register {
+        Register::RAX => libc::REG_RAX,
+        Register::RCX => libc::REG_RCX,
+        Register::RDX => libc::REG_RDX,
+        Register::RBX => libc::REG_RBX,
+        Register::RSP => libc::REG_RSP,
+        Register::RBP => libc::REG_RBP,
+        Register::RSI => libc::REG_RSI,
+        Register::RDI => libc::REG_RDI,
+        Register::R8 => libc::REG_R8,
+        Register::R9 => libc::REG_R9,
+        Register::R10 => libc::REG_R10,
+        Register::R11 => libc::REG_R11,
+        Register::R12 => libc::REG_R12,
+        Register::R13 => libc::REG_R13,
+        Register::R14 => libc::REG_R14,
+        Register::R15 => libc::REG_R15,
+        _ => return None,
+    })
+}
+
+/// Kept, because making one allocates; created before the program runs.
+static FACTORY: RunningThreadCell<Option<InstructionInfoFactory>> = RunningThreadCell::new(None);
+
+pub(super) fn prepare() {
+    FACTORY.set(Some(InstructionInfoFactory::new()));
+    // The first use of the decoder makes its tables.
+    Instructed::of(&[0x90], 0);
+}
+
+/// The longest there is.
+pub(super) const LONGEST: usize = 15;
+
+/// A memory operand in PM, or the one of a locked instruction.
+pub(super) struct Operand {
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+    pub(super) reads: bool,
+    pub(super) writes: bool,
+    /// Perhaps not all of it is written.
+    pub(super) conditional: bool,
+}
+
+pub(super) struct Instructed {
+    pub(super) decoded: Instruction,
+    pub(super) bytes: [u8; LONGEST],
+    at: usize,
+}
+
+impl Instructed {
+    /// Decodes the instruction at an address; breakpoints of `fences` are what they stand for.
+    ///
+    /// # Safety
+    ///
+    /// There is code.
+    pub(super) unsafe fn decode(at: usize) -> Option<Instructed> {
+        let mut bytes = [0; LONGEST];
+        let on_page = 4096 - at % 4096;
+        // SAFETY: up to the end of the page; beyond only if the instruction goes on there.
+        unsafe {
+            let read = |bytes: &mut [u8]| {
+                for (offset, byte) in bytes.iter_mut().enumerate() {
+                    *byte = ((at + offset) as *const u8).read_volatile();
+                }
+            };
+            read(&mut bytes[..on_page.min(LONGEST)]);
+            super::fences::restore(at, &mut bytes);
+            if let Some(instruction) = Instructed::of(&bytes[..on_page.min(LONGEST)], at) {
+                return Some(Instructed { bytes, ..instruction });
+            }
+            if on_page >= LONGEST {
+                return None;
+            }
+            read(&mut bytes);
+            super::fences::restore(at, &mut bytes);
+        }
+        Instructed::of(&bytes, at)
+    }
+
+    fn of(code: &[u8], at: usize) -> Option<Instructed> {
+        let mut decoded = Instruction::default();
+        Decoder::with_ip(64, code, at as u64, DecoderOptions::NONE).decode_out(&mut decoded);
+        if decoded.is_invalid() {
+            return None;
+        }
+        let mut bytes = [0; LONGEST];
+        bytes[..code.len()].copy_from_slice(code);
+        Some(Instructed { decoded, bytes, at })
+    }
+
+    pub(super) fn mnemonic(&self) -> Mnemonic {
+        self.decoded.mnemonic()
+    }
+
+    pub(super) fn end(&self) -> usize {
+        self.at + self.decoded.len()
+    }
+
+    pub(super) fn is_string(&self) -> bool {
+        self.decoded.is_string_instruction()
+    }
+
+    /// How many bytes come before the operation, but for the last prefix.
+    fn prefixes(&self) -> usize {
+        let is_prefix = |byte: &&u8| {
+            matches!(**byte, 0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 | 0x64 | 0x65)
+        };
+        self.bytes[..self.decoded.len()].iter().take_while(is_prefix).count()
+    }
+
+    /// Does it go where memory says?
+    pub(super) fn jumps(&self) -> bool {
+        matches!(self.mnemonic(), Mnemonic::Call | Mnemonic::Jmp)
+    }
+
+    /// A locked instruction: an exchange with memory always is one.
+    pub(super) fn is_locked(&self) -> bool {
+        self.decoded.has_lock_prefix() || self.mnemonic() == Mnemonic::Xchg && self.has_memory()
+    }
+
+    fn has_memory(&self) -> bool {
+        (0..self.decoded.op_count()).any(|operand| self.decoded.op_kind(operand) == OpKind::Memory)
+    }
+
+    pub(super) fn is_non_temporal(&self) -> bool {
+        use Mnemonic::*;
+        matches!(
+            self.mnemonic(),
+            Movnti
+                | Movntq
+                | Movntdq
+                | Movntps
+                | Movntpd
+                | Movntss
+                | Movntsd
+                | Vmovntdq
+                | Vmovntps
+                | Vmovntpd
+                | Movdiri
+                | Movdir64b
+        )
+    }
+
+    /// The explicit memory operand, if it is the only one in PM and its size is known.
+    pub(super) fn operand(&self, context: &mut libc::ucontext_t) -> Option<Operand> {
+        let decoded = &self.decoded;
+        // Addresses of 32 bits.
+        let narrow = self.bytes[..self.prefixes()].contains(&0x67);
+        if !self.has_memory() || decoded.is_vsib() || narrow {
+            return None;
+        }
+        if matches!(decoded.memory_segment(), Register::FS | Register::GS) {
+            return None;
+        }
+        let registers = context.uc_mcontext.gregs;
+        let value = |register: Register| match index_of(register) {
+            Some(index) => Some(registers[index as usize] as u64),
+            None => Some(0),
+        };
+        FACTORY.with(|factory| {
+            let info = factory.as_mut()?.info(decoded);
+            let mut found = None;
+            for memory in info.used_memory() {
+                let address = memory.virtual_address(0, |register, _, _| value(register))?;
+                let bytes = memory.memory_size().size() as u64;
+                let explicit = memory.base() == decoded.memory_base()
+                    && memory.index() == decoded.memory_index()
+                    && memory.displacement() == decoded.memory_displacement64();
+                if !explicit {
+                    // A stack in PM.
+                    if is_pm(address) {
+                        return None;
+                    }
+                    continue;
+                }
+                let (reads, writes, conditional) = match memory.access() {
+                    OpAccess::Read | OpAccess::CondRead => (true, false, false),
+                    OpAccess::Write => (false, true, false),
+                    OpAccess::CondWrite => (false, true, true),
+                    OpAccess::ReadWrite => (true, true, false),
+                    OpAccess::ReadCondWrite => (true, true, true),
+                    _ => (false, false, false),
+                };
+                found = Some(Operand { address, bytes, reads, writes, conditional });
+            }
+            found
+        })
+    }
+
+    /// A register that the instruction neither reads nor writes, among those that need no further prefix as a base:
+    /// its number in encodings, and in contexts.
+    pub(super) fn free_register(&self) -> Option<(u8, c_int)> {
+        const CANDIDATES: [(u8, Register); 6] = [
+            (0, Register::RAX),
+            (1, Register::RCX),
+            (2, Register::RDX),
+            (3, Register::RBX),
+            (6, Register::RSI),
+            (7, Register::RDI),
+        ];
+        FACTORY.with(|factory| {
+            let info = factory.as_mut()?.info(&self.decoded);
+            let used = info.used_registers();
+            let free =
+                |register: Register| used.iter().all(|used| used.register().full_register() != register);
+            let (number, register) = CANDIDATES.into_iter().find(|(_, register)| free(*register))?;
+            Some((number, index_of(register)?))
+        })
+    }
+
+    /// The same instruction with its memory operand at the address in a register.
+    pub(super) fn moved_to(&self, base: u8, code: &mut [u8]) -> Option<usize> {
+        let bytes = &self.bytes[..self.decoded.len()];
+        let prefixes = self.prefixes();
+        let mut start = bytes.to_owned_array();
+        let first = *bytes.get(prefixes)?;
+        let modrm = match first {
+            // Extension bits of base and index are inverted, and the index is not used any more.
+            0xc5 => prefixes + 3,
+            0xc4 => {
+                start[prefixes + 1] |= 0x60;
+                prefixes + 4
+            }
+            0x62 => {
+                start[prefixes + 1] |= 0x60;
+                prefixes + 5
+            }
+            _ => {
+                let mut at = prefixes;
+                if (0x40..0x50).contains(&first) {
+                    start[at] &= !3;
+                    at += 1;
+                }
+                match (bytes.get(at)?, bytes.get(at + 1)) {
+                    (0x0f, Some(0x38 | 0x3a)) => at + 3,
+                    (0x0f, Some(0x0f)) => return None,
+                    (0x0f, _) => at + 2,
+                    // An absolute address instead of an operand.
+                    (0xa0..=0xa3, _) => return None,
+                    _ => at + 1,
+                }
+            }
+        };
+        let form = *bytes.get(modrm)?;
+        let (mode, operand) = (form >> 6, form & 7);
+        if mode == 3 {
+            return None;
+        }
+        let mut tail = modrm + 1;
+        let mut wide = mode == 0 && operand == 5;
+        if operand == 4 {
+            wide |= mode == 0 && bytes.get(tail)? & 7 == 5;
+            tail += 1;
+        }
+        tail += match mode {
+            1 => 1,
+            2 => 4,
+            _ if wide => 4,
+            _ => 0,
+        };
+        start[modrm] = form & 0x38 | base;
+        let rest = bytes.get(tail..)?;
+        let length = modrm + 1 + rest.len();
+        code.get_mut(..modrm + 1)?.copy_from_slice(&start[..modrm + 1]);
+        code.get_mut(modrm + 1..length)?.copy_from_slice(rest);
+        Some(length)
+    }
+}
+
+/// A copy of a few bytes.
+trait Owned {
+    fn to_owned_array(&self) -> [u8; LONGEST];
+}
+
+impl Owned for [u8] {
+    fn to_owned_array(&self) -> [u8; LONGEST] {
+        let mut array = [0; LONGEST];
+        array[..self.len()].copy_from_slice(self);
+        array
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moved(code: &[u8], base: u8) -> Option<Vec<u8>> {
+        prepare();
+        let mut room = [0; 32];
+        let length = Instructed::of(code, 0x1000)?.moved_to(base, &mut room)?;
+        Some(room[..length].to_vec())
+    }
+
+    #[test]
+    fn operands_move_and_everything_else_stays() {
+        // mov [rdi + rcx*8 + 0x10], rax -> mov [rdx], rax
+        assert_eq!(moved(&[0x48, 0x89, 0x44, 0xcf, 0x10], 2), Some(vec![0x48, 0x89, 0x02]));
+        // mov dword ptr [r12], 7 -> mov dword ptr [rax], 7
+        assert_eq!(moved(&[0x41, 0xc7, 0x04, 0x24, 7, 0, 0, 0], 0), Some(vec![0x40, 0xc7, 0x00, 7, 0, 0, 0]));
+        // lock cmpxchg [rip + 8], ecx -> lock cmpxchg [rsi], ecx
+        assert_eq!(moved(&[0xf0, 0x0f, 0xb1, 0x0d, 8, 0, 0, 0], 6), Some(vec![0xf0, 0x0f, 0xb1, 0x0e]));
+        // movups [rbp - 0x20], xmm9 -> movups [rbx], xmm9
+        assert_eq!(moved(&[0x44, 0x0f, 0x11, 0x4d, 0xe0], 3), Some(vec![0x44, 0x0f, 0x11, 0x0b]));
+        // vmovdqu [r8], ymm1 -> vmovdqu [rcx], ymm1
+        assert_eq!(moved(&[0xc4, 0xc1, 0x7e, 0x7f, 0x08], 1), Some(vec![0xc4, 0xe1, 0x7e, 0x7f, 0x09]));
+        // mov rax, rcx has none.
+        assert_eq!(moved(&[0x48, 0x89, 0xc8], 2), None);
+    }
+
+    #[test]
+    fn free_registers_are_not_used() {
+        prepare();
+        // cmpxchg16b [rsi] uses all but rdi.
+        let instruction = Instructed::of(&[0xf0, 0x48, 0x0f, 0xc7, 0x0e], 0).expect("an instruction");
+        assert_eq!(instruction.free_register().map(|(number, _)| number), Some(7));
+        assert!(instruction.is_locked());
+    }
+}

@@ -1,0 +1,169 @@
+//! The two signals that following code takes, and what the program wants done about them.
+//!
+//! The program's own handlers are kept here and called for what is not the runtime's.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::cell::RunningThreadCell;
+use crate::interpose::replace;
+use crate::real::Real;
+
+/// What the program wants done about the two signals.
+static WANTED: RunningThreadCell<[Option<libc::sigaction>; 2]> = RunningThreadCell::new([None; 2]);
+/// Handlers of the runtime that come after the ones here.
+static BEHIND: RunningThreadCell<[Option<libc::sigaction>; 2]> = RunningThreadCell::new([None; 2]);
+
+static ON: AtomicBool = AtomicBool::new(false);
+
+const OURS: [c_int; 2] = [libc::SIGSEGV, libc::SIGTRAP];
+
+fn index(signal: c_int) -> Option<usize> {
+    OURS.iter().position(|ours| *ours == signal)
+}
+
+/// Puts the handlers for the two signals before what is there.
+pub(crate) fn take(handlers: [usize; 2]) {
+    for (at, (signal, handler)) in OURS.into_iter().zip(handlers).enumerate() {
+        // SAFETY: the handlers are for these signals.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_ONSTACK;
+            let mut before: libc::sigaction = std::mem::zeroed();
+            set_action(signal, &raw const action, &raw mut before);
+            let is_handler = !matches!(before.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);
+            BEHIND.with(|behind| behind[at] = is_handler.then_some(before));
+        }
+    }
+    ON.store(true, Relaxed);
+}
+
+/// Is `handler` called for a signal that is not the program's?
+pub(crate) fn comes_to(signal: c_int, handler: usize) -> bool {
+    let Some(at) = index(signal).filter(|_| ON.load(Relaxed)) else { return false };
+    let taken = WANTED.with(|wanted| {
+        wanted[at].is_some_and(|wanted| !matches!(wanted.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN))
+    });
+    !taken && BEHIND.with(|behind| behind[at].is_some_and(|behind| behind.sa_sigaction == handler))
+}
+
+/// What the program wants, or what happens to those that want nothing.
+///
+/// # Safety
+///
+/// The arguments are those of a signal handler.
+pub(crate) unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let Some(at) = index(signal) else { return };
+    let wanted = WANTED.with(|wanted| wanted[at]);
+    let wanted = wanted.filter(|wanted| !matches!(wanted.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN));
+    let behind = BEHIND.with(|behind| behind[at]);
+    // SAFETY: handlers are the program's, or pointers that it vouches for, or the runtime's own.
+    unsafe {
+        match wanted.or(behind).map(|action| (action.sa_sigaction, action.sa_flags)) {
+            None => {
+                reset(signal);
+                if signal == libc::SIGTRAP || (*info).si_code <= 0 {
+                    // Nothing is going to happen again by itself.
+                    libc::raise(signal);
+                }
+            }
+            Some((handler, flags)) => {
+                if flags & libc::SA_RESETHAND != 0 {
+                    if wanted.is_some() {
+                        WANTED.with(|wanted| wanted[at] = None);
+                    } else {
+                        reset(signal);
+                    }
+                }
+                if flags & libc::SA_SIGINFO != 0 {
+                    let handler: unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                        std::mem::transmute(handler);
+                    handler(signal, info, context);
+                } else {
+                    let handler: unsafe extern "C" fn(c_int) = std::mem::transmute(handler);
+                    handler(signal);
+                }
+            }
+        }
+    }
+}
+
+unsafe fn reset(signal: c_int) {
+    // SAFETY: the default action runs no code.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = libc::SIG_DFL;
+        set_action(signal, &raw const action, null_mut());
+    }
+}
+
+/// The C library's own `sigaction`.
+///
+/// # Safety
+///
+/// Handlers are for their signals; `old` is null or has room.
+pub(crate) unsafe fn set_action(signal: c_int, action: *const libc::sigaction, old: *mut libc::sigaction) {
+    // SAFETY: handlers are the program's, or pointers that it vouches for.
+    unsafe {
+        static REAL: Real = Real::new("sigaction\0", None);
+        let set: unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int =
+            std::mem::transmute(REAL.get());
+        set(signal, action, old);
+    }
+}
+
+/// Keeps what the program wants for one of the two signals; false if it is another one.
+unsafe fn keep(signal: c_int, action: Option<libc::sigaction>, old: *mut libc::sigaction) -> bool {
+    let Some(at) = index(signal).filter(|_| ON.load(Relaxed)) else { return false };
+    let before = WANTED.with(|wanted| wanted[at]);
+    // SAFETY: there is room for the old one, if it is wanted; plain data may be zero.
+    unsafe {
+        if !old.is_null() {
+            *old = before.unwrap_or(std::mem::zeroed());
+        }
+    }
+    WANTED.with(|wanted| wanted[at] = action.or(before));
+    true
+}
+
+/// Without the two signals, which must always come through.
+unsafe fn without_ours(set: *const libc::sigset_t) -> Option<libc::sigset_t> {
+    if !ON.load(Relaxed) || set.is_null() {
+        return None;
+    }
+    // SAFETY: the program vouches for its set.
+    unsafe {
+        let mut set = *set;
+        for signal in OURS {
+            libc::sigdelset(&raw mut set, signal);
+        }
+        Some(set)
+    }
+}
+
+replace! {
+    fn sigaction(signal: c_int, action: *const libc::sigaction, old: *mut libc::sigaction) -> c_int, caller(rcx)
+    |site| {
+        let wanted = (!action.is_null()).then(|| *action);
+        if keep(signal, wanted, old) { 0 } else { real(signal, action, old) }
+    }
+
+    fn signal(signal: c_int, handler: usize) -> usize, caller(rdx)
+    |site| {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        let mut old: libc::sigaction = std::mem::zeroed();
+        if keep(signal, Some(action), &raw mut old) { old.sa_sigaction } else { real(signal, handler) }
+    }
+}
+
+replace! { [sigprocmask pthread_sigmask] {
+    (how: c_int, set: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int, caller(rcx)
+    |site| {
+        let ours = without_ours(set).filter(|_| how != libc::SIG_UNBLOCK);
+        real(how, ours.as_ref().map_or(set, |ours| &raw const *ours), old)
+    }
+} }
