@@ -2,6 +2,7 @@
 // dequeue is recorded in the node that it takes. Two threads enqueue and dequeue; recovery walks from the sentinel.
 //@ args: {dir}/pool
 //@ cflags: -O1
+//@ flags check: --schedules 1
 //@ prove: skip (more events than the prover unrolls within a minute)
 //@ variant correct:
 //@ check: clean
