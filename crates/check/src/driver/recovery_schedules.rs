@@ -81,7 +81,7 @@ impl Check<'_> {
             ));
         } else {
             self.judging.remark(&match count {
-                1 => "recovery has threads, and only one schedule".into(),
+                1 => String::from("recovery has threads, and only one schedule"),
                 many => format!("recovery has threads: {many} of its schedules show all others"),
             });
         }
