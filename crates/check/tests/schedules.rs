@@ -59,6 +59,32 @@ fn lastzero() {
     }
 }
 
+/// Flanagan and Godefroid, POPL 2005: a hash table in which the messages of up to 11 threads do not collide.
+#[test]
+fn indexer() {
+    let code = "static _Atomic int table[128];\nstatic void *run(void *number) {\n  int thread = (int)(long)number;\n  \
+         for (int m = 1; m <= 4; m++) {\n    int message = m * 11 + thread, hash = message * 7 % 128, empty = 0;\n    \
+         while (!atomic_compare_exchange_strong(&table[hash], &empty, message)) { hash = (hash + 1) % 128; empty = 0; }\n  \
+         }\n  return 0;\n}\n";
+    for (threads, traces) in [(11, 1), (12, 8)] {
+        assert_eq!(explored("indexer", code, threads).statistics.schedules, traces, "8^(n - 11)");
+    }
+}
+
+/// The same authors' file system: the blocks of up to 13 inodes do not collide.
+#[test]
+fn file_system() {
+    let code = "static pthread_mutex_t inodes[32], blocks[26];\nstatic int inode[32], busy[26];\n\
+         static void *run(void *number) {\n  int i = (int)(long)number % 32;\n  pthread_mutex_lock(&inodes[i]);\n  \
+         if (inode[i] == 0) for (int b = i * 2 % 26;; b = (b + 1) % 26) {\n    pthread_mutex_lock(&blocks[b]);\n    \
+         int found = !busy[b];\n    if (found) { busy[b] = 1; inode[i] = b + 1; }\n    \
+         pthread_mutex_unlock(&blocks[b]);\n    if (found) break;\n  }\n  \
+         pthread_mutex_unlock(&inodes[i]);\n  return 0;\n}\n";
+    for (threads, traces) in [(13, 1), (14, 2), (15, 4)] {
+        assert_eq!(explored("file-system", code, threads).statistics.schedules, traces, "2^(n - 13)");
+    }
+}
+
 #[test]
 fn a_lock_is_taken_in_every_order() {
     let code = "static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;\nstatic long plain;\nstatic void *run(void *i) {\n  \

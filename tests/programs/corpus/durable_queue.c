@@ -2,6 +2,7 @@
 // dequeue is recorded in the node that it takes. Two threads enqueue and dequeue; recovery walks from the sentinel.
 //@ args: {dir}/pool
 //@ cflags: -O1
+//@ flags check: --schedules 1
 //@ variant correct:
 //@ wrong lint: stores between crashproof_tolerate_begin and _end count as unflushed
 //@ variant node-not-flushed: -DBUG_NODE_NOT_FLUSHED

@@ -24,6 +24,7 @@
 //@ lint: missing-barrier at missing-barrier
 //@ variant unlocked-once: -DUNLOCKED
 //@ check: dependent-strands at COUNT
+//@ check: dependent-strands at COUNT
 //@ lint: missing-barrier at missing-barrier
 #include <crashproof.h>
 #include <pthread.h>

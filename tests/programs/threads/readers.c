@@ -1,5 +1,5 @@
 // Readers do not keep each other out, but writers do.
-//@ check: vacuous
+//@ check: fails-under-schedule
 //@ lint: vacuous
 //@ prove: refuted at claim (most < 2)
 #include <crashproof.h>

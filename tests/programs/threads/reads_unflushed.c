@@ -1,7 +1,7 @@
 // PSan, Figure 7: a thread reads x before the other has flushed it, and makes y, which depends on it,
-// persistent. Whether it comes in between is up to the schedule: never in the default one.
+// persistent. Whether it comes in between is up to the schedule: never in the first one.
 //@ variant plain:
-//@ check: clean
+//@ check: recovery-fails at recovery-fails
 //@ lint: clean, no warnings
 //@ prove: refuted at claim-violated
 //@ variant plain-2:

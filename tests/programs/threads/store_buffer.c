@@ -1,5 +1,5 @@
 // Volatile memory is TSO: both may read 0. With a fence one may not (see store_buffer_fenced.c).
-//@ check: vacuous
+//@ check: fails-under-schedule
 //@ lint: vacuous
 //@ prove: refuted at claim (a || b)
 #include <crashproof.h>

@@ -14,7 +14,7 @@
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at fails-under-schedule
 //@ variant plain-2:
-//@ check: clean
+//@ check: fails-under-schedule at unflushed-write
 //@ prove: refuted at claim-violated
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at fails-under-schedule

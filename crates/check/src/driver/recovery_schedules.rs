@@ -80,7 +80,10 @@ impl Check<'_> {
                 count - after_first
             ));
         } else {
-            self.judging.remark(&format!("recovery has threads: {count} schedules of it show all others"));
+            self.judging.remark(&match count {
+                1 => String::from("recovery has threads, and only one schedule"),
+                many => format!("recovery has threads: {many} of its schedules show all others"),
+            });
         }
     }
 }

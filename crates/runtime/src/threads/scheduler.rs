@@ -16,6 +16,8 @@ use super::strategy::{Candidate, Point, Strategy, Verdict};
 
 /// Places to spin that a thread may pass before it must let others run.
 const SPINS: u32 = 200;
+/// Calls of synchronization functions after which it must, too: it may look again and again what is behind a lock.
+const SYNCHRONIZATIONS: u32 = 10_000;
 /// Of those, how many count as places where the run could have gone another way.
 const COUNTED_SPINS: u32 = 4;
 /// Turns in a row that end in spinning, with nothing done in between, before the program counts as endless.
@@ -125,6 +127,7 @@ pub(crate) struct Thread {
     pub(crate) woken: Woken,
     priority: i64,
     spins: u32,
+    synchronizations: u32,
     /// The C library's handle.
     pub(crate) handle: u64,
     /// The kernel's number; 0 until the thread ran.
@@ -163,6 +166,7 @@ impl Thread {
             woken: Woken::Called,
             priority,
             spins: 0,
+            synchronizations: 0,
             handle: 0,
             kernel_number: 0,
             detached: false,
@@ -408,6 +412,14 @@ impl Scheduler {
                 self.idle_turns += 1;
             }
         }
+        if point == Point::Sync {
+            let thread = self.thread(current);
+            thread.synchronizations += 1;
+            if thread.synchronizations >= SYNCHRONIZATIONS {
+                thread.synchronizations = 0;
+                spun = true;
+            }
+        }
         // Of a spin loop only the first rounds count: how many there are says nothing about the run.
         if point != Point::Spin || self.thread(current).spins <= COUNTED_SPINS {
             self.points += 1;
@@ -571,6 +583,15 @@ mod tests {
         scheduler.idle_turns = IDLE_TURNS;
         let endless = (0..SPINS).position(|_| scheduler.after(0, Point::Spin, false) == Decision::Endless);
         assert_eq!(endless, Some(SPINS as usize - 1));
+    }
+
+    #[test]
+    fn who_takes_locks_for_long_gives_way_and_may_do_so_for_ever() {
+        let mut scheduler = scheduler(2);
+        let rounds = 3 * SYNCHRONIZATIONS as usize;
+        let switched = (0..rounds).filter(|_| scheduler.after(0, Point::Sync, false) == Decision::Run(1));
+        assert_eq!(switched.count(), 3);
+        assert_eq!(scheduler.idle_turns, 0);
     }
 
     #[test]
