@@ -16,9 +16,9 @@ use crate::suite::rust::{self, Selection};
 /// Build the tests of Rust crates and check each that touches persistent memory
 ///
 /// After every crash a test is run again to recover: it should accept whatever its earlier run may have left.
-/// `#[crashproof::test(recover = path)]` of the crate `crashproof-test` names another function for that.
+/// `crashproof::test!` of the crate `crashproof-test` names another function for that.
 #[derive(Parser)]
-#[command(name = "crashproof cargo test", max_term_width = 100, after_help = exit::HELP)]
+#[command(name = "crashproof cargo test", bin_name = "crashproof cargo test", max_term_width = 100, after_help = exit::HELP)]
 struct Test {
     /// Check only tests whose names contain one of these
     #[arg(value_name = "FILTER")]
@@ -42,7 +42,7 @@ struct Test {
 
 /// Build a program of a Rust crate and check it
 #[derive(Parser)]
-#[command(name = "crashproof cargo run", max_term_width = 100, after_help = exit::HELP)]
+#[command(name = "crashproof cargo run", bin_name = "crashproof cargo run", max_term_width = 100, after_help = exit::HELP)]
 struct Run {
     #[command(flatten)]
     checking: Checking,

@@ -110,6 +110,18 @@ fn the_tests_of_a_crate() {
     run(&mut command(at, &["cargo", "test", "--doc"]), 2);
 }
 
+/// The crate for users, under the tool: its tests pass plainly with all others.
+#[test]
+fn the_crate_for_users() {
+    let target = tempfile::tempdir().expect("a directory");
+    let at = Path::new(env!("CARGO_MANIFEST_DIR")).join("../user");
+    let words = ["cargo", "test", "--offline", "--no-fail-fast", "--run-ignored", "all", "--test", "slot"];
+    let text = run(command(&at, &words).env("CARGO_TARGET_DIR", target.path()), 1);
+    assert!(line(&text, "a_full_slot_has_its_value").contains("PASS"), "{text}");
+    assert!(line(&text, "a_persistent_static").contains("PASS"), "{text}");
+    assert!(line(&text, "a_forgotten_flush").contains("tests/slot.rs:22: recovery-fails"), "{text}");
+}
+
 #[test]
 fn a_toolchain_with_another_llvm() {
     let project = project("rust");

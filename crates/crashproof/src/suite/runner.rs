@@ -59,7 +59,7 @@ pub(crate) fn run(cases: Cases, running: &Running, checking: &Checking) -> io::R
             return Ok(Exit::Usage);
         }
     }
-    let text = sinks.iter().any(|sink| *sink == (Format::Text, None));
+    let text = sinks.contains(&(Format::Text, None));
     let started = Instant::now();
     let mut suite = check_all(cases, running, checking, text)?;
     suite.seconds = started.elapsed().as_secs_f64();
@@ -268,7 +268,7 @@ fn judge(case: &Case, status: ExitStatus, report: &Value, errors: &str) -> Teste
     let findings: Vec<Value> = report["findings"].as_array().cloned().unwrap_or_default();
     let (outcome, message) = match status.code() {
         Some(0) => (Outcome::Passed, figures(report)),
-        Some(1) => (Outcome::Failed, first_error(&findings)),
+        Some(1) => (Outcome::Failed, first_error(&findings, &case.directory)),
         Some(3) if report["not_covered"].is_array() => not_covered(report),
         _ => broken(errors),
     };
@@ -284,12 +284,14 @@ fn figures(report: &Value) -> String {
     format!("{}, {recoveries}", count("failure_points", "crash point"))
 }
 
-fn first_error(findings: &[Value]) -> String {
+fn first_error(findings: &[Value], directory: &Path) -> String {
     let errors: Vec<&Value> = findings.iter().filter(|it| it["level"] == "error").collect();
     let Some(first) = errors.first() else { return String::new() };
     let more = if errors.len() > 1 { format!(" (and {} more)", errors.len() - 1) } else { String::new() };
     let text = |name: &str| first[name].as_str().unwrap_or_default().to_owned();
-    format!("{}:{}: {}{more}", text("file"), first["line"], text("rule"))
+    // The report is from where the test runs, the line from where the user is.
+    let file = shown(&directory.join(text("file")));
+    format!("{}:{}: {}{more}", file.display(), first["line"], text("rule"))
 }
 
 fn not_covered(report: &Value) -> (Outcome, String) {
