@@ -6,9 +6,9 @@
 //@ variant correct:
 //@ variant bitmap-not-flushed: -DBUG_BITMAP_NOT_FLUSHED
 //@ bug: never-flushed at apply
+//@ tier: slow
 //@ variant apply-not-fenced: -DBUG_APPLY_NOT_FENCED
 //@ bug: flushed-not-fenced at apply
-//@ tier: slow
 //@ variant log-not-flushed: -DBUG_LOG_NOT_FLUSHED
 //@ bug: never-flushed at log
 //@ tier: slow
@@ -29,20 +29,17 @@
 //@ tier: slow
 //@ variant object-not-flushed: -DBUG_OBJECT_NOT_FLUSHED
 //@ bug: never-flushed at object
+//@ tier: slow
 //@ variant object-pointer-flushed: -DBUG_OBJECT_POINTER_FLUSHED
 //@ bug: wrong-address-flushed|never-flushed at object
 //@ tier: slow
 //@ variant no-log: -DBUG_NO_LOG
 //@ bug: stored-after-commit|torn-update at unlogged
-//@ tier: slow
 //@ variant run-not-flushed: -DBUG_RUN_NOT_FLUSHED
 //@ bug: never-flushed at run
 //@ tier: slow
 //@ variant reused-after-free: -DBUG_REUSED_AFTER_FREE
 //@ bug: stored-after-commit|recovery-wrong|torn-update at scrubbed
-//@ tier: slow
-//@ variant stale-cursor: -DBUG_STALE_CURSOR
-//@ bug: recovery-trusts-volatile-state|recovery-wrong at cursor
 //@ tier: slow
 //@ variant recovery-forgets-fence: -DBUG_RECOVERY_FORGETS_FENCE
 //@ bug: flushed-not-fenced at apply

@@ -4,8 +4,6 @@
 //@ cflags: -O1
 //@ flags check: --pm-heap
 //@ variant correct:
-//@ variant tree-not-flushed: -DBUG_TREE_NOT_FLUSHED
-//@ bug: never-flushed at tree
 //@ variant epoch-not-flushed: -DBUG_EPOCH_NOT_FLUSHED
 //@ bug: never-flushed at epoch
 //@ tier: slow
@@ -20,7 +18,6 @@
 //@ tier: slow
 //@ variant n4-count-not-flushed: -DBUG_N4_COUNT_NOT_FLUSHED
 //@ bug: never-flushed at n4-count
-//@ tier: slow
 //@ variant n4-count-first: -DBUG_N4_COUNT_FIRST
 //@ bug: stored-after-commit|torn-update|wrong-order at n4-late
 //@ tier: slow
@@ -35,32 +32,6 @@
 //@ tier: slow
 //@ variant n48-index-not-flushed: -DBUG_N48_INDEX_NOT_FLUSHED
 //@ bug: never-flushed at n48-index
-//@ tier: slow
-//@ variant n256-not-flushed: -DBUG_N256_NOT_FLUSHED
-//@ bug: never-flushed at n256-child
-//@ tier: slow
-//@ variant grown-not-flushed: -DBUG_GROWN_NOT_FLUSHED
-//@ bug: never-flushed at grown
-//@ tier: slow
-//@ variant grown-first-line: -DBUG_GROWN_FIRST_LINE
-//@ bug: flush-covers-too-little at grown
-//@ tier: slow
-//@ variant retired-not-flushed: -DBUG_RETIRED_NOT_FLUSHED
-//@ bug: never-flushed at retired
-//@ tier: slow
-//@ variant locks-in-volatile-list: -DBUG_LOCKS_IN_VOLATILE_LIST
-//@ bug: recovery-trusts-volatile-state|recovery-wrong|stored-after-commit at lock
-//@ tier: slow
-//@ variant volatile-epoch: -DBUG_VOLATILE_EPOCH
-//@ bug: recovery-trusts-volatile-state at epoch
-//@ tier: slow
-//@ variant update-not-flushed: -DBUG_UPDATE_NOT_FLUSHED
-//@ bug: never-flushed at update
-//@ tier: slow
-//@ variant delete-not-flushed: -DBUG_DELETE_NOT_FLUSHED
-//@ bug: never-flushed at deleted
-//@ tier: slow
-//@ variant all: -DBUG_ALL
 //@ tier: slow
 #define KEYS 56
 #define KEY_OF(thread, i) ((i) % 7 == 0 ? 0x1000100ull * (i) : 0x2000000ull + (i))

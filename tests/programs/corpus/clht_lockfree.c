@@ -8,9 +8,9 @@
 //@ flags check: --schedules 4
 //@ variant entry-not-flushed: -DBUG_ENTRY_NOT_FLUSHED
 //@ bug: never-flushed at commit
+//@ tier: slow
 //@ variant commit-not-fenced: -DBUG_COMMIT_NOT_FENCED
 //@ bug: flushed-not-fenced at commit
-//@ tier: slow
 //@ variant value-after-commit: -DBUG_VALUE_AFTER_COMMIT
 //@ bug: torn-update|stored-after-commit at late
 //@ variant delete-not-flushed: -DBUG_DELETE_NOT_FLUSHED

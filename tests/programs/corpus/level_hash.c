@@ -5,6 +5,7 @@
 //@ variant correct:
 //@ variant token-not-flushed: -DBUG_TOKEN_NOT_FLUSHED
 //@ bug: never-flushed at token
+//@ tier: slow
 //@ variant token-first: -DBUG_TOKEN_FIRST
 //@ bug: torn-update|stored-after-commit at token-first
 //@ variant removed-not-flushed: -DBUG_REMOVED_NOT_FLUSHED
@@ -15,7 +16,6 @@
 //@ tier: slow
 //@ variant moving-not-flushed: -DBUG_MOVING_NOT_FLUSHED
 //@ bug: never-flushed at moving
-//@ tier: slow
 //@ variant all: -DBUG_ALL
 //@ tier: slow
 #include "pool.h"

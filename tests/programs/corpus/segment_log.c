@@ -5,11 +5,12 @@
 //@ variant correct:
 //@ variant record-not-flushed: -DBUG_RECORD_NOT_FLUSHED
 //@ bug: never-flushed at text
+//@ tier: slow
 //@ variant flushes-pointer: -DBUG_FLUSHES_POINTER
 //@ bug: wrong-address-flushed|never-flushed at text
+//@ tier: slow
 //@ variant header-only: -DBUG_HEADER_ONLY
 //@ bug: flush-covers-too-little at text
-//@ tier: slow
 //@ variant tail-not-flushed: -DBUG_TAIL_NOT_FLUSHED
 //@ bug: never-flushed at tail
 //@ tier: slow

@@ -308,12 +308,17 @@ impl Table {
         Table { rows }
     }
 
-    /// Shares of the bugs that satisfy a condition.
-    fn share(&self, all: impl Fn(&str) -> bool, found: impl Fn(&Row, &Variant) -> bool) -> (usize, usize) {
-        let bugs = self
-            .rows
-            .iter()
-            .filter(|(_, variant, _)| variant.bug.as_ref().is_some_and(|bug| all(&bug.class)));
+    /// How many bugs of some classes an engine found, of those that it judged; without an engine, any of them.
+    fn share(
+        &self,
+        all: impl Fn(&str) -> bool,
+        by: Option<Engine>,
+        found: impl Fn(&Row, &Variant) -> bool,
+    ) -> (usize, usize) {
+        let judged = |row: &Row| by.is_none_or(|engine| row.said[&engine] != "-");
+        let bugs = self.rows.iter().filter(|(_, variant, row)| {
+            variant.bug.as_ref().is_some_and(|bug| all(&bug.class)) && judged(row)
+        });
         let found: Vec<bool> = bugs.map(|(_, variant, row)| found(row, variant)).collect();
         (found.iter().filter(|found| **found).count(), found.len())
     }
@@ -322,25 +327,16 @@ impl Table {
     pub(crate) fn chapter(&self) -> String {
         let mut text = String::from(HEAD);
         let flush = |class: &str| class.split('|').any(|class| FLUSHES.contains(&class));
-        let persistency = |class: &str| class != "redundant" && class != "unlogged";
+        let any = |_: &str| true;
         let by = |engine: Engine| move |row: &Row, variant: &Variant| row.found(variant).contains(&engine);
-        let judged = |row: &Row| row.said[&Engine::Robust] != "-";
-        let robust = move |row: &Row, variant: &Variant| by(Engine::Robust)(row, variant) || !judged(row);
+        let (check, robust, lint) = (Engine::Check, Engine::Robust, Engine::Lint);
+        let some = |row: &Row, variant: &Variant| !row.found(variant).is_empty();
         let shares = [
-            (
-                "found by some engine at its line",
-                self.share(|_| true, |row, variant| !row.found(variant).is_empty()),
-            ),
-            (
-                "found by check at its line (libpmemobj: not judged)",
-                self.share(persistency, by(Engine::Check)),
-            ),
-            ("check names the cause", self.share(persistency, |row, _| row.classed)),
-            ("missing flushes found without a failing recovery", self.share(flush, robust)),
-            (
-                "found by lint at its line, without running the program",
-                self.share(|_| true, by(Engine::Lint)),
-            ),
+            ("found by some engine at its line", self.share(any, None, some)),
+            ("found by check at its line", self.share(any, Some(check), by(check))),
+            ("check names the cause", self.share(any, Some(check), |row, _| row.classed)),
+            ("missing flushes found without a failing recovery", self.share(flush, Some(robust), by(robust))),
+            ("found by lint at its line, without running the program", self.share(any, Some(lint), by(lint))),
         ];
         let right = self.rows.iter().filter(|(_, variant, _)| variant.bug.is_none() && variant.name != "all");
         let right: Vec<bool> = right.map(|(_, _, row)| row.accused().is_empty()).collect();
@@ -422,5 +418,6 @@ const HEAD: &str = "# The corpus\n\n\
 Structures from the literature, written for this repository, right as they are, each with seeded bugs behind `-DBUG_...`. \
 `make corpus` has every engine judge every variant and makes this page. \"check\" runs the program and its recovery; \
 \"robust\" is check on a build whose recovery verifies nothing, so that what it finds needs no failing recovery; \"lint\" \
-runs nothing. \"found\" is an error in the line of the bug, \"elsewhere\" one in another line. The sources are in \
+runs nothing. \"found\" is an error in the line of the bug, \"elsewhere\" one in another line, \"-\" not judged; the shares are of what an engine judged. Seeds that turned out to be no bugs (a later flush \
+of the same line covers the store) are not listed. The sources are in \
 `tests/programs/corpus`.\n\n";
