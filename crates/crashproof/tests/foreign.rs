@@ -75,8 +75,13 @@ fn place_of(outcome: &Outcome) -> String {
 
 const LOG: &str = r#"
 #include <crashproof.h>
-#include <libpmem.h>
 #include <string.h>
+#include <sys/types.h>
+// As libpmem.h has them; it need not be installed.
+enum { PMEM_FILE_CREATE = 1 };
+void *pmem_map_file(const char *, size_t, int, mode_t, size_t *, int *);
+void *pmem_memcpy_persist(void *, const void *, size_t);
+void pmem_persist(const void *, size_t);
 struct log { long length; char pad[56]; char text[64]; };
 int main(void) {
   struct log *log = pmem_map_file("log", sizeof(struct log), PMEM_FILE_CREATE, 0644, 0, 0);
@@ -220,8 +225,8 @@ fn a_plain_program() {
         place.cc(&["-g", optimization, "-DBAD", "program.c", "-o", "rebuilt"]);
         let (plain, rebuilt) =
             (place.check(&["--pm-path", ".", "./bad"]), place.check(&["--pm-path", ".", "./rebuilt"]));
-        plain.is(1, "program.c:25");
-        rebuilt.is(1, "program.c:25");
+        plain.is(1, "program.c:23");
+        rebuilt.is(1, "program.c:23");
         let line = |outcome: &Outcome| place_of(outcome).rsplit_once(':').map(|(line, _)| line.to_owned());
         assert_eq!(line(&plain), line(&rebuilt), "{}\n{}", plain.text, rebuilt.text);
         assert!(!place.path("pool").exists(), "nothing is left behind");

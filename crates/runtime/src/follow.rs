@@ -15,7 +15,9 @@
 //!
 //! What the C library does in the runtime's name goes to the alias and is not recorded again.
 
-pub(crate) mod fences;
+mod announced;
+mod breakpoints;
+mod fences;
 mod instruction;
 mod stepping;
 mod strings;
@@ -23,13 +25,14 @@ mod trampoline;
 
 use std::ffi::{c_int, c_void};
 
-use crashproof_protocol::abi::{Site, is_pm};
+use crashproof_protocol::abi::is_pm;
 use crashproof_protocol::{POOL_BASE, POOL_BYTES};
 use iced_x86::Mnemonic;
 use px86::Kind;
 
 use crate::system::KeptErrno;
-use crate::{access, assembly, callers, protection, session, signals, strict};
+use crate::{access, callers, signals, strict};
+use announced::{is_announced, place};
 use instruction::{Instructed, register};
 
 /// Called once, before children are forked.
@@ -42,28 +45,6 @@ pub(crate) fn prepare() {
 /// Called when a child of the checker begins, after whatever else takes signals.
 pub(crate) fn start() {
     signals::take([on_fault as *const () as usize, on_trap as *const () as usize]);
-}
-
-/// Is what touches PM now to go unrecorded?
-fn is_announced() -> bool {
-    !session::recording() || assembly::is_running() || protection::works_for_runtime()
-}
-
-/// Where an instruction is in the program. What the runtime does with the program's pointers it does for the innermost
-/// call from rebuilt code, or from any code if there is none.
-fn place(instruction: usize) -> *const Site {
-    if !callers::is_in_runtime(instruction) {
-        return callers::place(instruction);
-    }
-    let mut frames = [std::ptr::null_mut(); 64];
-    // SAFETY: there is room for so many frames.
-    let depth = unsafe { libc::backtrace(frames.as_mut_ptr(), frames.len() as c_int) }.max(0) as usize;
-    let frames =
-        frames[..depth].iter().map(|frame| *frame as usize).skip_while(|frame| *frame != instruction);
-    let mut outside = frames.filter(|frame| !callers::is_in_runtime(*frame));
-    let first = outside.next();
-    let found = first.into_iter().chain(outside).find(|frame| callers::is_instrumented(*frame)).or(first);
-    found.map_or(std::ptr::null(), callers::site)
 }
 
 unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {

@@ -1,4 +1,4 @@
-// What is not understood is named while building, and told to the runtime when it runs.
+// What may lock volatile memory is named while building, and told to the runtime when it runs; the rest is followed there.
 #include "test.h"
 
 __asm__(".globl helper\nhelper: ret");

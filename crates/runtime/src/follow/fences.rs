@@ -16,15 +16,15 @@ use crashproof_protocol::reason;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use px86::Kind;
 
+use super::announced::is_announced;
 use super::instruction::{Instructed, register};
-use super::{is_announced, trampoline};
+use super::{breakpoints, trampoline};
 use crate::cell::RunningThreadCell;
 use crate::recorder::unknown;
 use crate::threads::buffers::{current, volatile_fence};
 use crate::{access, callers, modules, raw};
 
 const MODULES: usize = 128;
-const PAGE: usize = 4096;
 
 #[derive(Clone, Copy)]
 struct Module {
@@ -46,55 +46,13 @@ static KNOWN: RunningThreadCell<Modules> = RunningThreadCell::new(Modules {
     count: 0,
 });
 
-/// Places of breakpoints, by address: the address and the byte that was there.
-const PLACES: usize = 1 << 16;
-static TABLE: AtomicUsize = AtomicUsize::new(0);
 /// Where the loader stops for debuggers.
 static LOADER_STOP: AtomicUsize = AtomicUsize::new(0);
 
-#[repr(C)]
-struct Place {
-    address: usize,
-    original: usize,
-}
-
-fn place(address: usize) -> Option<&'static mut Place> {
-    let table = TABLE.load(Relaxed) as *mut Place;
-    if table.is_null() {
-        return None;
-    }
-    let mut at = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
-    for _ in 0..PLACES {
-        // SAFETY: within the table; only the running thread comes here.
-        let place = unsafe { &mut *table.add(at % PLACES) };
-        if place.address == address || place.address == 0 {
-            return Some(place);
-        }
-        at += 1;
-    }
-    None
-}
-
-/// Puts back what was there before breakpoints, in a copy of code.
-pub(super) fn restore(at: usize, code: &mut [u8]) {
-    for (offset, byte) in code.iter_mut().enumerate().filter(|(_, byte)| **byte == 0xcc) {
-        if let Some(place) = place(at + offset).filter(|place| place.address == at + offset) {
-            *byte = place.original as u8;
-        }
-    }
-}
-
 /// Called once, before children are forked.
 pub(super) fn prepare() {
-    let rights = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: new memory, all zeros, which is an empty table.
-    unsafe {
-        let table = libc::mmap(std::ptr::null_mut(), PLACES * size_of::<Place>(), rights, flags, -1, 0);
-        if table == libc::MAP_FAILED {
-            return;
-        }
-        TABLE.store(table as usize, Relaxed);
+    if !breakpoints::prepare() {
+        return;
     }
     look_for_modules();
     stop_loader();
@@ -116,7 +74,7 @@ fn stop_loader() {
             return;
         }
         let stop = (*debug).stop;
-        if set_breakpoints(&[stop]) {
+        if breakpoints::set(&[stop]) {
             LOADER_STOP.store(stop, Relaxed);
         }
     }
@@ -245,7 +203,7 @@ impl Batch {
     }
 
     fn flush(&mut self) {
-        set_breakpoints(&self.addresses[..self.count]);
+        breakpoints::set(&self.addresses[..self.count]);
         self.count = 0;
     }
 }
@@ -311,29 +269,6 @@ pub(super) fn first_touch(at: usize) {
     batch.flush();
 }
 
-/// Makes instructions breakpoints; they are in order, or one.
-fn set_breakpoints(addresses: &[usize]) -> bool {
-    for address in addresses {
-        let Some(place) = place(*address) else { return false };
-        if place.address == *address {
-            continue;
-        }
-        let page = address / PAGE * PAGE;
-        // SAFETY: code, which stays executable all the while; only this thread runs.
-        unsafe {
-            let write = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-            if libc::syscall(libc::SYS_mprotect, page, PAGE, write) != 0 {
-                return false;
-            }
-            let code = *address as *mut u8;
-            *place = Place { address: *address, original: code.read() as usize };
-            code.write_volatile(0xcc);
-            libc::syscall(libc::SYS_mprotect, page, PAGE, libc::PROT_READ | libc::PROT_EXEC);
-        }
-    }
-    true
-}
-
 /// A breakpoint: does what stood there. False if it is none of ours.
 ///
 /// # Safety
@@ -341,7 +276,7 @@ fn set_breakpoints(addresses: &[usize]) -> bool {
 /// The context is that of the breakpoint.
 pub(super) unsafe fn perform(context: &mut libc::ucontext_t) -> bool {
     let at = *register(context, libc::REG_RIP) as usize - 1;
-    if place(at).is_none_or(|place| place.address != at) {
+    if !breakpoints::is_at(at) {
         return false;
     }
     // SAFETY: code that is running; the program would access its operands itself.
@@ -386,22 +321,9 @@ pub(super) unsafe fn perform(context: &mut libc::ucontext_t) -> bool {
         };
         if !done {
             unknown(reason::UNSEEN, site);
-            remove_breakpoint(at);
+            breakpoints::remove(at);
             *register(context, libc::REG_RIP) = at as i64;
         }
         true
-    }
-}
-
-/// The instruction is as it was, and runs unseen from now on.
-unsafe fn remove_breakpoint(at: usize) {
-    let Some(place) = place(at) else { return };
-    let page = at / PAGE * PAGE;
-    // SAFETY: code that is running.
-    unsafe {
-        let write = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-        libc::syscall(libc::SYS_mprotect, page, PAGE, write);
-        (at as *mut u8).write_volatile(place.original as u8);
-        libc::syscall(libc::SYS_mprotect, page, PAGE, libc::PROT_READ | libc::PROT_EXEC);
     }
 }

@@ -7,6 +7,7 @@ use iced_x86::{
     Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
 
+use super::breakpoints;
 use crate::cell::RunningThreadCell;
 
 /// A register of the program where it was interrupted.
@@ -66,7 +67,7 @@ pub(super) struct Instructed {
 }
 
 impl Instructed {
-    /// Decodes the instruction at an address; breakpoints of `fences` are what they stand for.
+    /// Decodes the instruction at an address; breakpoints of ours are what they stand for.
     ///
     /// # Safety
     ///
@@ -82,7 +83,7 @@ impl Instructed {
                 }
             };
             read(&mut bytes[..on_page.min(LONGEST)]);
-            super::fences::restore(at, &mut bytes);
+            breakpoints::restore(at, &mut bytes);
             if let Some(instruction) = Instructed::of(&bytes[..on_page.min(LONGEST)], at) {
                 return Some(Instructed { bytes, ..instruction });
             }
@@ -90,7 +91,7 @@ impl Instructed {
                 return None;
             }
             read(&mut bytes);
-            super::fences::restore(at, &mut bytes);
+            breakpoints::restore(at, &mut bytes);
         }
         Instructed::of(&bytes, at)
     }

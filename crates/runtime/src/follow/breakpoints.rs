@@ -1,0 +1,97 @@
+//! Instructions that were replaced by breakpoints, and what they were.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+const PAGE: usize = 4096;
+
+/// Places of breakpoints, by address: the address and the byte that was there.
+const PLACES: usize = 1 << 16;
+static TABLE: AtomicUsize = AtomicUsize::new(0);
+/// Gets memory for the table; false if there is none.
+pub(super) fn prepare() -> bool {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: new memory, all zeros, which is an empty table.
+    unsafe {
+        let table = libc::mmap(std::ptr::null_mut(), PLACES * size_of::<Place>(), rights, flags, -1, 0);
+        if table == libc::MAP_FAILED {
+            return false;
+        }
+        TABLE.store(table as usize, Relaxed);
+    }
+    true
+}
+
+#[repr(C)]
+struct Place {
+    address: usize,
+    original: usize,
+}
+
+fn place(address: usize) -> Option<&'static mut Place> {
+    let table = TABLE.load(Relaxed) as *mut Place;
+    if table.is_null() {
+        return None;
+    }
+    let mut at = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+    for _ in 0..PLACES {
+        // SAFETY: within the table; only the running thread comes here.
+        let place = unsafe { &mut *table.add(at % PLACES) };
+        if place.address == address || place.address == 0 {
+            return Some(place);
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Puts back what was there before breakpoints, in a copy of code.
+pub(super) fn restore(at: usize, code: &mut [u8]) {
+    for (offset, byte) in code.iter_mut().enumerate().filter(|(_, byte)| **byte == 0xcc) {
+        if let Some(place) = place(at + offset).filter(|place| place.address == at + offset) {
+            *byte = place.original as u8;
+        }
+    }
+}
+
+/// Is there a breakpoint of ours at an address?
+pub(super) fn is_at(address: usize) -> bool {
+    place(address).is_some_and(|place| place.address == address)
+}
+
+/// Makes instructions breakpoints; they are in order, or one.
+pub(super) fn set(addresses: &[usize]) -> bool {
+    for address in addresses {
+        let Some(place) = place(*address) else { return false };
+        if place.address == *address {
+            continue;
+        }
+        let page = address / PAGE * PAGE;
+        // SAFETY: code, which stays executable all the while; only this thread runs.
+        unsafe {
+            let write = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+            if libc::syscall(libc::SYS_mprotect, page, PAGE, write) != 0 {
+                return false;
+            }
+            let code = *address as *mut u8;
+            *place = Place { address: *address, original: code.read() as usize };
+            code.write_volatile(0xcc);
+            libc::syscall(libc::SYS_mprotect, page, PAGE, libc::PROT_READ | libc::PROT_EXEC);
+        }
+    }
+    true
+}
+
+/// The instruction is as it was, and runs unseen from now on.
+pub(super) unsafe fn remove(at: usize) {
+    let Some(place) = place(at) else { return };
+    let page = at / PAGE * PAGE;
+    // SAFETY: code that is running.
+    unsafe {
+        let write = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        libc::syscall(libc::SYS_mprotect, page, PAGE, write);
+        (at as *mut u8).write_volatile(place.original as u8);
+        libc::syscall(libc::SYS_mprotect, page, PAGE, libc::PROT_READ | libc::PROT_EXEC);
+    }
+}
