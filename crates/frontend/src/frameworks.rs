@@ -429,6 +429,20 @@ impl Apis {
         }
     }
 
+    /// Forgets the C library's functions that a program has of its own. Functions of frameworks stay described: their
+    /// sources are part of many programs.
+    pub fn forget_library_functions(&mut self, defined: &[String]) {
+        let Some(library) = self.frameworks.iter().position(|framework| framework.name == "raw") else {
+            return;
+        };
+        let own = defined.iter().map(|name| as_in_c(name)).filter(|name| !name.starts_with("crashproof_"));
+        for name in own {
+            if self.exact.get(name).is_some_and(|meaning| meaning.framework == library) {
+                self.exact.remove(name);
+            }
+        }
+    }
+
     /// What a function means, if it is described.
     #[must_use]
     pub fn meaning(&self, name: &str) -> Option<&Meaning> {

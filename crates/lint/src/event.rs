@@ -16,6 +16,8 @@ pub(crate) struct Site {
     pub(crate) call: Option<PlaceId>,
     /// What the source calls the memory, as a number of [`Names`]; 0 for none.
     pub(crate) name: u32,
+    /// What a caller calls it, if the function itself knows no member; 0 for none.
+    pub(crate) outer: u32,
     /// A library does it; the place only uses the library.
     pub(crate) by_library: bool,
 }

@@ -5,7 +5,7 @@
 //! when it was entered; a caller puts its own values in their place.
 
 use px86::LINE_BYTES;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crashproof_frontend::program::ir::{Arithmetic, Compare, FunctionId, GlobalId};
 
@@ -90,6 +90,8 @@ pub(crate) struct Expressions {
     alignments: FxHashMap<Expression, u64>,
     /// Where arrays begin in their objects, by the size of their elements: the least offset that was indexed.
     array_starts: FxHashMap<(Expression, i64), i64>,
+    /// Unknown pointers to memory that is persistent by more than what the program does with it.
+    declared: FxHashSet<Expression>,
 }
 
 /// An address taken apart: the object, the element if an index that is not a constant chooses one, and the
@@ -111,6 +113,7 @@ impl Expressions {
             loaded: FxHashMap::default(),
             alignments: FxHashMap::default(),
             array_starts: FxHashMap::default(),
+            declared: FxHashSet::default(),
         };
         let nothing = all.add(Form::Nothing);
         debug_assert_eq!(nothing, NOTHING);
@@ -455,6 +458,28 @@ impl Expressions {
     pub(crate) fn at(&self, address: &Address) -> Option<Expression> {
         let base = address.element.unwrap_or(address.object);
         if address.offset == 0 { Some(base) } else { self.known(Form::Plus(base, address.offset)) }
+    }
+
+    /// What memory held that a condition or a number is about.
+    pub(crate) fn contents(&self, number: Expression, found: &mut Vec<Expression>) {
+        match self.form(number) {
+            Form::Content(_) => found.push(number),
+            Form::Plus(inner, _) => self.contents(inner, found),
+            Form::Operation(_, left, right) | Form::Comparison(_, left, right) => {
+                self.contents(left, found);
+                self.contents(right, found);
+            }
+            _ => {}
+        }
+    }
+
+    /// An unknown pointer leads to memory that a description or a mapping says is persistent.
+    pub(crate) fn set_declared(&mut self, pointer: Expression) {
+        self.declared.insert(pointer);
+    }
+
+    pub(crate) fn is_declared(&self, pointer: Expression) -> bool {
+        self.declared.contains(&pointer)
     }
 
     /// Notes that an address is indexed by elements of a size.

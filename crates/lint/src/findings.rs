@@ -14,7 +14,9 @@ pub(crate) fn findings(program: &Program, explorer: &Explorer) -> (Vec<Finding>,
         let sometimes = verdicts.satisfied.get(&(*rule, *place)).is_some_and(|paths| *paths > 0);
         let unknown = explorer.cuts.is_inside(verdict.by);
         let deliberate = verdicts.is_deliberate(*rule, verdict) && !explorer.pedantic;
-        if !rule.is_reported(sometimes, unknown) || verdicts.is_sweep(*rule, *place) || deliberate {
+        let stands = verdict.stands(&explorer.guards, &explorer.names);
+        if !stands || !rule.is_reported(sometimes, unknown) || verdicts.is_sweep(*rule, *place) || deliberate
+        {
             continue;
         }
         // A store that is never written back is one finding, also if something points to it.

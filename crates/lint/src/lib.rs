@@ -35,6 +35,7 @@ mod explore;
 mod expression;
 mod findings;
 mod gap;
+mod guards;
 mod loops;
 mod machine;
 mod mapping;
@@ -123,6 +124,9 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
     }
     let compiled = begin.elapsed();
     let mut program = read::read(files, &apis)?;
+    // A function of the program is not the C library's, whatever it is called.
+    let own: Vec<String> = program.defined().map(|id| program.function(id).name.clone()).collect();
+    apis.forget_library_functions(&own);
     returned::declare(&mut program, &apis);
     let read = begin.elapsed();
     let analysis = Analysis::run(&program, &apis);

@@ -4,8 +4,9 @@ use crashproof_findings::Rule as Registered;
 use crashproof_findings::rules::lint;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::event::Site;
+use crate::event::{Names, Site};
 use crate::gap::Gaps;
+use crate::guards::Guards;
 use crashproof_frontend::program::ir::{FunctionId, PlaceId};
 
 /// The persistency model a program is checked against (Pelley, Chen and Wenisch, ISCA 2014).
@@ -122,9 +123,33 @@ pub(crate) struct Verdict {
     pub(crate) ordered: bool,
     /// The fix for this place, if more can be said than in general.
     pub(crate) advice: Option<String>,
+    /// It is one whatever guards what.
+    pub(crate) is_certain: bool,
+    /// Any of these makes it one.
+    pub(crate) conditions: Vec<Condition>,
+}
+
+/// One store guards another, by the names of their members; unless a later one does as well.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Condition {
+    pub(crate) guard: u32,
+    pub(crate) guarded: u32,
+    pub(crate) unless: Vec<u32>,
+}
+
+impl Condition {
+    fn holds(&self, guards: &Guards, names: &Names) -> bool {
+        let covers = |guard: u32| guards.covers(names.text(guard), names.text(self.guarded));
+        covers(self.guard) && !self.unless.iter().any(|later| covers(*later))
+    }
 }
 
 impl Verdict {
+    /// Whether it is a violation, now that it is known what guards what.
+    pub(crate) fn stands(&self, guards: &Guards, names: &Names) -> bool {
+        self.is_certain || self.conditions.iter().any(|condition| condition.holds(guards, names))
+    }
+
     /// Sets the fix, unless an earlier path did.
     pub(crate) fn advise(&mut self, advice: String) {
         self.advice.get_or_insert(advice);
@@ -212,6 +237,8 @@ impl Verdicts {
                 unless_deliberate: false,
                 ordered: true,
                 advice: None,
+                is_certain: false,
+                conditions: Vec::new(),
             }
         });
         verdict.paths += 1;

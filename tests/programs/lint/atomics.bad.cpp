@@ -1,6 +1,7 @@
 // Places inside the standard library are told as the call.
 //@ check: skip (a fragment: it has no main)
-//@ lint: publish-before-persist at publish-before-persist
+//@ lint: publish-before-persist at key
+//@ lint: publish-before-persist at next
 //@ prove: skip (a fragment: it has no main)
 #include "raw.h"
 #include <atomic>
@@ -13,9 +14,9 @@ struct alignas(64) Node {
 PERSISTENT static std::atomic<Node *> head;
 
 void push(Node *node, uint64_t key) {
-  node->key = key;
-  node->next.store(head.load());
-  head.store(node); // MARK: publish-before-persist
+  node->key = key; // MARK: key
+  node->next.store(head.load()); // MARK: next
+  head.store(node);
   persist(&head, sizeof head);
   persist(node, sizeof *node);
 }

@@ -1,6 +1,7 @@
 // Places inside Rust's library are told as the call.
 //@ check: skip (a fragment: it has no main)
-//@ lint: publish-before-persist at publish-before-persist
+//@ lint: publish-before-persist at key
+//@ lint: publish-before-persist at next
 //@ lint: unflushed-write at unflushed-write
 //@ prove: skip (a fragment: it has no main)
 use std::arch::x86_64::{_mm_clflush, _mm_sfence};
@@ -28,9 +29,9 @@ fn persist<T>(at: *const T) {
 
 #[unsafe(no_mangle)]
 pub fn push(node: &mut Node, key: u64) {
-    node.key = key;
-    node.next.store(HEAD.load(Ordering::Acquire), Ordering::Relaxed);
-    HEAD.store(node, Ordering::Release); // MARK: publish-before-persist
+    node.key = key; // MARK: key
+    node.next.store(HEAD.load(Ordering::Acquire), Ordering::Relaxed); // MARK: next
+    HEAD.store(node, Ordering::Release);
     persist(node);
     persist(&HEAD);
 }

@@ -13,6 +13,7 @@
 //@ lint: unflushed-write at top
 //@ variant order: -DBUG=4
 //@ lint: publish-before-persist at node-value
+//@ lint: publish-before-persist at node-next
 #include <assert.h>
 #include <fcntl.h>
 #include <stdint.h>

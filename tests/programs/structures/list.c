@@ -7,7 +7,8 @@
 //@ prove: proved
 //@ variant bug-1: -DBUG=1
 //@ check: recovery-fails at recovery-fails-2
-//@ lint: publish-before-persist at publish-before-persist
+//@ lint: publish-before-persist at recovery-fails-2
+//@ lint: publish-before-persist at recovery-fails
 //@ lint: split-update at split-update-2
 //@ lint: split-update at split-update
 //@ prove: refuted at claim-violated
@@ -40,7 +41,7 @@ static void *push(void *argument) {
 #if BUG != 1
   crashproof_persist(node, sizeof *node);
 #endif
-  while (!atomic_compare_exchange_strong(&list->head, &head, node)) { // MARK: publish-before-persist
+  while (!atomic_compare_exchange_strong(&list->head, &head, node)) {
     node->below = head; // MARK: split-update-2
     crashproof_persist(node, sizeof *node);
   }

@@ -58,6 +58,25 @@ struct Resolved {
     threads: Vec<Thread>,
 }
 
+/// What threads of C++ run: the function that calls what a `std::thread` was given, by the table of virtual functions of the
+/// object that holds it.
+fn thread_objects(program: &Program) -> FxHashMap<GlobalId, FunctionId> {
+    let of_run = |name: &str| -> Option<String> {
+        let arguments = name.strip_prefix("_ZNSt6thread11_State_impl")?.strip_suffix("6_M_runEv")?;
+        Some(arguments.to_owned())
+    };
+    let runs: FxHashMap<String, FunctionId> =
+        program.defined().filter_map(|id| Some((of_run(&program.function(id).name)?, id))).collect();
+    let of_table = |name: &str| -> Option<FunctionId> {
+        let arguments = name.strip_prefix("_ZTVNSt6thread11_State_impl")?.strip_suffix('E')?;
+        runs.get(arguments).copied()
+    };
+    (0..)
+        .zip(&program.globals)
+        .filter_map(|(id, global)| Some((GlobalId(id), of_table(&global.name)?)))
+        .collect()
+}
+
 /// Finds the targets of calls through pointers, the constructors and the callbacks.
 fn resolve(
     program: &Program,
@@ -66,8 +85,14 @@ fn resolve(
     targets: &mut FxHashMap<(FunctionId, u32), Vec<FunctionId>>,
 ) -> Resolved {
     let mut resolved = Resolved::default();
+    let runs = thread_objects(program);
     for id in program.defined() {
         for (number, instruction) in (0..).zip(&program.function(id).instructions) {
+            if let Op::Store { address, value: Operand::Global(table, _), .. } = &instruction.op
+                && let Some(runs) = runs.get(table)
+            {
+                resolved.threads.push(Thread { by: id, runs: *runs, passed: *address });
+            }
             let Op::Call { callee, arguments } = &instruction.op else { continue };
             match callee {
                 Callee::Indirect(pointer) => {
@@ -161,7 +186,8 @@ impl Analysis {
         called.extend(&handed_on);
         let elsewhere = inlined_elsewhere(program, apis);
         handed_on.retain(|id| !elsewhere.contains(id));
-        let left_over = elsewhere.into_iter().filter(|id| !called.contains(id)).collect();
+        let runs = |id: &FunctionId| threads.iter().any(|thread| thread.runs == *id);
+        let left_over = elsewhere.into_iter().filter(|id| !called.contains(id) && !runs(id)).collect();
         let mut analysis = Analysis {
             graphs,
             targets,

@@ -49,9 +49,10 @@ impl Walk<'_, '_> {
             Op::Locked { address, value, bytes } => {
                 let address = self.known_address(state, *address, place);
                 let value = self.value(state, *value);
+                // What is pending is durable before a locked instruction stores.
+                self.locked(state, place);
                 self.store(state, address, value, *bytes, false, place);
                 self.remember(state, address, *bytes, NOTHING);
-                self.locked(state, place);
                 self.opaque(state, number)
             }
             Op::Bulk { target, source, value, length } => {
@@ -91,6 +92,10 @@ impl Walk<'_, '_> {
 
     /// What is read matters to strands, and to transactions that keep other threads out.
     pub(super) fn read(&mut self, state: &mut State, address: Expression, length: Length, place: PlaceId) {
+        if address != NOTHING && self.persistence(address) != Persistence::No {
+            let span = self.span(address, length);
+            self.note_touched(state, &span);
+        }
         let matters =
             self.explorer.model == Model::Strand || self.explorer.isolates && state.machine.wants_reads();
         if matters && self.persistence(address) != Persistence::No {

@@ -195,6 +195,7 @@ impl Walk<'_, '_> {
             (None, Op::Branch { yes, no, .. }) => {
                 for (to, holds) in [(*yes, true), (*no, false)] {
                     if ways.contains(&to) {
+                        self.note_assertion(condition, if holds { *no } else { *yes });
                         let mut next = state.clone();
                         // The number of rounds stands for any number: callers must not see it as a fact.
                         if !(self.ends_loop(block, &state, to) && self.is_about_parameters(condition)) {

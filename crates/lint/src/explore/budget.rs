@@ -49,7 +49,7 @@ impl Walk<'_, '_> {
         let place = self.function.place.unwrap_or(crashproof_frontend::program::ir::PlaceId(0));
         Event {
             kind: Kind::Unknown { objects, code: UnknownCode::NotWalked },
-            site: Site { place, call: None, name: 0, by_library: false },
+            site: Site { place, call: None, name: 0, outer: 0, by_library: false },
         }
     }
 }

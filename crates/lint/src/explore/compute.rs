@@ -16,7 +16,14 @@ impl Walk<'_, '_> {
                 let (left, right) = (self.value(state, *left), self.value(state, *right));
                 self.explorer.expressions.comparison(*what, left, right)
             }
-            Op::Select { condition, yes, no } => self.select(state, *condition, *yes, *no),
+            Op::Select { condition, yes, no } => {
+                let found = self.select(state, *condition, *yes, *no);
+                let (yes, no) = (self.value(state, *yes), self.value(state, *no));
+                match found {
+                    NOTHING => self.not_null(number, yes, no).unwrap_or(NOTHING),
+                    found => found,
+                }
+            }
             Op::Copy { value } => self.value(state, *value),
             Op::Extract { aggregate, index } => {
                 let aggregate = self.value(state, *aggregate);

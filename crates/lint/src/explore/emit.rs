@@ -20,6 +20,9 @@ impl Walk<'_, '_> {
         if let Some(span) = kind.span() {
             self.note_alignment(state, span.at.object);
         }
+        if let Kind::Store { span, .. } = &kind {
+            self.note_touched(state, span);
+        }
         let name = match kind.span() {
             Some(span) => {
                 let text = self.describe(state, span);
@@ -27,7 +30,7 @@ impl Walk<'_, '_> {
             }
             None => 0,
         };
-        self.emit_at(state, kind, Site { place, call: None, name, by_library });
+        self.emit_at(state, kind, Site { place, call: None, name, outer: 0, by_library });
     }
 
     pub(super) fn emit_at(&mut self, state: &mut State, kind: Kind, site: Site) {

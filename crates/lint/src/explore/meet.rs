@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::walk::{DISTINGUISHED, EXHAUSTED, Memory, State, Walk, persistence_of};
-use crate::expression::{Expression, Form, NOTHING, Origin};
+use crate::expression::{Expression, Form, NOTHING, Origin, Persistence};
 use crate::rules::Model;
 use crashproof_frontend::program::ir::Op;
 
@@ -120,6 +120,8 @@ impl Walk<'_, '_> {
                     self.explorer.expressions.add(Form::Failure)
                 } else if let Some(found) = self.explorer.expressions.either(own, value) {
                     found
+                } else if let Some(found) = self.not_null(number as u32, own, value) {
+                    found
                 } else {
                     let persistence = persistence_of(self.explorer.analysis, self.id, number as u32);
                     // A new unknown value at each join: facts about the last one do not hold of it.
@@ -128,7 +130,9 @@ impl Walk<'_, '_> {
                         number as u32,
                         self.meetings,
                     ));
-                    self.explorer.expressions.add(Form::Opaque(origin, persistence))
+                    let unknown = self.explorer.expressions.add(Form::Opaque(origin, persistence));
+                    self.note_declared(number as u32, unknown);
+                    unknown
                 };
             }
         }
@@ -142,6 +146,19 @@ impl Walk<'_, '_> {
         if !Rc::ptr_eq(&target.memory, &other.memory) && target.memory != other.memory {
             meet(Rc::make_mut(&mut target.memory), &other.memory);
         }
+    }
+
+    /// Of a pointer to persistent memory and NULL, the pointer: nothing is ever stored at NULL.
+    pub(super) fn not_null(&self, number: u32, one: Expression, other: Expression) -> Option<Expression> {
+        let is_null = |value| self.explorer.expressions.as_int(value) == Some(0);
+        let pointer = match (is_null(one), is_null(other)) {
+            (true, false) => other,
+            (false, true) => one,
+            _ => return None,
+        };
+        let leads = persistence_of(self.explorer.analysis, self.id, number) == Persistence::Surely;
+        let is_number = self.explorer.expressions.as_int(pointer).is_some();
+        (leads && !is_number && pointer != NOTHING).then_some(pointer)
     }
 
     pub(super) fn phis(&mut self, block: u32, state: &mut State) {

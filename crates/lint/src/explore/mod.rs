@@ -21,6 +21,7 @@ mod compute;
 mod described;
 mod emit;
 mod flushes;
+mod guarded;
 mod limits;
 mod masked;
 mod meet;

@@ -28,6 +28,9 @@ impl Walk<'_, '_> {
             None if name == "*" => String::new(),
             None => name,
         };
+        // What the C++ library keeps inside of an atomic is of no interest.
+        let end = name.find("._M_").unwrap_or(name.len());
+        let name = name[..end].to_owned();
         let in_rust =
             self.function.place.is_some_and(|place| self.explorer.program.place(place).file.ends_with(".rs"));
         if in_rust { name.replace("->", ".") } else { name }
@@ -79,7 +82,9 @@ impl Walk<'_, '_> {
     /// A pointer that the source has a name for and that points to an address or before it: how far before, the name, the
     /// type that it points to.
     fn nearest_pointer(&mut self, state: &State, at: Address, depth: u32) -> Option<(i64, String, TypeId)> {
-        let mut best: Option<(i64, String, TypeId)> = None;
+        /// Bytes say nothing of what they are part of: any other pointer has the better name.
+        type Rank = (bool, i64, bool);
+        let mut best: Option<(Rank, (i64, String, TypeId))> = None;
         let variables = std::mem::take(&mut self.variables);
         for (operand, variable) in &variables {
             let value = self.value(state, *operand);
@@ -95,22 +100,44 @@ impl Walk<'_, '_> {
             let distance = at.offset - own.offset;
             let target = self.ty(base);
             let outside = target.bytes > 0 && distance >= target.bytes as i64 && !target.members.is_empty();
-            if !outside
-                && best
-                    .as_ref()
-                    .is_none_or(|known| (distance, variable.of_a_library) < (known.0, known.1.is_empty()))
-            {
+            let bytes = target.bytes <= 1 && target.members.is_empty();
+            let rank = (bytes || variable.of_a_library, distance, variable.of_a_library);
+            if !outside && best.as_ref().is_none_or(|(known, _)| rank < *known) {
                 // A library's name means nothing to its users.
                 let name = if variable.of_a_library { "" } else { &variable.name };
-                best = Some((distance, name.to_owned(), base));
+                best = Some((rank, (distance, name.to_owned(), base)));
             }
         }
         self.variables = variables;
-        if best.is_some() {
-            return best;
+        if let Some((_, found)) = best {
+            return Some(found);
+        }
+        if let Some(found) = self.global_pointer(state, at) {
+            return Some(found);
         }
         let (name, base) = self.pointer(state, at.element.unwrap_or(at.object), depth)?;
         (at.offset >= 0).then_some((at.offset, name, base))
+    }
+
+    /// A global variable that holds a pointer to the object: a pool that was mapped on this path.
+    fn global_pointer(&self, state: &State, at: Address) -> Option<(i64, String, TypeId)> {
+        if !matches!(self.explorer.expressions.form(at.object), Form::Mapped(_)) {
+            return None;
+        }
+        state.memory.iter().find_map(|(known, (_, value))| {
+            let Form::Global(id) = self.explorer.expressions.form(known.object) else { return None };
+            let own = self.explorer.expressions.address(*value);
+            let holds = known.offset == 0
+                && known.element.is_none()
+                && own.object == at.object
+                && own.element.is_none()
+                && own.offset <= at.offset;
+            let global = &self.explorer.program.globals[id.0 as usize];
+            let ty = self.ty(global.ty.filter(|_| holds)?);
+            let base = ty.base.filter(|_| ty.is_pointer)?;
+            let name = crashproof_frontend::llvm::demangle(&global.name);
+            Some((at.offset - own.offset, name, base))
+        })
     }
 
     /// A pointer that was loaded from something with a name.

@@ -24,6 +24,7 @@ impl Walk<'_, '_> {
         let mut here = Translation::new(&state, call, visit, callee);
         self.take_over_objects(&mut here, summary);
         let wrapper = is_wrapper(summary);
+        self.note_callee(&state, callee);
         let mut after = Vec::new();
         for (way, mut next) in self.possible_ways(&mut here, summary) {
             let mut here = Translation::new(&state, call, visit, callee);
@@ -126,9 +127,10 @@ impl Walk<'_, '_> {
         }
         let by_library = event.site.by_library || of_a_library;
         let site = if is_here {
-            Site { place, call: None, name, by_library }
+            Site { place, call: None, name, outer: 0, by_library }
         } else {
-            Site { place: event.site.place, call: Some(place), name, by_library }
+            let outer = self.outer_name(next, &kind, event.site);
+            Site { place: event.site.place, call: Some(place), name, outer, by_library }
         };
         self.emit_at(next, kind, site);
     }

@@ -55,7 +55,7 @@ mod tests {
     use crate::event::Site;
 
     fn at(place: u32, kind: Kind) -> Event {
-        Event { kind, site: Site { place: PlaceId(place), call: None, name: 0, by_library: false } }
+        Event { kind, site: Site { place: PlaceId(place), call: None, name: 0, outer: 0, by_library: false } }
     }
 
     #[test]

@@ -174,15 +174,24 @@ impl Walk<'_, '_> {
     /// What came into being in the callee is another one for each call.
     fn translate_origin(&mut self, here: &Translation, form: Form, origin: u32) -> Expression {
         let (number, visit) = here.call;
+        let declared = self
+            .explorer
+            .expressions
+            .known(form)
+            .is_some_and(|known| self.explorer.expressions.is_declared(known));
         let origin = self.explorer.expressions.origin(Origin::Through(origin, self.id, number, visit));
-        self.explorer.expressions.add(match form {
+        let own = self.explorer.expressions.add(match form {
             Form::Volatile(_) => Form::Volatile(origin),
             Form::Mapped(_) => Form::Mapped(origin),
             Form::Fresh(_) => Form::Fresh(origin),
             Form::FreshId(_) => Form::FreshId(origin),
             Form::Opaque(_, persistence) => Form::Opaque(origin, persistence),
             other => other,
-        })
+        });
+        if declared {
+            self.explorer.expressions.set_declared(own);
+        }
+        own
     }
 
     /// Persistent objects that a library finds: if it is not known here by what, they are some object.

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::walk::{MAX_DEPTH, State, Walk, persistence_of};
+use super::walk::{MAX_DEPTH, State, Walk, is_declared, persistence_of};
 use super::way::{WHOLE_BYTES, whole};
 use crate::expression::{Address, Expression, Form, NOTHING, Origin, Persistence};
 use crate::machine::Context;
@@ -37,7 +37,16 @@ impl Walk<'_, '_> {
     pub(super) fn opaque(&mut self, state: &State, number: u32) -> Expression {
         let persistence = persistence_of(self.explorer.analysis, self.id, number);
         let origin = self.origin(state, number);
-        self.explorer.expressions.add(Form::Opaque(origin, persistence))
+        let unknown = self.explorer.expressions.add(Form::Opaque(origin, persistence));
+        self.note_declared(number, unknown);
+        unknown
+    }
+
+    /// What an unknown pointer leads to may be persistent because it was mapped.
+    pub(super) fn note_declared(&mut self, number: u32, unknown: Expression) {
+        if is_declared(self.explorer.analysis, self.id, number) {
+            self.explorer.expressions.set_declared(unknown);
+        }
     }
 
     pub(super) fn persistence(&mut self, address: Expression) -> Persistence {
@@ -97,6 +106,22 @@ impl Walk<'_, '_> {
                     && state.memory.contains_key(&whole(at.object))
                 {
                     return self.opaque(state, number);
+                }
+                // An element by an index that is not known may be this one.
+                let is_volatile = matches!(
+                    self.explorer.expressions.form(at.object),
+                    Form::Global(_) | Form::Local(..) | Form::Volatile(_)
+                );
+                let first = Address { object: at.object, element: None, offset: i64::MIN };
+                if is_volatile
+                    && at.element.is_none()
+                    && state
+                        .memory
+                        .range(first..)
+                        .take_while(|(known, _)| known.object == at.object)
+                        .any(|(known, _)| known.element.is_some() && known.offset <= at.offset)
+                {
+                    return number.map_or(NOTHING, |number| self.opaque(state, number));
                 }
                 // Part of something that was stored as a whole.
                 let inside = state.memory.range(..=at).next_back().is_some_and(|(known, (length, _))| {

@@ -8,6 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::dsa::Analysis;
 use crate::event::{EMPTY, Names, Traces};
 use crate::expression::{Address, Expression, Expressions, NOTHING, Persistence};
+use crate::guards::Guards;
 use crate::loops::Shape;
 use crate::machine::{Exit, Machine};
 use crate::rules::{Model, Verdicts};
@@ -67,6 +68,10 @@ pub(crate) struct Explorer<'a> {
     pub(super) has_transactions: bool,
     /// Variables in which only pointers to whole mapped files are ever stored.
     pub(crate) bases: FxHashSet<GlobalId>,
+    /// What guards what.
+    pub(crate) guards: Guards,
+    /// Names of what each function and its callees touch.
+    pub(super) touched: FxHashMap<FunctionId, FxHashSet<u32>>,
 }
 
 impl Explorer<'_> {
@@ -103,6 +108,8 @@ impl Explorer<'_> {
             isolates: begins(true),
             has_transactions: begins(false),
             bases: bases::of(program, apis),
+            guards: Guards::default(),
+            touched: FxHashMap::default(),
         }
     }
 
@@ -190,6 +197,13 @@ pub(super) struct Walk<'e, 'a> {
     pub(super) is_entry: bool,
     pub(super) steps: usize,
     pub(super) meetings: u32,
+    /// Conditions of assertions.
+    pub(super) asserted: FxHashSet<Expression>,
+    /// What was noted already of guards, and of what is touched.
+    pub(super) seen_guards: FxHashSet<(Expression, Expression)>,
+    pub(super) seen_touched: FxHashSet<Expression>,
+    pub(super) seen_callees: FxHashSet<FunctionId>,
+    pub(super) seen_guarded_callees: FxHashSet<(Expression, FunctionId)>,
     /// Variables that hold pointers, in a fixed order.
     pub(super) variables: Vec<(Operand, &'a crashproof_frontend::program::ir::Variable)>,
 }
@@ -212,6 +226,11 @@ impl<'e, 'a> Walk<'e, 'a> {
             is_entry,
             steps: 0,
             meetings: 0,
+            asserted: FxHashSet::default(),
+            seen_guards: FxHashSet::default(),
+            seen_touched: FxHashSet::default(),
+            seen_callees: FxHashSet::default(),
+            seen_guarded_callees: FxHashSet::default(),
             variables: Vec::new(),
             explorer,
             id,
@@ -316,6 +335,12 @@ impl<'e, 'a> Walk<'e, 'a> {
             self.terminator(block, &self.function.terminator(block).op, state);
         }
     }
+}
+
+/// Whether the graph of a function says that what a value points to was mapped or declared, and is nothing else.
+pub(super) fn is_declared(analysis: &Analysis, id: FunctionId, number: u32) -> bool {
+    let graph = &analysis.graphs[&id];
+    graph.lookup(Operand::Instruction(number)).is_some_and(|cell| graph.graph.flags(cell).surely_declared())
 }
 
 /// What the graph of a function says of the memory that a value points to.

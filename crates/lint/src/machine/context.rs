@@ -7,7 +7,7 @@ use super::naming;
 use crate::dsa::FunctionGraph;
 use crate::event::{Names, Site};
 use crate::expression::{Expression, Expressions, Form, Persistence};
-use crate::rules::{Model, RelatedPlace, Rule, Verdict, Verdicts};
+use crate::rules::{Condition, Model, RelatedPlace, Rule, Verdict, Verdicts};
 use crate::span::Span;
 use crashproof_frontend::frameworks::Apis;
 use crashproof_frontend::program::ir::{FunctionId, GlobalId, PlaceId, Program};
@@ -221,6 +221,25 @@ impl Context<'_> {
         mut related: Vec<RelatedPlace>,
     ) -> &mut Verdict {
         self.by_call(site, &mut related);
-        self.verdicts.violates(rule, site, self.function, || (message, related))
+        let verdict = self.verdicts.violates(rule, site, self.function, || (message, related));
+        verdict.is_certain = true;
+        verdict
+    }
+
+    /// A violation if a condition holds, which is known only when all functions were walked.
+    pub(super) fn violates_if(
+        &mut self,
+        condition: Condition,
+        rule: Rule,
+        site: Site,
+        message: String,
+        mut related: Vec<RelatedPlace>,
+    ) -> &mut Verdict {
+        self.by_call(site, &mut related);
+        let verdict = self.verdicts.violates(rule, site, self.function, || (message, related));
+        if !verdict.conditions.contains(&condition) {
+            verdict.conditions.push(condition);
+        }
+        verdict
     }
 }

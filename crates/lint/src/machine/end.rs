@@ -98,6 +98,7 @@ impl Machine {
         if self.in_transaction() || self.inside_callers {
             return;
         }
+        self.judge_overtaken(context);
         // A new object that nothing points to is given up by a failure, and what belongs to a library is the library's to undo.
         // Whatever else was stored before it is there to stay.
         for write in &self.writes {

@@ -51,7 +51,7 @@ impl Machine {
             Some(_) => Status::Pending(site.place, ordered),
             None => Status::Queued(site.place),
         };
-        let mut overwritten = Vec::new();
+        let (mut overwritten, mut together) = (Vec::new(), Vec::new());
         for write in &mut self.writes {
             if write.status == Status::Durable {
                 continue;
@@ -71,6 +71,7 @@ impl Machine {
             match meets {
                 Meets::Covers => {
                     (write.status, write.flushed) = (status, Some(site.place));
+                    together.push(write.number);
                     overwritten.extend(write.overwrites.take().map(|before| (before, write.site)));
                 }
                 Meets::Maybe if matches!(write.status, Status::Dirty) => {
@@ -80,6 +81,7 @@ impl Machine {
                 _ => {}
             }
         }
+        self.flushed_together(&together);
         for (stored, by) in overwritten {
             Machine::judge_overwritten(context, stored, by);
         }

@@ -69,6 +69,7 @@ impl Machine {
         add(&mut self.published, &other.published);
         add(&mut self.cared_for, &other.cared_for);
         add(&mut self.cut_short, &other.cut_short);
+        self.meet_overtaken(other);
         for place in &other.overtaken {
             if !self.overtaken.contains(place) {
                 self.overtaken.push(*place);

@@ -23,6 +23,7 @@ mod flush;
 mod meet;
 mod naming;
 mod order;
+mod overtaken;
 mod publish;
 mod state;
 mod store;

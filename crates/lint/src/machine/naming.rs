@@ -1,5 +1,7 @@
 //! What names in the source say of two ranges: `s->active` is no part of `s->copy[..]`.
 
+use crate::guards::members;
+
 /// Whether two ranges are called by members that exclude each other. Without members on both sides nothing is known.
 pub(super) fn are_apart(stored: &str, flushed: &str) -> bool {
     let (own, theirs) = (members(stored), members(flushed));
@@ -14,17 +16,6 @@ pub(super) fn are_apart(stored: &str, flushed: &str) -> bool {
     let last = |all: &[&str]| all.last().map(|name| (*name).to_owned());
     !theirs.iter().any(|name| Some((*name).to_owned()) == last(&own))
         && !own.iter().any(|name| Some((*name).to_owned()) == last(&theirs))
-}
-
-/// The variable and the members of a name, without indices; none if it says nothing.
-fn members(name: &str) -> Option<(&str, Vec<&str>)> {
-    let name = name.trim_start_matches('*');
-    let mut parts = name.split("->").flat_map(|part| part.split('.')).map(|part| {
-        let end = part.find('[').unwrap_or(part.len());
-        &part[..end]
-    });
-    let root = parts.next().filter(|root| !root.is_empty())?;
-    Some((root, parts.filter(|part| !part.is_empty()).collect()))
 }
 
 #[cfg(test)]

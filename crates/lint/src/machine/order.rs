@@ -129,7 +129,7 @@ impl Machine {
         if safe || !is_scalar(to) {
             return;
         }
-        let lost = self.writes.iter().find(|write| {
+        let is_lost = |context: &Context, write: &&Write| {
             let open = match write.status {
                 Status::Dirty | Status::Queued(_) => true,
                 Status::Pending(_, ordered) => !ordered,
@@ -139,8 +139,20 @@ impl Machine {
                 && covers(context.expressions, value, &write.span)
                 && !write.span.same_line(to, context.alignment_of(to))
                 && context.persistence(write.span.at.object) == Persistence::Surely
-        });
-        let Some((stored, status)) = lost.map(|write| (write.site, write.status)) else { return };
+        };
+        let lost: Vec<(Site, Status)> = self
+            .writes
+            .iter()
+            .filter(|write| is_lost(context, write))
+            .map(|write| (write.site, write.status))
+            .collect();
+        for (stored, status) in lost {
+            Machine::judge_covered(context, site, stored, status);
+        }
+    }
+
+    /// A record that is not durable when the index that covers it is stored.
+    fn judge_covered(context: &mut Context, site: Site, stored: Site, status: Status) {
         let name = context.name(stored);
         let how = match status {
             Status::Dirty => "not written back",

@@ -1,7 +1,7 @@
 //! Pointers that make objects reachable.
 
 use super::context::Context;
-use super::state::{Logged, Machine, Status};
+use super::state::{Logged, Machine, Status, Write};
 use crate::event::Site;
 use crate::expression::{Expression, Form, Persistence};
 use crate::rules::{RelatedPlace, Rule};
@@ -60,8 +60,10 @@ impl Machine {
         if !safe {
             match self.lost_by(context, &reached) {
                 // The remedy is to log the pointer: the object is then durable before it counts.
-                Some(_) if self.is_undone_by_log(context) => self.judge_unlogged(context, site),
-                lost => Machine::judge_publish(context, site, lost),
+                lost if !lost.is_empty() && self.is_undone_by_log(context) => {
+                    self.judge_unlogged(context, site);
+                }
+                lost => Machine::judge_publish(context, site, &lost),
             }
         }
         self.published.extend(reached);
@@ -86,9 +88,9 @@ impl Machine {
         reached
     }
 
-    /// The first store to reachable objects that is not durable, and in which state it is.
-    fn lost_by(&self, context: &Context, reached: &[Expression]) -> Option<(Site, Status)> {
-        let lost = self.writes.iter().find(|write| {
+    /// The stores to reachable objects that are not durable, and in which state they are.
+    fn lost_by(&self, context: &Context, reached: &[Expression]) -> Vec<(Site, Status)> {
+        let is_lost = |write: &&Write| {
             reached.contains(&write.span.at.object)
                 && context.persistence(write.span.at.object) == Persistence::Surely
                 && match write.status {
@@ -97,31 +99,37 @@ impl Machine {
                     Status::Pending(_, ordered) => !ordered,
                     Status::Maybe | Status::Durable => false,
                 }
-        });
-        lost.map(|write| (write.site, write.status))
+        };
+        self.writes.iter().filter(is_lost).map(|write| (write.site, write.status)).collect()
     }
 
-    fn judge_publish(context: &mut Context, site: Site, lost: Option<(Site, Status)>) {
-        let Some((first, status)) = lost else {
-            context.verdicts.satisfies(Rule::PublishBeforePersist, site.place);
-            return;
-        };
-        let name = context.name(first);
-        let how = match status {
-            Status::Dirty => "not written back",
-            Status::Queued(_) => "only queued for writing back",
-            _ => "written back without a fence",
-        };
-        let related =
-            vec![RelatedPlace { role: "lost", place: first.place, message: format!("{name} is {how}") }];
-        let message =
-            format!("{} makes an object reachable whose content is {how}: {name}", context.name(site));
-        let advice = format!(
-            "flush {} after {} and fence, before this store",
-            context.it(first),
-            context.line(first.place, site)
-        );
-        context.violates(Rule::PublishBeforePersist, site, message, related).advise(advice);
+    /// The stores that a pointer makes reachable too early. The line of a finding is that of the store that is lost.
+    fn judge_publish(context: &mut Context, site: Site, lost: &[(Site, Status)]) {
+        let pointer = context.name(site);
+        for (stored, status) in lost {
+            let name = context.name(*stored);
+            let how = match status {
+                Status::Dirty => "not written back",
+                Status::Queued(_) => "only queued for writing back",
+                _ => "written back without a fence",
+            };
+            let message = format!(
+                "{name} can be lost after {pointer} persists: it is {how} before {pointer} makes it reachable"
+            );
+            let related = vec![RelatedPlace {
+                role: "published",
+                place: site.place,
+                message: format!("{pointer} makes it reachable from here on"),
+            }];
+            let line = context.line(site.place, *stored);
+            let advice = match status {
+                Status::Pending(flush, _) => {
+                    format!("fence after {}, before {line}", context.line(*flush, *stored))
+                }
+                _ => format!("flush {} and fence, before {line}", context.it(*stored)),
+            };
+            context.violates(Rule::PublishBeforePersist, *stored, message, related).advise(advice);
+        }
     }
 
     /// A pool that is one object to us holds many: a pointer into it makes what lies there reachable.
@@ -141,22 +149,14 @@ impl Machine {
         if safe || at.element != to.at.element || near(to.at.offset) {
             return;
         }
-        let lost = self.writes.iter().find(|write| {
+        let is_lost = |write: &&Write| {
             write.span.at.object == at.object
                 && write.span.at.element == at.element
                 && near(write.span.at.offset)
                 && matches!(write.status, Status::Dirty | Status::Pending(_, false) | Status::Queued(_))
-        });
-        let Some(lost) = lost.map(|write| write.site) else { return };
-        let name = context.name(lost);
-        let related =
-            vec![RelatedPlace { role: "lost", place: lost.place, message: format!("{name} is not durable") }];
-        let message = format!("{} makes an object reachable that is not durable: {name}", context.name(site));
-        let advice = format!(
-            "flush {} after {} and fence, before this store",
-            context.it(lost),
-            context.line(lost.place, site)
-        );
-        context.violates(Rule::PublishBeforePersist, site, message, related).advise(advice);
+        };
+        let lost: Vec<(Site, Status)> =
+            self.writes.iter().filter(is_lost).map(|write| (write.site, write.status)).collect();
+        Machine::judge_publish(context, site, &lost);
     }
 }

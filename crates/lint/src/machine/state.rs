@@ -10,6 +10,7 @@ use crate::span::{Meets, Span};
 use crashproof_frontend::program::ir::PlaceId;
 
 use super::context::Context;
+use super::overtaken::Overtaken;
 
 /// Where data is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -173,6 +174,8 @@ pub(crate) struct Machine {
     pub(super) cut_short: Vec<Expression>,
     /// Records that an index covered before they were stored.
     pub(super) late: Vec<Late>,
+    /// Stores that others may have overtaken.
+    pub(super) overtaking: Vec<Overtaken>,
 }
 
 /// Stores remembered per path. A function with a longer path is UNKNOWN.

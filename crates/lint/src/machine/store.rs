@@ -45,6 +45,7 @@ impl Machine {
         }
         self.publish(context, site, &span, value, logged);
         self.judge_index(context, site, &span, value, logged);
+        self.note_overtaken(context, site, &span, value, logged);
         self.note_late(context, site, &span, transaction);
         let overwrites = if transaction == 0 { self.overwritten(context, &span, value) } else { None };
         self.change();
@@ -119,7 +120,10 @@ impl Machine {
             Form::Parameter(_) | Form::Content(_) => {
                 self.cared_for.contains(&object) || context.is_declared(object)
             }
-            Form::Opaque(..) => self.cared_for.contains(&object),
+            Form::Opaque(..) => {
+                self.cared_for.contains(&object)
+                    || context.is_entry && context.expressions.is_declared(object)
+            }
             _ => true,
         }
     }

@@ -25,7 +25,9 @@ impl<'m> Reader<'m> {
         };
         let Callee::Direct(id) = callee else { unreachable!("decided above") };
         let name = self.program.function(id).name.clone();
-        match meaning::library(&name) {
+        // A function that the program has of its own is not the C library's, whatever it is called.
+        let library = if call.callee().is_declaration() { meaning::library(&name) } else { None };
+        match library {
             // What only reads may be described for what it returns.
             Some(function) if function.writes() || self.apis.meaning(&name).is_none() => {
                 let meaning = (function.effects, function.returns);

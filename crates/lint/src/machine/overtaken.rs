@@ -1,0 +1,144 @@
+//! Stores that are not durable yet when another one is stored that guards them (`crate::guards`). Whether it does is known
+//! only when all functions were walked: the verdict is conditional.
+
+use super::context::Context;
+use super::state::{Logged, Machine, Status};
+use crate::event::Site;
+use crate::expression::{Expression, Form, Persistence};
+use crate::rules::{Condition, RelatedPlace, Rule};
+use crate::span::Span;
+
+/// A store that another one may overtake on its way to memory.
+#[derive(Clone, Debug)]
+pub(super) struct Overtaken {
+    lost: Site,
+    status: Status,
+    by: Site,
+    /// The events of both stores.
+    numbers: (u32, u32),
+    /// The later value is computed in ways that are not followed: it may be a checksum of the other.
+    is_computed: bool,
+    /// What is stored after the lost store was durable: if that guards it as well, the order holds.
+    unless: Vec<u32>,
+}
+
+/// What other functions know a store by.
+fn known_as(site: Site) -> u32 {
+    if site.outer == 0 { site.name } else { site.outer }
+}
+
+impl Machine {
+    /// A store that may guard others: those that are not durable may be lost although it persists.
+    pub(super) fn note_overtaken(
+        &mut self,
+        context: &Context,
+        site: Site,
+        to: &Span,
+        value: Expression,
+        logged: Logged,
+    ) {
+        let safe = !self.knows_transaction(context)
+            || self.in_transaction() && logged != Logged::No
+            || self.logs_every_store(context);
+        if safe || to.bytes().is_none_or(|(from, end)| end - from > 8) {
+            return;
+        }
+        let name = known_as(site);
+        let is_open = |status: Status| match status {
+            Status::Dirty | Status::Queued(_) => true,
+            Status::Pending(_, ordered) => !ordered,
+            Status::Maybe | Status::Durable => false,
+        };
+        for overtaken in &mut self.overtaking {
+            // What was stored before the lost store as well belongs to the next operation.
+            let (writes, lost) = (&self.writes, overtaken.numbers.0);
+            if writes.iter().any(|write| write.site.place == site.place && write.number < lost) {
+                continue;
+            }
+            let open = self
+                .writes
+                .iter()
+                .any(|write| write.number == overtaken.numbers.0 && write.status != Status::Durable);
+            if !open && name != known_as(overtaken.by) && !overtaken.unless.contains(&name) {
+                overtaken.unless.push(name);
+            }
+        }
+        let alignment = context.alignment_of(to);
+        let is_computed = matches!(context.expressions.form(value), Form::Opaque(..) | Form::Nothing);
+        for write in &self.writes {
+            let known = |overtaken: &Overtaken| {
+                overtaken.lost.place == write.site.place && overtaken.by.place == site.place
+            };
+            if is_open(write.status)
+                && !write.unpublished
+                // A zero that is lost is mostly what memory held before.
+                && context.expressions.as_int(write.value) != Some(0)
+                && write.span != *to
+                && !write.span.same_line(to, alignment)
+                && context.persistence(write.span.at.object) == Persistence::Surely
+                && !self.overtaking.iter().any(known)
+            {
+                self.overtaking.push(Overtaken {
+                    lost: write.site,
+                    status: write.status,
+                    by: site,
+                    numbers: (write.number, self.number),
+                    is_computed,
+                    unless: Vec::new(),
+                });
+            }
+        }
+    }
+
+    /// One flush takes these stores: a checksum beside what it is the checksum of needs no order.
+    pub(super) fn flushed_together(&mut self, numbers: &[u32]) {
+        self.overtaking.retain(|overtaken| {
+            let (lost, by) = overtaken.numbers;
+            !(overtaken.is_computed && numbers.contains(&lost) && numbers.contains(&by))
+        });
+    }
+
+    /// The end of a path: what was overtaken, if the later store turns out to guard the earlier one.
+    pub(super) fn judge_overtaken(&self, context: &mut Context) {
+        for overtaken in &self.overtaking {
+            let (lost, by) = (overtaken.lost, overtaken.by);
+            let (name, guard) = (context.name(lost), context.name(by));
+            let how = match overtaken.status {
+                Status::Dirty => "not durable",
+                Status::Queued(_) => "only queued for writing back",
+                _ => "flushed without a fence",
+            };
+            let message = format!(
+                "{name} can be lost after {guard} persists: it is {how} when {guard}, which guards it, is stored"
+            );
+            let mut related = vec![RelatedPlace {
+                role: "published",
+                place: by.place,
+                message: format!("{guard} counts from here on"),
+            }];
+            let line = context.line(by.place, lost);
+            let advice = match overtaken.status {
+                Status::Pending(flush, _) => {
+                    let message = "flushed here, but nothing waits for it".to_owned();
+                    related.push(RelatedPlace { role: "flush", place: flush, message });
+                    format!("fence after {}, before {line}", context.line(flush, lost))
+                }
+                _ => format!("flush {} and fence, before {line}", context.it(lost)),
+            };
+            let condition =
+                Condition { guard: known_as(by), guarded: known_as(lost), unless: overtaken.unless.clone() };
+            let rule = Rule::PublishBeforePersist;
+            context.violates_if(condition, rule, lost, message, related).advise(advice);
+        }
+    }
+
+    pub(super) fn meet_overtaken(&mut self, other: &Machine) {
+        for theirs in &other.overtaking {
+            let same =
+                |own: &Overtaken| own.lost.place == theirs.lost.place && own.by.place == theirs.by.place;
+            if !self.overtaking.iter().any(same) {
+                self.overtaking.push(theirs.clone());
+            }
+        }
+    }
+}
