@@ -277,12 +277,12 @@ implement! {
 
     fn __crashproof_random() -> u64 { determinism::random() }
 
-    fn __crashproof_asm_before(address: PointerMut, bytes: u64, flags: u32, site: SitePointer) {
-        assembly::before(address as u64, bytes, flags, site);
+    fn __crashproof_asm_before(_address: PointerMut, _bytes: u64, _flags: u32, site: SitePointer) {
+        assembly::before(site);
     }
 
-    fn __crashproof_asm_after(address: PointerMut, bytes: u64, flags: u32, site: SitePointer) {
-        assembly::after(address as u64, bytes, flags, site);
+    fn __crashproof_asm_after(_address: PointerMut, _bytes: u64, _flags: u32, _site: SitePointer) {
+        assembly::after();
     }
 
     fn __crashproof_unknown(address: Pointer, site: SitePointer) { note(record::UNKNOWN, address as u64, 0, site); }

@@ -2,25 +2,11 @@
 //! only when all functions were walked: the verdict is conditional.
 
 use super::context::Context;
-use super::state::{Logged, Machine, Status};
+use super::state::{Logged, Machine, Overtaken, Status};
 use crate::event::Site;
 use crate::expression::{Expression, Form, Persistence};
 use crate::rules::{Condition, RelatedPlace, Rule};
 use crate::span::Span;
-
-/// A store that another one may overtake on its way to memory.
-#[derive(Clone, Debug)]
-pub(super) struct Overtaken {
-    lost: Site,
-    status: Status,
-    by: Site,
-    /// The events of both stores.
-    numbers: (u32, u32),
-    /// The later value is computed in ways that are not followed: it may be a checksum of the other.
-    is_computed: bool,
-    /// What is stored after the lost store was durable: if that guards it as well, the order holds.
-    unless: Vec<u32>,
-}
 
 /// What other functions know a store by.
 fn known_as(site: Site) -> u32 {

@@ -10,7 +10,6 @@ use crate::span::{Meets, Span};
 use crashproof_frontend::program::ir::PlaceId;
 
 use super::context::Context;
-use super::overtaken::Overtaken;
 
 /// Where data is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -136,6 +135,20 @@ pub(crate) enum Exit {
     Normal,
     /// It returns a failure.
     Failure,
+}
+
+/// A store that another one may overtake on its way to memory.
+#[derive(Clone, Debug)]
+pub(super) struct Overtaken {
+    pub(super) lost: Site,
+    pub(super) status: Status,
+    pub(super) by: Site,
+    /// The events of both stores.
+    pub(super) numbers: (u32, u32),
+    /// The later value is computed in ways that are not followed: it may be a checksum of the other.
+    pub(super) is_computed: bool,
+    /// What is stored after the lost store was durable: if that guards it as well, the order holds.
+    pub(super) unless: Vec<u32>,
 }
 
 /// The state of a path.

@@ -7,15 +7,15 @@ use crashproof_protocol::abi::Site;
 use crate::{assembly, callers, protection, session};
 
 /// Is what touches PM now to go unrecorded?
-pub(super) fn is_announced() -> bool {
-    !session::recording() || assembly::is_running() || protection::works_for_runtime()
+pub(crate) fn is_announced() -> bool {
+    !session::recording() || protection::works_for_runtime()
 }
 
 /// Where an instruction is in the program. What the runtime does with the program's pointers it does for the innermost
 /// call from rebuilt code, or from any code if there is none.
-pub(super) fn place(instruction: usize) -> *const Site {
+pub(crate) fn place(instruction: usize) -> *const Site {
     if !callers::is_in_runtime(instruction) {
-        return callers::place(instruction);
+        return assembly::site().unwrap_or_else(|| callers::place(instruction));
     }
     let mut frames = [std::ptr::null_mut(); 64];
     // SAFETY: there is room for so many frames.

@@ -9,7 +9,7 @@ const PAGE: usize = 4096;
 const PLACES: usize = 1 << 16;
 static TABLE: AtomicUsize = AtomicUsize::new(0);
 /// Gets memory for the table; false if there is none.
-pub(super) fn prepare() -> bool {
+pub(crate) fn prepare() -> bool {
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: new memory, all zeros, which is an empty table.
@@ -47,7 +47,7 @@ fn place(address: usize) -> Option<&'static mut Place> {
 }
 
 /// Puts back what was there before breakpoints, in a copy of code.
-pub(super) fn restore(at: usize, code: &mut [u8]) {
+pub(crate) fn restore(at: usize, code: &mut [u8]) {
     for (offset, byte) in code.iter_mut().enumerate().filter(|(_, byte)| **byte == 0xcc) {
         if let Some(place) = place(at + offset).filter(|place| place.address == at + offset) {
             *byte = place.original as u8;
@@ -56,12 +56,12 @@ pub(super) fn restore(at: usize, code: &mut [u8]) {
 }
 
 /// Is there a breakpoint of ours at an address?
-pub(super) fn is_at(address: usize) -> bool {
+pub(crate) fn is_at(address: usize) -> bool {
     place(address).is_some_and(|place| place.address == address)
 }
 
 /// Makes instructions breakpoints; they are in order, or one.
-pub(super) fn set(addresses: &[usize]) -> bool {
+pub(crate) fn set(addresses: &[usize]) -> bool {
     for address in addresses {
         let Some(place) = place(*address) else { return false };
         if place.address == *address {
@@ -84,7 +84,7 @@ pub(super) fn set(addresses: &[usize]) -> bool {
 }
 
 /// The instruction is as it was, and runs unseen from now on.
-pub(super) unsafe fn remove(at: usize) {
+pub(crate) unsafe fn remove(at: usize) {
     let Some(place) = place(at) else { return };
     let page = at / PAGE * PAGE;
     // SAFETY: code that is running.

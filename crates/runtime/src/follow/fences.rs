@@ -50,7 +50,7 @@ static KNOWN: RunningThreadCell<Modules> = RunningThreadCell::new(Modules {
 static LOADER_STOP: AtomicUsize = AtomicUsize::new(0);
 
 /// Called once, before children are forked.
-pub(super) fn prepare() {
+pub(crate) fn prepare() {
     if !breakpoints::prepare() {
         return;
     }
@@ -246,7 +246,7 @@ fn sweep_fences(module: &Module) {
 }
 
 /// Code at an address touches PM: the locked instructions of its module are looked for, the first time.
-pub(super) fn first_touch(at: usize) {
+pub(crate) fn first_touch(at: usize) {
     let module = KNOWN.with(|known| {
         let count = known.count;
         let module =
@@ -274,7 +274,7 @@ pub(super) fn first_touch(at: usize) {
 /// # Safety
 ///
 /// The context is that of the breakpoint.
-pub(super) unsafe fn perform(context: &mut libc::ucontext_t) -> bool {
+pub(crate) unsafe fn perform(context: &mut libc::ucontext_t) -> bool {
     let at = *register(context, libc::REG_RIP) as usize - 1;
     if !breakpoints::is_at(at) {
         return false;

@@ -11,12 +11,12 @@ use super::breakpoints;
 use crate::cell::RunningThreadCell;
 
 /// A register of the program where it was interrupted.
-pub(super) fn register(context: &mut libc::ucontext_t, which: c_int) -> &mut i64 {
+pub(crate) fn register(context: &mut libc::ucontext_t, which: c_int) -> &mut i64 {
     &mut context.uc_mcontext.gregs[which as usize]
 }
 
 /// Where a general register is in the context of a signal.
-pub(super) fn index_of(register: Register) -> Option<c_int> {
+pub(crate) fn index_of(register: Register) -> Option<c_int> {
     Some(match register {
         Register::RAX => libc::REG_RAX,
         Register::RCX => libc::REG_RCX,
@@ -41,28 +41,28 @@ pub(super) fn index_of(register: Register) -> Option<c_int> {
 /// Kept, because making one allocates; created before the program runs.
 static FACTORY: RunningThreadCell<Option<InstructionInfoFactory>> = RunningThreadCell::new(None);
 
-pub(super) fn prepare() {
+pub(crate) fn prepare() {
     FACTORY.set(Some(InstructionInfoFactory::new()));
     // The first use of the decoder makes its tables.
     Instructed::of(&[0x90], 0);
 }
 
 /// The longest there is.
-pub(super) const LONGEST: usize = 15;
+pub(crate) const LONGEST: usize = 15;
 
 /// A memory operand in PM, or the one of a locked instruction.
-pub(super) struct Operand {
-    pub(super) address: u64,
-    pub(super) bytes: u64,
-    pub(super) reads: bool,
-    pub(super) writes: bool,
+pub(crate) struct Operand {
+    pub(crate) address: u64,
+    pub(crate) bytes: u64,
+    pub(crate) reads: bool,
+    pub(crate) writes: bool,
     /// Perhaps not all of it is written.
-    pub(super) conditional: bool,
+    pub(crate) conditional: bool,
 }
 
-pub(super) struct Instructed {
-    pub(super) decoded: Instruction,
-    pub(super) bytes: [u8; LONGEST],
+pub(crate) struct Instructed {
+    pub(crate) decoded: Instruction,
+    pub(crate) bytes: [u8; LONGEST],
     at: usize,
 }
 
@@ -72,7 +72,7 @@ impl Instructed {
     /// # Safety
     ///
     /// There is code.
-    pub(super) unsafe fn decode(at: usize) -> Option<Instructed> {
+    pub(crate) unsafe fn decode(at: usize) -> Option<Instructed> {
         let mut bytes = [0; LONGEST];
         let on_page = 4096 - at % 4096;
         // SAFETY: up to the end of the page; beyond only if the instruction goes on there.
@@ -107,15 +107,15 @@ impl Instructed {
         Some(Instructed { decoded, bytes, at })
     }
 
-    pub(super) fn mnemonic(&self) -> Mnemonic {
+    pub(crate) fn mnemonic(&self) -> Mnemonic {
         self.decoded.mnemonic()
     }
 
-    pub(super) fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         self.at + self.decoded.len()
     }
 
-    pub(super) fn is_string(&self) -> bool {
+    pub(crate) fn is_string(&self) -> bool {
         self.decoded.is_string_instruction()
     }
 
@@ -128,12 +128,12 @@ impl Instructed {
     }
 
     /// Does it go where memory says?
-    pub(super) fn jumps(&self) -> bool {
+    pub(crate) fn jumps(&self) -> bool {
         matches!(self.mnemonic(), Mnemonic::Call | Mnemonic::Jmp)
     }
 
     /// A locked instruction: an exchange with memory always is one.
-    pub(super) fn is_locked(&self) -> bool {
+    pub(crate) fn is_locked(&self) -> bool {
         self.decoded.has_lock_prefix() || self.mnemonic() == Mnemonic::Xchg && self.has_memory()
     }
 
@@ -141,7 +141,7 @@ impl Instructed {
         (0..self.decoded.op_count()).any(|operand| self.decoded.op_kind(operand) == OpKind::Memory)
     }
 
-    pub(super) fn is_non_temporal(&self) -> bool {
+    pub(crate) fn is_non_temporal(&self) -> bool {
         use Mnemonic::*;
         matches!(
             self.mnemonic(),
@@ -161,7 +161,7 @@ impl Instructed {
     }
 
     /// The explicit memory operand, if it is the only one in PM and its size is known.
-    pub(super) fn operand(&self, context: &mut libc::ucontext_t) -> Option<Operand> {
+    pub(crate) fn operand(&self, context: &mut libc::ucontext_t) -> Option<Operand> {
         let decoded = &self.decoded;
         // Addresses of 32 bits.
         let narrow = self.bytes[..self.prefixes()].contains(&0x67);
@@ -208,7 +208,7 @@ impl Instructed {
 
     /// A register that the instruction neither reads nor writes, among those that need no further prefix as a base:
     /// its number in encodings, and in contexts.
-    pub(super) fn free_register(&self) -> Option<(u8, c_int)> {
+    pub(crate) fn free_register(&self) -> Option<(u8, c_int)> {
         const CANDIDATES: [(u8, Register); 6] = [
             (0, Register::RAX),
             (1, Register::RCX),
@@ -228,7 +228,7 @@ impl Instructed {
     }
 
     /// The same instruction with its memory operand at the address in a register.
-    pub(super) fn moved_to(&self, base: u8, code: &mut [u8]) -> Option<usize> {
+    pub(crate) fn moved_to(&self, base: u8, code: &mut [u8]) -> Option<usize> {
         let bytes = &self.bytes[..self.decoded.len()];
         let prefixes = self.prefixes();
         let mut start = bytes.to_owned_array();

@@ -46,7 +46,7 @@ unsafe fn copy(to: u64, from: u64, bytes: usize) {
 }
 
 /// Opens the page of an address until the instruction has run.
-pub(super) unsafe fn open(context: &mut libc::ucontext_t, address: u64, site: Option<*const Site>) {
+pub(crate) unsafe fn open(context: &mut libc::ucontext_t, address: u64, site: Option<*const Site>) {
     let page = address / PAGE as u64 * PAGE as u64;
     let fits = STEPPED.with(|stepped| {
         let Some(slot) = stepped.pages.get_mut(stepped.count) else { return false };
@@ -65,7 +65,7 @@ pub(super) unsafe fn open(context: &mut libc::ucontext_t, address: u64, site: Op
 }
 
 /// It has run; false if there was none.
-pub(super) unsafe fn close(context: &mut libc::ucontext_t) -> bool {
+pub(crate) unsafe fn close(context: &mut libc::ucontext_t) -> bool {
     let (pages, count, site) = STEPPED.with(|stepped| {
         let count = std::mem::take(&mut stepped.count);
         (stepped.pages, count, stepped.site)

@@ -61,7 +61,7 @@ unsafe fn store(address: u64, width: u64, value: u64, announced: bool, site: *co
 /// # Safety
 ///
 /// The context is that of the instruction.
-pub(super) unsafe fn perform(
+pub(crate) unsafe fn perform(
     context: &mut libc::ucontext_t,
     instruction: &Instructed,
     announced: bool,

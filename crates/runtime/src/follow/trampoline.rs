@@ -58,7 +58,7 @@ struct State {
 static SLOT_MEMORY: AtomicUsize = AtomicUsize::new(0);
 static STATE: RunningThreadCell<State> = RunningThreadCell::new(State { next_slot: 0, pending: None });
 
-pub(super) fn prepare() {
+pub(crate) fn prepare() {
     let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: new memory.
@@ -111,7 +111,7 @@ impl Slot {
 /// # Safety
 ///
 /// The context is that of the instruction, and the program would access the address itself.
-pub(super) unsafe fn run_at(context: &mut libc::ucontext_t, instruction: &Instructed, address: u64) -> bool {
+pub(crate) unsafe fn run_at(context: &mut libc::ucontext_t, instruction: &Instructed, address: u64) -> bool {
     let Some((base, free)) = instruction.free_register() else { return false };
     let Some(slot) = next_slot() else { return false };
     if slot.write(instruction, base, false).is_none() {
@@ -129,7 +129,7 @@ pub(super) unsafe fn run_at(context: &mut libc::ucontext_t, instruction: &Instru
 /// # Safety
 ///
 /// As for [`run_at`].
-pub(super) unsafe fn perform(
+pub(crate) unsafe fn perform(
     context: &mut libc::ucontext_t,
     instruction: &Instructed,
     operand: &Operand,
@@ -217,7 +217,7 @@ pub(super) unsafe fn perform(
 /// # Safety
 ///
 /// The context is that of the breakpoint.
-pub(super) unsafe fn finish(context: &mut libc::ucontext_t) -> bool {
+pub(crate) unsafe fn finish(context: &mut libc::ucontext_t) -> bool {
     const ZERO: i64 = 0x40;
     let trap = *register(context, libc::REG_RIP) as usize - 1;
     let taken = STATE.with(|state| state.pending.take_if(|pending| pending.trap == trap));
