@@ -208,7 +208,7 @@ fn a_list_of_commands() {
     let text = run(&mut command(at, &["test", "--commands", "list"]), 3);
     assert!(line(&text, "./pair flushed").contains("PASS"), "{text}");
     assert!(line(&text, "./absent").contains("UNKNOWN"), "{text}");
-    assert!(line(&text, "/bin/true").contains("not built with crashproof"), "{text}");
+    assert!(line(&text, "/bin/true").contains("no PM"), "{text}");
     let text = run(&mut command(at, &["test"]), 2);
     assert!(text.contains("[suite]"), "{text}");
 }

@@ -17,11 +17,11 @@
 //@ prove: proved
 //@ variant RELEASE: -DFENCE=__atomic_store_n(&counter,1,__ATOMIC_RELEASE)
 //@ check: recovery-fails at recovery-fails
-//@ lint: clean, no warnings
+//@ lint: publish-before-persist at recovery-fails
 //@ prove: refuted at claim-violated
 //@ variant SIGNAL: -DFENCE=__atomic_signal_fence(__ATOMIC_SEQ_CST)
 //@ check: recovery-fails at recovery-fails
-//@ lint: clean, no warnings
+//@ lint: publish-before-persist at recovery-fails
 //@ prove: refuted at claim-violated
 
 #include <assert.h>
