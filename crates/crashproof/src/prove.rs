@@ -305,7 +305,10 @@ fn confirmed(
 ) -> (Report, Option<Met>) {
     let Some(module) = module.filter(|_| !arguments.no_replay && !arguments.robust) else {
         let why = "not replayed: only claims are, not robustness".to_owned();
-        return (answer, arguments.robust.then_some(Met { sentence: why, token: String::new(), told: None }));
+        return (
+            answer,
+            arguments.robust.then_some(Met { sentence: why, token: String::new(), exact: false, told: None }),
+        );
     };
     let replay = |counterexample: &Counterexample| {
         doing.now("replaying the counterexample");
@@ -316,7 +319,7 @@ fn confirmed(
             Replayed::Met(met) => (answer, Some(met)),
             Replayed::NotTried(why) => {
                 let sentence = format!("not replayed: {why}");
-                (answer, Some(Met { sentence, token: String::new(), told: None }))
+                (answer, Some(Met { sentence, token: String::new(), exact: false, told: None }))
             }
             Replayed::NotMet(runs) => {
                 let text = format!(
@@ -328,7 +331,7 @@ fn confirmed(
             }
         },
         (_, Some(candidate)) => match replay(candidate) {
-            Replayed::Met(met) => {
+            Replayed::Met(met) if met.exact => {
                 let verdict = Verdict::Violated(candidate.clone());
                 (Report { verdict, candidate: None, ..answer }, Some(met))
             }

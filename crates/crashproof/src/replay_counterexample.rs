@@ -70,6 +70,8 @@ pub(crate) struct Met {
     pub(crate) sentence: String,
     /// Replays the run; empty if it needs no crash.
     pub(crate) token: String,
+    /// Is it the failure of the counterexample, and not just another one?
+    pub(crate) exact: bool,
     /// The same failure as `check` tells it.
     pub(crate) told: Option<Box<Finding>>,
 }
@@ -121,7 +123,7 @@ impl Replay<'_> {
                 Ok(report) => report,
                 Err(Error::FailsAlone { output, .. }) if wanted.is_in(&output) => {
                     let sentence = format!("replayed: without a crash, the program fails at {}", wanted.at());
-                    return Replayed::Met(Met { sentence, token: String::new(), told: None });
+                    return Replayed::Met(Met { sentence, token: String::new(), exact: true, told: None });
                 }
                 Err(error) => {
                     let first = error.to_string().lines().next().unwrap_or_default().to_owned();
@@ -132,7 +134,7 @@ impl Replay<'_> {
                 let who = if finding.crashes == 0 { "without a crash, the program" } else { "recovery" };
                 let sentence = format!("replayed: {who} {} at {}", finding.failure.describe(), wanted.at());
                 let told = Some(Box::new(finding.in_common_form())).filter(|_| finding.crashes > 0);
-                return Replayed::Met(Met { sentence, token: finding.replay.clone(), told });
+                return Replayed::Met(Met { sentence, token: finding.replay.clone(), exact: true, told });
             }
             elsewhere = elsewhere.or(report.findings.into_iter().next());
             let tried_schedules = report.statistics.schedules;
@@ -154,6 +156,7 @@ impl Replay<'_> {
                     finding.failure.describe()
                 ),
                 token: finding.replay,
+                exact: false,
                 told: None,
             }),
             (None, _) if self.has_inputs => {

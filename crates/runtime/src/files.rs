@@ -29,7 +29,7 @@ pub(crate) use crate::file_table::File;
 use crate::file_table::{self, Descriptors, Extent, HUGE, Place};
 use crate::recorder::{note, unknown};
 use crate::shadow::forget;
-use crate::system::fail;
+use crate::system::{fail, raw_syscall};
 use crate::{access, raw, session};
 
 const PAGE: u64 = 4096;
@@ -330,10 +330,10 @@ fn load(descriptor: c_int, start: u64, size: u64) {
             Err(_) => break,
         }
         let wanted = buffer.len().min((size - at) as usize);
+        // What is on disk, not what `pread` and `syscall` give for a file that has a place.
+        let into = [descriptor as usize, buffer.as_mut_ptr() as usize, wanted, at as usize, 0, 0];
         // SAFETY: the kernel writes into the buffer only.
-        let read = unsafe {
-            libc::syscall(libc::SYS_pread64, c_long::from(descriptor), buffer.as_mut_ptr(), wanted, at)
-        };
+        let read = unsafe { raw_syscall(libc::SYS_pread64, into) };
         let Ok(read @ 1..) = usize::try_from(read) else { break };
         for (index, page) in buffer[..read].chunks(PAGE as usize).enumerate() {
             if page.iter().any(|byte| *byte != 0) {

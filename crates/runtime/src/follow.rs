@@ -31,7 +31,7 @@ use iced_x86::Mnemonic;
 use px86::Kind;
 
 use crate::system::KeptErrno;
-use crate::{access, callers, signals, strict};
+use crate::{access, assembly, callers, signals, strict};
 use announced::{is_announced, place};
 use instruction::{Instructed, register};
 
@@ -60,7 +60,7 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
         let announced = is_announced();
         if !announced {
             fences::first_touch(at);
-            if !callers::is_in_runtime(at) {
+            if !callers::is_in_runtime(at) && assembly::site().is_none() {
                 strict::touched(at, address);
             }
         }

@@ -9,13 +9,13 @@
 
 use std::arch::asm;
 
-use crashproof_protocol::abi::is_pm;
 use crashproof_protocol::{ALIAS_OFFSET, POOL_BASE, POOL_BYTES};
 
-/// Where the runtime reads and writes an address: PM at its alias, everything else where it is.
+/// Where the runtime reads and writes an address: the pool at its alias, everything else where it is. AddressSanitizer's
+/// shadow reaches into the window in front of the pool.
 #[inline(always)]
 pub(crate) const fn reachable(address: u64) -> u64 {
-    address + if is_pm(address) { ALIAS_OFFSET } else { 0 }
+    address + if address.wrapping_sub(POOL_BASE) < POOL_BYTES { ALIAS_OFFSET } else { 0 }
 }
 
 /// The same for a pointer.

@@ -60,6 +60,23 @@ impl Machine<'_> {
         self.refuse(call.state, &reason, call.at)
     }
 
+    /// What a function that succeeds does to memory: what it leaves in an object of known size may be anything.
+    pub(crate) fn effect_of_success(&mut self, effect: &Effect, call: &mut Invocation<'_>) -> Flow<()> {
+        let Effect::Write { to, extent: Extent::Exactly(Length::Constant(bytes)) } = *effect else {
+            return self.effect(effect, call).map(|_| ());
+        };
+        let Some(to) = call.scalar(to.into()).filter(|_| bytes <= MOST_WRITTEN) else {
+            return Err(self.not_supported(call));
+        };
+        let what = described(call.name);
+        for index in 0..bytes {
+            let byte = self.not_modelled(8, &what, call.at);
+            let place = self.offset(to, index);
+            self.store_scalar(call.state, place, byte, false, call.at)?;
+        }
+        Ok(())
+    }
+
     /// What a function does to memory or ordering; gives what it loads.
     pub(crate) fn effect(&mut self, effect: &Effect, call: &mut Invocation<'_>) -> Flow<Option<Value>> {
         let at = call.at;
@@ -120,18 +137,6 @@ impl Machine<'_> {
             }
             // Nothing changes; what is read is not known.
             Effect::Read { .. } => {}
-            // What is written may be anything.
-            Effect::Write { to, extent: Extent::Exactly(Length::Constant(bytes)) }
-                if bytes <= MOST_WRITTEN =>
-            {
-                let Some(to) = word(call, to) else { return Err(self.not_supported(call)) };
-                let what = described(call.name);
-                for index in 0..bytes {
-                    let byte = self.not_modelled(8, &what, at);
-                    let place = self.offset(to, index);
-                    self.store_scalar(call.state, place, byte, false, at)?;
-                }
-            }
             Effect::Lanes(lanes) if lanes.value.is_none() => {
                 return self.unmodelled(call.state, call.ty, &described(call.name), at);
             }

@@ -187,7 +187,7 @@ impl Machine<'_> {
         if SUCCEEDING.contains(&name) {
             let function = meaning::library(name);
             for effect in function.iter().flat_map(|function| function.effects) {
-                self.effect(effect, call)?;
+                self.effect_of_success(effect, call)?;
             }
             let zero = value::build(call.ty, &mut |bits| self.terms.number(0, bits)).ok();
             return Ok(Reply::Returns(zero));

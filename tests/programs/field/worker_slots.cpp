@@ -4,7 +4,7 @@
 //@ cflags: -pthread
 //@ flags check: --schedules 4
 //@ variant right: -DBUG=0
-//@ check: clean (known wrong: recovery-fails-nothing-lost under schedule 2, not understood yet)
+//@ check: clean
 //@ lint: clean
 //@ variant result: -DBUG=1
 //@ check: recovery-fails at result

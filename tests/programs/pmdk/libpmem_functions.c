@@ -17,6 +17,7 @@
 //@ check: fails at COPIED
 //@ figures: 3 crash points, 13 recoveries
 //@ lint: missing-barrier at COPIED
+//@ lint: publish-before-persist at COPIED
 //@ lint: missing-barrier at missing-barrier
 //@ variant copy-pmem-memcpy-persist: -DCOPY=pmem_memcpy_persist
 //@ check: clean
@@ -35,6 +36,7 @@
 //@ check: fails at FLAGGED
 //@ figures: 2 crash points, 13 recoveries
 //@ lint: missing-barrier at FLAGGED
+//@ lint: publish-before-persist at FLAGGED
 //@ lint: missing-barrier at missing-barrier
 #include <crashproof.h>
 #include <libpmem.h>

@@ -9,6 +9,7 @@
 //@ lint: unflushed-write at text
 //@ variant fence: -DBUG=2
 //@ lint: publish-before-persist at length
+//@ lint: publish-before-persist at text
 //@ variant tail: -DBUG=3
 //@ lint: unflushed-write at tail
 //@ variant half: -DBUG=4

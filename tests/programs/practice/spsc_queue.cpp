@@ -3,13 +3,11 @@
 //@ check: skip (written for lint; not measured with check yet)
 //@ prove: skip (written for lint; not measured with prove yet)
 //@ variant right: -DBUG=0
-//@ lint: unknown (PM passed to the unknown function `std)
+//@ lint: clean, no warnings
 //@ variant item: -DBUG=1
-//@ lint: unknown (PM passed to the unknown function `std)
 //@ lint: unflushed-write at number
 //@ lint: unflushed-write at item
 //@ variant tail: -DBUG=2
-//@ lint: unknown (PM passed to the unknown function `std)
 //@ lint: unflushed-write at tail
 #include <atomic>
 #include <cassert>

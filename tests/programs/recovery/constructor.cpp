@@ -11,8 +11,8 @@
 //@ lint: unflushed-write at LOST
 //@ variant thread-good: -DTHREAD -DGOOD
 //@ check: clean
-//@ figures: 4 crash points, 3 recoveries
-//@ lint: unknown (PM passed to the unknown function `std::thread::_M_start_thread(std::unique_ptr<std::thread::_State, std::default_delete<std::thread::_State>>, void)
+//@ figures: 8 crash points, 6 recoveries
+//@ lint: clean, no warnings
 //@ variant exit: -DEXIT
 //@ check: refused (9)
 //@ lint: clean, no warnings

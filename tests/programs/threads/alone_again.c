@@ -8,7 +8,7 @@
 struct data {
   long last, copy;
 };
-PERSISTENT struct data data;
+PERSISTENT struct data data __attribute__((aligned(64)));
 static atomic_long last, copy;
 static void *store(void *number) {
   atomic_store(&last, (long)number);

@@ -7,7 +7,7 @@
 //@ variant plain: -std=c++20
 //@ flags check: --schedules 8
 //@ check: recovery-fails at recovery-fails
-//@ lint: unflushed-write at recovery-fails (known wrong: memory handed to a thread is not followed)
+//@ lint: unflushed-write at recovery-fails
 
 #include <crashproof.h>
 

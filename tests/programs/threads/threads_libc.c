@@ -2,12 +2,12 @@
 //@ args: {dir}/pool
 //@ variant good: -DGOOD
 //@ check: clean
-//@ figures: 4 crash points, 3 recoveries
+//@ figures: 15 crash points, 4 recoveries
 //@ lint: clean
 //@ prove: skip (too large to prove in a test)
 //@ variant plain:
 //@ check: recovery-fails at LOST
-//@ figures: 2 crash points, 6 recoveries
+//@ figures: 6 crash points, 7 recoveries
 //@ lint: unflushed-write at LOST (known wrong: memory handed to a thread is not followed)
 //@ prove: refuted (strcmp)
 #include <crashproof.h>

@@ -501,7 +501,8 @@ fn print_wait() {
 
 /// The innermost frame of the running thread that is the program's own, with its line if that is known.
 fn place_in_program() -> Option<String> {
-    let trace = std::backtrace::Backtrace::force_capture().to_string();
+    // The unwinder takes locks and maps debug information, which is none of the program's doing.
+    let trace = session::unfollowed(|| std::backtrace::Backtrace::force_capture().to_string());
     let mut lines = trace.lines().peekable();
     while let Some(line) = lines.next() {
         let Some((_, function)) = line.trim().split_once(": ") else { continue };
