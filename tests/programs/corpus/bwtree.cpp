@@ -2,7 +2,7 @@
 // compare-and-swap, long chains are consolidated, full pages split in two steps, and what a consolidation replaces goes
 // to a garbage list that is emptied between operations. The heap is persistent; two threads.
 //@ cflags: -O1
-//@ flags check: --pm-heap
+//@ flags check: --pm-heap --schedules 1
 //@ variant correct:
 //@ variant tree-not-flushed: -DBUG_TREE_NOT_FLUSHED
 //@ bug: never-flushed at tree

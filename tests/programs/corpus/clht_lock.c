@@ -2,6 +2,7 @@
 // buckets behind it, a resize that copies into a table twice as large and switches with one store. Two threads.
 //@ args: {dir}/pool
 //@ cflags: -O1
+//@ flags check: --schedules 1
 //@ variant correct:
 //@ wrong lint: the stores of a lock between crashproof_tolerate_begin and _end count as unflushed
 //@ variant table-not-flushed: -DBUG_TABLE_NOT_FLUSHED

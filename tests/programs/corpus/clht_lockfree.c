@@ -3,6 +3,7 @@
 // it is durable before anything is built on it. Two threads.
 //@ args: {dir}/pool
 //@ cflags: -O1
+//@ flags check: --schedules 1
 //@ variant correct:
 //@ wrong lint: stores between crashproof_tolerate_begin and _end count as unflushed, and so does a compare-and-swap that is flushed behind the loop it ends
 //@ flags check: --schedules 4

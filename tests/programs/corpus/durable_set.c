@@ -2,6 +2,7 @@
 // operation persists the links that it builds on, then what it changes. Two threads share all neighborhoods.
 //@ args: {dir}/pool
 //@ cflags: -O1
+//@ flags check: --schedules 1
 //@ variant correct:
 //@ wrong lint: stores between crashproof_tolerate_begin and _end count as unflushed, and so does a mark that is flushed before the function returns
 //@ flags check: --schedules 4

@@ -362,7 +362,15 @@ fn combined(common: &Variant, own: Variant) -> Variant {
     all.wrong.extend(own.wrong);
     all.slow = own.slow;
     for (engine, flags) in own.flags {
-        all.flags.entry(engine).or_default().extend(flags);
+        let known = all.flags.entry(engine).or_default();
+        // What a variant says of schedules replaces what is said for all.
+        let schedules = |flag: &String| flag == "--schedules";
+        if flags.iter().any(schedules)
+            && let Some(at) = known.iter().position(schedules)
+        {
+            known.drain(at..at + 2);
+        }
+        known.extend(flags);
     }
     all.expected.extend(own.expected);
     all
