@@ -78,9 +78,7 @@ fn place(program: &Program, finding: &Finding) -> String {
 /// The findings of an engine that count for the corpus.
 fn counted(engine: Engine, answer: &Answer, redundant: bool) -> Vec<&Finding> {
     let robust = |finding: &&Finding| engine != Engine::Robust || finding.rule == "missing-flush";
-    let level = |finding: &&Finding| {
-        finding.level == "error" || engine == Engine::Robust || redundant && finding.level != "error"
-    };
+    let level = |finding: &&Finding| finding.level == "error" || engine == Engine::Robust || redundant;
     answer.findings.iter().filter(robust).filter(level).collect()
 }
 
@@ -367,13 +365,8 @@ impl Table {
                 |engine: Engine| match (row.said[&engine].as_str(), row.found(variant).contains(&engine)) {
                     ("-", _) => "-",
                     (_, true) => "found",
-                    ("clean", _) => {
-                        if variant.bug.is_some() {
-                            ""
-                        } else {
-                            "silent"
-                        }
-                    }
+                    ("clean", _) if variant.bug.is_some() => "",
+                    ("clean", _) => "silent",
                     _ if variant.bug.is_some() => "elsewhere",
                     _ if row.accused().contains(&engine) => {
                         if variant.name == "all" {
@@ -385,9 +378,9 @@ impl Table {
                     _ => "silent",
                 };
             let class = variant.bug.as_ref().map_or("", |bug| bug.class.as_str()).replace('|', ", ");
-            let _ = write!(
+            let _ = writeln!(
                 text,
-                "| {} | {class} | {} | {} | {} | {} | {} | {:.1} |\n",
+                "| {} | {class} | {} | {} | {} | {} | {} | {:.1} |",
                 variant.name,
                 cell(Engine::Check),
                 cell(Engine::Robust),

@@ -34,14 +34,13 @@ fn place(address: usize) -> Option<&'static mut Place> {
     if table.is_null() {
         return None;
     }
-    let mut at = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
-    for _ in 0..PLACES {
+    let first = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+    for at in first..first + PLACES {
         // SAFETY: within the table; only the running thread comes here.
         let place = unsafe { &mut *table.add(at % PLACES) };
         if place.address == address || place.address == 0 {
             return Some(place);
         }
-        at += 1;
     }
     None
 }

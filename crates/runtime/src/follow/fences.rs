@@ -263,7 +263,7 @@ pub(crate) fn first_touch(at: usize) {
             (start_of(&module, table, index), end)
         };
         if module.begin <= start && start < end && end <= module.end {
-            sweep(start, end, |instruction| is_locked(instruction), &mut batch);
+            sweep(start, end, is_locked, &mut batch);
         }
     }
     batch.flush();
