@@ -674,7 +674,7 @@ mod tests {
     #[test]
     fn callers_have_numbers() {
         assert_eq!(caller::number(3, 0x1234).and_then(caller::place), Some((3, 0x1234)));
-        assert_eq!(caller::number(16, 0), None);
+        assert_eq!(caller::number(caller::MODULES, 0), None);
         assert_eq!(caller::place(17), None);
     }
 
