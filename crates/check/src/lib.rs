@@ -27,7 +27,7 @@ mod subject;
 pub use crash::{ChosenCrash, MAX_CRASHES};
 pub use crashproof_findings::{Place, Related, Role};
 pub use driver::{
-    Budget, Monitor, NotAToken, Options, Progress, Recover, Replay, Token, check, record, replay,
+    Budget, Medium, Monitor, NotAToken, Options, Progress, Recover, Replay, Token, check, record, replay,
 };
 pub use judge::{
     Conflict, Dependence, Extent, FailedRecovery, Flushed, Minimality, Model, Redundant, RedundantKind,
@@ -35,4 +35,4 @@ pub use judge::{
 };
 pub use narrate::readable;
 pub use search::{Random, Statistics, Strategy};
-pub use subject::{Error, Failure, Heap, Trace};
+pub use subject::{Error, Failure, Heap, Limit, Trace};

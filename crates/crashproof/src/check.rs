@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use crashproof_check::{
-    Budget, Error, Heap, MAX_CRASHES, Model, Options, Random, Recover, Strategy, Suppression,
+    Budget, Error, Heap, MAX_CRASHES, Medium, Model, Options, Random, Recover, Strategy, Suppression,
 };
 use crashproof_findings::config::Config;
 use crashproof_findings::{Report, Sources};
@@ -45,6 +45,40 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "CMD", value_parser = |text: &str| command(text).map(|_| text.to_owned()))]
     #[arg(help_heading = "What to check")]
     recover: Option<String>,
+
+    /// Command that prepares the files before the run, without any crash
+    ///
+    /// Its program may be PROGRAM with other arguments, another one built with crashproof, or any other.
+    #[arg(long, value_name = "CMD", value_parser = |text: &str| command(text).map(|_| text.to_owned()))]
+    #[arg(help_heading = "Servers and files")]
+    setup: Option<String>,
+
+    /// Command to run once the program waits for input; the run ends when the command does
+    ///
+    /// For servers. Their recovery has recovered when it waits for input, too, as with --until-idle.
+    #[arg(long, value_name = "CMD", value_parser = |text: &str| command(text).map(|_| text.to_owned()))]
+    #[arg(help_heading = "Servers and files")]
+    client: Option<String>,
+
+    /// A recovery that waits for input has recovered
+    #[arg(long, help_heading = "Servers and files")]
+    until_idle: bool,
+
+    /// Command that asks a recovery that waits for input; if it fails, recovery has failed
+    #[arg(long, value_name = "CMD", value_parser = |text: &str| command(text).map(|_| text.to_owned()))]
+    #[arg(help_heading = "Servers and files")]
+    recovered: Option<String>,
+
+    /// What files are on [default: dax]
+    ///
+    /// With 'disk' and without --pm-path, every file that the program writes is persistent.
+    #[arg(long, value_enum, value_name = "MEDIUM", help_heading = "Servers and files")]
+    medium: Option<MediumName>,
+
+    /// Bytes of a disk's sector, which survives a crash whole
+    #[arg(long, value_name = "BYTES", default_value_t = 512, value_parser = sector)]
+    #[arg(help_heading = "Servers and files")]
+    sector: u16,
 
     #[command(flatten)]
     memory: Memory,
@@ -107,6 +141,20 @@ pub(crate) struct Arguments {
     /// What does not fit is forgotten and found again, which takes time.
     #[arg(long = "memory", value_name = "BYTES", value_parser = bytes, help_heading = "How far to go")]
     memory_bound: Option<u64>,
+
+    /// Address space that a run may take, such as 16G [default: no limit]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "How far to go")]
+    address_space: Option<u64>,
+
+    /// Output of a run that is kept, such as 1G [default: 256M]
+    #[arg(long = "output-limit", visible_alias = "output", value_name = "BYTES", value_parser = bytes)]
+    #[arg(help_heading = "How far to go")]
+    output_bytes: Option<u64>,
+
+    /// Maximum number of events of persistent memory in the recorded run [default: 200000000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(help_heading = "How far to go")]
+    max_events: Option<u64>,
 
     /// Explore crash states that fail for a known reason, too
     ///
@@ -208,6 +256,20 @@ enum ScheduleStrategy {
     Random,
     /// Random priorities with a few changes (probabilistic concurrency testing).
     Pct,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MediumName {
+    /// A file system of persistent memory: write() is durable when it returns, names and sizes at fsync, lines tear.
+    Dax,
+    /// A disk: nothing is durable before fsync, fdatasync, msync or O_SYNC, and sectors survive whole.
+    Disk,
+}
+
+/// The size of a sector: a power of two from a cache line on.
+fn sector(text: &str) -> Result<u16, String> {
+    let bytes: u16 = text.parse().map_err(|_| "a number of bytes, such as 512".to_owned())?;
+    if bytes.is_power_of_two() && bytes >= 64 { Ok(bytes) } else { Err("a power of two from 64 on".into()) }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -344,6 +406,24 @@ pub(crate) fn options(
         ScheduleStrategy::Pct => Strategy::Pct,
     };
     settings(&mut options, config)?;
+    let words = |text: &Option<String>| text.as_deref().map_or(Ok(Vec::new()), command);
+    options.setup = words(&arguments.setup)?;
+    // The program by the name that the user gave it.
+    if options.setup.first().is_some_and(|program| Path::new(program) == arguments.program) {
+        options.setup[0] = program.path.to_string_lossy().into_owned();
+    }
+    options.client = words(&arguments.client)?;
+    options.recovered = words(&arguments.recovered)?;
+    options.until_idle = arguments.until_idle || arguments.recovered.is_some();
+    options.max_memory = arguments.address_space.unwrap_or(options.max_memory);
+    options.max_output = arguments.output_bytes.unwrap_or(options.max_output);
+    options.max_records = arguments.max_events.unwrap_or(options.max_records);
+    if arguments.medium == Some(MediumName::Disk) {
+        options.set_medium(Medium::Disk(arguments.sector));
+        options.all_files = options.pm_path.is_empty();
+        // Where a missing flush would go is not where an fsync does.
+        options.robust = false;
+    }
     let all = arguments.schedules == Some(Schedules::All);
     let bounded = arguments.max_schedules.is_some() || arguments.preemptions.is_some();
     // A loop that waits in a way that is not seen has infinitely many.
@@ -417,7 +497,9 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         Err(error) => {
             anstream::eprintln!("crashproof: {error}");
             let incomplete = match &error {
-                Error::System { .. } | Error::Interrupted => true,
+                Error::System { .. } | Error::Interrupted | Error::Limit(_) | Error::Unsupported { .. } => {
+                    true
+                }
                 Error::Start { source, .. } => exit::machine_limit(source),
                 _ => false,
             };

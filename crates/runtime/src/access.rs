@@ -67,6 +67,8 @@ unsafe fn load_otherwise(address: u64, width: u64, site: *const Site) -> u64 {
         if recording() {
             count_read(address);
             pieces(address, width).for_each(|piece| before_read(piece.address, piece.width.into(), site));
+        } else {
+            session::note_unrecorded();
         }
         peek(address, width)
     }
@@ -95,6 +97,7 @@ unsafe fn store_otherwise(kind: Kind, address: u64, width: u64, value: u64, site
     // SAFETY: the access, or its pieces.
     unsafe {
         if !recording() {
+            session::note_unrecorded();
             return poke(address, width, value);
         }
         if running::concurrent() {
@@ -150,6 +153,7 @@ pub(crate) unsafe fn store_range(kind: Kind, address: u64, source: *const u8, by
     // SAFETY: the ranges, or pieces of them.
     unsafe {
         if !recording() {
+            session::note_unrecorded();
             return raw::copy(address as *mut u8, source, bytes as usize);
         }
         let store_word = |word: Piece| {
@@ -171,6 +175,7 @@ pub(crate) unsafe fn fill(address: u64, byte: u8, bytes: u64, site: *const Site)
     // SAFETY: the range, or pieces of it.
     unsafe {
         if !recording() {
+            session::note_unrecorded();
             return raw::fill(address as *mut u8, byte, bytes as usize);
         }
         let value = u64::from_le_bytes([byte; 8]);
@@ -192,6 +197,7 @@ pub(crate) unsafe fn exchange(
     // SAFETY: the access.
     unsafe {
         if !recording() {
+            session::note_unrecorded();
             return parallel::exchange(address, width, change);
         }
         begin_exchange();

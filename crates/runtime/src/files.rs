@@ -1,24 +1,27 @@
-//! Files that are persistent memory.
+//! Files that are persistent.
 //!
-//! A file on the PM path gets a place in the pool when it is first mapped, and keeps it in every run; all
-//! its mappings are that place. What it held before the check is durable content from the start. The file
-//! on disk only has its size: what the program stores stays in the pool, so every recovery finds what
-//! survived and none sees what another did. Reading and writing by descriptor goes to the pool too, once
-//! the file has a place.
+//! The program never gets hold of them: what it opens is a stand-in in memory that has their size, and reading, writing and
+//! mapping go to the pool, where a file's content has a place that stays the same in every run. What it held before the
+//! check is durable content from the start. So every recovery finds what survived, none sees what another did, and the
+//! user's files are never changed. Sizes and names are in `facts`.
+//!
+//! Which files that are: those on the PM path, those that libpmem maps, and with [`flag::ALL_FILES`] all that the program
+//! writes. On a PM file system `write` is durable when it returns, and mapping a file makes its size and name durable
+//! (as MAP_SYNC does); on a disk ([`flag::DISK`]) nothing is before `fsync` and its relatives.
 //!
 //! Programs that first reserve addresses (an inaccessible anonymous mapping) and then map into them, as
 //! PMDK does, are given the place of the file they opened last as the reservation. Pool sets of several
 //! files mapped one after another do not work this way; the verdict says so.
 //!
-//! Simplifications: an unmapped file can still be accessed; protections are ignored; a file that shrinks
-//! loses its content but not its size; `write` counts as non-temporal stores.
+//! Simplifications: an unmapped file can still be accessed; protections are ignored.
 
-use std::ffi::{CStr, OsStr, c_char, c_int, c_long, c_void};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_long, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use crashproof_protocol::abi::{Site, is_pm};
-use crashproof_protocol::{DEFAULT_PM_PATH, MAX_FILES, MAX_PATH, PM_PATH, reason, record};
+use crashproof_protocol::{DEFAULT_PM_PATH, MAX_PATH, PM_PATH, exit, flag, reason};
 use px86::line::covered;
 use px86::{Kind, LINE_BYTES};
 
@@ -27,52 +30,61 @@ use crate::c_library::memory::{copy, readable, text_length};
 use crate::cell::RunningThreadCell;
 pub(crate) use crate::file_table::File;
 use crate::file_table::{self, Descriptors, Extent, HUGE, Place};
-use crate::recorder::{note, unknown};
+use crate::recorder::unknown;
 use crate::shadow::forget;
-use crate::system::fail;
-use crate::{access, session};
+use crate::system::{fail, raw_syscall};
+use crate::{access, facts, session};
 
 const PAGE: u64 = 4096;
 
 static DESCRIPTORS: RunningThreadCell<Descriptors> = RunningThreadCell::new(Descriptors::new());
 
-/// Where a file is in the pool; nowhere if its place is 0.
+/// A file that this process has opened.
+#[derive(Clone, Default)]
+struct Open {
+    /// What stands in for it: every descriptor that the program gets is of this.
+    stand_in: c_int,
+    /// What holds its content, if not its own place.
+    extent: Option<File>,
+    /// Was it ever mapped?
+    mapped: bool,
+    /// Parts that were written and not written back, while it was never mapped.
+    dirty: Vec<(u64, u64)>,
+}
+
+static OPEN: RunningThreadCell<BTreeMap<File, Open>> = RunningThreadCell::new(BTreeMap::new());
+
+fn with_open<R>(file: File, access: impl FnOnce(&mut Open) -> R) -> R {
+    OPEN.with(|open| access(open.entry(file).or_default()))
+}
+
+/// Where a file's content is in the pool; nowhere if its place is 0.
 fn extent(file: File) -> Extent {
-    session::files(|table| file_table::extent(&table[file.0]))
+    let content = with_open(file, |open| open.extent).unwrap_or(file);
+    session::files(|tables| file_table::extent(&tables.files[content.0]))
 }
 
-fn is_absent(file: File) -> bool {
-    session::control(|control| control.files_absent >> file.0 & 1 != 0)
-}
-
-fn set_absent(file: File, absent: bool, site: *const Site) {
-    session::control(|control| {
-        control.files_absent = control.files_absent & !(1 << file.0) | u64::from(absent) << file.0;
-    });
-    note(record::FILE, file.0 as u64, u64::from(!absent), site);
-}
-
-/// The places of all files, as ranges.
+/// The places of all contents, as ranges.
 pub(crate) fn places() -> Vec<(u64, u64)> {
-    (0..MAX_FILES).map(|file| extent(File(file))).map(|file| (file.place, file.place + file.room)).collect()
+    session::files(|tables| {
+        let placed = file_table::taken(tables).iter().filter(|entry| entry.place != 0);
+        placed.map(|entry| (entry.place, entry.place + entry.room)).collect()
+    })
 }
 
-/// Is any file on the PM path mapped?
-pub(crate) fn any_mapped() -> bool {
-    places().iter().any(|(start, end)| start < end)
+/// Does a text mention a file that is followed, by its name?
+pub(crate) fn are_mentioned(text: &[u8]) -> bool {
+    session::files(|tables| {
+        let names =
+            file_table::taken(tables).iter().filter(|entry| entry.place != 0).map(|entry| entry.path());
+        let mut names = names.filter_map(|path| path.rsplit(|byte| *byte == b'/').next());
+        names.any(|name| !name.is_empty() && text.windows(name.len()).any(|part| part == name))
+    })
 }
 
 /// Is a range within the place of one file?
 pub(crate) fn within_one(start: u64, bytes: u64) -> bool {
-    session::files(|table| file_table::within_one(table, start, bytes))
-}
-
-fn find(path: &[u8]) -> Option<File> {
-    session::files(|table| file_table::find(table, path))
-}
-
-fn find_or_add(path: &[u8]) -> Option<File> {
-    session::files(|table| file_table::find_or_add(table, path))
+    session::files(|tables| file_table::within_one(tables, start, bytes))
 }
 
 fn on_pm_path(path: &[u8]) -> bool {
@@ -81,12 +93,30 @@ fn on_pm_path(path: &[u8]) -> bool {
     paths.split(|byte| *byte == b':').any(|prefix| match prefix {
         [] => false,
         [start @ .., b'*'] => path.starts_with(start),
+        // A file may be named before it exists.
+        exact if exact == path => true,
         directory => {
             // A directory that does not exist has nothing below it.
             let real = std::fs::canonicalize(OsStr::from_bytes(directory));
             real.is_ok_and(|real| PathBuf::from(OsStr::from_bytes(path)).starts_with(real))
         }
     })
+}
+
+/// May a program keep data there, or does the path belong to the system?
+fn is_ordinary(path: &[u8]) -> bool {
+    ![&b"/dev/"[..], b"/proc/", b"/sys/"].iter().any(|start| path.starts_with(start))
+        && facts::on_disk(path).is_none_or(|(kind, _)| kind == libc::S_IFREG)
+}
+
+/// Is what has this path followed?
+fn is_followed(path: &[u8], writes: bool, site: *const Site) -> bool {
+    let all = session::has_flag(flag::ALL_FILES | flag::DISCOVER);
+    on_pm_path(path) || facts::is_known(path, site) || all && writes && is_ordinary(path)
+}
+
+fn on_disk_medium() -> bool {
+    session::has_flag(flag::DISK)
 }
 
 /// The path of what a descriptor is open for.
@@ -115,14 +145,44 @@ unsafe fn path_at(directory: c_int, name: *const c_char) -> Option<Vec<u8>> {
     }
 }
 
-/// The file that a name stands for, if it is one of the table.
-pub(crate) unsafe fn named(directory: c_int, name: *const c_char) -> Option<File> {
+/// What a name stands for.
+pub(crate) enum Standing {
+    /// Nothing that is followed.
+    Other,
+    /// Nothing, or not what is on disk under it.
+    Missing,
+    /// This file.
+    File(File),
+}
+
+/// The path of something that is followed.
+unsafe fn followed_path(
+    directory: c_int,
+    name: *const c_char,
+    writes: bool,
+    site: *const Site,
+) -> Option<Vec<u8>> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
-        if name.is_null() {
+        if name.is_null() || *name == 0 {
             return None;
         }
-        find(&path_at(directory, name)?)
+        let path = path_at(directory, name)?;
+        let is_other = |(kind, _): (u32, u64)| !matches!(kind, libc::S_IFREG | libc::S_IFCHR);
+        let is_other = facts::on_disk(&path).is_some_and(is_other);
+        (!is_other && is_followed(&path, writes, site)).then_some(path)
+    }
+}
+
+/// What a name stands for.
+pub(crate) unsafe fn standing(directory: c_int, name: *const c_char, site: *const Site) -> Standing {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        let Some(path) = followed_path(directory, name, false, site) else { return Standing::Other };
+        match facts::lookup(&path, site) {
+            Some(file) => Standing::File(file),
+            None => Standing::Missing,
+        }
     }
 }
 
@@ -141,13 +201,36 @@ pub(crate) fn closed(first: usize, last: usize) {
     DESCRIPTORS.with(|descriptors| descriptors.close(first, last));
 }
 
-/// The file that a descriptor is open for, if it has a place.
-fn placed(descriptor: c_int) -> Option<Extent> {
-    of(descriptor).map(extent).filter(|file| file.place != 0)
+/// The file that a descriptor is open for, if it is no directory.
+fn file_of(descriptor: c_int) -> Option<File> {
+    of(descriptor).filter(|file| with_open(*file, |open| open.stand_in != 0))
 }
 
-/// Opens by way of `open`, which is given the flags; follows what is on the PM path, or anything with
-/// `anywhere`.
+/// What stands in for a file in this process. Which size it has depends on the crash.
+pub(crate) fn stand_in(file: File, site: *const Site) -> c_int {
+    let known = with_open(file, |open| open.stand_in);
+    if known != 0 {
+        return known;
+    }
+    let (size, extent) = facts::size(file, site);
+    // SAFETY: descriptors of the runtime's own.
+    let stand_in = unsafe {
+        let made = libc::memfd_create(c"file".as_ptr(), libc::MFD_CLOEXEC);
+        libc::syscall(libc::SYS_ftruncate, c_long::from(made), size);
+        // Out of the way: programs expect the lowest numbers.
+        let moved =
+            raw_syscall(libc::SYS_fcntl, [made as usize, libc::F_DUPFD_CLOEXEC as usize, 100, 0, 0, 0])
+                as c_int;
+        if moved >= 0 {
+            libc::syscall(libc::SYS_close, c_long::from(made));
+        }
+        if moved >= 0 { moved } else { made }
+    };
+    with_open(file, |open| (open.stand_in, open.extent) = (stand_in, extent));
+    stand_in
+}
+
+/// Opens by way of `open`; follows what is persistent, or anything with `anywhere`.
 pub(crate) unsafe fn open_with(
     directory: c_int,
     name: *const c_char,
@@ -164,71 +247,90 @@ pub(crate) unsafe fn open_with(
             return descriptor;
         }
         let path = if name.is_null() { None } else { path_at(directory, name) };
-        let Some(path) = path.filter(|path| anywhere || on_pm_path(path)) else { return open(flags) };
+        let Some(path) = path else { return open(flags) };
         if flags & libc::O_TMPFILE == libc::O_TMPFILE {
             // Gone after a crash, so it is not persistent.
             return open(flags);
         }
-        let known = find(&path);
-        let absent = known.is_some_and(is_absent);
-        if absent && flags & libc::O_CREAT == 0 {
-            return fail(libc::ENOENT);
-        }
-        let existed = on_disk(name, directory);
-        let placed = known.filter(|file| extent(*file).place != 0);
-        let mut real_flags = flags;
-        if absent {
-            real_flags &= !libc::O_EXCL;
-        }
-        if placed.is_some() {
-            real_flags &= !libc::O_TRUNC;
-        }
-        let descriptor = open(real_flags);
-        if descriptor < 0 {
+        let there = facts::on_disk(&path);
+        if there.is_some_and(|(kind, _)| kind == libc::S_IFDIR) {
+            let descriptor = open(flags);
+            let all = session::has_flag(flag::ALL_FILES);
+            let directory = if all || on_pm_path(&path) {
+                facts::directory(&path, site)
+            } else {
+                facts::known_directory(&path)
+            };
+            if descriptor >= 0
+                && let Some(directory) = directory
+            {
+                follow(descriptor, Some(directory));
+            }
             return descriptor;
         }
-        let metadata = std::fs::metadata(format!("/proc/self/fd/{descriptor}"));
-        if metadata.is_ok_and(|metadata| metadata.is_dir()) {
-            return descriptor;
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
+        if !anywhere && !is_followed(&path, writes, site) {
+            return open(flags);
         }
-        let Some(file) = find_or_add(&path) else {
-            unknown(reason::TOO_MANY_FILES, site);
-            return descriptor;
-        };
-        if !existed {
-            session::files(|table| table[file.0].created = 1);
-        }
-        if !existed || absent {
-            set_absent(file, false, site);
-        }
-        if placed.is_some() && (absent || flags & libc::O_TRUNC != 0) {
-            erase(extent(file), 0, u64::MAX, site);
-        }
-        follow(descriptor, Some(file));
-        descriptor
+        open_followed(&path, flags, site)
     }
 }
 
-/// A file is opened as a stream. The C library reads and writes it by itself, so what is in the pool of it would
-/// not be seen, and what is written would outlast every crash.
-pub(crate) unsafe fn note_stream(name: *const c_char, mode: *const c_char, site: *const Site) {
-    // SAFETY: the program vouches for its pointers, as it would to the C library.
-    unsafe {
-        let Some(path) = path_at(libc::AT_FDCWD, name).filter(|path| on_pm_path(path)) else { return };
-        let only_reads = CStr::from_ptr(mode).to_bytes().first() == Some(&b'r')
-            && !CStr::from_ptr(mode).to_bytes().contains(&b'+');
-        let in_pool = find(&path).is_some_and(|file| extent(file).place != 0);
-        if !only_reads || in_pool {
-            unknown(reason::STREAM, site);
+/// Opens a file that is followed.
+fn open_followed(path: &[u8], flags: c_int, site: *const Site) -> c_int {
+    let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
+    let file = match facts::lookup(path, site) {
+        Some(_) if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 => return fail(libc::EEXIST),
+        Some(file) => {
+            let is_base = session::files(|tables| facts::is_base(&tables.files[file.0]));
+            if is_base && !is_permitted(path, writes) {
+                return fail(libc::EACCES);
+            }
+            file
         }
+        None if flags & libc::O_CREAT == 0 => return fail(libc::ENOENT),
+        None => {
+            let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0).max(1);
+            if facts::on_disk(&path[..end]).is_none() {
+                return fail(libc::ENOENT);
+            }
+            let Some(file) = facts::create(path, site) else { return fail(libc::ENOSPC) };
+            file
+        }
+    };
+    let stand_in = stand_in(file, site);
+    if flags & libc::O_TRUNC != 0 && writes {
+        set_size(file, 0, site);
+    }
+    // A description of its own, with a position of its own.
+    let name = CString::new(format!("/proc/self/fd/{stand_in}")).expect("no zero");
+    let gone = libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_DIRECT | libc::O_NOFOLLOW;
+    // SAFETY: opens what the runtime made.
+    let descriptor = unsafe {
+        libc::syscall(libc::SYS_openat, libc::AT_FDCWD as c_long, name.as_ptr(), (flags & !gone) as c_long)
+    };
+    let descriptor = descriptor as c_int;
+    follow(descriptor, Some(file));
+    descriptor
+}
+
+/// May the file on disk be opened like this?
+fn is_permitted(path: &[u8], writes: bool) -> bool {
+    let Ok(path) = CString::new(path) else { return false };
+    let mode = if writes { libc::R_OK | libc::W_OK } else { libc::R_OK };
+    // SAFETY: asks only.
+    unsafe {
+        libc::syscall(libc::SYS_faccessat, libc::AT_FDCWD as c_long, path.as_ptr(), c_long::from(mode)) == 0
     }
 }
 
-/// Whether a file is on disk, even if the program is not to see it.
-unsafe fn on_disk(name: *const c_char, directory: c_int) -> bool {
+/// Opens a file that is followed as a stream would; none if it is not.
+pub(crate) unsafe fn open_for_stream(name: *const c_char, flags: c_int, site: *const Site) -> Option<c_int> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
-        libc::syscall(libc::SYS_faccessat, c_long::from(directory), name, c_long::from(libc::F_OK)) == 0
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
+        let path = followed_path(libc::AT_FDCWD, name, writes, site)?;
+        Some(open_followed(&path, flags, site))
     }
 }
 
@@ -238,6 +340,32 @@ fn size_of_file(descriptor: c_int) -> u64 {
         let mut status: libc::stat = std::mem::zeroed();
         if libc::fstat(descriptor, &raw mut status) == 0 { status.st_size as u64 } else { 0 }
     }
+}
+
+/// Gives a file another size. What it loses is gone; if that is all, its new content goes elsewhere, so that a crash finds
+/// the old size with the old content.
+fn set_size(file: File, size: u64, site: *const Site) {
+    let (stand_in, before, mapped) = with_open(file, |open| (open.stand_in, open.extent, open.mapped));
+    let old = size_of_file(stand_in);
+    if size == old {
+        return;
+    }
+    let mut extent_now = before;
+    if size == 0 && !mapped {
+        extent_now = facts::new_extent(file, before, site).or(before);
+        with_open(file, |open| {
+            open.extent = extent_now;
+            open.dirty.clear();
+        });
+    } else if size < old && extent(file).place != 0 {
+        erase(extent(file), size, old, site);
+    } else if size < old {
+        place(file, old);
+        erase(extent(file), size, old, site);
+    }
+    // SAFETY: changes the stand-in's size.
+    unsafe { libc::syscall(libc::SYS_ftruncate, c_long::from(stand_in), size) };
+    facts::set_size(file, size, extent_now, site);
 }
 
 /// Takes away a file's content between two offsets. The lines that hold something are overwritten; of the
@@ -292,24 +420,54 @@ fn stored_content(start: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
         .filter_map(|page| session::image_holds(page, PAGE).then_some((page, PAGE)))
 }
 
-/// Writes back what was written of a range, and waits: `msync`.
-pub(crate) fn write_back(start: u64, bytes: u64, site: *const Site) {
+/// Begins to write back what was written of a range.
+fn flush_written(start: u64, bytes: u64, site: *const Site) {
     // What still waits in this thread's store buffer was written too.
     // SAFETY: reads nothing.
     unsafe { access::before_read_range(start, 0, site) };
     for (page, bytes) in written_pages(start, bytes) {
         covered(page, bytes).for_each(|line| access::flush_implied(line.start(), site));
     }
+}
+
+/// Writes back what was written of a range, and waits: `msync`.
+pub(crate) fn write_back(start: u64, bytes: u64, site: *const Site) {
+    flush_written(start, bytes, site);
+    let all: Vec<File> = OPEN.with(|open| open.keys().copied().collect());
+    let within = |file: &File| {
+        let Extent { place, room } = extent(*file);
+        (place..place + room).contains(&start)
+    };
+    if let Some(file) = all.into_iter().find(within) {
+        facts::write_back_file(file, site);
+    }
     access::fence(Kind::StoreFence, site);
 }
 
-/// Gives a file its place, and the content it has on disk.
-fn place(file: File, descriptor: c_int, bytes: u64) -> Option<u64> {
-    let size = size_of_file(descriptor);
-    match session::files(|table| file_table::place(table, file, bytes.max(size))) {
+/// Gives a file's content its place, and what it has on disk.
+fn place(file: File, bytes: u64) -> Option<u64> {
+    let (stand_in, other) = with_open(file, |open| (open.stand_in, open.extent));
+    let size = size_of_file(stand_in);
+    let content = other.unwrap_or(file);
+    match session::files(|tables| file_table::place(tables, content, bytes.max(size))) {
         Place::Known(start) => Some(start),
         Place::New(start) => {
-            load(descriptor, start, size);
+            let base = session::files(|tables| {
+                let entry = &tables.files[file.0];
+                (other.is_none() && facts::is_base(entry)).then(|| entry.path().to_vec())
+            });
+            if let Some(path) = base.and_then(|path| CString::new(path).ok()) {
+                // SAFETY: reads the file that the user has.
+                unsafe {
+                    let here = libc::AT_FDCWD as c_long;
+                    let descriptor =
+                        libc::syscall(libc::SYS_openat, here, path.as_ptr(), libc::O_RDONLY as c_long);
+                    if descriptor >= 0 {
+                        load(descriptor as c_int, start, size_of_file(descriptor as c_int));
+                        libc::syscall(libc::SYS_close, descriptor);
+                    }
+                }
+            }
             Some(start)
         }
         Place::None => None,
@@ -341,8 +499,6 @@ fn load(descriptor: c_int, start: u64, size: u64) {
         }
         at += read as u64;
     }
-    // SAFETY: moves the position only.
-    unsafe { libc::lseek(descriptor, 0, libc::SEEK_SET) };
 }
 
 /// Maps a file: its place, whatever was asked for.
@@ -357,13 +513,18 @@ pub(crate) unsafe fn map(
 ) -> *mut c_void {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
-        let position = position(descriptor);
         let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0;
-        let Some(start) = place(file, descriptor, offset + bytes) else {
+        stand_in(file, site);
+        let Some(start) = place(file, offset + bytes) else {
+            unknown(reason::FILE_GREW, site);
             fail(libc::ENOMEM);
             return libc::MAP_FAILED;
         };
-        set_position(descriptor, position);
+        with_open(file, |open| open.mapped = true);
+        // A mapping of a PM file system needs its file (MAP_SYNC); the page cache does not.
+        if !on_disk_medium() && facts::write_back_file(file, site) {
+            access::fence(Kind::StoreFence, site);
+        }
         if fixed && wanted != start + offset {
             // The program gets what it wants, as ordinary memory.
             unknown(reason::SECOND_PLACE, site);
@@ -383,8 +544,9 @@ pub(crate) unsafe fn map(
 
 /// Addresses for a program that wants to map into them: the place of the file it opened last.
 fn reserve(bytes: u64) -> Option<u64> {
-    let (descriptor, file) = DESCRIPTORS.with(|descriptors| descriptors.latest())?;
-    let start = place(file, descriptor, bytes)?;
+    let (_, file) = DESCRIPTORS.with(|descriptors| descriptors.latest())?;
+    with_open(file, |open| (open.stand_in != 0).then_some(()))?;
+    let start = place(file, bytes)?;
     (bytes <= extent(file).room).then_some(start)
 }
 
@@ -409,10 +571,14 @@ pub(crate) unsafe fn read(
 ) -> Option<isize> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
-        let file = placed(descriptor)?;
+        let followed = file_of(descriptor)?;
         let at = offset.map_or_else(|| position(descriptor), |offset| offset as u64);
+        let Some(start) = place(followed, 0) else {
+            unknown(reason::FILE_GREW, site);
+            return Some(fail(libc::EIO) as isize);
+        };
         let count = (bytes as u64).min(size_of_file(descriptor).saturating_sub(at));
-        copy(to, (file.place + at) as *const u8, count as usize, site);
+        copy(to, (start + at) as *const u8, count as usize, site);
         if offset.is_none() {
             set_position(descriptor, at + count);
         }
@@ -430,30 +596,55 @@ pub(crate) unsafe fn write(
 ) -> Option<isize> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
-        let file = placed(descriptor)?;
-        let at = offset.map_or_else(|| position(descriptor), |offset| offset as u64);
+        let file = file_of(descriptor)?;
+        let how = libc::fcntl(descriptor, libc::F_GETFL);
+        let size = size_of_file(descriptor);
+        let at = match offset {
+            Some(offset) => offset as u64,
+            None if how & libc::O_APPEND != 0 => size,
+            None => position(descriptor),
+        };
         let end = at + bytes as u64;
-        if end > file.room {
+        let Some(start) = place(file, end).filter(|_| end <= extent(file).room) else {
+            unknown(reason::FILE_GREW, site);
             return Some(fail(libc::ENOSPC) as isize);
-        }
-        if end > size_of_file(descriptor) {
-            libc::syscall(libc::SYS_ftruncate, c_long::from(descriptor), end);
-        }
+        };
         readable(from, bytes, site);
-        access::store_range(Kind::NonTemporalStore, file.place + at, from.cast(), bytes as u64, site);
+        let kind = if on_disk_medium() { Kind::Store } else { Kind::NonTemporalStore };
+        access::store_range(kind, start + at, from.cast(), bytes as u64, site);
+        if !on_disk_medium() {
+            access::fence(Kind::StoreFence, site);
+        }
+        with_open(file, |open| open.dirty.push((at, end)));
+        if end > size {
+            set_size(file, end, site);
+        }
         if offset.is_none() {
             set_position(descriptor, end);
+        }
+        if how & libc::O_DSYNC != 0 {
+            sync(descriptor, site);
         }
         Some(bytes as isize)
     }
 }
 
 pub(crate) fn resize(descriptor: c_int, size: i64, site: *const Site) -> Option<c_int> {
-    let file = placed(descriptor)?;
-    if size < 0 || size as u64 >= size_of_file(descriptor) {
-        return None;
+    let file = file_of(descriptor)?;
+    if size < 0 {
+        return Some(fail(libc::EINVAL));
     }
-    erase(file, size as u64, u64::MAX, site);
+    set_size(file, size as u64, site);
+    Some(0)
+}
+
+/// `truncate`.
+pub(crate) unsafe fn resize_named(name: *const c_char, size: i64, site: *const Site) -> Option<c_int> {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    let path = unsafe { followed_path(libc::AT_FDCWD, name, true, site) }?;
+    let Some(file) = facts::lookup(&path, site) else { return Some(fail(libc::ENOENT)) };
+    stand_in(file, site);
+    set_size(file, size.max(0) as u64, site);
     Some(0)
 }
 
@@ -465,60 +656,125 @@ pub(crate) fn punch(
     bytes: i64,
     site: *const Site,
 ) -> Option<c_int> {
-    let file = placed(descriptor)?;
-    if mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) == 0 {
-        return None;
+    let file = file_of(descriptor)?;
+    let (offset, end) = (offset.max(0) as u64, offset.saturating_add(bytes).max(0) as u64);
+    if mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) != 0 {
+        place(file, 0);
+        erase(extent(file), offset, end, site);
     }
-    erase(file, offset.max(0) as u64, offset.saturating_add(bytes).max(0) as u64, site);
+    if mode & libc::FALLOC_FL_KEEP_SIZE == 0 && end > size_of_file(descriptor) {
+        set_size(file, end, site);
+    }
     Some(0)
 }
 
 /// The kernel copies between descriptors, past the pool.
 pub(crate) fn copied_by_kernel(one: c_int, other: c_int, site: *const Site) {
-    if placed(one).or(placed(other)).is_some() {
+    if file_of(one).or(file_of(other)).is_some() {
         unknown(reason::COPIED_BY_KERNEL, site);
     }
 }
 
-/// `fsync`, of a file that has a place.
+/// `fsync`, of a file or directory that is followed.
 pub(crate) fn sync(descriptor: c_int, site: *const Site) -> bool {
-    let file = placed(descriptor);
-    if let Some(file) = file {
-        write_back(file.place, file.room, site);
+    let Some(file) = of(descriptor) else { return false };
+    if file_of(descriptor).is_some() {
+        sync_content(file, site);
+        facts::write_back_file(file, site);
+    } else {
+        facts::write_back_directory(file, site);
     }
-    file.is_some()
+    access::fence(Kind::StoreFence, site);
+    true
+}
+
+/// Begins to write back a file's content.
+fn sync_content(file: File, site: *const Site) {
+    let Extent { place, room } = extent(file);
+    if place == 0 {
+        return;
+    }
+    let (stand_in, mapped, dirty) =
+        with_open(file, |open| (open.stand_in, open.mapped, std::mem::take(&mut open.dirty)));
+    if mapped {
+        return flush_written(place, size_of_file(stand_in).min(room), site);
+    }
+    // SAFETY: reads nothing.
+    unsafe { access::before_read_range(place, 0, site) };
+    for (from, to) in dirty {
+        covered(place + from, to - from).for_each(|line| access::flush_implied(line.start(), site));
+    }
+}
+
+/// `sync`.
+pub(crate) fn sync_all(site: *const Site) {
+    let all: Vec<File> = OPEN.with(|open| open.keys().copied().collect());
+    all.into_iter().for_each(|file| sync_content(file, site));
+    facts::write_back_all(site);
+    access::fence(Kind::StoreFence, site);
 }
 
 pub(crate) unsafe fn remove(directory: c_int, name: *const c_char, site: *const Site) -> Option<c_int> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
-    unsafe {
-        let file = named(directory, name)?;
-        if is_absent(file) {
-            return Some(fail(libc::ENOENT));
+    let path = unsafe { followed_path(directory, name, true, site) }?;
+    if facts::lookup(&path, site).is_none() {
+        return Some(fail(libc::ENOENT));
+    }
+    facts::remove(&path, site);
+    Some(0)
+}
+
+/// `rename`; with `keep`, `link`.
+pub(crate) unsafe fn rename(
+    (directory, name): (c_int, *const c_char),
+    (to_directory, to): (c_int, *const c_char),
+    exclusive: bool,
+    keep: bool,
+    site: *const Site,
+) -> Option<c_int> {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    let (from, to) =
+        unsafe { (followed_path(directory, name, true, site), followed_path(to_directory, to, true, site)) };
+    let (Some(from), Some(to)) = (&from, &to) else {
+        if from.is_some() || to.is_some() {
+            unknown(reason::RENAMED, site);
+            return Some(fail(libc::EXDEV));
         }
-        // It stays on disk for crashes before this moment.
-        set_absent(file, true, site);
-        Some(0)
+        return None;
+    };
+    let Some(file) = facts::lookup(from, site) else { return Some(fail(libc::ENOENT)) };
+    if (exclusive || keep) && facts::lookup(to, site).is_some() {
+        return Some(fail(libc::EEXIST));
+    }
+    if keep {
+        facts::link(to, file, site);
+    } else if from != to {
+        facts::rename(from, to, file, site);
+    }
+    Some(0)
+}
+
+/// Notes a file outside the PM path that is mapped; in a run that is to find that out, it is the end.
+fn note_outside(path: &[u8]) {
+    if path.len() >= MAX_PATH {
+        return;
+    }
+    session::control(|control| {
+        if control.mapped_outside[0] == 0 {
+            control.mapped_outside[..path.len()].copy_from_slice(path);
+        }
+    });
+    if session::has_flag(flag::DISCOVER) {
+        session::end_at_once(exit::DISCOVERED);
     }
 }
 
-pub(crate) unsafe fn is_missing(directory: c_int, name: *const c_char) -> bool {
-    // SAFETY: the program vouches for its pointers, as it would to the C library.
-    unsafe { named(directory, name).is_some_and(is_absent) }
-}
-
-/// Notes a file outside the PM path that is mapped: if there turns out to be no persistent memory, it is worth a word.
-fn note_outside(descriptor: c_int) {
-    let worth_naming = |path: &Vec<u8>| {
-        let is_file = path.starts_with(b"/") && !path.starts_with(b"/memfd:") && path != b"/dev/zero";
-        is_file && path.len() < MAX_PATH
-    };
+/// Notes a file that is not followed and mapped: if there turns out to be no persistent memory, it is worth a word.
+fn note_mapped(descriptor: c_int) {
+    let worth_naming =
+        |path: &Vec<u8>| path.starts_with(b"/") && !path.starts_with(b"/memfd:") && path != b"/dev/zero";
     if let Some(path) = path_of(descriptor).filter(worth_naming) {
-        session::control(|control| {
-            if control.mapped_outside[0] == 0 {
-                control.mapped_outside[..path.len()].copy_from_slice(&path);
-            }
-        });
+        note_outside(&path);
     }
 }
 
@@ -547,15 +803,18 @@ pub(crate) unsafe fn map_anything(
             return None;
         }
         let shares = flags & libc::MAP_TYPE != libc::MAP_PRIVATE && protection & libc::PROT_WRITE != 0;
-        let Some(file) = of(descriptor) else {
+        let Some(file) = file_of(descriptor) else {
             if shares {
-                note_outside(descriptor);
+                note_mapped(descriptor);
             }
             return None;
         };
+        let path = session::files(|tables| tables.files[file.0].path().to_vec());
+        if shares && session::has_flag(flag::DISCOVER) && !on_pm_path(&path) {
+            note_outside(&path);
+        }
         if flags & libc::MAP_TYPE == libc::MAP_PRIVATE {
-            unknown(reason::PRIVATE_MAPPING, site);
-            return None;
+            return map_private(file, wanted, bytes, protection, flags, offset, site);
         }
         Some(map(file, wanted, bytes, flags, descriptor, offset, site))
     }
@@ -577,12 +836,48 @@ pub(crate) unsafe fn open_anywhere(
     }
 }
 
+/// Maps a copy of a file: what is stored there is the process's own.
+unsafe fn map_private(
+    file: File,
+    wanted: u64,
+    bytes: u64,
+    protection: c_int,
+    flags: c_int,
+    offset: u64,
+    site: *const Site,
+) -> Option<*mut c_void> {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        let start = place(file, offset + bytes)?;
+        let (how, none) = (c_long::from(flags | libc::MAP_ANONYMOUS), -1 as c_long);
+        let access = c_long::from(libc::PROT_READ | libc::PROT_WRITE);
+        let mapped = libc::syscall(libc::SYS_mmap, wanted, bytes, access, how, none, 0 as c_long);
+        if mapped > 0 {
+            let size = size_of_file(with_open(file, |open| open.stand_in));
+            let count = size.saturating_sub(offset).min(bytes);
+            copy(mapped as *mut c_void, (start + offset) as *const c_void, count as usize, site);
+            libc::syscall(libc::SYS_mprotect, mapped, bytes, c_long::from(protection));
+        }
+        Some(mapped as *mut c_void)
+    }
+}
+
 /// Follows a descriptor that the program opened itself, whatever it is open for.
-pub(crate) fn adopt(descriptor: c_int) -> Option<File> {
-    if let Some(file) = of(descriptor) {
+pub(crate) fn adopt(descriptor: c_int, site: *const Site) -> Option<File> {
+    if let Some(file) = file_of(descriptor) {
         return Some(file);
     }
-    let file = find_or_add(&path_of(descriptor)?)?;
+    let file = facts::lookup(&path_of(descriptor)?, site)?;
+    stand_in(file, site);
     follow(descriptor, Some(file));
     Some(file)
+}
+
+/// What a directory holds besides and instead of what is there on disk: names, and whether they are there.
+pub(crate) unsafe fn changes_in(name: *const c_char, site: *const Site) -> Vec<(Vec<u8>, bool)> {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    match unsafe { path_at(libc::AT_FDCWD, name) } {
+        Some(path) => facts::changed_names(&path, site),
+        None => Vec::new(),
+    }
 }

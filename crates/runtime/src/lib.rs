@@ -13,7 +13,7 @@
 //! | recording | `session` (shared memory, the trace), `recorder`, `shadow` (what recovery has touched), `protection` (strict mode's lock) |
 //! | threads | `threads` |
 //! | accesses | `access` (the hot path), `parallel` (without the checker), `assembly` |
-//! | functions that programs call | `interpose` (the macros), `c_library`, `files` (files that are PM), `pthreads`, `pmem`, `pmem2`, `arena`, `annotations`, `globals` |
+//! | functions that programs call | `interpose` (the macros), `c_library`, `files` (persistent files), `facts` (their sizes and names), `pthreads`, `pmem`, `pmem2`, `arena`, `annotations`, `globals` |
 //! | the end of a run | `faults` (where a signal ends it), `strict` (names what touches PM unseen), `endless` (recognizes what never ends), `unseen` (does PM hold what was stored?), `process` |
 //! | entry points | `abi` (called by instrumented code), `server` (parks the program, forks children) |
 //!
@@ -43,6 +43,7 @@ mod callers;
 mod cell;
 mod conversions;
 mod endless;
+mod facts;
 mod faults;
 mod file_table;
 mod files;

@@ -97,8 +97,8 @@ unsafe fn new_map(map: *mut *mut Map, config: &Config, source: &Source) -> c_int
             return refuse("offset is not a multiple of the page size", error::OFFSET_UNALIGNED);
         }
         let persistent = recording() && !config.private && source.descriptor >= 0;
-        let file = if persistent { files::adopt(source.descriptor) } else { None };
         let site = std::ptr::null();
+        let file = if persistent { files::adopt(source.descriptor, site) } else { None };
         let address = match file {
             Some(file) => {
                 let (length, offset) = (length as u64, config.offset as u64);

@@ -1,11 +1,11 @@
 //! What a program may do to its process, and what the checker must survive: fork, become another program,
 //! leave orphans behind, ask for all memory.
 //!
-//! A forked child is not followed: it runs on without recording, with persistent memory of its own, and the
-//! verdict says so. A child of the checker that does not end on its own (with `exit`, `_exit` or a signal)
+//! A forked child is not followed: it runs on without recording, with persistent memory of its own. If it touches
+//! that, the verdict says so. A child of the checker that does not end on its own (with `exit`, `_exit` or a signal)
 //! must have become another program.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crashproof_protocol::abi::Site;
@@ -24,11 +24,10 @@ pub(crate) fn start() {
     control(|control| control.ended = 0);
 }
 
-extern "C" fn before_fork() {
-    unknown(reason::FORK, std::ptr::null());
-}
-
 extern "C" fn after_fork() {
+    if session::recording() {
+        session::become_unfollowed();
+    }
     session::stop_recording();
     protection::stop();
 }
@@ -40,27 +39,46 @@ extern "C" fn vfork() -> libc::pid_t {
     unsafe { libc::fork() }
 }
 
-/// Another program can reach PM only by its files: what is in memory stays this one's.
-fn note_spawn(site: *const Site) {
-    if files::any_mapped() {
-        unknown(reason::SPAWN, site);
+/// Another program can reach PM only by its files, and those are in the pool: one that is told of any would find
+/// something else. What is in memory stays this one's.
+unsafe fn note_spawn(words: impl Iterator<Item = *const c_char>, site: *const Site) {
+    for word in words {
+        // SAFETY: the program vouches for its pointers, as it would to the C library.
+        let word = unsafe { CStr::from_ptr(word) }.to_bytes();
+        if files::are_mentioned(word) {
+            return unknown(reason::SPAWN, site);
+        }
     }
 }
 
 type Words = *const *mut c_char;
 
+/// The words of a list that ends in null.
+unsafe fn each(words: Words) -> impl Iterator<Item = *const c_char> {
+    let mut number = 0;
+    std::iter::from_fn(move || {
+        // SAFETY: the list ends in null, and nothing behind that is looked at.
+        let word = unsafe { if words.is_null() { std::ptr::null_mut() } else { *words.add(number) } };
+        number += 1;
+        (!word.is_null()).then_some(word.cast_const())
+    })
+}
+
 replace! {
     fn system(command: *const c_char) -> c_int, caller(rsi)
-    |site| { note_spawn(site); real(command) }
+    |site| { note_spawn((!command.is_null()).then_some(command).into_iter(), site); real(command) }
 
     fn popen(command: *const c_char, mode: *const c_char) -> *mut c_void, caller(rdx)
-    |site| { note_spawn(site); real(command, mode) }
+    |site| { note_spawn([command].into_iter(), site); real(command, mode) }
 }
 
 replace! { [posix_spawn posix_spawnp] {
     (child: *mut libc::pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, words: Words, environment: Words) -> c_int,
         caller(stack)
-    |site| { note_spawn(site); with_result(child, site, |child| real(child, path, actions, attributes, words, environment)) }
+    |site| {
+        note_spawn([path].into_iter().chain(each(words)), site);
+        with_result(child, site, |child| real(child, path, actions, attributes, words, environment))
+    }
 } }
 
 /// Is there a handler for the signal that a timer sends?
@@ -136,7 +154,7 @@ fn note_end() {
         stacks::note_end();
         end_process();
         unseen::look_for_changes();
-        control(|control| control.ended = 1);
+        control(|control| control.ended |= 1);
     }
 }
 
@@ -152,7 +170,7 @@ pub(crate) fn prepare_parent() {
     // they do nothing.
     unsafe {
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
-        libc::pthread_atfork(Some(before_fork), None, Some(after_fork));
+        libc::pthread_atfork(None, None, Some(after_fork));
     }
 }
 
@@ -185,8 +203,11 @@ pub(crate) fn end_orphans() {
 /// A child that exited without saying so became another program, or was stopped by a sanitizer.
 pub(crate) fn note_ending(status: c_int) {
     let sanitizer = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == exit::SANITIZER;
-    if !sanitizer && libc::WIFEXITED(status) && control(|control| control.ended) == 0 {
+    if !sanitizer && libc::WIFEXITED(status) && control(|control| control.ended & 1) == 0 {
         session::append(Record::new(record::UNKNOWN, 0, 0, reason::EXEC, 0, 0));
+    }
+    if control(|control| control.ended & session::TOUCHED_BY_CHILD) != 0 {
+        session::append(Record::new(record::UNKNOWN, 0, 0, reason::FORK, 0, 0));
     }
 }
 

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
 use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{
-    CONTROL_BYTES, Control, DECISIONS_OFFSET, FILES_OFFSET, MAX_FILES, MAX_STACKS, NOTES_OFFSET,
-    PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, PmFile, Record, SLEEPING_OFFSET, STACKS_OFFSET, Stack,
-    TRACE_BYTES, VERSION, WAITS_FOR, exit, fd, flag, mode,
+    CONTROL_BYTES, Control, DECISIONS_OFFSET, FILES_OFFSET, MAX_STACKS, NOTES_OFFSET, PATCHES_OFFSET,
+    POOL_BASE, POOL_BYTES, Patch, Record, SLEEPING_OFFSET, STACKS_OFFSET, Stack, TRACE_BYTES, Tables,
+    VERSION, WAITS_FOR, exit, fd, flag, mode,
 };
 use px86::LINE_BYTES;
 
@@ -74,6 +74,25 @@ pub(crate) fn control<R>(access: impl FnOnce(&mut Control) -> R) -> R {
     access(unsafe { &mut *control })
 }
 
+/// The bit of [`Control::ended`] that says that a forked child, which is not followed, touched persistent memory.
+pub(crate) const TOUCHED_BY_CHILD: u64 = 2;
+
+/// Is this a forked child of a run?
+static UNFOLLOWED: AtomicBool = AtomicBool::new(false);
+
+/// This process is a forked child, which is not followed.
+pub(crate) fn become_unfollowed() {
+    UNFOLLOWED.store(true, Relaxed);
+}
+
+/// Persistent memory is accessed by a process that records nothing: if it is a child of one that does, that is told.
+#[cold]
+pub(crate) fn note_unrecorded() {
+    if UNFOLLOWED.load(Relaxed) {
+        control(|control| control.ended |= TOUCHED_BY_CHILD);
+    }
+}
+
 /// How many switches there might have been, for threads that do not have the baton.
 pub(crate) fn points_seen_from_aside() -> u64 {
     // SAFETY: mapped, as in `control`; a torn or old value does no harm to who asks.
@@ -91,7 +110,7 @@ pub(crate) fn has_persistent_caches() -> bool {
 }
 
 /// Gives access to the table of files on the PM path.
-pub(crate) fn files<R>(access: impl FnOnce(&mut [PmFile; MAX_FILES]) -> R) -> R {
+pub(crate) fn files<R>(access: impl FnOnce(&mut Tables) -> R) -> R {
     // SAFETY: the table lies behind the control block; as for the block.
     access(unsafe { &mut *CONTROL.load(Relaxed).cast::<u8>().add(FILES_OFFSET as usize).cast() })
 }
@@ -478,7 +497,7 @@ pub(crate) fn too_much_work() -> ! {
 
 /// Ends the process without touching the state of the running thread: any thread may do that.
 pub(crate) fn end_at_once(code: i32) -> ! {
-    control(|control| control.ended = 1);
+    control(|control| control.ended |= 1);
     // Not through the C library's function, which would let store buffers run out into a full trace.
     // SAFETY: ends the process.
     unsafe { std::arch::asm!("syscall", in("rax") libc::SYS_exit_group, in("rdi") code, options(noreturn)) }

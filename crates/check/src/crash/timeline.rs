@@ -97,11 +97,11 @@ impl Timeline {
         }
     }
 
-    /// The start of a first run, before the files it created exist.
-    pub(crate) fn first(platform: &Platform, files_created: u64) -> Timeline {
+    /// The start of a first run.
+    pub(crate) fn first(platform: &Platform) -> Timeline {
         // Where caches survive, what there was before the first store is there only before it.
         let written = platform.any_cache_survives();
-        Timeline { written, ..Timeline::new(platform, Durable::nothing(files_created)) }
+        Timeline { written, ..Timeline::new(platform, Durable::nothing()) }
     }
 
     /// The start of a recovery, after what `before` had come to: what is durable at once stays.
@@ -111,17 +111,35 @@ impl Timeline {
 
     /// Lines of which something may be lost, or may have persisted although it comes later.
     pub(crate) fn open_lines(&self) -> impl Iterator<Item = Line> + '_ {
+        self.open_units().flat_map(|unit| self.platform.together(unit).map(Line))
+    }
+
+    /// The same, but one for those that survive together.
+    fn open_units(&self) -> impl Iterator<Item = Line> + '_ {
         let late = self.late.keys();
         let early =
             self.early.keys().filter(|line| !self.open.contains(line) && !self.late.contains_key(line));
         self.open.iter().chain(late).chain(early).copied()
     }
 
-    pub(crate) fn is_open(&self, line: Line) -> bool {
-        self.open.contains(&line) || self.late.contains_key(&line) || self.early.contains_key(&line)
+    /// The lines that survive a crash together with this one.
+    pub(crate) fn together(&self, line: Line) -> std::ops::Range<u64> {
+        self.platform.together(line)
     }
 
-    /// The stores to a line of which any number, oldest first, may have persisted.
+    /// The first of them.
+    pub(crate) fn unit(&self, line: Line) -> Line {
+        self.platform.unit(line)
+    }
+
+    pub(crate) fn is_open(&self, line: Line) -> bool {
+        self.open.contains(&self.platform.unit(line))
+            || self.late.contains_key(&line)
+            || self.early.contains_key(&line)
+    }
+
+    /// The stores to a line, and to those that survive together with it, of which any number, oldest first, may have
+    /// persisted.
     pub(crate) fn stores(&self, line: Line) -> Vec<CachedStore> {
         self.each_store(line).copied().collect()
     }
@@ -151,7 +169,8 @@ impl Timeline {
 
     /// Hands over the lines that may hold something else than when this was last called.
     pub(crate) fn take_changed(&mut self, each: impl FnMut(Line)) {
-        self.changed.drain(..).for_each(each);
+        let platform = &self.platform;
+        self.changed.drain(..).flat_map(|line| platform.together(line).map(Line)).for_each(each);
     }
 
     /// Is this a place to crash: does the next record make something certain, or is it the end, with
@@ -261,7 +280,6 @@ impl Timeline {
         let Some(event) = next.event() else {
             match next.kind() {
                 record::ARENA => self.durable.arena_end = next.value,
-                record::FILE => self.durable.set_file(next.address(), next.value != 0),
                 record::HEAP => self.durable.heap_ends[next.address() as usize] = next.value,
                 // From here on stores wait in buffers of the runtime's; nobody creates a thread without fencing.
                 record::SPAWN => {
@@ -290,7 +308,7 @@ impl Timeline {
                 self.written = true;
             }
             Kind::Store | Kind::NonTemporalStore | Kind::Rmw => {
-                let line = Line::containing(event.address);
+                let line = self.platform.unit(Line::containing(event.address));
                 self.execution.commit_store(&event, self.at as u32 - 1);
                 self.open.insert(line);
                 self.changed.push(line);
@@ -301,7 +319,7 @@ impl Timeline {
             }
             Kind::Flush => {
                 self.execution.commit_flush(&event);
-                settled.push(Line::containing(event.address));
+                settled.push(self.platform.unit(Line::containing(event.address)));
             }
             Kind::FlushOpt => {
                 // A thread that is alone lets instructions take effect as it issues them.
@@ -340,7 +358,7 @@ impl Timeline {
 
     /// In how many states an eager checker would recover if the crash came now.
     pub(crate) fn eager_states(&self) -> BigUint {
-        self.open_lines().map(|line| BigUint::from(self.each_store(line).count() + 1)).product()
+        self.open_units().map(|line| BigUint::from(self.each_store(line).count() + 1)).product()
     }
 }
 
@@ -358,7 +376,7 @@ mod tests {
     #[test]
     fn a_write_back_counts_from_when_it_was_issued() {
         let run = |issued| {
-            let mut timeline = Timeline::new(&Platform::ADR, Durable::nothing(0));
+            let mut timeline = Timeline::new(&Platform::ADR, Durable::nothing());
             for next in [
                 record(record::SPAWN, 0, 1, 0),
                 record(Kind::Store as u8, 0, 7, 8),

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use crashproof_protocol::{MAX_STACKS, Stack};
 
 use crate::driver::options::Options;
+use crate::driver::prepare::start;
 use crate::driver::recording::record_run;
 use crate::driver::replay::through_crashes;
 use crate::driver::token::Token;
@@ -55,7 +56,7 @@ fn of_schedule(
 ) -> Result<(), Error> {
     let Some(&first) = numbers.first() else { return Ok(()) };
     let token = &sought[first].token;
-    let mut process = Process::start(options.launch())?;
+    let mut process = start(options, options.launch())?;
     let mut wanted: Vec<u64> = numbers.iter().flat_map(|&number| sought[number].facts.events()).collect();
     wanted.sort_unstable();
     wanted.dedup();
@@ -68,7 +69,6 @@ fn of_schedule(
             all[number].stacks.insert(0, *index as usize, callers.clone());
         }
     }
-    let files_created = process.files_created();
     let mut process = if options.recover.is_some() {
         let mut recovering = Process::start(options.launch_recovery())?;
         recovering.adopt_files(&process);
@@ -81,7 +81,7 @@ fn of_schedule(
         let mut records = recorded.records.to_vec();
         process.want_stacks(&[]);
         let token = &sought[number].token;
-        through_crashes(&mut process, options, token, &mut records, files_created, limits, |process| {
+        through_crashes(&mut process, options, token, &mut records, limits, |process| {
             process.want_stacks(&[Stack::END]);
             Ok(())
         })?;

@@ -11,7 +11,8 @@ use px86::Kind;
 use crate::crash::Timeline;
 use crate::driver::call_stacks::{self, Calls, Sought};
 use crate::driver::judging::Judging;
-use crate::driver::options::Options;
+use crate::driver::options::{Medium, Options};
+use crate::driver::prepare::{discover, start};
 use crate::driver::recording::{Recorded, record_run};
 use crate::judge::{Dependence, Model, RedundantWork, Report, any_marked, dependences, merge};
 use crate::narrate::readable;
@@ -28,18 +29,25 @@ const WORTH_SHARING: usize = 2000;
 
 /// Runs a program once under a schedule, without any crash: its trace.
 pub fn record(options: &Options, seed: u32) -> Result<Trace, Error> {
-    let mut process = Process::start(options.launch())?;
+    let mut process = start(options, options.launch())?;
     let schedule = options.strategy.schedule(seed, 0);
     Ok(record_run(&mut process, options.model.is_some(), schedule, options.run_limits())?.records)
 }
 
 /// Checks a program.
 pub fn check(options: &Options) -> Result<Report, Error> {
-    let process = Process::start(options.launch())?;
+    let (options, discovered) = &discover(options)?;
+    let process = start(options, options.launch())?;
     let recovering = start_recovering(options)?;
     let placed = recovering.is_some();
     let mut report =
         check_subject(options, process, recovering, &|sought| call_stacks::collect(options, sought))?;
+    report.remarks.extend(discovered.iter().map(|path| {
+        format!(
+            "{} is mapped shared: it was taken for persistent memory (--pm-path says which files are)",
+            path.display()
+        )
+    }));
     if !placed {
         report.remarks.push(
             "recoveries ran at the addresses of the recorded run: pointers to volatile memory that are kept in \
@@ -112,6 +120,7 @@ pub(crate) fn check_subject<S: Subject>(
     let checksums: Vec<String> = checksums.collect();
     let outside = mapped_outside(&subject);
     let set_aside = set_aside(&shared, &judging.sites);
+    let medium = medium(options).filter(|_| subject.uses_files());
     // Files that this one created go with it; runs that are repeated create them anew.
     drop((subject, recovering));
     let (findings, violations, unused_suppressions, mut found) = judging.into_findings(calls);
@@ -123,6 +132,7 @@ pub(crate) fn check_subject<S: Subject>(
             .push("crash states were set aside although no failure was reported (use --exhaustive)".into());
     }
     found.remarks.extend(set_aside);
+    found.remarks.extend(medium);
     if vacuous && findings.is_empty() {
         found.incomplete.push(no_persistent_memory(PERSISTENT_MEMORY, &outside));
     }
@@ -136,6 +146,19 @@ pub(crate) fn check_subject<S: Subject>(
         remarks: found.remarks,
         crashes: options.crashes,
         statistics: shared.statistics,
+    })
+}
+
+/// What files are taken to be on.
+fn medium(options: &Options) -> Option<String> {
+    Some(match options.medium {
+        Medium::Dax => "files are on persistent memory (--medium dax): write() is durable when it returns, names and sizes \
+                        with fsync or when the file is mapped, and cache lines survive one by one"
+            .into(),
+        Medium::Disk(sector) => format!(
+            "files are on a disk (--medium disk): only fsync, fdatasync, msync and O_SYNC make anything durable, sectors of \
+             {sector} bytes survive whole, in any order; missing fsyncs that no recovery fails on are not looked for"
+        ),
     })
 }
 
@@ -351,7 +374,7 @@ impl Check<'_> {
         subject: &mut S,
         recording: Recording,
     ) -> Result<(), Error> {
-        let start = Timeline::first(&self.options.platform, subject.files_created());
+        let start = Timeline::first(&self.options.platform);
         let (points, states) = count(start, recording.records);
         let before = (self.judging.snapshot(), self.search.shared().statistics.clone());
         let plan = Plan::Random(Draws::new(random, recording.schedule, points));

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `options` | what a check is asked to do |
 //! | `recording` | the recorded run |
+//! | `prepare` | files that another program prepares, and which files are mapped |
 //! | `call_stacks` | the calls that led to what was found |
 //! | `check` | one schedule after the other, recorded and crashed everywhere |
 //! | `judging` | judges every recovery, keeps what is found |
@@ -16,12 +17,13 @@ mod check;
 mod judging;
 mod monitor;
 mod options;
+mod prepare;
 mod recording;
 mod replay;
 mod token;
 
 pub use check::{check, record};
 pub use monitor::{Monitor, Progress};
-pub use options::{Budget, Options, Recover};
+pub use options::{Budget, Medium, Options, Recover};
 pub use replay::{Replay, replay};
 pub use token::{NotAToken, Token};

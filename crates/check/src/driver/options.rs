@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crashproof_protocol::{FILES, flag};
 use object::{Object, ObjectSection};
-use px86::Platform;
+use px86::{Domain, Line, Platform};
 use rustc_hash::FxHasher;
 
 use crate::driver::monitor::Monitor;
@@ -43,6 +44,18 @@ pub struct Options {
     /// Files below these count as persistent memory when they are mapped; if empty, those below the runtime's default
     /// paths.
     pub pm_path: Vec<PathBuf>,
+    /// What files are on.
+    pub medium: Medium,
+    /// Whether every file that the program writes is persistent, wherever it is.
+    pub all_files: bool,
+    /// What prepares the files: a program and its arguments.
+    pub setup: Vec<String>,
+    /// What talks to the program once it waits for input; the run ends when it does.
+    pub client: Vec<String>,
+    /// Whether a recovery that waits for input has recovered.
+    pub until_idle: bool,
+    /// What asks such a recovery whether it has.
+    pub recovered: Vec<String>,
     /// Whether the heap is persistent memory too.
     pub pm_heap: bool,
     /// How it lies, and what it holds.
@@ -74,8 +87,10 @@ pub struct Options {
     pub max_cpu_seconds: u32,
     /// Seconds of processor time the recorded run may take.
     pub max_run_seconds: u32,
-    /// Bytes of memory a run may take beyond what the program has before `main`.
+    /// Bytes of address space a run may take beyond what the program has before `main`; 0 for any.
     pub max_memory: u64,
+    /// Bytes a run may print.
+    pub max_output: u64,
     /// Bytes of memory that the check is to stay within.
     pub memory: u64,
     /// Whether crash states are explored, too, whose failure is known.
@@ -110,6 +125,12 @@ impl Options {
             all_schedules: None,
             strategy: Strategy::default(),
             pm_path: Vec::new(),
+            medium: Medium::Dax,
+            all_files: false,
+            setup: Vec::new(),
+            client: Vec::new(),
+            until_idle: false,
+            recovered: Vec::new(),
             pm_heap: false,
             heap: Heap::default(),
             environment: Arc::default(),
@@ -122,16 +143,27 @@ impl Options {
             random: None,
             max_recoveries: None,
             max_time: None,
-            max_records: 50_000_000,
+            max_records: 200_000_000,
             max_cpu_seconds: 10,
             max_run_seconds: 600,
-            max_memory: 4 << 30,
+            max_memory: 0,
+            max_output: 256 << 20,
             memory: quarter_of_memory(),
             exhaustive: false,
             monitor: Arc::default(),
             build: OnceLock::new(),
         }
     }
+}
+
+/// What files are on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Medium {
+    /// A file system of persistent memory: `write` is durable when it returns, lines survive one by one.
+    #[default]
+    Dax,
+    /// A disk: nothing is durable before `fsync` and its relatives, and sectors of so many bytes survive whole.
+    Disk(u16),
 }
 
 /// How many schedules to explore.
@@ -172,10 +204,30 @@ impl Options {
             strict: self.strict,
             platform: self.platform.clone(),
             max_memory: self.max_memory,
+            most_memory: self.memory.saturating_mul(2),
+            max_output: self.max_output,
+            switches: self.switches(),
+            client: self.client.clone(),
+            until_idle: self.until_idle,
+            recovered: self.recovered.clone(),
             placement: Placement::Usual,
             heap: self.heap,
             environment: self.environment.get().cloned().unwrap_or_default(),
             interrupt: self.monitor.interrupt(),
+        }
+    }
+
+    fn switches(&self) -> u32 {
+        let disk = if matches!(self.medium, Medium::Disk(_)) { flag::DISK } else { 0 };
+        disk | if self.all_files { flag::ALL_FILES } else { 0 }
+    }
+
+    /// Puts files on a medium.
+    pub fn set_medium(&mut self, medium: Medium) {
+        self.medium = medium;
+        if let Medium::Disk(sector) = medium {
+            let files = Line::containing(FILES.base)..Line::containing(FILES.end());
+            self.platform = self.platform.clone().with(files, Domain::disk(sector));
         }
     }
 

@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 
 use crashproof_protocol::Record;
 
-use crate::crash::{ChosenCrash, Content, CrashState, Read, Revealed, group, value};
+use crate::crash::{ChosenCrash, Content, CrashState, Read, Revealed, Timeline, agree, group, value};
 use crate::judge::access::Access;
 use crate::judge::cause::Cause;
 use crate::judge::robustness::TraceViolation;
@@ -80,7 +80,7 @@ impl Facts {
         let mut survived: Option<Access> = None;
         for (level, timeline) in state.timelines().enumerate() {
             let seen = state.revealed(level, revealed);
-            let (gone, last, kept) = fate(level, seen, |line| timeline.stores(line));
+            let (gone, last, kept) = fate(level, seen, timeline);
             lost.extend(gone);
             survived = last.or(survived);
             let (site, at_end) = timeline.next_site();
@@ -193,20 +193,24 @@ fn joined(accesses: Vec<Access>) -> Vec<Access> {
 fn fate(
     level: usize,
     revealed: &Revealed,
-    stores: impl Fn(Line) -> Vec<CachedStore>,
+    timeline: &Timeline,
 ) -> (Vec<Access>, Option<Access>, Vec<(u64, usize)>) {
     let (mut lost, mut survived, mut partly) = (Vec::new(), Vec::new(), Vec::new());
     for (&line, contents) in revealed {
-        let stores = stores(line);
-        let kept = (Content::most_kept(contents).kept[level] as usize).min(stores.len());
+        let stores = timeline.stores(line);
+        let mut contents = contents.clone();
+        agree(&mut contents, line, &timeline.together(line), revealed);
+        let kept = (Content::most_kept(&contents).kept[level] as usize).min(stores.len());
         survived.extend_from_slice(&stores[..kept]);
         lost.extend_from_slice(&stores[kept..]);
         if kept < stores.len() {
-            partly.push((line.0, kept));
+            partly.push((timeline.unit(line).0, kept));
         }
     }
     lost.sort_by_key(|store| store.at);
+    lost.dedup_by_key(|store| store.at);
     partly.sort_unstable();
+    partly.dedup();
     let last = survived.iter().max_by_key(|store| store.at).map(|store| Access::of_store(level, store));
     (lost.iter().map(|store| Access::of_store(level, store)).collect(), last, partly)
 }

@@ -3,6 +3,7 @@
 //! The facts decide (`judge::facts`, `judge::cause`); nothing here does. A title states the cause and the consequence.
 
 use crashproof_findings::{Cause as CauseText, Place, Related, Role};
+use crashproof_protocol::FACTS;
 
 use crate::judge::{Access, Cause, Crash, Facts, Instruction, ReadFact, Violation, Volatile, Words};
 use crate::narrate::names::{Name, Names};
@@ -65,6 +66,10 @@ impl Narrator<'_> {
     /// An object by its name, or by where it is stored.
     fn object(&self, access: &Access) -> String {
         match self.name(access) {
+            _ if FACTS.contains(access.address) => {
+                let place = short(self.sites.of(access.level).get(access.site));
+                format!("the size or name of a file ({place})")
+            }
             Some(name) => format!("`{}`", name.text),
             None => format!("the store at {}", short(&self.sites.of(access.level).get(access.site).clone())),
         }
@@ -74,6 +79,7 @@ impl Narrator<'_> {
         let name = self.name(access);
         let value = self.names.value(name.as_ref(), &access.data);
         match name {
+            _ if FACTS.contains(access.address) => "changes the size or name of a file".into(),
             Some(name) => format!("`{}` = {value}", name.text),
             None => format!("stores {value}"),
         }

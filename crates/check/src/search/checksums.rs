@@ -117,6 +117,10 @@ fn moments<S: Subject>(
     contents: &[Content],
     worker: &Worker<S>,
 ) -> Option<Vec<(Seq, Bytes)>> {
+    let together = state.first.together(line);
+    if together.end - together.start > 1 {
+        return None;
+    }
     let last = state.crashes() - 1;
     let differ = |level: usize| contents.iter().any(|content| content.kept[level] != contents[0].kept[level]);
     if (0..MAX_CRASHES).any(|level| level != last && differ(level)) {
@@ -135,7 +139,7 @@ fn moments<S: Subject>(
     let mut bytes = bytes?.bytes;
     let mut moments = vec![(0, bytes)];
     for store in &stores {
-        apply(&mut bytes, store);
+        apply(line, &mut bytes, store);
         moments.push((store.at, bytes));
     }
     Some(moments)

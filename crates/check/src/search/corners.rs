@@ -97,21 +97,25 @@ impl<S: Subject> Worker<'_, S> {
     fn in_corner(&self, state: &CrashState, line: Line, corner: Corner) -> Bytes {
         let contents = self.contents(state, line, &Revealed::default());
         let kept = || Content::most_kept(&contents).bytes;
+        // Lines that survive together are lost together.
+        let same = |other: Line| state.first.unit(other) == state.first.unit(line);
         // What is assumed to persist is never lost.
         let least = || contents.iter().min_by_key(|content| content.kept).expect("a line holds something");
         match corner {
             Corner::Kept => kept(),
             Corner::Lost => least().bytes,
-            Corner::Without(other) if other == line => least().bytes,
+            Corner::Without(other) if same(other) => least().bytes,
             Corner::Without(_) => kept(),
-            Corner::Only(other) if other == line => kept(),
+            Corner::Only(other) if same(other) => kept(),
             Corner::Only(_) => least().bytes,
             Corner::Moment(_) if !state.later.is_empty() => kept(),
             Corner::Moment(moment) => {
                 let mut bytes = least().bytes;
                 let skipped = least().kept[0] as usize;
                 let stores = state.first.each_store(line).skip(skipped);
-                stores.take_while(|store| store.at <= moment).for_each(|store| apply(&mut bytes, store));
+                stores
+                    .take_while(|store| store.at <= moment)
+                    .for_each(|store| apply(line, &mut bytes, store));
                 bytes
             }
         }

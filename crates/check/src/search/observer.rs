@@ -5,7 +5,7 @@ use px86::Line;
 
 use crate::crash::{CrashState, Read, Revealed};
 use crate::search::tree::{Diverged, Outcome};
-use crate::subject::{Bytes, Schedule};
+use crate::subject::{Bytes, Limit, Schedule};
 
 /// A recovery that ended: after which crashes, what it read, and how it ended.
 #[derive(Clone, Copy)]
@@ -44,6 +44,8 @@ pub(crate) enum Incomplete {
     PerCrash(u64),
     /// What is known of recovery does not fit into the memory allowed, in bytes.
     Memory(u64),
+    /// A recovery ran into a limit.
+    Run(Limit),
     /// Recovery is not a function of what it reads.
     Diverged(Diverged),
 }

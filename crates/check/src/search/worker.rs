@@ -36,8 +36,6 @@ pub(crate) struct Worker<'a, S> {
     pub(crate) search: &'a Search<'a>,
     pub(crate) subject: &'a mut S,
     pub(crate) recording: Recording<'a>,
-    /// Files on the PM path that the recorded run created; a bit each.
-    files_created: u64,
     /// Recoveries run for the crash of the recorded run that is being explored.
     pub(crate) recoveries: u64,
     /// Recoveries run for all of them.
@@ -127,12 +125,10 @@ pub(crate) struct Followed {
 
 impl<'a, S: Subject> Worker<'a, S> {
     pub(crate) fn new(search: &'a Search<'a>, subject: &'a mut S, recording: Recording<'a>) -> Worker<'a, S> {
-        let files_created = subject.files_created();
         Worker {
             search,
             subject,
             recording,
-            files_created,
             recoveries: 0,
             runs: 0,
             runs_left: None,
@@ -181,7 +177,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         &mut self,
         mut crash: impl FnMut(&mut Self, &Timeline, usize) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let mut timeline = Timeline::first(&self.search.settings.platform, self.files_created);
+        let mut timeline = Timeline::first(&self.search.settings.platform);
         let mut point = 0;
         (self.unchanged, self.last) = (Unchanged::default(), LastWalk::default());
         loop {
@@ -616,12 +612,14 @@ impl<'a, S: Subject> Worker<'a, S> {
             Err(error) => return Err(Stop::Error(error)),
         };
         self.search.shared().took(ending, started.elapsed());
+        if let Ending::Limit(limit) = ending {
+            self.search.observer.incomplete(Incomplete::Run(limit));
+        }
         if Failure::of(ending) == Some(Failure::Endless) && state.later.is_empty() {
             self.waited_for(state, &waits_for);
         }
         let output = if ending == Ending::Exit(0) { String::new() } else { self.subject.output(ending) };
-        // Files that a recovery creates are there when it runs again.
-        if self.runs % REPEATED == 1 && threads == 1 && !self.subject.uses_files() {
+        if self.runs % REPEATED == 1 && threads == 1 {
             self.repeat(&run, patches)?;
         }
         let records = self.subject.records();

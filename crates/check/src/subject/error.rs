@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::subject::ending::Failure;
+use crate::subject::ending::{Failure, Limit};
 
 /// What can keep a program from being checked.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +33,23 @@ pub enum Error {
         failure: Failure,
         /// What it printed last.
         output: String,
+    },
+    /// It ran into a limit of the checker's.
+    #[error("UNKNOWN: the program {}", .0.describe())]
+    Limit(Limit),
+    /// It did something that cannot be followed.
+    #[error("UNKNOWN: the program did something that cannot be followed\n{output}")]
+    Unsupported {
+        /// What, as the runtime said it.
+        output: String,
+    },
+    /// What was to prepare the files failed.
+    #[error("--setup: {program} {how}")]
+    Setup {
+        /// The program.
+        program: PathBuf,
+        /// How it failed.
+        how: String,
     },
     /// Another program is to recover, which cannot know where the first one has its globals.
     #[error(

@@ -115,10 +115,6 @@ impl Subject for InMemory {
         self.image.clear();
     }
 
-    fn files_created(&self) -> u64 {
-        0
-    }
-
     fn uses_files(&self) -> bool {
         false
     }

@@ -59,10 +59,7 @@ pub(crate) trait Subject: Send + Sized + 'static {
     /// Restores the image to what it was before anything was written.
     fn rewind(&mut self);
 
-    /// The files on the PM path that runs have created since the program started; a bit each.
-    fn files_created(&self) -> u64;
-
-    /// Does the program use files on the PM path? All processes see them, so only one may run at a time.
+    /// Does the program use files? Each process numbers them as it meets them, so only one may run at a time.
     fn uses_files(&self) -> bool;
 
     /// A file outside the PM path that a run mapped to share what it writes, if any.

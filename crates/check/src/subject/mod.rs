@@ -33,9 +33,10 @@ mod run;
 mod sanitizer;
 mod sites;
 mod trace;
+mod waiting;
 
-pub use ending::Failure;
 pub(crate) use ending::{Ended, Ending};
+pub use ending::{Failure, Limit};
 pub use error::Error;
 pub(crate) use error::system;
 #[cfg(test)]

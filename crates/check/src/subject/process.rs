@@ -13,20 +13,20 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{
-    CONTROL_BYTES, Control, DECISIONS_OFFSET, ENVIRONMENT, FILES, FILES_OFFSET, HEAP, MAX_FILES, MAX_NOTES,
-    MAX_STACKS, NOTES_OFFSET, PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE, POOL_BYTES, Patch, PmFile, RUN,
-    Record, SLEEPING_OFFSET, STACKS_OFFSET, Stack, TRACE_BYTES, VERSION, exit, fd, fill, flag,
+    CONTROL_BYTES, Control, DECISIONS_OFFSET, ENVIRONMENT, FACTS, FILES, FILES_OFFSET, HEAP, MAX_CHANGES,
+    MAX_FILES, MAX_NOTES, MAX_STACKS, NOTES_OFFSET, NameChange, PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE,
+    POOL_BYTES, Patch, PmFile, RUN, Record, SLEEPING_OFFSET, STACKS_OFFSET, Stack, TRACE_BYTES, Tables,
+    VERSION, exit, fd, fill, flag,
 };
 use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line, Platform};
 use rustc_hash::FxHashMap;
 
 use crate::subject::descriptors;
-use crate::subject::ending::{Ended, Ending};
+use crate::subject::ending::{Ended, Ending, Limit};
 use crate::subject::error::{Error, system};
 use crate::subject::fault;
 use crate::subject::interface::{Bytes, Subject};
@@ -34,10 +34,11 @@ use crate::subject::interrupt::Interrupt;
 use crate::subject::panic;
 use crate::subject::pinning::Pinning;
 use crate::subject::placement::Placement;
-use crate::subject::run::Run;
+use crate::subject::run::{Mode, Run};
 use crate::subject::sanitizer;
 use crate::subject::sites::Sites;
 use crate::subject::trace::{PAGE, Trace};
+use crate::subject::waiting::{OnIdle, Waited, Waiting};
 
 /// A program and everything that stays the same in all its runs.
 #[derive(Clone, Debug)]
@@ -54,6 +55,17 @@ pub(crate) struct Launch {
     pub(crate) platform: Platform,
     /// Bytes of memory a run may take beyond what the program has before `main`.
     pub(crate) max_memory: u64,
+    /// Bytes of memory that a run may really use.
+    pub(crate) most_memory: u64,
+    /// Bytes a run may print.
+    pub(crate) max_output: u64,
+    /// Switches for the runtime, besides those above; see [`flag`].
+    pub(crate) switches: u32,
+    /// The command that talks to the program once it waits for input.
+    pub(crate) client: Vec<String>,
+    /// Has a recovery that waits for input recovered, and what asks it then?
+    pub(crate) until_idle: bool,
+    pub(crate) recovered: Vec<String>,
     pub(crate) placement: Placement,
     pub(crate) heap: Heap,
     /// Variables of the environment, besides the checker's own.
@@ -97,14 +109,9 @@ pub(crate) struct Process {
     trace_start: u64,
     /// What the lines that were written held before; see [`Subject::rewind`].
     original: FxHashMap<Line, Bytes>,
-    /// Removes the files that came into being when it ends.
-    owns_files: bool,
     pinning: Pinning,
     last_ending: Option<Ending>,
 }
-
-/// Bytes a run may print.
-const MAX_OUTPUT: u64 = 4 << 20;
 
 fn shared_file(name: &str, bytes: u64) -> Result<File, Error> {
     let name = CString::new(name).expect("no zero in the name");
@@ -132,50 +139,6 @@ fn regular_input() -> Option<File> {
     File::open("/proc/self/fd/0").ok().filter(|file| file.metadata().is_ok_and(|it| it.is_file()))
 }
 
-/// Waits for the answer to a command.
-///
-/// Work is what bounds a run. But one that waits for something that never comes does none; it is ended when it
-/// has not used the processor for a while, and then gives its answer. None if somebody ended the check meanwhile.
-fn wait_for(
-    child: i32,
-    may_end: bool,
-    command: &mut UnixStream,
-    interrupt: &Interrupt,
-) -> std::io::Result<Option<i32>> {
-    const LOOK: Duration = Duration::from_millis(100);
-    const IDLE: u32 = 200;
-    let mut answer = [0; 4];
-    let mut used = String::new();
-    let mut idle = 0;
-    let mut interrupted = false;
-    command.set_read_timeout(Some(LOOK))?;
-    loop {
-        match command.read_exact(&mut answer) {
-            Ok(()) => break,
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-        let now = processor_time(child);
-        idle = if now == used { idle + 1 } else { 0 };
-        used = now;
-        interrupted = interrupt.is_set();
-        if may_end && idle == IDLE || interrupted {
-            // Safety: the child is not waited for before its parent answers, so its number is its own.
-            unsafe { libc::kill(child, libc::SIGKILL) };
-        }
-    }
-    command.set_read_timeout(None)?;
-    Ok((!interrupted).then_some(i32::from_le_bytes(answer)))
-}
-
-/// How much processor time a process and its threads have taken, and what the children it waited for took:
-/// something that changes when they run. The fields of `stat` after the name, which may hold anything.
-fn processor_time(process: i32) -> String {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let fields = stat.rsplit(')').next().unwrap_or_default();
-    fields.split_whitespace().skip(11).take(4).collect::<Vec<_>>().join(" ")
-}
-
 /// The command that starts a program with these descriptors, each under the number it expects.
 fn command(launch: &Launch, inherited: [(i32, i32); 6], bind_now: bool) -> Command {
     let placed = launch.placement.words(&launch.program);
@@ -187,6 +150,8 @@ fn command(launch: &Launch, inherited: [(i32, i32); 6], bind_now: bool) -> Comma
         // Or every child would look up the functions that it calls.
         command.env("LD_BIND_NOW", "1");
     }
+    // What a recovery prints of its calls costs ten times what the recovery does, and nobody reads it.
+    command.env("RUST_BACKTRACE", "0").env("RUST_LIB_BACKTRACE", "0");
     command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
     launch.placement.set_environment(&launch.program, &mut command);
     let personality = launch.placement.personality();
@@ -245,7 +210,7 @@ impl Process {
         let image = shared_file("crashproof-image", POOL_BYTES)?;
         let trace = shared_file("crashproof-trace", TRACE_BYTES)?;
         let sites = shared_file("crashproof-sites", 0)?;
-        let output = shared_file("crashproof-output", MAX_OUTPUT)?;
+        let output = shared_file("crashproof-output", launch.max_output)?;
         // What a run prints beyond this is lost, and its `write` fails; memory is not.
         let seals = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK;
         if unsafe { libc::fcntl(output.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
@@ -277,7 +242,6 @@ impl Process {
             recorded: 0,
             trace_start: 0,
             original: FxHashMap::default(),
-            owns_files: true,
             pinning: Pinning::default(),
             last_ending: None,
             launch,
@@ -296,8 +260,10 @@ impl Process {
             (process.launch.strict, flag::STRICT),
             (process.launch.platform.every_cache_survives(), flag::EADR),
         ];
-        process.control_mut().flags =
-            switches.iter().filter(|(on, _)| *on).fold(0, |flags, (_, flag)| flags | flag);
+        process.control_mut().flags = switches
+            .iter()
+            .filter(|(on, _)| *on)
+            .fold(process.launch.switches, |flags, (_, flag)| flags | flag);
         process.control_mut().max_memory = process.launch.max_memory;
         let heap = process.launch.heap;
         process.control_mut().layout = heap.layout;
@@ -353,13 +319,15 @@ impl Process {
         }
     }
 
-    /// The files on the PM path that runs have opened.
-    fn files(&self) -> &[PmFile] {
+    /// The table of files.
+    fn tables(&self) -> &Tables {
         // Safety: the table lies in the mapping, aligned; plain data in which every pattern is valid.
-        unsafe {
-            let start = self.control.as_ptr().add(FILES_OFFSET as usize).cast::<PmFile>();
-            std::slice::from_raw_parts(start, MAX_FILES)
-        }
+        unsafe { &*self.control.as_ptr().add(FILES_OFFSET as usize).cast::<Tables>() }
+    }
+
+    /// The persistent files that runs have opened.
+    fn files(&self) -> &[PmFile] {
+        &self.tables().files[..(self.tables().file_count as usize).min(MAX_FILES)]
     }
 
     /// The end of what the last child printed.
@@ -374,8 +342,7 @@ impl Process {
 
 impl Subject for Process {
     fn run(&mut self, run: &Run, patches: &[Patch]) -> Result<Ended, Error> {
-        let files_created = self.files_created();
-        run.fill(self.control_mut(), files_created);
+        run.fill(self.control_mut());
         self.control_mut().trace_start = self.trace_start;
         self.control_mut().patches = patches.len() as u64;
         let size = size_of::<Patch>();
@@ -392,17 +359,40 @@ impl Subject for Process {
         let mut answer = [0; 4];
         self.command.read_exact(&mut answer).map_err(lost)?;
         let child = i32::from_le_bytes(answer);
-        // Under a debugger a run may take all the time it wants.
-        let may_end = run.limits.cpu_seconds > 0;
-        let status = wait_for(child, may_end, &mut self.command, &self.launch.interrupt).map_err(lost)?;
+        let serves = self.launch.until_idle || !self.launch.client.is_empty();
+        let on_idle = match run.mode {
+            // Under a debugger a run may take all the time it wants.
+            _ if run.limits.cpu_seconds == 0 => OnIdle::Nothing,
+            Mode::Record { .. } if !self.launch.client.is_empty() => OnIdle::Client(&self.launch.client),
+            Mode::Recover if serves => OnIdle::Recovered(&self.launch.recovered),
+            _ => OnIdle::GiveUp,
+        };
+        let waiting = Waiting {
+            child,
+            command: &mut self.command,
+            interrupt: &self.launch.interrupt,
+            on_idle,
+            most_memory: self.launch.most_memory,
+        };
+        let waited = waiting.wait().map_err(lost)?;
         self.pinning.after_run(self.process.id());
-        let status = status.ok_or(Error::Interrupted)?;
-        let ending = if !self.take_records() {
-            Ending::Corrupted
-        } else if libc::WIFSIGNALED(status) {
-            Ending::Signal(libc::WTERMSIG(status))
-        } else {
-            Ending::Exit(libc::WEXITSTATUS(status))
+        let whole = self.take_records();
+        let printed = self.output.stream_position().unwrap_or(0);
+        let full = printed + 4096 >= self.launch.max_output;
+        let ending = match waited {
+            Waited::Interrupted => return Err(Error::Interrupted),
+            _ if !whole => Ending::Corrupted,
+            Waited::As(ending) => ending,
+            Waited::Ended(status) if libc::WIFSIGNALED(status) => Ending::Signal(libc::WTERMSIG(status)),
+            Waited::Ended(status) => Ending::Exit(libc::WEXITSTATUS(status)),
+        };
+        let endless = self.control().repeats != 0 || self.control().records < run.limits.records;
+        let ending = match (ending, run.mode) {
+            (Ending::Exit(exit::TOO_MUCH_WORK), Mode::Record { .. }) if !endless => {
+                Ending::Limit(Limit::Events)
+            }
+            (ending, _) if full && ending != Ending::Exit(0) => Ending::Limit(Limit::Output),
+            (ending, _) => ending,
         };
         (self.control_mut().decisions, self.control_mut().sleeping) = (0, 0);
         self.last_ending = Some(ending);
@@ -449,7 +439,7 @@ impl Subject for Process {
     /// A sanitizer's report, a panic, or the end of what was printed.
     fn output(&mut self, ending: Ending) -> String {
         match ending {
-            Ending::Exit(exit::SANITIZER) => sanitizer::report(&self.output_tail(MAX_OUTPUT)),
+            Ending::Exit(exit::SANITIZER) => sanitizer::report(&self.output_tail(1 << 22)),
             // The calls that led to a panic come after it.
             Ending::Exit(panic::EXIT) | Ending::Signal(libc::SIGABRT) => {
                 let output = self.output_tail(1 << 16);
@@ -517,13 +507,8 @@ impl Subject for Process {
         }
     }
 
-    fn files_created(&self) -> u64 {
-        let created = self.files().iter().enumerate().filter(|(_, file)| file.created != 0);
-        created.fold(0, |set, (index, _)| set | 1 << index)
-    }
-
     fn uses_files(&self) -> bool {
-        self.files().iter().any(|file| file.path[0] != 0)
+        !self.files().is_empty()
     }
 
     fn mapped_outside(&self) -> Option<PathBuf> {
@@ -542,7 +527,6 @@ impl Subject for Process {
 
     fn twin(&self) -> Result<Process, Error> {
         let mut twin = Process::start(self.launch.clone())?;
-        twin.owns_files = false;
         twin.copy_image(self, POOL_BASE..POOL_BASE + POOL_BYTES);
         twin.copy_file_table(self);
         Ok(twin)
@@ -551,14 +535,23 @@ impl Subject for Process {
     fn adopt_files(&mut self, other: &Process) {
         // What the heap holds at first is part of it, as the content of files is.
         self.copy_image(other, HEAP.base..HEAP.end());
+        self.copy_image(other, FACTS.base..FACTS.end());
         self.copy_image(other, FILES.base..FILES.end());
         self.copy_file_table(other);
     }
 
     /// What the other one added to the table has kept its place.
     fn copy_file_table(&mut self, other: &Process) {
-        let tables = FILES_OFFSET as usize..FILES_OFFSET as usize + MAX_FILES * size_of::<PmFile>();
-        self.control[tables.clone()].copy_from_slice(&other.control[tables]);
+        // Huge and nearly empty: only what is taken.
+        let changes = std::mem::offset_of!(Tables, changes);
+        let files = std::mem::offset_of!(Tables, files);
+        let count = (other.tables().change_count as usize).min(MAX_CHANGES);
+        for (from, bytes) in
+            [(0, files + size_of_val(other.files())), (changes, count * size_of::<NameChange>())]
+        {
+            let start = FILES_OFFSET as usize + from;
+            self.control[start..start + bytes].copy_from_slice(&other.control[start..start + bytes]);
+        }
     }
 
     fn want_stacks(&mut self, indices: &[u64]) {
@@ -593,10 +586,5 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-        for file in self.files().iter().filter(|file| self.owns_files && file.created != 0) {
-            if let Ok(path) = CStr::from_bytes_until_nul(&file.path) {
-                let _ = std::fs::remove_file(OsStr::from_bytes(path.to_bytes()));
-            }
-        }
     }
 }

@@ -13,6 +13,7 @@ use libc::{pid_t, timespec, timeval};
 
 use super::memory::write;
 use super::time;
+use super::waiting::others_first;
 use crate::cell::RunningThreadCell;
 use crate::interpose::replace;
 use crate::random::Random;
@@ -183,6 +184,9 @@ replace! {
     |_site| {
         if count == 0 && timeout >= 0 {
             return sleep(i64::from(timeout / 1000), i64::from(timeout % 1000) * 1_000_000);
+        }
+        if timeout != 0 {
+            others_first(|| real(descriptors, count, 0));
         }
         real(descriptors, count, timeout)
     }

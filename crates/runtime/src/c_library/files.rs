@@ -1,15 +1,13 @@
 //! Files by descriptor and by name, and mappings; see `files`.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::ptr::null_mut;
 
 use crashproof_protocol::abi::{Site, is_pm};
 use crashproof_protocol::reason;
 
-use super::determinism::open_random;
 use super::memory::text_length;
 use super::results::with_result;
-use crate::files;
+use crate::files::{self, Standing};
 use crate::interpose::replace;
 use crate::recorder::unknown;
 use crate::system::fail;
@@ -24,22 +22,19 @@ fn follow_copy(descriptor: c_int, copy: c_int) -> c_int {
     copy
 }
 
-unsafe fn open_stream(
+/// Answers a question about a name with `about`, which is given the descriptor that stands in for its file; none if it
+/// is no file that is followed.
+unsafe fn ask(
+    directory: c_int,
     name: *const c_char,
-    mode: *const c_char,
     site: *const Site,
-    open: impl FnOnce() -> *mut c_void,
-) -> *mut c_void {
+    about: impl FnOnce(c_int) -> c_int,
+) -> Option<c_int> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
-    unsafe {
-        text_length(name, site);
-        text_length(mode, site);
-        files::note_stream(name, mode, site);
-        match open_random(name) {
-            None => open(),
-            Some(-1) => null_mut(),
-            Some(descriptor) => libc::fdopen(descriptor, mode).cast(),
-        }
+    match unsafe { files::standing(directory, name, site) } {
+        Standing::Other => None,
+        Standing::Missing => Some(fail(libc::ENOENT)),
+        Standing::File(file) => Some(about(files::stand_in(file, site))),
     }
 }
 
@@ -116,26 +111,64 @@ replace! {
 
     fn rename(from: *const c_char, to: *const c_char) -> c_int, caller(rdx)
     |site| {
-        if files::named(libc::AT_FDCWD, from).or(files::named(libc::AT_FDCWD, to)).is_some() {
+        let here = libc::AT_FDCWD;
+        files::rename((here, from), (here, to), false, false, site).unwrap_or_else(|| real(from, to))
+    }
+
+    fn renameat(from: c_int, name: *const c_char, to: c_int, new: *const c_char) -> c_int, caller(r8)
+    |site| {
+        files::rename((from, name), (to, new), false, false, site).unwrap_or_else(|| real(from, name, to, new))
+    }
+
+    fn renameat2(from: c_int, name: *const c_char, to: c_int, new: *const c_char, flags: u32) -> c_int, caller(r9)
+    |site| {
+        if flags & libc::RENAME_EXCHANGE != 0 {
             unknown(reason::RENAMED, site);
-            return fail(libc::EXDEV);
         }
-        real(from, to)
+        let exclusive = flags & libc::RENAME_NOREPLACE != 0;
+        files::rename((from, name), (to, new), exclusive, false, site)
+            .unwrap_or_else(|| real(from, name, to, new, flags))
+    }
+
+    fn link(from: *const c_char, to: *const c_char) -> c_int, caller(rdx)
+    |site| {
+        let here = libc::AT_FDCWD;
+        files::rename((here, from), (here, to), false, true, site).unwrap_or_else(|| real(from, to))
     }
 
     fn access(name: *const c_char, mode: c_int) -> c_int, caller(rdx)
-    |_site| { if files::is_missing(libc::AT_FDCWD, name) { fail(libc::ENOENT) } else { real(name, mode) } }
+    |site| { ask(libc::AT_FDCWD, name, site, |_| 0).unwrap_or_else(|| real(name, mode)) }
 
     fn faccessat(directory: c_int, name: *const c_char, mode: c_int, flags: c_int) -> c_int, caller(r8)
-    |_site| { if files::is_missing(directory, name) { fail(libc::ENOENT) } else { real(directory, name, mode, flags) } }
+    |site| { ask(directory, name, site, |_| 0).unwrap_or_else(|| real(directory, name, mode, flags)) }
 
     /// What Rust's standard library asks.
     fn statx(directory: c_int, name: *const c_char, flags: c_int, mask: u32, status: *mut libc::statx) -> c_int, caller(r9)
     |site| {
-        if files::is_missing(directory, name) { return fail(libc::ENOENT); }
-        with_result(status, site, |status| real(directory, name, flags, mask, status))
+        let about = |descriptor| {
+            with_result(status, site, |status| real(descriptor, c"".as_ptr(), libc::AT_EMPTY_PATH, mask, status))
+        };
+        ask(directory, name, site, about)
+            .unwrap_or_else(|| with_result(status, site, |status| real(directory, name, flags, mask, status)))
     }
+
+    fn sync(), caller(rdi)
+    |site| { files::sync_all(site) }
+
+    fn syncfs(descriptor: c_int) -> c_int, caller(rsi)
+    |site| { let _ = descriptor; files::sync_all(site); 0 }
+
+    fn posix_fallocate(descriptor: c_int, offset: i64, bytes: i64) -> c_int, caller(rcx)
+    |site| { files::punch(descriptor, 0, offset, bytes, site).unwrap_or_else(|| real(descriptor, offset, bytes)) }
+
+    fn posix_fallocate64(descriptor: c_int, offset: i64, bytes: i64) -> c_int, caller(rcx)
+    |site| { files::punch(descriptor, 0, offset, bytes, site).unwrap_or_else(|| real(descriptor, offset, bytes)) }
 }
+
+replace! { [truncate truncate64] {
+    (name: *const c_char, size: i64) -> c_int, caller(rdx)
+    |site| { files::resize_named(name, size, site).unwrap_or_else(|| real(name, size)) }
+} }
 
 replace! { [open open64] {
     (name: *const c_char, flags: c_int, mode: c_int) -> c_int, caller(rcx)
@@ -209,22 +242,54 @@ replace! { [unlink remove] {
 replace! { [stat stat64 lstat lstat64] {
     (name: *const c_char, status: Status) -> c_int, caller(rdx)
     |site| {
-        if files::is_missing(libc::AT_FDCWD, name) { return fail(libc::ENOENT); }
         text_length(name, site);
-        with_result(status, site, |status| real(name, status))
+        let about = |descriptor| with_result(status, site, |status| libc::fstat(descriptor, status));
+        ask(libc::AT_FDCWD, name, site, about)
+            .unwrap_or_else(|| with_result(status, site, |status| real(name, status)))
     }
 } }
 
 replace! { [fstatat fstatat64] {
     (directory: c_int, name: *const c_char, status: Status, flags: c_int) -> c_int, caller(r8)
     |site| {
-        if files::is_missing(directory, name) { return fail(libc::ENOENT); }
         text_length(name, site);
-        with_result(status, site, |status| real(directory, name, status, flags))
+        let about = |descriptor| with_result(status, site, |status| libc::fstat(descriptor, status));
+        ask(directory, name, site, about)
+            .unwrap_or_else(|| with_result(status, site, |status| real(directory, name, status, flags)))
     }
 } }
 
-replace! { [fopen fopen64] {
-    (name: *const c_char, mode: *const c_char) -> *mut c_void, caller(rdx)
-    |site| { open_stream(name, mode, site, || real(name, mode)) }
+/// Letters that take the place of the `X`s of a temporary name, the same in every run.
+unsafe fn make_temporary(template: *mut c_char, ending: c_int, flags: c_int) -> c_int {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        let length = libc::strlen(template);
+        let Some(start) = length.checked_sub(6 + ending.max(0) as usize) else { return fail(libc::EINVAL) };
+        for number in 0..10_000_000_u32 {
+            for (place, digit) in (0..6).zip(format!("{number:06}").bytes().rev()) {
+                *template.add(start + 5 - place) = digit as c_char;
+            }
+            let how = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+            let descriptor = libc::open(template, how, 0o600);
+            if descriptor >= 0 || *libc::__errno_location() != libc::EEXIST {
+                return descriptor;
+            }
+        }
+        fail(libc::EEXIST)
+    }
+}
+
+replace! { [mkstemp mkstemp64] {
+    (template: *mut c_char) -> c_int, caller(rsi)
+    |_site| { make_temporary(template, 0, 0) }
+} }
+
+replace! { [mkostemp mkostemp64] {
+    (template: *mut c_char, flags: c_int) -> c_int, caller(rdx)
+    |_site| { make_temporary(template, 0, flags) }
+} }
+
+replace! { [mkstemps mkstemps64] {
+    (template: *mut c_char, ending: c_int) -> c_int, caller(rdx)
+    |_site| { make_temporary(template, ending, 0) }
 } }

@@ -15,6 +15,7 @@ use crashproof_protocol::abi::{Site, is_pm};
 use libc::{iovec, msghdr, sockaddr, socklen_t};
 
 use super::memory::{copy, fill, readable, text_length, write};
+use super::waiting::others_first_for;
 use crate::files;
 use crate::interpose::{interpose, replace};
 
@@ -108,7 +109,10 @@ replace! {
     fn read(descriptor: c_int, to: *mut c_void, bytes: usize) -> isize, caller(rcx)
     |site| {
         files::read(descriptor, to, bytes, None, site)
-            .unwrap_or_else(|| receive(to, bytes, site, |to| real(descriptor, to, bytes)))
+            .unwrap_or_else(|| {
+                others_first_for(descriptor);
+                receive(to, bytes, site, |to| real(descriptor, to, bytes))
+            })
     }
 
     fn __read_chk(descriptor: c_int, to: *mut c_void, bytes: usize, room: usize) -> isize, caller(r8)

@@ -338,7 +338,7 @@ follow! {
     strftime_l wcsftime strptime strptime_l getdate_r clock_getcpuclockid timespec_getres getitimer     timer_create timer_gettime timerfd_gettime timerfd_settime sched_rr_get_interval adjtime
     adjtimex ntp_adjtime ftime fstat fstat64 statfs statfs64 fstatfs fstatfs64 statvfs statvfs64 fstatvfs
     fstatvfs64 getcwd getwd realpath readlink readlinkat getxattr lgetxattr fgetxattr listxattr llistxattr
-    flistxattr getdents64 mkstemp mkstemp64 mkstemps mkstemps64 mkostemp mkostemp64 mkostemps mkostemps64
+    flistxattr getdents64 mkostemps mkostemps64
     mkdtemp mktemp tmpnam tmpnam_r ctermid __xpg_basename dirname basename fgetpos fgetpos64 fsetpos fsetpos64
     pipe pipe2 socketpair openpty eventfd_read tcgetattr tcsetattr cfmakeraw cfsetispeed cfsetospeed
     cfsetspeed ttyname_r ptsname_r getlogin_r getdomainname gethostname uname confstr __xpg_strerror_r
@@ -359,8 +359,8 @@ follow! {
     pthread_mutexattr_getprioceiling pthread_condattr_getclock pthread_condattr_getpshared
     pthread_barrierattr_getpshared pthread_rwlockattr_getpshared pthread_rwlockattr_getkind_np
     inet_ntop inet_pton inet_aton inet_addr inet_network
-    inet_net_pton ether_aton_r ether_ntoa_r if_indextoname if_nametoindex getsockname getpeername accept
-    accept4 getsockopt getaddrinfo getifaddrs getnameinfo epoll_wait epoll_ctl mq_getattr frexp frexpf frexpl
+    inet_net_pton ether_aton_r ether_ntoa_r if_indextoname if_nametoindex getsockname getpeername
+    getsockopt getaddrinfo getifaddrs getnameinfo epoll_ctl mq_getattr frexp frexpf frexpl
     lgamma_r lgammaf_r lgammal_r remquo remquof remquol modf modff modfl sincos sincosf sincosl ecvt_r fcvt_r
     gcvt strfromd strfromf strfroml fegetenv feholdexcept fegetexceptflag rand_r nrand48 jrand48
     erand48 seed48 lcong48 drand48_r lrand48_r mrand48_r erand48_r nrand48_r jrand48_r srand48_r seed48_r
