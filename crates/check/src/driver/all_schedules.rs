@@ -174,7 +174,7 @@ impl Check<'_> {
         Ok(!explored.explorer.left_out && !explored.cut)
     }
 
-    /// Tries so many schedules of PCT, and says what they promise.
+    /// Tries this many schedules of PCT, and states their guarantee.
     fn sample<S: Subject>(
         &mut self,
         first_seed: u32,

@@ -82,7 +82,7 @@ pub struct Options {
     pub exhaustive: bool,
     /// Watches the check, and can end it.
     pub monitor: Arc<Monitor>,
-    /// Which build of the program it is, once somebody asked.
+    /// The build id of the program, computed on first use.
     pub build: OnceLock<String>,
     /// The runtime, for programs that were not built with it; without it they cannot be checked.
     pub runtime: Option<PathBuf>,
@@ -159,7 +159,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// What a program with threads gets if nobody asks for more.
+    /// The default budget of a program with threads.
     pub fn usual() -> Budget {
         Budget { max_schedules: Some(1_000), max_events: Some(500_000), max_preemptions: None, samples: 16 }
     }

@@ -61,7 +61,7 @@ impl Report {
                 0 | 1 if figures.threads < 2 && !figures.all_schedules => "1 run".into(),
                 1 if figures.all_schedules => "the only schedule".into(),
                 many if figures.all_schedules => format!("all {many} schedules"),
-                // Nobody is to take some for all.
+                // A verdict about some schedules must not read like one about all.
                 some => format!("{some} of many schedules"),
             },
             counted(figures.events, "PM event"),
