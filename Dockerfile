@@ -8,7 +8,7 @@ RUN make install DESTDIR=/package PREFIX=/usr/local
 FROM debian:bookworm-slim
 COPY scripts/setup /tmp/setup
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates gdb make \
-    && /tmp/setup build && rm -rf /tmp/setup /var/lib/apt/lists/*
+    && /tmp/setup run && rm -rf /tmp/setup /var/lib/apt/lists/*
 COPY --from=build /package /
 COPY examples /usr/local/share/crashproof/examples
 WORKDIR /src

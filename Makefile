@@ -9,11 +9,13 @@ MAKEFLAGS += --no-print-directory
 CARGO ?= cargo
 # Property tests of `make soak`, each with so many random programs.
 SOAK_CASES ?= 20000
+# Damaged inputs that `make soak` gives each of the seven parsers of `--test inputs`.
+SOAK_INPUTS ?= 150000
 # The seed of their random programs: another one each time.
 SOAK_SEED := $(shell date +%s)
 # How long `make fuzz` spends on each target.
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := parse engines
+FUZZ_TARGETS := parse engines assembly descriptions settings tokens
 
 .PHONY: help
 help: ## this list
@@ -36,7 +38,7 @@ install: build ## the tool into PREFIX (/usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/crashproof $(DESTDIR)$(PREFIX)/include/crashproof
 	install -s target/release/crashproof target/release/crashproof-cc $(DESTDIR)$(PREFIX)/bin
 	ln -sf crashproof-cc $(DESTDIR)$(PREFIX)/bin/crashproof-c++
-	install -s target/release/libcrashproof_instrument.so target/release/libcrashproof_runtime.so \
+	install -s target/release/libcrashproof_instrument.so target/release/libcrashproof_runtime.so target/release/crashproof-llvm \
 	    $(DESTDIR)$(PREFIX)/lib/crashproof
 	install -m 644 include/*.h $(DESTDIR)$(PREFIX)/include/crashproof
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
@@ -45,6 +47,10 @@ install: build ## the tool into PREFIX (/usr/local)
 	target/release/crashproof completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/crashproof
 	target/release/crashproof completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_crashproof
 	target/release/crashproof completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/crashproof.fish
+
+.PHONY: cluster
+cluster: ## a Slurm cluster of this machine, for check --on slurm
+	@scripts/cluster start
 
 .PHONY: deb
 deb: build ## a Debian package, in target/debian
@@ -78,15 +84,16 @@ lint: setup ## formatting, clippy and documentation, warnings denied
 soak: setup ## property tests with tens of thousands of programs (SOAK_CASES=20000)
 	@echo "soak: every property test with $(SOAK_CASES) random programs, SOAK_SEED=$(SOAK_SEED)"
 	PROPTEST_RNG_SEED=$(SOAK_SEED) CRASHPROOF_CASES=$(SOAK_CASES) PROPTEST_CASES=$(SOAK_CASES) CRASHPROOF_PROGRAMS=1000 CRASHPROOF_FAULTS=50 \
+	    CRASHPROOF_INPUTS=$(SOAK_INPUTS) CRASHPROOF_SCRIBBLES=300 \
 	    $(CARGO) test --workspace --release \
-	    --test agreement --test literal --test parser --test random --test litmus --test bytes --test faults -- --nocapture
+	    --test agreement --test literal --test parser --test random --test litmus --test bytes --test faults --test inputs --test scribble -- --nocapture
 
 .PHONY: corpus
 corpus: setup ## litmus tests and structures with seeded bugs on every engine; the table of the book
 	@scripts/setup test
 	$(CARGO) test --package crashproof --release --test corpus -- --nocapture
 	@# One at a time: the processor time of each is in the table.
-	CRASHPROOF_CORPUS=corpus CRASHPROOF_CORPUS_BOOK=$(CURDIR)/docs/src/corpus.md \
+	CRASHPROOF_CORPUS=corpus CRASHPROOF_CORPUS_BOOK=$(CURDIR)/docs/src/corpus.md CRASHPROOF_CORPUS_README=$(CURDIR)/README.md \
 	    $(CARGO) test --package crashproof --release --test programs -- --test-threads 1 corpus/
 
 .PHONY: mutate
@@ -98,6 +105,8 @@ mutate: setup ## every flush and fence of the corpus removed or weakened in turn
 bench: setup ## the figures the project promises, measured
 	$(CARGO) bench --package crashproof --bench litmus
 	$(CARGO) bench --package crashproof --bench check
+	$(CARGO) bench --package crashproof --bench search
+	$(CARGO) bench --package crashproof --bench schedules
 	$(CARGO) bench --package crashproof --bench lint
 
 .PHONY: bench-prove
@@ -118,10 +127,16 @@ fuzz: ## look for panics and disagreements (FUZZ_SECONDS=60 for each target)
 	@# No sanitizer: there is no unsafe code to watch, and a stable compiler suffices.
 	@for target in $(FUZZ_TARGETS); do \
 	    echo "fuzz: $$target for $(FUZZ_SECONDS) s"; \
-	    seeds=; [ $$target = parse ] && seeds=litmus; \
-	    $(CARGO) fuzz run --sanitizer none $$target fuzz/corpus/$$target $$seeds -- \
+	    case $$target in \
+	        parse) seeds="litmus -dict=fuzz/litmus.dict";; \
+	        engines) seeds=;; \
+	        descriptions) seeds="$$(echo frameworks/*)";; \
+	        settings) seeds="fuzz/seeds/settings fuzz/seeds/suppressions fuzz/seeds/baselines";; \
+	        *) seeds=fuzz/seeds/$$target;; \
+	    esac; \
+	    $(CARGO) fuzz run --sanitizer none $$target fuzz/corpus/$$target -- $$seeds \
 	        -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=20 -rss_limit_mb=2048 \
-	        -dict=fuzz/litmus.dict -print_final_stats=1 -verbosity=0; \
+	        -print_final_stats=1 -verbosity=0; \
 	done
 
 .PHONY: bless
@@ -129,9 +144,19 @@ bless: setup ## accept what the tests print now as what they should print
 	TRYCMD=overwrite SNAPSHOTS=overwrite $(CARGO) test --package crashproof --tests
 	@git status --short
 
-# Licences are also checked by `make test`, without this tool, which takes minutes to build.
+# Licences, sources and build scripts are also checked by `make test`, without this tool, which takes minutes to build.
 .PHONY: deny
 deny: setup ## licences, advisories and duplicate versions of dependencies
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
 	$(CARGO) deny check licenses bans sources
 	$(CARGO) deny check advisories
+
+.PHONY: sbom
+sbom: setup ## a list of everything the tool is made of (CycloneDX), in target/sbom
+	@command -v cargo-cyclonedx >/dev/null || $(CARGO) install --quiet --locked cargo-cyclonedx
+	@mkdir -p target/sbom
+	$(CARGO) cyclonedx --quiet --manifest-path crates/crashproof/Cargo.toml --format json --override-filename crashproof.cdx
+	@mv crates/crashproof/crashproof.cdx.json target/sbom/
+	@# One file for each crate of the workspace; that of the tool names all that the others need.
+	@rm -f crates/*/crashproof.cdx.json crates/user/*/crashproof.cdx.json
+	@echo "target/sbom/crashproof.cdx.json"

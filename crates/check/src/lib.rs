@@ -27,12 +27,13 @@ mod subject;
 pub use crash::{ChosenCrash, MAX_CRASHES};
 pub use crashproof_findings::{Place, Related, Role};
 pub use driver::{
-    Budget, Monitor, NotAToken, Options, Progress, Recover, Replay, Token, check, record, replay, use_runtime,
+    Budget, Manifest, Medium, Monitor, NotAToken, Options, Progress, Recover, Replay, Token, check, record,
+    replay, use_runtime,
 };
 pub use judge::{
-    Conflict, Dependence, Extent, FailedRecovery, Flushed, Minimality, Model, Redundant, RedundantKind,
-    Report, Saw, Suppression, Violation, VolatilePointer, Window,
+    Conflict, DataRace, Dependence, Extent, FailedRecovery, Flushed, Minimality, Model, Redundant,
+    RedundantKind, Report, Saw, Suppression, Violation, VolatilePointer, Window,
 };
 pub use narrate::readable;
-pub use search::{Random, Statistics, Strategy};
-pub use subject::{Error, Failure, Heap, Trace};
+pub use search::{Random, Shards, Statistics, Strategy};
+pub use subject::{Error, Failure, Heap, Level, Limit, Sandbox, Trace, permitted_level};

@@ -6,27 +6,28 @@ use std::process::{Command, ExitCode};
 
 use crashproof_toolchain::{FileKind, Language, Toolchain, cargo, driver};
 
+use crate::llvm::Engines;
 use crate::signals::Scratch;
 
 /// The commands whose arguments all go to the compiler or to cargo, `--help` included.
-pub(crate) fn pass_through(arguments: &[OsString]) -> Option<ExitCode> {
+pub(crate) fn pass_through(arguments: &[OsString], engines: &Engines) -> Option<ExitCode> {
     // cargo calls this program back as a wrapper around rustc.
     if cargo::is_wrapper_call(arguments) {
         return Some(cargo::wrap_rustc(arguments));
     }
     let (command, rest) = arguments.split_first()?;
     match command.to_str()? {
-        "cc" => Some(compile(Language::C, rest)),
-        "c++" => Some(compile(Language::Cxx, rest)),
+        "cc" => Some(compile(Language::C, rest, engines)),
+        "c++" => Some(compile(Language::Cxx, rest, engines)),
         "cargo" => Some(run_cargo(rest)),
         _ => None,
     }
 }
 
 /// Compiles; with `--lint` among the arguments, also analyzes what was compiled.
-fn compile(language: Language, arguments: &[OsString]) -> ExitCode {
+fn compile(language: Language, arguments: &[OsString], engines: &Engines) -> ExitCode {
     match crate::cc_lint::CompileAndLint::requested(arguments) {
-        Some(lint) => lint.run(language),
+        Some(lint) => (engines.compile_and_lint)(lint, language),
         None => driver::main(language, arguments),
     }
 }
@@ -119,10 +120,13 @@ impl Built {
     }
 }
 
-/// A name without a directory that is not here is looked for where the shell would; scripts that only start the program
-/// of the same name, as version managers have them, are passed over.
+/// A name without a directory is the file here, or else looked for where the shell would; scripts that only start the
+/// program of the same name, as version managers have them, are passed over.
 fn in_search_path(program: &Path) -> PathBuf {
-    let bare = program.components().count() == 1 && !program.exists();
+    let bare = program.components().count() == 1;
+    if bare && program.exists() {
+        return Path::new(".").join(program);
+    }
     let path = std::env::var_os("PATH").filter(|_| bare).unwrap_or_default();
     let found: Vec<PathBuf> = std::env::split_paths(&path)
         .map(|directory| directory.join(program))
@@ -231,13 +235,8 @@ impl Programs {
     }
 }
 
-/// The language of a C or C++ source.
-pub(crate) fn language(path: &Path) -> Option<Language> {
-    FileKind::of(path).and_then(FileKind::language)
-}
-
 /// Whether a file is compiled rather than run.
-fn is_source(path: &Path) -> bool {
+pub(crate) fn is_source(path: &Path) -> bool {
     matches!(FileKind::of(path), Some(FileKind::Source(_) | FileKind::Rust))
 }
 

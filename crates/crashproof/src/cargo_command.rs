@@ -2,13 +2,15 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
 
 use clap::{Args, Parser};
+use crashproof_fix::Failed;
 
 use crate::build;
 use crate::exit::{self, Exit};
+use crate::fix::{self, Fixing};
 use crate::suite::options::{Checking, Running};
 use crate::suite::runner;
 use crate::suite::rust::{self, Selection};
@@ -16,7 +18,7 @@ use crate::suite::rust::{self, Selection};
 /// Build the tests of Rust crates and check each that touches persistent memory
 ///
 /// After every crash a test is run again to recover: it should accept whatever its earlier run may have left.
-/// `crashproof::test!` of the crate `crashproof-test` names another function for that.
+/// `#[crashproof::test(recover = path)]` of the crate `crashproof-test` names another function for that.
 #[derive(Parser)]
 #[command(name = "crashproof cargo test", bin_name = "crashproof cargo test", max_term_width = 100, after_help = exit::HELP)]
 struct Test {
@@ -30,6 +32,8 @@ struct Test {
     checking: Checking,
     #[command(flatten)]
     cargo: Cargo,
+    #[command(flatten)]
+    fixing: Fixing,
 
     /// Build the tests, but do not check them
     #[arg(long, help_heading = "cargo")]
@@ -206,6 +210,9 @@ fn run_tests(toolchain: Option<&std::ffi::OsStr>, mut test: Test) -> io::Result<
         );
         return Ok(Exit::Usage);
     }
+    if test.fixing.fix {
+        return fix_tests(toolchain, test);
+    }
     let cargo = match cargo(toolchain) {
         Ok(cargo) => cargo,
         Err(exit) => return Ok(exit),
@@ -219,6 +226,36 @@ fn run_tests(toolchain: Option<&std::ffi::OsStr>, mut test: Test) -> io::Result<
     let selection = Selection::read(&test.filters, &test.arguments, &mut test.running.run_ignored);
     let cases = rust::cases(&artifacts, &selection, test.running.run_ignored)?;
     runner::run(cases, &test.running, &test.checking)
+}
+
+/// Fixes what the tests show, in the directory of the workspace: what the crates of it share is found from there.
+fn fix_tests(toolchain: Option<&std::ffi::OsStr>, mut test: Test) -> io::Result<Exit> {
+    let located = |whole: bool| -> io::Result<Option<PathBuf>> {
+        let mut cargo = Command::new(build::cargo_program());
+        cargo.args(toolchain).args(["locate-project", "--message-format=plain"]);
+        cargo.args(whole.then_some("--workspace"));
+        test.cargo.manifest_path.iter().for_each(|path| {
+            cargo.arg("--manifest-path").arg(path);
+        });
+        let output = cargo.stderr(Stdio::inherit()).output()?;
+        let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        Ok(output.status.success().then(|| PathBuf::from(path)))
+    };
+    let (Some(workspace), Some(member)) = (located(true)?, located(false)?) else { return Ok(Exit::Usage) };
+    let root = workspace.parent().unwrap_or(Path::new("/"));
+    std::env::set_current_dir(root)?;
+    test.cargo.manifest_path = Some(member.strip_prefix(root).unwrap_or(&member).to_owned());
+    let selection = Selection::read(&test.filters, &test.arguments, &mut test.running.run_ignored);
+    let mut words: Vec<OsString> = vec!["test".into(), "--no-run".into()];
+    words.extend(test.cargo.words());
+    fix::suite(&test.fixing, &test.checking, |root| {
+        let unable = |error: io::Error| Failed::Check(error.to_string());
+        let mut cargo = build::cargo_command(toolchain).map_err(|error| Failed::Check(error.to_string()))?;
+        cargo.current_dir(root).arg("--quiet");
+        let artifacts = rust::build(cargo, &words).map_err(unable)?;
+        let artifacts = artifacts.ok_or_else(|| Failed::Build("the tests do not build".into()))?;
+        Ok(rust::cases(&artifacts, &selection, test.running.run_ignored).map_err(unable)?.all)
+    })
 }
 
 fn run_program(toolchain: Option<&std::ffi::OsStr>, run: &Run) -> io::Result<Exit> {

@@ -8,14 +8,17 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use crashproof_check::{
-    Budget, Error, Heap, MAX_CRASHES, Model, Options, Random, Recover, Strategy, Suppression,
+    Budget, Error, Heap, MAX_CRASHES, Medium, Model, Options, Random, Recover, Sandbox, Shards, Strategy,
+    Suppression,
 };
 use crashproof_findings::config::Config;
 use crashproof_findings::{Report, Sources};
 
 use crate::build::Programs;
+use crate::cluster::{self, Cluster};
 use crate::exit::{self, Exit};
 use crate::json_lines::JsonLines;
+use crate::merge;
 use crate::output::Output;
 use crate::progress::Watch;
 use crate::saved;
@@ -23,7 +26,10 @@ use crate::settings::{Compiler, Machine, Memory, Overrides, Words, platform};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Program built with `crashproof cc`, `c++` or `cargo`, or its C, C++ or Rust source
+    /// Program, however it was built, or its C, C++ or Rust source
+    ///
+    /// Built with `crashproof cc`, `c++` or `cargo` it is checked fastest; any other dynamic executable is followed while it
+    /// runs.
     #[arg(value_name = "PROGRAM")]
     pub(crate) program: PathBuf,
 
@@ -40,11 +46,44 @@ pub(crate) struct Arguments {
 
     /// Command to run after a crash [default: the same command again]
     ///
-    /// For example --recover "./repair --all pool". Its program must be built with crashproof, too; it may be PROGRAM with
-    /// other arguments.
+    /// For example --recover "./repair --all pool". It may be PROGRAM with other arguments.
     #[arg(long, value_name = "CMD", value_parser = |text: &str| command(text).map(|_| text.to_owned()))]
     #[arg(help_heading = "What to check")]
     recover: Option<String>,
+
+    /// Command that prepares the files before the run, without any crash
+    ///
+    /// Its program may be PROGRAM with other arguments, another one built with crashproof, or any other.
+    #[arg(long, value_name = "CMD", value_parser = |text: &str| command(text).map(|_| text.to_owned()))]
+    #[arg(help_heading = "Servers and files")]
+    setup: Option<String>,
+
+    /// Command to run once the program waits for input; the run ends when the command does
+    ///
+    /// For servers. Their recovery has recovered when it waits for input, too, as with --until-idle.
+    #[arg(long, value_name = "CMD", value_parser = |text: &str| command(text).map(|_| text.to_owned()))]
+    #[arg(help_heading = "Servers and files")]
+    client: Option<String>,
+
+    /// A recovery that waits for input has recovered
+    #[arg(long, help_heading = "Servers and files")]
+    until_idle: bool,
+
+    /// Command that asks a recovery that waits for input; if it fails, recovery has failed
+    #[arg(long, value_name = "CMD", value_parser = |text: &str| command(text).map(|_| text.to_owned()))]
+    #[arg(help_heading = "Servers and files")]
+    recovered: Option<String>,
+
+    /// What files are on [default: dax; disk if the program syncs what it maps and never flushes it]
+    ///
+    /// With 'disk' and without --pm-path, every file that the program writes is persistent.
+    #[arg(long, value_enum, value_name = "MEDIUM", help_heading = "Servers and files")]
+    medium: Option<MediumName>,
+
+    /// Bytes of a disk's sector, which survives a crash whole
+    #[arg(long, value_name = "BYTES", default_value_t = 512, value_parser = sector)]
+    #[arg(help_heading = "Servers and files")]
+    sector: u16,
 
     #[command(flatten)]
     memory: Memory,
@@ -108,6 +147,20 @@ pub(crate) struct Arguments {
     #[arg(long = "memory", value_name = "BYTES", value_parser = bytes, help_heading = "How far to go")]
     memory_bound: Option<u64>,
 
+    /// Address space that a run may take, such as 16G [default: no limit]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "How far to go")]
+    address_space: Option<u64>,
+
+    /// Output of a run that is kept, such as 1G [default: 256M]
+    #[arg(long = "output-limit", alias = "output", value_name = "BYTES", value_parser = bytes)]
+    #[arg(help_heading = "How far to go")]
+    output_bytes: Option<u64>,
+
+    /// Maximum number of events of persistent memory in the recorded run [default: 200000000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(help_heading = "How far to go")]
+    max_events: Option<u64>,
+
     /// Explore crash states that fail for a known reason, too
     ///
     /// Those that lose a store without which recovery has failed before, or leave something that it has waited for for
@@ -118,6 +171,30 @@ pub(crate) struct Arguments {
     /// Maximum time, in seconds
     #[arg(long, value_name = "SECONDS", help_heading = "How far to go")]
     time: Option<u64>,
+
+    /// Keep what is done in DIR; the same command goes on there after it was interrupted
+    ///
+    /// On another machine, too, if it is the same program. What recoveries did is kept, so that none is run twice.
+    #[arg(long, value_name = "DIR", help_heading = "How far to go")]
+    checkpoint: Option<PathBuf>,
+
+    /// Explore one of N parts of the crash points; `crashproof merge` joins them
+    #[arg(long, value_name = "I/N", value_parser = shard, requires = "checkpoint", help_heading = "How far to go")]
+    shard: Option<Shards>,
+
+    /// Run the check as shards on a cluster, and merge them; DIR of --checkpoint must be there on all its machines
+    #[arg(long, value_enum, value_name = "CLUSTER", requires = "checkpoint", conflicts_with = "shard")]
+    #[arg(help_heading = "How far to go")]
+    on: Option<Cluster>,
+
+    /// Number of shards for --on [default: 8]
+    #[arg(long, value_name = "N", requires = "on", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(help_heading = "How far to go")]
+    shards: Option<u32>,
+
+    /// Checkpoints of shards to join; `crashproof merge` gives them.
+    #[arg(long, value_name = "DIR", hide = true, conflicts_with_all = ["shard", "checkpoint"])]
+    merged: Vec<PathBuf>,
 
     /// Try N random crashes instead of all
     ///
@@ -138,7 +215,7 @@ pub(crate) struct Arguments {
 
     /// Schedules to try if the program has threads: `all` of them up to equivalence, or a number
     ///
-    /// By default all are explored if 1000 suffice; if not, the verdict is UNKNOWN and says about how many remain. Of a
+    /// By default all are explored if 10,000 suffice; if not, the verdict is UNKNOWN and says about how many remain. Of a
     /// number of schedules the first is always the same, and the others are made from seeds.
     #[arg(long, value_name = "all|N", help_heading = "Threads")]
     schedules: Option<Schedules>,
@@ -156,6 +233,13 @@ pub(crate) struct Arguments {
     /// How schedules are made from seeds
     #[arg(long, value_enum, default_value_t = ScheduleStrategy::Mixed, help_heading = "Threads")]
     strategy: ScheduleStrategy,
+
+    /// Run the program with access to the whole machine
+    ///
+    /// By default it has processes, network and files of its own where the kernel permits (`crashproof doctor` says so):
+    /// what it writes goes to memory and is forgotten, and it cannot reach other machines.
+    #[arg(long, help_heading = "How far to go")]
+    no_sandbox: bool,
 
     #[command(flatten)]
     output: Output,
@@ -206,6 +290,20 @@ enum ScheduleStrategy {
     Random,
     /// Random priorities with a few changes (probabilistic concurrency testing).
     Pct,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MediumName {
+    /// A file system of persistent memory: write() is durable when it returns, names and sizes at fsync, lines tear.
+    Dax,
+    /// A disk: nothing is durable before fsync, fdatasync, msync or O_SYNC, and sectors survive whole.
+    Disk,
+}
+
+/// The size of a sector: a power of two from a cache line on.
+fn sector(text: &str) -> Result<u16, String> {
+    let bytes: u16 = text.parse().map_err(|_| "a number of bytes, such as 512".to_owned())?;
+    if bytes.is_power_of_two() && bytes >= 64 { Ok(bytes) } else { Err("a power of two from 64 on".into()) }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -278,7 +376,7 @@ fn settings(options: &mut Options, config: &Config) -> Result<(), String> {
             ));
         }
     }
-    options.pm_path.clone_from(&config.pm.paths);
+    options.pm_path = config.pm.paths.iter().map(|path| absolute(path)).collect();
     options.pm_heap = config.pm.heap.unwrap_or(false);
     options.platform = platform(config);
     Ok(())
@@ -300,6 +398,15 @@ fn command(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
+/// A shard, such as 2/8.
+fn shard(text: &str) -> Result<Shards, String> {
+    let numbers = text.split_once('/').and_then(|(one, of)| Some((one.parse().ok()?, of.parse().ok()?)));
+    match numbers {
+        Some((one, of)) if (1..=of).contains(&one) => Ok(Shards { of, taken: [one].into() }),
+        _ => Err("which part of how many, such as 2/8".into()),
+    }
+}
+
 /// A number of bytes with K, M, G or T.
 fn bytes(text: &str) -> Result<u64, String> {
     let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
@@ -307,6 +414,22 @@ fn bytes(text: &str) -> Result<u64, String> {
     let digits = unit.map_or(text, |_| &text[..text.len() - 1]);
     let number: u64 = digits.parse().map_err(|_| "a number with K, M, G or T, such as 500M".to_owned())?;
     number.checked_shl(unit.map_or(0, |(_, bits)| *bits)).filter(|bytes| *bytes > 0).ok_or("no memory".into())
+}
+
+/// `check` as it would read these words, and the settings of the project.
+pub(crate) fn parsed(words: impl Iterator<Item = OsString>) -> Result<(Arguments, Config), String> {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+    let line = <Line as clap::Parser>::try_parse_from(words).map_err(|error| error.to_string())?;
+    let here = std::env::current_dir().unwrap_or_default();
+    let mut config = Config::find(&here).map_err(|error| error.to_string())?;
+    // Each test says itself how it recovers.
+    config.check.recover = None;
+    line.arguments.write_over(&mut config);
+    Ok((line.arguments, config))
 }
 
 /// What to check, and how far to go.
@@ -332,8 +455,20 @@ pub(crate) fn options(
         PersistencyModel::Strand => Model::Strand,
     });
     options.robust = !arguments.no_robust;
+    // A client or a question must reach the server, which in a sandbox has a network of its own.
+    let asked = arguments.client.is_some() || arguments.recovered.is_some();
+    if arguments.no_sandbox || asked {
+        options.sandbox = Sandbox::off();
+    }
     options.exhaustive = arguments.exhaustive;
     options.memory = arguments.memory_bound.unwrap_or(options.memory);
+    options.checkpoint.clone_from(&arguments.checkpoint);
+    options.shards.clone_from(&arguments.shard);
+    options.merged.clone_from(&arguments.merged);
+    options.command = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    if options.checkpoint.is_some() && arguments.layouts > 1 {
+        return Err("--checkpoint is for one layout of the heap; leave out --layouts".into());
+    }
     options.suppress.clone_from(&arguments.suppress);
     options.random = arguments.random.map(|crashes| Random { crashes, seed: arguments.seed });
     options.strategy = match arguments.strategy {
@@ -343,6 +478,28 @@ pub(crate) fn options(
     };
     settings(&mut options, config)?;
     options.all_schedules = budget(arguments, config);
+    let words = |text: &Option<String>| text.as_deref().map_or(Ok(Vec::new()), command);
+    options.setup = words(&arguments.setup)?;
+    // The program by the name that the user gave it.
+    if options.setup.first().is_some_and(|program| Path::new(program) == arguments.program) {
+        options.setup[0] = program.path.to_string_lossy().into_owned();
+    }
+    options.client = words(&arguments.client)?;
+    options.recovered = words(&arguments.recovered)?;
+    options.until_idle = arguments.until_idle || arguments.recovered.is_some();
+    options.max_memory = arguments.address_space.unwrap_or(options.max_memory);
+    options.max_output = arguments.output_bytes.unwrap_or(options.max_output);
+    options.max_records = arguments.max_events.unwrap_or(options.max_records);
+    match arguments.medium {
+        Some(MediumName::Disk) => {
+            options.set_medium(Medium::Disk(arguments.sector));
+            options.all_files = options.pm_path.is_empty();
+            // Where a missing flush would go is not where an fsync does.
+            options.robust = false;
+        }
+        Some(MediumName::Dax) => options.set_medium(Medium::Dax),
+        None => {}
+    }
     if let Some((fresh, freed)) = arguments.fill {
         options.heap = Heap { fresh, freed, ..options.heap };
     }
@@ -357,8 +514,9 @@ fn budget(arguments: &Arguments, config: &Config) -> Option<Budget> {
         let max_schedules = arguments.max_schedules.or(Budget::all().max_schedules);
         return Some(Budget { max_schedules, max_preemptions: arguments.preemptions, ..Budget::all() });
     }
-    // Crashes at random are for programs that are too large to explore.
-    (config.check.schedules.is_none() && arguments.random.is_none()).then(Budget::usual)
+    // Crashes at random are for programs that are too large to explore; a server's client has a schedule of its own.
+    let serves = arguments.client.is_some() || arguments.until_idle || arguments.recovered.is_some();
+    (config.check.schedules.is_none() && arguments.random.is_none() && !serves).then(Budget::usual)
 }
 
 /// Checks the program under each layout of the heap; what only a later one shows says so.
@@ -408,12 +566,16 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         Ok(prepared) => prepared,
         Err(message) => return usage(message),
     };
+    if let (Some(cluster), Some(directory)) = (arguments.on, &options.checkpoint) {
+        return cluster::run(cluster, arguments.shards.unwrap_or(8), directory, &options.command);
+    }
     let watch = Watch::start(Arc::clone(&options.monitor), arguments.output.is_quiet())?;
     let stream = output.stream()?;
     let stream = stream.map(|out| JsonLines::start(&options.monitor, out, options.program.clone()));
     let stream = stream.transpose()?;
     let result = check_layouts(&options, arguments.layouts, &arguments.program.to_string_lossy());
     drop(watch);
+    options.checkpoint.iter().for_each(|directory| merge::remember(directory));
     if let Some(stream) = stream {
         stream.end(&options.monitor);
     }
@@ -422,7 +584,11 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         Err(error) => {
             anstream::eprintln!("crashproof: {error}");
             let incomplete = match &error {
-                Error::System { .. } | Error::Interrupted => true,
+                Error::System { .. }
+                | Error::Interrupted
+                | Error::TimeUp
+                | Error::Limit(_)
+                | Error::Unsupported { .. } => true,
                 Error::Start { source, .. } => exit::machine_limit(source),
                 _ => false,
             };
@@ -435,4 +601,16 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     }
     saved::keep(&mut report);
     output.finish(report, &Sources::built_at(built))
+}
+
+/// A path as the program's files have it, from the root and without links, even if nothing is there yet.
+fn absolute(path: &Path) -> PathBuf {
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    match (whole.parent().and_then(|parent| parent.canonicalize().ok()), whole.file_name()) {
+        (Some(parent), Some(name)) => parent.join(name),
+        _ => whole,
+    }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
 
-use crashproof_check::Options;
+use crashproof_check::{Level, Options, permitted_level};
 use crashproof_findings::config::Config;
 use crashproof_findings::rules::check::RECOVERY_FAILS;
 use crashproof_toolchain::Toolchain;
@@ -83,11 +83,30 @@ pub(crate) fn run(config: Result<&Config, String>) -> io::Result<Exit> {
             Err(message) => Found::Missing(message),
         },
     )?;
+    say("sandbox", sandbox())?;
     if toolchain.is_ok() {
         say("trial", trial())?;
     }
     out.flush()?;
     Ok(exit)
+}
+
+/// What keeps programs under test from the rest of the machine.
+fn sandbox() -> Found {
+    let limits = "memory and processor time of each run are limited";
+    match permitted_level() {
+        Level::Full => Found::Well(format!(
+            "programs have processes, network (loopback only) and /proc of their own\n\
+             what they write goes to memory and is forgotten\n{limits}"
+        )),
+        Level::Processes => Found::Without(format!(
+            "the kernel does not permit private files: programs can change the user's files\n\
+             processes and network are their own, {limits}"
+        )),
+        Level::Off => Found::Without(format!(
+            "the kernel or this container does not permit user namespaces: programs run with the user's rights\n{limits}"
+        )),
+    }
 }
 
 /// The first line of what a program says about its version.

@@ -18,8 +18,8 @@ pub(crate) enum Exit {
 }
 
 /// For `--help`.
-pub(crate) const HELP: &str = "Exit codes: 0 nothing wrong, 1 an error was found, 2 usage or bad input, 3 incomplete \
-(a limit was hit, no error found), 4 internal error.";
+pub(crate) const HELP: &str = "Exit codes: 0 nothing wrong, 1 an error was found, 2 usage or bad input, 3 unknown \
+(no error found, but a limit was hit or something is not covered), 4 internal error.";
 
 impl Exit {
     /// The number that the process ends with.

@@ -17,7 +17,7 @@ use crate::signals;
 /// Between looks at the limits.
 const TICK: Duration = Duration::from_millis(10);
 /// Paths are followed by recursion; what is not used costs nothing.
-const STACK: usize = 1 << 30;
+pub(crate) const STACK: usize = 1 << 30;
 
 /// Does some work within limits. If it does not end in time, `last_word` is said and the process ends.
 pub(crate) fn within<T: Send>(

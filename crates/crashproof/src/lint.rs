@@ -44,6 +44,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FN")]
     pm_alloc: Vec<String>,
 
+    /// Treat the heap as persistent memory, as libvmmalloc does
+    #[arg(long)]
+    pm_heap: bool,
+
     /// Print what is known of libraries, and nothing else
     #[arg(long)]
     explain_api: bool,
@@ -110,6 +114,9 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, trust: bool) -> io::Re
         pedantic: arguments.pedantic,
         ..Options::default()
     };
+    if arguments.pm_heap || config.pm.heap.unwrap_or(false) {
+        options.allocators.extend(crashproof_lint::HEAP.map(str::to_owned));
+    }
     options.bounds.loops = arguments.loops;
     options.bounds.recursion = arguments.recursion;
     options.bounds.paths = arguments.paths;

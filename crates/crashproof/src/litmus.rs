@@ -1,6 +1,6 @@
 //! `crashproof litmus`.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -203,11 +203,9 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
 
 fn read(file: &Path) -> io::Result<String> {
     if file == Path::new("-") {
-        let mut source = String::new();
-        io::stdin().lock().read_to_string(&mut source)?;
-        return Ok(source);
+        return crashproof_findings::text_file::read_from(io::stdin().lock());
     }
-    std::fs::read_to_string(file)
+    crashproof_findings::text_file::read(file)
 }
 
 fn one(

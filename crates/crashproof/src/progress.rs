@@ -106,6 +106,12 @@ impl Doing {
     pub(crate) fn now(&self, what: impl Into<String>) {
         *self.what.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
     }
+
+    /// Replaces what is shown, for threads that nobody waits for.
+    pub(crate) fn teller(&self) -> impl Fn(String) + Send + 'static {
+        let shown = Arc::clone(&self.what);
+        move |what| *shown.lock().unwrap_or_else(PoisonError::into_inner) = what
+    }
 }
 
 /// Where progress is shown.

@@ -2,12 +2,18 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use crashproof_check::Monitor;
 use crashproof_findings::config::Config;
 use crashproof_findings::{Finding, Sources};
+use crashproof_ordersat::solver::Stop;
 use crashproof_ordersat::{Limits, SolverKind};
 use crashproof_prove::encode::{CrashEncoding, Settings};
 use crashproof_prove::program::Program;
@@ -18,6 +24,7 @@ use crashproof_symbolic::deepen::{self, Progress, Request};
 use crashproof_symbolic::{Flushes, LoopBound, Module, Pool};
 
 use crate::exit::Exit;
+use crate::explore_runs::{Explored, Holds};
 use crate::limits;
 use crate::litmus::error_text;
 use crate::output::Output;
@@ -28,99 +35,106 @@ use crate::signals::Scratch;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// A litmus file, or the C sources (or LLVM bitcode) of one program.
+    /// A litmus file, or the C or C++ sources (or LLVM bitcode) of one program
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Arguments for clang.
+    /// Arguments for clang, after `--`
     #[arg(last = true, value_name = "CLANG-ARGS")]
     clang_arguments: Vec<OsString>,
 
     #[command(flatten)]
     compiler: Compiler,
 
-    /// Ask whether the program is robust: whether a crash leaves only what some moment of a run without one leaves.
-    #[arg(long)]
+    /// Prove that the program is robust instead of its assertions
+    ///
+    /// That is: a crash leaves only what some moment of a run without one leaves.
+    #[arg(long, help_heading = "What to prove")]
     robust: bool,
 
-    /// How often each loop goes round at most. Fewer rounds are tried first, and are enough if no loop needs more. If not
-    /// given: 6, or up to 64 as long as that makes a small program.
-    #[arg(long, value_name = "N")]
+    /// Maximum rounds of each loop [default: 6, up to 64 in a small program]
+    ///
+    /// Fewer rounds are tried first, and are enough if no loop needs more.
+    #[arg(long, value_name = "N", help_heading = "How far to go")]
     unwind: Option<u32>,
 
-    /// Another bound for one loop: file.c:LINE=N or function.INDEX=N; may be given more than once.
-    #[arg(long, value_name = "LOOP=N")]
+    /// Maximum rounds of one loop, as file.c:LINE=N or function.INDEX=N; may be repeated
+    #[arg(long, value_name = "LOOP=N", help_heading = "How far to go")]
     unwindset: Vec<LoopBound>,
 
-    /// How often a function may call itself.
-    #[arg(long, value_name = "N", default_value_t = crashproof_symbolic::Options::default().recursion)]
+    /// Maximum depth of recursion
+    #[arg(long, value_name = "N", help_heading = "How far to go", default_value_t = crashproof_symbolic::Options::default().recursion)]
     recursion: u32,
 
-    /// An argument for the program's main; may be given more than once.
-    #[arg(long = "run-arg", value_name = "ARG", allow_hyphen_values = true)]
+    /// Argument for the program's main; may be repeated
+    #[arg(long = "run-arg", help_heading = "What to prove", value_name = "ARG", allow_hyphen_values = true)]
     run_arguments: Vec<String>,
 
-    /// What the program's standard input holds; without, reading it makes the answer UNKNOWN.
-    #[arg(long, value_name = "FILE")]
+    /// Give the program FILE as standard input; without it, reading makes the verdict UNKNOWN
+    #[arg(long, value_name = "FILE", help_heading = "What to prove")]
     stdin: Option<PathBuf>,
 
-    /// What there is of the program's libpmemobj pool before it starts.
-    #[arg(long, value_enum, default_value_t = PoolContent::New)]
+    /// What there is of a libpmemobj pool before the program starts
+    #[arg(long, value_enum, help_heading = "What to prove", default_value_t = PoolContent::New)]
     pool: PoolContent,
 
-    /// Put a clflush behind every access to persistent memory, as an experiment: the program is then robust.
-    #[arg(long)]
+    /// Flush after every access to persistent memory, as an experiment
+    #[arg(long, help_heading = "Experiments")]
     flush_every_access: bool,
 
-    /// Leave out every flush, those of libraries too, as an experiment: are they needed?
-    #[arg(long, conflicts_with = "flush_every_access")]
+    /// Leave out every flush, as an experiment: are they needed?
+    #[arg(long, help_heading = "Experiments", conflicts_with = "flush_every_access")]
     no_flushes: bool,
 
-    /// Give up programs of more events than this.
-    #[arg(long, value_name = "N", default_value_t = crashproof_symbolic::Options::default().events)]
+    /// Maximum number of events of the unrolled program
+    #[arg(long, value_name = "N", help_heading = "How far to go", default_value_t = crashproof_symbolic::Options::default().events)]
     max_events: usize,
 
     #[command(flatten)]
     pub(crate) machine: Machine,
 
-    /// How a crash is encoded.
-    #[arg(long, value_enum, default_value_t = Encoding::Full)]
+    /// How the formula describes a crash; for comparing solvers
+    #[arg(long, value_enum, help_heading = "Experiments", default_value_t = Encoding::Full)]
     crash_encoding: Encoding,
 
-    /// Who solves.
-    #[arg(long, value_enum, default_value_t = SolverName::Batsat)]
+    /// Solver to use
+    #[arg(long, value_enum, help_heading = "Experiments", default_value_t = SolverName::Batsat)]
     solver: SolverName,
 
-    /// Solve in so many threads at the same time, where one would take long; all cores if not given.
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    /// Number of solvers that run in parallel [default: all cores]
+    #[arg(short, long, value_name = "N", help_heading = "How far to go", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
 
-    /// Give up after so many seconds.
-    #[arg(long, value_name = "SECONDS")]
+    /// Maximum time, in seconds
+    #[arg(long, value_name = "SECONDS", help_heading = "How far to go")]
     timeout: Option<u64>,
 
-    /// Give up when this many MiB of memory are held.
-    #[arg(long, value_name = "MIB")]
+    /// Maximum memory, in MiB
+    #[arg(long, value_name = "MIB", help_heading = "How far to go")]
     memory: Option<u64>,
 
-    /// Write the event graph of a counterexample, in Graphviz's language, to this file.
-    #[arg(long, value_name = "FILE")]
+    /// Write the event graph of a counterexample to FILE, for Graphviz
+    #[arg(long, value_name = "FILE", help_heading = "Report")]
     dot: Option<PathBuf>,
 
-    /// Leave the program that a counterexample is replayed with here.
-    #[arg(long, value_name = "PROGRAM")]
+    /// Keep the program that replays a counterexample as PROGRAM
+    #[arg(long, value_name = "PROGRAM", help_heading = "Report")]
     replay: Option<PathBuf>,
 
-    /// Report a counterexample without replaying it in runs of the program.
-    #[arg(long, conflicts_with = "replay")]
+    /// Report counterexamples without replaying them in runs of the program
+    #[arg(long, conflicts_with = "replay", help_heading = "How far to go")]
     no_replay: bool,
 
-    /// Accept a proof about nothing: no persistent memory, nothing stored there, no claim that is ever reached.
-    #[arg(long)]
+    /// Do not explore runs of the program where the prover has no answer
+    #[arg(long, help_heading = "How far to go")]
+    no_runs: bool,
+
+    /// Accept a proof about nothing: no persistent store, or no claim that is ever reached
+    #[arg(long, help_heading = "What to prove")]
     allow_vacuous: bool,
 
-    /// How many crashes in a row: from 2 on, recovery itself is crashed too.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=4))]
+    /// Maximum number of crashes per run; from 2 on, recovery is crashed too
+    #[arg(long, value_name = "N", help_heading = "How far to go", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=4))]
     crashes: u8,
 
     #[command(flatten)]
@@ -232,13 +246,13 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         let report = crashproof_prove::findings::report(&name, question, &answer);
         output.finish(report, &Sources::default())
     };
-    let answer = limits::within(&limits, last_word, || {
-        answer(arguments, question, prover, &doing)
-            .map(|(answer, module)| confirmed(arguments, config, answer, module.as_ref(), &limits, &doing))
-    })?;
+    let answer = limits::within(&limits, last_word, || settle(arguments, config, question, prover, &doing))?;
     drop(doing);
     let (answer, replayed) = match answer {
-        Ok(answer) => answer,
+        Ok(Settled::ByProof(answer, replayed)) => (*answer, replayed),
+        Ok(Settled::ByRuns(explored)) => {
+            return output.finish(report_of_runs(&name, explored), &Sources::default());
+        }
         Err(Failure::Input(message)) => {
             anstream::eprintln!("{message}");
             return Ok(Exit::Usage);
@@ -250,6 +264,12 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         Err(Failure::Prover(error)) => {
             anstream::eprintln!(
                 "crashproof: {name}: {error}\nThis is a bug in crashproof. Please report it."
+            );
+            return Ok(Exit::Internal);
+        }
+        Err(Failure::Panicked) => {
+            anstream::eprintln!(
+                "crashproof: {name}: the prover ended without an answer\nThis is a bug in crashproof. Please report it."
             );
             return Ok(Exit::Internal);
         }
@@ -280,6 +300,28 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     output.finish(report, &Sources::default())
 }
 
+/// The report where runs of the program gave the answer.
+fn report_of_runs(name: &str, explored: Explored) -> crashproof_findings::Report {
+    let mut report = crashproof_findings::Report::new("prove", name);
+    match explored {
+        Explored::Fails(finding) => {
+            report.summary = "what it claims, in every schedule and crash, by running it".to_owned();
+            report.findings.push(*finding);
+        }
+        Explored::Holds(Holds { explored, assumptions }) => {
+            report.summary = match assumptions.as_slice() {
+                [] => explored,
+                _ => format!("{explored}; assuming {}", assumptions.join(", and ")),
+            };
+            report.bounds.insert("assumptions".to_owned(), assumptions.into());
+        }
+        Explored::Open(_) => {}
+    }
+    report.bounds.insert("incomplete".to_owned(), report.incomplete.clone().into());
+    report.bounds.insert("by_runs".to_owned(), true.into());
+    report
+}
+
 /// Tells a counterexample as `check` does, which met the same failure in a run of the program: in the program's own names,
 /// with the cause and what to do. Where and what is false is the prover's word, and so is the event graph.
 fn retell(finding: &mut Finding, told: Finding) {
@@ -293,150 +335,321 @@ fn retell(finding: &mut Finding, told: Finding) {
     finding.evidence.extend(told.evidence);
 }
 
-/// The answer, with its counterexample replayed in runs of the program: one that no run meets is not reported as one, and
-/// one that rests on values that are not modelled is, if a run meets it.
-fn confirmed(
-    arguments: &Arguments,
-    config: &Config,
-    answer: Report,
-    module: Option<&Module>,
-    limits: &Limits,
-    doing: &Doing,
-) -> (Report, Option<Met>) {
-    let Some(module) = module.filter(|_| !arguments.no_replay && !arguments.robust) else {
-        let why = "not replayed: only claims are, not robustness".to_owned();
-        return (
-            answer,
-            arguments.robust.then_some(Met { sentence: why, token: String::new(), exact: false, told: None }),
-        );
-    };
-    let replay = |counterexample: &Counterexample| {
-        doing.now("replaying the counterexample");
-        replay(arguments, config, module, limits, counterexample)
-    };
-    match (&answer.verdict, &answer.candidate) {
-        (Verdict::Violated(counterexample), _) => match replay(counterexample) {
-            Replayed::Met(met) => (answer, Some(met)),
-            Replayed::NotTried(why) => {
-                let sentence = format!("not replayed: {why}");
-                (answer, Some(Met { sentence, token: String::new(), exact: false, told: None }))
+/// Who knew the answer.
+enum Settled {
+    /// The prover, with what replaying its counterexample came to.
+    ByProof(Box<Report>, Option<Met>),
+    /// Runs of the program.
+    ByRuns(Explored),
+}
+
+impl Settled {
+    fn by_proof(answer: Report, replayed: Option<Met>) -> Settled {
+        Settled::ByProof(Box::new(answer), replayed)
+    }
+
+    /// An answer that is not known says why runs do not give it either.
+    fn with_note(self, why: Option<String>) -> Settled {
+        match (self, why) {
+            (Settled::ByProof(mut answer, met), Some(why)) => {
+                if let Verdict::Unknown(reasons) = &mut answer.verdict {
+                    let text = format!("runs of the program do not tell either: {why}");
+                    reasons.push(prove::Reason { text, site: None });
+                }
+                Settled::ByProof(answer, met)
             }
-            Replayed::NotMet(runs) => {
-                let text = format!(
-                    "the prover finds a counterexample ({}) that no run of the program meets: {runs}",
-                    counterexample.message
-                );
-                let reason = prove::Reason { text, site: Some(counterexample.site.clone()) };
-                (Report { verdict: Verdict::Unknown(vec![reason]), ..answer }, None)
-            }
-        },
-        (_, Some(candidate)) => match replay(candidate) {
-            Replayed::Met(met) if met.exact => {
-                let verdict = Verdict::Violated(candidate.clone());
-                (Report { verdict, candidate: None, ..answer }, Some(met))
-            }
-            _ => (answer, None),
-        },
-        _ => (answer, None),
+            (settled, _) => settled,
+        }
     }
 }
 
-/// Looks for the failure of a counterexample in runs of the program.
-fn replay(
+/// The prover has so long for itself; then runs are explored beside it.
+const HEAD_START: Duration = Duration::from_secs(20);
+
+/// Set when the prover need not go on.
+static ENOUGH: AtomicBool = AtomicBool::new(false);
+
+/// What must be known of a program to run it as the prover follows it.
+struct About {
+    recovery: Option<String>,
+    has_inputs: bool,
+    claims: bool,
+}
+
+/// The answer about the program that the arguments name: the prover's, or that of runs where it has none or takes long.
+fn settle(
     arguments: &Arguments,
     config: &Config,
-    module: &Module,
-    limits: &Limits,
-    counterexample: &Counterexample,
-) -> Replayed {
-    // What a run cannot be made to do.
-    let not_carried_over = match arguments {
-        Arguments { no_flushes: true, .. } => {
-            Some("a run cannot leave out the program's flushes (--no-flushes)")
-        }
-        Arguments { flush_every_access: true, .. } => {
-            Some("a run cannot flush after every access (--flush-every-access)")
-        }
-        Arguments { pool: PoolContent::Created | PoolContent::Any, .. } => {
-            Some("a run cannot be given a pool that exists before the program starts (--pool)")
-        }
-        _ => None,
+    question: Question,
+    mut prover: Options,
+    doing: &Doing,
+) -> Result<Settled, Failure> {
+    let file = &arguments.files[0];
+    if file.extension().is_some_and(|extension| extension == "litmus") {
+        return litmus(arguments, question, &prover, doing).map(|answer| Settled::by_proof(answer, None));
+    }
+    let limits = prover.limits;
+    prover.limits.interrupt = Some(&ENOUGH);
+    let task = Task {
+        files: arguments.files.clone(),
+        compiler: arguments.compiler_arguments(),
+        unrolling: arguments.unrolling()?,
+        request: Request { question, prover, unwind: arguments.unwind },
     };
-    match not_carried_over {
-        Some(why) => Replayed::NotTried(why.to_owned()),
-        None => Replay {
+    let monitor = Arc::<Monitor>::default();
+    let (tell, about) = channel();
+    let (done, answers) = channel();
+    let (say, ends) = (doing.teller(), Arc::clone(&monitor));
+    // Nobody waits for it once runs have the answer: it may hold on to what cannot be interrupted.
+    let thread = std::thread::Builder::new().stack_size(limits::STACK).spawn(move || {
+        let answer = task.run(&tell, &say);
+        if answer.as_ref().is_ok_and(|report| !matches!(report.verdict, Verdict::Unknown(_))) {
+            ends.cancel();
+        }
+        // Nobody listens if runs have given the answer.
+        let _ = done.send(answer);
+    });
+    let no_thread = |error| Failure::Input(format!("crashproof: cannot start the prover: {error}"));
+    let thread = thread.map_err(no_thread)?;
+    let start = Instant::now();
+    let wait = |answers: &Receiver<_>| match limits.deadline {
+        None => answers.recv().unwrap_or(Err(Failure::Panicked)),
+        // It takes a moment to stop.
+        Some(deadline) => match answers.recv_timeout(
+            deadline.saturating_duration_since(Instant::now())
+                + deadline.saturating_duration_since(start) / 50,
+        ) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Timeout) => Ok(Report::unknown(prove::stopped(Stop::Time))),
+            Err(RecvTimeoutError::Disconnected) => Err(Failure::Panicked),
+        },
+    };
+    // Without a module there is nothing to run either.
+    let Ok(about) = about.recv() else {
+        return match thread.join() {
+            Err(panic) => resume_unwind(panic),
+            Ok(()) => Ok(Settled::by_proof(wait(&answers)?, None)),
+        };
+    };
+    let head_start = limits.deadline.map_or(HEAD_START, |deadline| {
+        (deadline.saturating_duration_since(Instant::now()) / 6).min(HEAD_START)
+    });
+    let early = match answers.recv_timeout(head_start) {
+        Err(RecvTimeoutError::Timeout) => None,
+        Ok(answer) => Some(answer?),
+        Err(RecvTimeoutError::Disconnected) => match thread.join() {
+            Err(panic) => resume_unwind(panic),
+            Ok(()) => return Err(Failure::Panicked),
+        },
+    };
+    let runs = Runs { arguments, config, about: &about, limits: &limits, doing };
+    if let Some(answer) = early {
+        return Ok(runs.confirmed(answer, &monitor));
+    }
+    match runs.explore(&monitor) {
+        Explored::Open(why) => Ok(runs.confirmed(wait(&answers)?, &monitor).with_note(why)),
+        explored => {
+            // The prover may have been first, meanwhile.
+            let definite = |report: &Report| !matches!(report.verdict, Verdict::Unknown(_));
+            match answers.try_recv() {
+                Ok(Ok(answer)) if definite(&answer) => Ok(runs.confirmed(answer, &monitor)),
+                _ => {
+                    ENOUGH.store(true, Ordering::Relaxed);
+                    Ok(Settled::ByRuns(explored))
+                }
+            }
+        }
+    }
+}
+
+/// What the prover needs, in a thread of its own.
+struct Task {
+    files: Vec<PathBuf>,
+    compiler: Vec<OsString>,
+    unrolling: crashproof_symbolic::Options,
+    request: Request,
+}
+
+impl Task {
+    fn run(&self, about: &Sender<About>, say: &dyn Fn(String)) -> Result<Report, Failure> {
+        let file = &self.files[0];
+        // Nothing is wrong with some inputs, but they cannot be reasoned about.
+        let no_program = |error: crashproof_symbolic::Error| match error.reason(file) {
+            Some(reason) => Ok(Report::unknown(reason)),
+            None => Err(Failure::Input(format!("crashproof: {}: {error}", file.display()))),
+        };
+        let module = match compile(&self.files, self.compiler.clone()) {
+            Ok(module) => module,
+            Err(error) => return no_program(error),
+        };
+        // Nobody listens if a limit was hit meanwhile.
+        let _ = about.send(About {
+            recovery: crashproof_symbolic::recovery(&module).map(str::to_owned),
+            has_inputs: crashproof_symbolic::has_inputs(&module)
+                || self.unrolling.stdin.is_none() && crashproof_symbolic::reads_stdin(&module),
+            claims: crashproof_symbolic::claims_something(&module),
+        });
+        let progress = &mut |progress| match progress {
+            Progress::Unrolling(rounds) => say(format!("unrolling loops {rounds} times")),
+            Progress::Proving(events) => say(format!("proving {events} events")),
+        };
+        match deepen::prove(&module, &self.unrolling, &self.request, progress) {
+            Ok(report) => Ok(report),
+            Err(deepen::Failure::Program(error)) => no_program(error),
+            Err(deepen::Failure::Prover(error)) => Err(Failure::Prover(error)),
+        }
+    }
+}
+
+/// Runs of the program, under the circumstances of the proof.
+struct Runs<'a> {
+    arguments: &'a Arguments,
+    config: &'a Config,
+    about: &'a About,
+    limits: &'a Limits,
+    doing: &'a Doing,
+}
+
+impl Runs<'_> {
+    /// The prover's answer, with its counterexample replayed in runs of the program: one that no run meets is not reported as
+    /// one, and one that rests on values that are not modelled is, if a run meets it. What it does not know runs may.
+    fn confirmed(&self, answer: Report, monitor: &Arc<Monitor>) -> Settled {
+        let arguments = self.arguments;
+        if arguments.robust {
+            let sentence = "not replayed: only claims are, not robustness".to_owned();
+            let met = Met { sentence, token: String::new(), exact: false, told: None };
+            return Settled::by_proof(answer, Some(met));
+        }
+        match (&answer.verdict, &answer.candidate) {
+            (Verdict::Violated(_), _) if arguments.no_replay => Settled::by_proof(answer, None),
+            (Verdict::Violated(counterexample), _) => match self.replay(counterexample) {
+                Replayed::Met(met) => Settled::by_proof(answer, Some(met)),
+                Replayed::NotTried(why) => {
+                    let sentence = format!("not replayed: {why}");
+                    let met = Met { sentence, token: String::new(), exact: false, told: None };
+                    Settled::by_proof(answer, Some(met))
+                }
+                Replayed::NotMet(runs) => {
+                    let text = format!(
+                        "the prover finds a counterexample ({}) that no run of the program meets: {runs}",
+                        counterexample.message
+                    );
+                    let reason = prove::Reason { text, site: Some(counterexample.site.clone()) };
+                    Settled::by_proof(Report { verdict: Verdict::Unknown(vec![reason]), ..answer }, None)
+                }
+            },
+            (_, Some(candidate)) if !arguments.no_replay => match self.replay(candidate) {
+                Replayed::Met(met) if met.exact => {
+                    let verdict = Verdict::Violated(candidate.clone());
+                    Settled::by_proof(Report { verdict, candidate: None, ..answer }, Some(met))
+                }
+                _ => self.explored(answer, monitor),
+            },
+            (Verdict::Unknown(_), _) => self.explored(answer, monitor),
+            (Verdict::Holds, _) => Settled::by_proof(answer, None),
+        }
+    }
+
+    /// What runs say where the prover does not know.
+    fn explored(&self, answer: Report, monitor: &Arc<Monitor>) -> Settled {
+        match self.explore(monitor) {
+            Explored::Open(why) => Settled::by_proof(answer, None).with_note(why),
+            explored => Settled::ByRuns(explored),
+        }
+    }
+
+    fn explore(&self, monitor: &Arc<Monitor>) -> Explored {
+        let arguments = self.arguments;
+        // Bounds that were asked for are to be kept.
+        let bounded = arguments.unwind.is_some() || !arguments.unwindset.is_empty();
+        let left_out = arguments.no_runs || arguments.no_replay || arguments.robust || bounded;
+        if left_out || !self.about.claims || self.limits.hit().is_some() || monitor.cancelled() {
+            return Explored::Open(None);
+        }
+        match self.runs() {
+            Ok(runs) => {
+                self.doing.now("exploring runs of the program");
+                runs.explore(monitor)
+            }
+            Err(why) => Explored::Open(Some(why.to_owned())),
+        }
+    }
+
+    /// Looks for the failure of a counterexample.
+    fn replay(&self, counterexample: &Counterexample) -> Replayed {
+        self.doing.now("replaying the counterexample");
+        match self.runs() {
+            Ok(runs) => runs.run(counterexample),
+            Err(why) => Replayed::NotTried(why.to_owned()),
+        }
+    }
+
+    /// How to run the program as the prover follows it, or why that cannot be done.
+    fn runs(&self) -> Result<Replay<'_>, &'static str> {
+        let arguments = self.arguments;
+        match arguments {
+            Arguments { no_flushes: true, .. } => {
+                return Err("a run cannot leave out the program's flushes (--no-flushes)");
+            }
+            Arguments { flush_every_access: true, .. } => {
+                return Err("a run cannot flush after every access (--flush-every-access)");
+            }
+            Arguments { pool: PoolContent::Created | PoolContent::Any, .. } => {
+                return Err("a run cannot be given a pool that exists before the program starts (--pool)");
+            }
+            _ => {}
+        }
+        Ok(Replay {
             sources: &arguments.files,
-            compiler: &arguments.compiler_arguments(),
+            compiler: arguments.compiler_arguments(),
             arguments: &arguments.run_arguments,
             stdin: arguments.stdin.as_deref(),
-            platform: platform(config),
+            platform: platform(self.config),
             crashes: usize::from(arguments.crashes),
-            recovery: crashproof_symbolic::recovery(module),
-            has_inputs: crashproof_symbolic::has_inputs(module),
-            deadline: limits.deadline,
+            recovery: self.about.recovery.as_deref(),
+            has_inputs: self.about.has_inputs,
+            deadline: self.limits.deadline,
             program: arguments.replay.as_deref(),
-        }
-        .run(counterexample),
+        })
     }
 }
 
 enum Failure {
     Input(String),
     Prover(prove::Error),
+    /// The prover's thread is gone without an answer.
+    Panicked,
 }
 
-/// The answer about the program that the arguments name.
-fn answer(
+/// The prover's answer about a litmus test.
+fn litmus(
     arguments: &Arguments,
     question: Question,
-    prover: Options,
+    prover: &Options,
     doing: &Doing,
-) -> Result<(Report, Option<Module>), Failure> {
-    let file = &arguments.files[0];
-    if file.extension().is_some_and(|extension| extension == "litmus") {
-        if arguments.files.len() > 1 {
-            let message = "crashproof: a litmus file is a program of its own: give one at a time";
-            return Err(Failure::Input(message.to_owned()));
-        }
-        let program = litmus_program(file).map_err(Failure::Input)?;
-        doing.now(format!("proving {} events", program.events()));
-        let answer = question.ask(&program, &prover).map_err(Failure::Prover)?;
-        return Ok((answer, None));
+) -> Result<Report, Failure> {
+    if arguments.files.len() > 1 {
+        let message = "crashproof: a litmus file is a program of its own: give one at a time";
+        return Err(Failure::Input(message.to_owned()));
     }
-    // Nothing is wrong with some inputs, but they cannot be reasoned about.
-    let no_program = |error: crashproof_symbolic::Error| match error.reason(file) {
-        Some(reason) => Ok((Report::unknown(reason), None)),
-        None => Err(Failure::Input(format!("crashproof: {}: {error}", file.display()))),
-    };
-    let module = match compile(arguments) {
-        Ok(module) => module,
-        Err(error) => return no_program(error),
-    };
-    let request = Request { question, prover, unwind: arguments.unwind };
-    let progress = &mut |progress| match progress {
-        Progress::Unrolling(rounds) => doing.now(format!("unrolling loops {rounds} times")),
-        Progress::Proving(events) => doing.now(format!("proving {events} events")),
-    };
-    match deepen::prove(&module, &arguments.unrolling()?, &request, progress) {
-        Ok(report) => Ok((report, Some(module))),
-        Err(deepen::Failure::Program(error)) => no_program(error),
-        Err(deepen::Failure::Prover(error)) => Err(Failure::Prover(error)),
-    }
+    let program = litmus_program(&arguments.files[0]).map_err(Failure::Input)?;
+    doing.now(format!("proving {} events", program.events()));
+    question.ask(&program, prover).map_err(Failure::Prover)
 }
 
 /// Compiles the sources, in a directory that does not outlive the process.
-fn compile(arguments: &Arguments) -> Result<Module, crashproof_symbolic::Error> {
+fn compile(files: &[PathBuf], arguments: Vec<OsString>) -> Result<Module, crashproof_symbolic::Error> {
     let scratch = Scratch::new().map_err(|cause| crashproof_symbolic::BitcodeError::Io {
         path: PathBuf::from("temporary directory"),
         cause,
     })?;
-    crashproof_symbolic::compile_in(scratch.path(), &arguments.files, arguments.compiler_arguments())
+    crashproof_symbolic::compile_in(scratch.path(), files, arguments)
 }
 
 fn litmus_program(file: &Path) -> Result<Program, String> {
     let shown = file.to_string_lossy();
-    let source =
-        std::fs::read_to_string(file).map_err(|error| format!("crashproof: cannot read {shown}: {error}"))?;
+    let source = crashproof_findings::text_file::read(file)
+        .map_err(|error| format!("crashproof: cannot read {shown}: {error}"))?;
     let test = crashproof_litmus::parse(&source).map_err(|error| error_text(&shown, &source, &error))?;
     Ok(crashproof_prove::litmus::program(&test))
 }

@@ -2,9 +2,9 @@
 //!
 //! The sources are built with instrumentation, with a `main` around theirs that calls `recover` after a crash, as the
 //! prover does, reads the same standard input, and keeps its files in a directory of its own. The runtime then looks for a
-//! crash, and among several schedules if there are threads, from which the same claim is false. One thread is explored
-//! exhaustively, so the failure is met unless it needs an input other than 0; with threads it may take a schedule that is not
-//! among those tried. What is said is what was seen.
+//! crash from which the same claim is false: under the first schedule, then under all of them if there are threads. So the
+//! failure is met unless it needs an input other than 0, or more schedules than can be explored. What is said is what was
+//! seen; the token that comes of it carries the schedule's decisions, and `crashproof replay` follows them.
 //!
 //! This is part of the command line because it needs both the checker and the toolchain, which no library of the prover may
 //! depend on.
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crashproof_check::{Error, FailedRecovery, Failure, Options};
+use crashproof_check::{Budget, Error, FailedRecovery, Failure, Options};
 use crashproof_findings::Finding;
 use crashproof_prove::story::Counterexample;
 use crashproof_toolchain::{Compilers, FileKind, Language, Toolchain};
@@ -50,8 +50,6 @@ int __wrap_main(int argc, char **argv, char **environment) {
 }
 ";
 
-/// Schedules that are tried, a few first.
-const SCHEDULES: [u32; 3] = [1, 16, 128];
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// What came of it.
@@ -79,7 +77,7 @@ pub(crate) struct Met {
 /// What to run, and under which circumstances: those of the proof.
 pub(crate) struct Replay<'a> {
     pub(crate) sources: &'a [PathBuf],
-    pub(crate) compiler: &'a [OsString],
+    pub(crate) compiler: Vec<OsString>,
     /// Of the program's `main`.
     pub(crate) arguments: &'a [String],
     /// What the program finds on its standard input; nothing if there is none.
@@ -98,7 +96,7 @@ pub(crate) struct Replay<'a> {
 }
 
 /// A program that was built, and where it keeps its files.
-struct Built {
+pub(crate) struct Built {
     program: PathBuf,
     files: PathBuf,
     _directory: Scratch,
@@ -118,8 +116,9 @@ impl Replay<'_> {
         let mut elsewhere = None;
         let mut tried = String::new();
         let mut unknown = None;
-        for schedules in SCHEDULES {
-            let report = match crashproof_check::check(&self.options(built, schedules)) {
+        for all_schedules in [None, Some(Budget::all())] {
+            let options = Options { all_schedules, ..self.options(built) };
+            let report = match crashproof_check::check(&options) {
                 Ok(report) => report,
                 Err(Error::FailsAlone { output, .. }) if wanted.is_in(&output) => {
                     let sentence = format!("replayed: without a crash, the program fails at {}", wanted.at());
@@ -144,10 +143,6 @@ impl Replay<'_> {
                 if tried_schedules == 1 { "" } else { "s" }
             );
             unknown = report.unknown.into_iter().next();
-            // Without threads there is but one schedule.
-            if tried_schedules < schedules {
-                break;
-            }
         }
         match (elsewhere, unknown) {
             (Some(finding), _) => Replayed::Met(Met {
@@ -167,10 +162,10 @@ impl Replay<'_> {
         }
     }
 
-    fn options(&self, built: &Built, schedules: u32) -> Options {
+    /// How to run it.
+    pub(crate) fn options(&self, built: &Built) -> Options {
         let arguments = self.arguments.iter().map(|argument| in_directory(argument, &built.files));
         let mut options = Options::new(built.program.clone(), arguments.collect());
-        options.schedules = schedules;
         options.crashes = self.crashes;
         options.pm_path = vec![built.files.clone()];
         options.platform = self.platform.clone();
@@ -180,7 +175,7 @@ impl Replay<'_> {
     }
 
     /// Builds the program.
-    fn build(&self) -> Result<Built, String> {
+    pub(crate) fn build(&self) -> Result<Built, String> {
         if let Some(other) = self.sources.iter().find(|source| !is_source(source)) {
             return Err(format!("{} is no C or C++ source", other.display()));
         }
@@ -191,7 +186,7 @@ impl Replay<'_> {
         let files = directory.path().join("pm");
         std::fs::create_dir(&files).map_err(|error| cannot("create a directory for its files", error))?;
         let around = self.around(&toolchain.compilers, directory.path(), &files)?;
-        let mut arguments = self.compiler.to_vec();
+        let mut arguments = self.compiler.clone();
         arguments.extend(["-Wl,--wrap=main".into(), around.into()]);
         let program = self.program.map_or_else(|| directory.path().join("program"), Path::to_owned);
         let plan = toolchain.to_program(self.sources, &arguments, &program);

@@ -59,9 +59,10 @@ impl Overrides for Machine {
 /// What persistent memory is, for commands that run programs.
 #[derive(Args)]
 pub(crate) struct Memory {
-    /// Treat mapped files below PATH as persistent memory; may be repeated
+    /// Treat files below PATH, and no others, as persistent memory; may be repeated
     ///
-    /// A path ending in * stands for all that begin so. [default: /mnt/pmem*, /pmem* and /dev/dax*]
+    /// A path ending in * stands for all that begin so. [default: /mnt/pmem*, /pmem*, /dev/dax*, and whatever file the
+    /// program maps shared]
     #[arg(long, value_name = "PATH", help_heading = "What to check")]
     pm_path: Vec<PathBuf>,
 

@@ -3,12 +3,15 @@
 //! A command that can stop in good order does so at the first signal. Any other command, and every command at the second
 //! signal, exits at once; before that its children are ended and its temporary directories removed.
 
-#![allow(unsafe_code, reason = "ending children")]
+#![allow(unsafe_code, reason = "ending children, and what is done about signals")]
 
+use std::fs::{File, OpenOptions};
 use std::io::Result;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -26,6 +29,16 @@ static SCRATCH: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn scratch() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
     SCRATCH.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Undoes what the parent process may have left to this one.
+pub(crate) fn reset() {
+    // SAFETY: no handler runs. Children are waited for, which nobody can if their end is ignored; a file that becomes too
+    // large is an error that is told.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
 }
 
 /// Installs the handler, once.
@@ -89,17 +102,59 @@ impl Drop for Orderly {
     }
 }
 
-/// A temporary directory, removed when it is dropped or a signal ends the process.
-pub(crate) struct Scratch(TempDir);
+/// A temporary directory, removed when it is dropped or a signal ends the process. One that outlives its process, because
+/// that was killed, is removed by the next: nobody holds its lock any more.
+pub(crate) struct Scratch {
+    directory: TempDir,
+    _lock: File,
+}
+
+/// How temporary directories are called.
+const PREFIX: &str = "crashproof-";
+/// The file in a temporary directory that its process has locked.
+const LOCK: &str = ".lock";
+/// Between its creation and its lock a directory must not be taken for one that was left.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// Removes temporary directories of processes that were killed.
+fn sweep() {
+    static ONCE: Once = Once::new();
+    // SAFETY: asks only.
+    let user = unsafe { libc::geteuid() };
+    let is_left = |path: &Path| {
+        let own = std::fs::symlink_metadata(path).is_ok_and(|about| about.is_dir() && about.uid() == user);
+        let lock = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(path.join(LOCK))
+            .ok()
+            .filter(|_| own);
+        lock.is_some_and(|lock| {
+            let changed = lock.metadata().and_then(|about| about.modified()).ok();
+            let old = changed.and_then(|time| time.elapsed().ok()).is_some_and(|age| age > FRESH);
+            old && lock.try_lock().is_ok()
+        })
+    };
+    ONCE.call_once(|| {
+        for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+            if entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) && is_left(&entry.path()) {
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
+    });
+}
 
 impl Scratch {
     pub(crate) fn new() -> Result<Scratch> {
         listen()?;
-        // The lock keeps a signal from ending the process between creation and registration.
+        sweep();
+        // The mutex keeps a signal from ending the process between creation and registration.
         let mut known = scratch();
-        let directory = tempfile::Builder::new().prefix("crashproof-").tempdir()?;
+        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir()?;
         known.push(directory.path().to_owned());
-        Ok(Scratch(directory))
+        let lock = File::create(directory.path().join(LOCK))?;
+        lock.try_lock()?;
+        Ok(Scratch { directory, _lock: lock })
     }
 
     /// One in which all temporary files of the process are created from now on, those of libraries too.
@@ -111,7 +166,7 @@ impl Scratch {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.0.path()
+        self.directory.path()
     }
 }
 
@@ -123,6 +178,6 @@ impl AsRef<Path> for Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        scratch().retain(|known| known != self.0.path());
+        scratch().retain(|known| known != self.directory.path());
     }
 }

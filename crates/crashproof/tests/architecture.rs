@@ -53,7 +53,9 @@ fn the_crate_table_is_what_cargo_says() {
         })
         .collect();
     let documented = documented();
-    assert!(actual.len() <= 17, "{} crates: at most 17", actual.len());
+    // Two are for users' tests: a library, and the attribute that the compiler wants in a crate of its own.
+    let own = actual.keys().filter(|name| !name.starts_with("test")).count();
+    assert!(own <= 16 && actual.len() <= own + 2, "{own} crates of {}: at most 16", actual.len());
     for (name, uses) in &actual {
         let uses: Vec<&str> = uses.iter().map(String::as_str).collect();
         let row = documented.get(name).map(|uses| uses.iter().map(String::as_str).collect::<Vec<_>>());

@@ -110,6 +110,9 @@ impl Bench {
     }
 
     fn every_fault(&self, arguments: &[&str], most: u64) {
+        if most == 0 {
+            return;
+        }
         let mut complaints = Vec::new();
         let mut tried = 0;
         for fault in FAULTS {
@@ -146,6 +149,30 @@ fn check_survives_every_failing_call() {
     let source = repository("examples/c/add_child_missing_flush.c");
     testing::compile(Path::new(&source), &program, &["-g"]);
     bench.every_fault(&["check", "-j", "2", "./program"], most(3));
+}
+
+/// What goes on with earlier results, and what edits sources.
+#[test]
+fn later_commands_survive_every_failing_call() {
+    let bench = Bench::new();
+    let source = repository("examples/c/add_child_missing_flush.c");
+    std::fs::copy(source, bench.directory.path().join("list.c")).expect("a copy");
+    testing::compile(
+        &bench.directory.path().join("list.c"),
+        &bench.directory.path().join("program"),
+        &["-g"],
+    );
+    let no_fault = |arguments: &[&str]| bench.run(arguments, ("open64", libc::EMFILE), 0).0;
+    let found = no_fault(&["check", "-j", "1", "--checkpoint", "kept", "./program"]);
+    assert_eq!(found.status.code(), Some(1), "{found:?}");
+    bench.every_fault(&["check", "-j", "1", "--checkpoint", "kept", "./program"], most(1));
+    bench.every_fault(&["merge", "--trust", "kept"], most(1));
+    let kept = std::fs::read_dir(bench.directory.path().join(".crashproof/replay")).expect("tokens");
+    let kept = kept.map(|entry| entry.expect("a file").path()).next().expect("a token");
+    let id = kept.file_stem().expect("a name").to_string_lossy().into_owned();
+    bench.every_fault(&["replay", "--trust", &id], most(1));
+    // It compiles, again and again: for `make soak`.
+    bench.every_fault(&["fix", "list.c"], most(0));
 }
 
 #[test]

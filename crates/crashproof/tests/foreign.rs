@@ -73,6 +73,11 @@ fn place_of(outcome: &Outcome) -> String {
     line.trim().to_owned()
 }
 
+/// The line of a source that is marked.
+fn marked(source: &str) -> usize {
+    source.lines().position(|line| line.contains("// MARK")).expect("a mark") + 1
+}
+
 const LOG: &str = r#"
 #include <crashproof.h>
 #include <string.h>
@@ -354,4 +359,370 @@ fn threads_of_libstdcxx_in_a_persistent_heap() {
     assert_eq!(outcome.code, 0, "{}", outcome.text);
     let outcome = place.check(&["--pm-heap", "--schedules", "20", "threads.cpp"]);
     assert_eq!(outcome.code, 0, "{}", outcome.text);
+}
+
+const RAW_CALLS: &str = r#"
+#include <assert.h>
+#include <emmintrin.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+struct pool { char text[64]; uint64_t valid; };
+static void persist(void *p) { _mm_clflush(p); _mm_sfence(); }
+static long raw(long n, long a, long b, long c) {
+  long r;
+  __asm__ volatile("syscall" : "=a"(r) : "a"(n), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+  return r;
+}
+int main(void) {
+  int f = open("pool", O_RDWR | O_CREAT, 0600);
+  if (f < 0 || ftruncate(f, 4096))
+    return 9;
+  struct pool *p = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, f, 0);
+  if (p->valid) {
+    assert(!strcmp(p->text, "hello"));
+    return 0;
+  }
+#ifdef OTHER
+  if (raw(SYS_readlink, (long)"/proc/self/exe", (long)p->text, 40) < 0)
+    return 7;
+  strcpy(p->text, "hello");
+#else
+  int text = open("text", O_RDONLY);
+  if (raw(SYS_read, text, (long)p->text, 6) != 6) // MARK
+    return 7;
+#endif
+#ifndef BAD
+  persist(p->text);
+#endif
+  p->valid = 1;
+  persist(&p->valid);
+  return 0;
+}
+"#;
+
+/// System calls past the C library: served where the runtime knows them, otherwise named.
+#[test]
+fn raw_system_calls() {
+    let place = Place::new();
+    place.write("program.c", RAW_CALLS);
+    place.write("text", "hello\0");
+    place.run("gcc", &["-g", "program.c", "-o", "good"]);
+    place.check(&["--pm-path", ".", "./good"]).is(0, "clean");
+    place.run("gcc", &["-g", "-DBAD", "program.c", "-o", "bad"]);
+    place.check(&["--pm-path", ".", "./bad"]).is(1, "program.c:32");
+    place.run("gcc", &["-g", "-DOTHER", "program.c", "-o", "other"]);
+    let other = place.check(&["--pm-path", ".", "./other"]);
+    other.is(3, "in a system call of its own");
+    assert!(other.text.contains("program.c:1"), "{}", other.text);
+}
+
+const FENCES: &str = r#"
+#include <emmintrin.h>
+#include <stdint.h>
+void put(uint64_t *p, uint64_t v) { *p = v; }
+uint64_t get(uint64_t *p) { return *p; }
+void flush(void *p) { __asm__ volatile("clflushopt (%0)" ::"r"(p) : "memory"); }
+#ifdef LOCKED
+static int word;
+void drain(void) { __asm__ volatile("lock addl $0, %0" : "+m"(word)::"memory"); }
+#elif defined(HIDDEN)
+// Data that is no code, then a function that no table knows.
+__asm__(".text\n.byte 0x06, 0x06, 0x06\n.globl drain\n.type drain, @function\ndrain: sfence\n ret\n");
+#else
+void drain(void) { _mm_sfence(); }
+#endif
+"#;
+
+const USES_FENCES: &str = r#"
+#include <assert.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+struct pool { uint64_t data; char pad[56]; uint64_t valid; };
+int main(int argc, char **argv) {
+  int f = open("pool", O_RDWR | O_CREAT, 0600);
+  if (f < 0 || ftruncate(f, 4096))
+    return 9;
+  struct pool *p = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, f, 0);
+  void (*put)(uint64_t *, uint64_t);
+  uint64_t (*get)(uint64_t *);
+  void (*flush)(void *);
+  void (*drain)(void);
+  if (!strcmp(argv[1], "made")) {
+    char *code = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    put = memcpy(code, "\x48\x89\x37\xc3", 4);
+    get = memcpy(code + 16, "\x48\x8b\x07\xc3", 4);
+    flush = memcpy(code + 32, "\x66\x0f\xae\x3f\xc3", 5);
+    drain = memcpy(code + 48, "\x0f\xae\xf8\xc3", 4);
+  } else {
+    void *library = dlopen(argv[1], RTLD_NOW);
+    if (!library)
+      return 8;
+    put = dlsym(library, "put");
+    get = dlsym(library, "get");
+    flush = dlsym(library, "flush");
+    drain = dlsym(library, "drain");
+  }
+  if (get(&p->valid)) {
+    assert(get(&p->data) == 42);
+    return 0;
+  }
+  put(&p->data, 42);
+  flush(&p->data);
+  if (argc < 3)
+    drain();
+  put(&p->valid, 1);
+  flush(&p->valid);
+  drain();
+  return 0;
+}
+"#;
+
+/// Fences are found in stripped libraries without unwind tables, too. Where they cannot be, the verdict is UNKNOWN.
+#[test]
+fn fences_that_no_table_knows() {
+    let place = Place::new();
+    place.write("library.c", FENCES);
+    place.write("program.c", USES_FENCES);
+    place.run("gcc", &["-g", "program.c", "-o", "program"]);
+    let check = |library: &str, more: &[&str]| {
+        place.check(&[&["--pm-path", ".", "./program", "--", library], more].concat())
+    };
+    let bare = ["-O2", "-s", "-shared", "-fPIC", "-fno-asynchronous-unwind-tables", "library.c", "-o"];
+    for fence in ["-DSTORE", "-DLOCKED"] {
+        place.run("gcc", &[&bare[..], &["library.so", fence]].concat());
+        check("./library.so", &[]).is(0, "clean");
+        check("./library.so", &["bad"]).is(1, "not fenced");
+    }
+    place.run("gcc", &[&bare[..], &["library.so", "-nostdlib", "-Wl,--no-eh-frame-hdr"]].concat());
+    check("./library.so", &[]).is(0, "clean");
+    place.run("gcc", &[&bare[..], &["library.so", "-DHIDDEN"]].concat());
+    check("./library.so", &[]).is(3, "library.so");
+    check("made", &[]).is(3, "code of no module");
+}
+
+const PMEMOBJ_LIST: &str = r#"
+#include <assert.h>
+#include <libpmemobj.h>
+#include <stdio.h>
+#include <unistd.h>
+POBJ_LAYOUT_BEGIN(list);
+POBJ_LAYOUT_ROOT(list, struct root);
+POBJ_LAYOUT_TOID(list, struct node);
+POBJ_LAYOUT_END(list);
+struct node { TOID(struct node) next; long value; };
+struct root { TOID(struct node) head; long count; char pad[64]; long checked; };
+int main(void) {
+  PMEMobjpool *pool = pmemobj_open("pool", POBJ_LAYOUT_NAME(list));
+  if (!pool) {
+    unlink("pool"); // its creation was interrupted
+    pool = pmemobj_create("pool", POBJ_LAYOUT_NAME(list), PMEMOBJ_MIN_POOL, 0666);
+  }
+  if (!pool) {
+    fprintf(stderr, "%s\n", pmemobj_errormsg());
+    return 1;
+  }
+  TOID(struct root) root = POBJ_ROOT(pool, struct root);
+  long count = 0;
+  for (TOID(struct node) at = D_RO(root)->head; !TOID_IS_NULL(at); at = D_RO(at)->next, count++)
+    assert(D_RO(at)->value > 0);
+  assert(count == D_RO(root)->count);
+  assert(D_RO(root)->checked <= count);
+  if (count == 0) {
+    TX_BEGIN(pool) {
+      TOID(struct node) node = TX_NEW(struct node);
+      D_RW(node)->value = 1;
+      D_RW(node)->next = D_RO(root)->head;
+      TX_ADD_FIELD(root, head);
+      D_RW(root)->head = node;
+#ifndef NOT_ADDED
+      TX_ADD_FIELD(root, count);
+#endif
+      D_RW(root)->count = 1; // MARK
+    } TX_END
+  }
+  D_RW(root)->checked = D_RO(root)->count;
+  pmemobj_persist(pool, &D_RW(root)->checked, sizeof(long));
+  pmemobj_close(pool);
+  return 0;
+}
+"#;
+
+/// The distribution's libpmemobj, by a plain program and by one that was rebuilt: it creates its pool, and recovers.
+#[test]
+fn libpmemobj_of_the_distribution() {
+    if !Path::new("/usr/include/libpmemobj.h").exists() {
+        eprintln!("libpmemobj-dev is not installed; scripts/setup test installs it");
+        return;
+    }
+    let place = Place::new();
+    place.write("list.c", PMEMOBJ_LIST);
+    place.run("gcc", &["-g", "list.c", "-o", "good", "-lpmemobj"]);
+    let good = place.check(&["--pm-path", ".", "./good"]);
+    good.is(0, "clean");
+    assert!(!good.text.contains("not covered"), "{}", good.text);
+    place.cc(&["-g", "-DNOT_ADDED", "list.c", "-o", "bad", "-lpmemobj"]);
+    let bad = place.check(&["--pm-path", ".", "./bad"]);
+    bad.is(1, "list.c:38");
+}
+
+const FIXED: &str = r#"
+#include <fcntl.h>
+#include <immintrin.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#define BASE ((void *)0x600000000000)
+struct node { struct node *next; char text[56]; };
+struct pool { struct node *head; char pad[56]; struct node nodes[8]; };
+static void persist(void *p) { _mm_clflush(p); _mm_sfence(); }
+int main(void) {
+  int fd = open("pool.list", O_RDWR | O_CREAT, 0644);
+  if (fd < 0 || ftruncate(fd, 4096))
+    return 9;
+  struct pool *pool = mmap(BASE, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+  for (struct node *node = pool->head; node; node = node->next)
+    if (memcmp(node->text, "text", 5))
+      return 1;
+  for (int i = 0; i < 3; i++) {
+    struct node *node = &pool->nodes[i];
+    strcpy(node->text, "text"); // MARK
+    node->next = pool->head;
+#ifndef BAD
+    persist(node);
+#endif
+    pool->head = node;
+    persist(&pool->head);
+  }
+  return write(fd, pool->nodes[0].text, 0) != 0;
+}
+"#;
+
+/// A pool at an address that the program chose, with pointers into itself, named by a pattern.
+#[test]
+fn pools_at_fixed_addresses() {
+    let place = Place::new();
+    place.write("fixed.c", FIXED);
+    for optimization in ["-O0", "-O2"] {
+        place.run("gcc", &["-g", optimization, "fixed.c", "-o", "good"]);
+        place.check(&["--pm-path", "pool*", "./good"]).is(0, "no errors");
+        place.run("gcc", &["-g", optimization, "-DBAD", "fixed.c", "-o", "bad"]);
+        let bad = place.check(&["--pm-path", "pool*", "./bad"]);
+        bad.is(1, &format!("fixed.c:{}", marked(FIXED)));
+    }
+}
+
+const CHILD: &str = r#"
+#include <fcntl.h>
+#include <immintrin.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+struct pool { long data; char pad[56]; long ready; };
+static void persist(void *p) { _mm_clflush(p); _mm_sfence(); }
+int main(void) {
+  int fd = open("pool", O_RDWR | O_CREAT, 0644);
+  if (fd < 0 || ftruncate(fd, 4096))
+    return 9;
+  struct pool *pool = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (pool->ready && pool->data != 42)
+    return 1;
+  if (fork() == 0) {
+    pool->data = 42;
+    persist(&pool->data);
+    _exit(0);
+  }
+  wait(0);
+  pool->ready = 1;
+  persist(&pool->ready);
+  return 0;
+}
+"#;
+
+/// What a forked child stores is not followed, whoever built it: that is said, and nobody is accused of it.
+#[test]
+fn children_that_store_are_not_an_error() {
+    let place = Place::new();
+    place.write("child.c", CHILD);
+    place.run("gcc", &["-g", "child.c", "-o", "child"]);
+    let outcome = place.check(&["--pm-path", ".", "./child"]);
+    outcome.is(3, "it forked");
+    assert!(!outcome.text.contains("error["), "{}", outcome.text);
+}
+
+const STREAM: &str = r#"
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <unistd.h>
+int main() {
+  std::string line;
+  if (std::filesystem::exists("settings")) {
+    std::ifstream in("settings");
+    return !std::getline(in, line) || line != "a=1";
+  }
+  { std::ofstream out("settings.new"); out << "a=" << 1 << "\n"; } // MARK
+#ifndef BAD
+  int file = open("settings.new", O_RDONLY);
+  fsync(file);
+#endif
+  std::filesystem::rename("settings.new", "settings");
+  int directory = open(".", O_RDONLY);
+  return fsync(directory);
+}
+"#;
+
+/// What a library without debug information does is told where the program calls it.
+#[test]
+fn findings_in_libraries_are_told_where_they_are_called() {
+    let place = Place::new();
+    place.write("stream.cpp", STREAM);
+    place.run("g++", &["-g", "stream.cpp", "-o", "good"]);
+    place.check(&["--medium", "disk", "./good"]).is(0, "clean");
+    place.run("g++", &["-g", "-DBAD", "stream.cpp", "-o", "bad"]);
+    let bad = place.check(&["--medium", "disk", "./bad"]);
+    bad.is(1, "never synced");
+    assert!(place_of(&bad).contains(&format!("stream.cpp:{}", marked(STREAM))), "{}", bad.text);
+}
+
+/// Programs as people write them get the verdict and the line of the rebuilt program, optimized and not.
+#[test]
+fn plain_programs_are_judged_as_rebuilt_ones() {
+    let place = Place::new();
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/plain");
+    let mut sources: Vec<PathBuf> =
+        fs::read_dir(&programs).expect("programs").map(|entry| entry.expect("an entry").path()).collect();
+    sources.retain(|path| path.extension().is_some_and(|extension| extension != "h"));
+    sources.sort();
+    assert!(sources.len() >= 20);
+    let include = format!("-I{}", programs.display());
+    let line = |outcome: &Outcome| place_of(outcome).rsplit_once(':').map(|(line, _)| line.to_owned());
+    for (number, path) in sources.iter().enumerate() {
+        let source = path.file_name().and_then(|name| name.to_str()).expect("a name");
+        fs::copy(path, place.path(source)).expect("a copy");
+        let cpp = source.ends_with(".cpp");
+        // Both ways of compiling, each for every other program.
+        let optimization = ["-O0", "-O2"][number % 2];
+        let common = ["-g", optimization, &include, "-mcx16", "-mclflushopt", source, "-lpthread", "-o"];
+        let compiler = if cpp { "g++" } else { "gcc" };
+        place.run(compiler, &[&common[..], &["good"]].concat());
+        let good = place.check(&["--pm-path", ".", "./good"]);
+        assert_eq!(good.code, 0, "{source}: {}", good.text);
+        place.run(compiler, &[&common[..], &["bad", "-DBAD"]].concat());
+        let driver = testing::tools().join(if cpp { "crashproof-c++" } else { "crashproof-cc" });
+        place.run(driver.to_str().expect("a path"), &[&common[..], &["rebuilt", "-DBAD"]].concat());
+        let (bad, rebuilt) =
+            (place.check(&["--pm-path", ".", "./bad"]), place.check(&["--pm-path", ".", "./rebuilt"]));
+        assert_eq!((bad.code, rebuilt.code), (1, 1), "{source}: {}\n{}", bad.text, rebuilt.text);
+        assert_eq!(line(&bad), line(&rebuilt), "{source}: {}\n{}", bad.text, rebuilt.text);
+    }
 }

@@ -5,6 +5,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use crate::processes::running;
+
+mod processes;
+
 /// A check that would not end in a lifetime, in its own temporary directory.
 fn check(directory: &Path, flags: &[&str], format: &str) -> Child {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/search/many_lines.c");
@@ -30,16 +34,6 @@ fn interrupt(child: &Child) {
     assert!(status.expect("kill runs").success());
 }
 
-/// Processes whose program is in the directory.
-fn running_in(directory: &Path) -> Vec<String> {
-    let processes = std::fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
-    processes
-        .filter_map(|process| std::fs::read_link(process.path().join("exe")).ok())
-        .filter(|program| program.starts_with(directory))
-        .map(|program| program.display().to_string())
-        .collect()
-}
-
 #[test]
 fn an_interrupted_check_reports_what_it_found_and_leaves_nothing_behind() {
     for (flags, code, verdict) in [(&[][..], 1, "findings"), (&["-DSILENT"], 3, "unknown")] {
@@ -58,7 +52,7 @@ fn an_interrupted_check_reports_what_it_found_and_leaves_nothing_behind() {
         assert_eq!(report["verdict"], verdict);
         let reasons = report["bounds"]["incomplete"].to_string();
         assert!(reasons.contains("interrupted"), "{reasons}");
-        assert_eq!(running_in(directory.path()), Vec::<String>::new());
+        assert_eq!(running(directory.path()), Vec::<String>::new());
         let left = std::fs::read_dir(directory.path().join("tmp")).expect("a directory").count();
         assert_eq!(left, 0, "files left behind");
     }
@@ -79,10 +73,10 @@ fn the_second_interruption_ends_everything_at_once_and_leaves_nothing_behind() {
     assert!(matches!(child.wait().expect("an end").code(), Some(3 | 130)));
     let left = std::fs::read_dir(directory.path().join("tmp")).expect("a directory").count();
     assert_eq!(left, 0, "files left behind");
-    let mut running = running_in(directory.path());
-    while !running.is_empty() {
+    let mut left = running(directory.path());
+    while !left.is_empty() {
         // They were killed, and take a moment to go.
-        running = running_in(directory.path());
+        left = running(directory.path());
     }
 }
 

@@ -33,3 +33,16 @@ fn the_oldest_rust_is_the_same_everywhere() {
         assert!(!package["source"].is_null() || needed == oldest, "{} has its own", package["name"]);
     }
 }
+
+/// Everything but `lint` and `prove` works on a machine without libLLVM.
+#[test]
+fn the_command_is_not_linked_with_llvm() {
+    let libraries = |program: &str| {
+        let loader = Command::new(program).env("LD_TRACE_LOADED_OBJECTS", "1").output().expect("it runs");
+        String::from_utf8_lossy(&loader.stdout).into_owned()
+    };
+    let (without, with) =
+        (libraries(env!("CARGO_BIN_EXE_crashproof")), libraries(env!("CARGO_BIN_EXE_crashproof-llvm")));
+    assert!(without.contains("libc.so") && !without.contains("libLLVM"), "{without}");
+    assert!(with.contains("libLLVM"), "{with}");
+}

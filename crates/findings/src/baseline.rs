@@ -61,7 +61,7 @@ pub struct Baseline {
 impl Baseline {
     /// Reads what [`write()`] wrote.
     pub fn read(file: &Path) -> Result<Baseline, Error> {
-        let text = std::fs::read_to_string(file).map_err(|source| Error::File {
+        let text = crate::text_file::read(file).map_err(|source| Error::File {
             doing: "read",
             file: file.to_owned(),
             source,

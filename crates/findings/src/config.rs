@@ -154,7 +154,7 @@ impl Config {
     /// Reads a configuration that messages call `shown`.
     fn read_as(file: &Path, shown: &Path) -> Result<Config, Error> {
         let text =
-            std::fs::read_to_string(file).map_err(|source| Error::Read { file: shown.to_owned(), source })?;
+            crate::text_file::read(file).map_err(|source| Error::Read { file: shown.to_owned(), source })?;
         let parsed: File = toml::from_str(&text).map_err(|error| Error::syntax(shown, &text, &error))?;
         let directory = file.parent().unwrap_or(Path::new(""));
         let mut suppressions = Suppressions::default();

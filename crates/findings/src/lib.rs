@@ -15,6 +15,7 @@
 //! | [`baseline`] | findings that were there before |
 //! | [`config`] | `crashproof.toml` |
 //! | [`frameworks`] | the directories below `frameworks/`, built in, and what check knows of each |
+//! | [`text_file`] | reads what a user gives as text, up to a limit |
 //! | `toml_file` | files in TOML, and what is wrong with them |
 //!
 //! An engine fills a [`Report`] and calls nothing else here; the command line calls [`Report::finish`], sets aside
@@ -33,6 +34,7 @@ pub mod rules;
 mod sources;
 pub mod story;
 pub mod suppress;
+pub mod text_file;
 mod toml_file;
 
 pub use finding::{Also, Cause, Edit, Finding, Fix, Inserted, Insertion, Related, Role, Window};

@@ -16,6 +16,8 @@ pub fn is_of_others(file: &str) -> bool {
     const PARTS: [&str; 3] = ["/lib/clang/", "/lib/llvm-", "/.cargo/registry/"];
     is_of_rust(file)
         || file.starts_with("/usr/")
+        || file.starts_with("/lib/")
+        || file.starts_with("/lib64/")
         || file.ends_with("crashproof.h")
         || PARTS.iter().any(|part| file.contains(part))
 }

@@ -41,5 +41,5 @@ pub(crate) fn line_of(text: &str, offset: usize) -> usize {
 }
 
 pub(crate) fn read(file: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(file).map_err(|source| Error::Read { file: file.to_owned(), source })
+    crate::text_file::read(file).map_err(|source| Error::Read { file: file.to_owned(), source })
 }

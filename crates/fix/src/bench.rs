@@ -2,17 +2,23 @@
 //!
 //! A single source is compiled with its edited text in place of the file's, a project is edited in a copy, or in place if
 //! the edits are wanted for good. How a program is compiled and checked is the [`Checker`]'s to know.
+//!
+//! A copy is a project of its own: whatever names the original by its path, as CMake's files and the compiler's lists of
+//! dependencies do, is made to name the copy.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use crashproof_check::Report;
 
 use crate::edit::write;
 use crate::fixer::{Failed, Outcome, Workshop};
+use crate::syntax::Language;
+use crate::undo;
 
 /// Builds and checks the program below a directory. `extra` are more arguments for the compiler, if there is something to
 /// compile.
@@ -38,6 +44,8 @@ pub struct Project {
     pub build: Option<String>,
     /// Are the sources to be changed for good?
     pub apply: bool,
+    /// Even if errors are left?
+    pub keep_partial: bool,
 }
 
 /// A project on the bench. `D` is a temporary directory that is gone when dropped.
@@ -48,7 +56,7 @@ pub struct Bench<C, D> {
 }
 
 enum Kind<D> {
-    /// One source, which the compiler finds elsewhere: in a directory that is removed.
+    /// One source of C or C++, which the compiler finds elsewhere: in a directory that is removed.
     Source(D),
     /// A project, or a copy of it, and the sources that were changed there, as they were.
     Project { root: PathBuf, copy: Option<D>, touched: BTreeMap<String, String> },
@@ -56,24 +64,106 @@ enum Kind<D> {
     Program,
 }
 
-/// Copies a directory, without what version control keeps.
-fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
+/// Directories that no build reads.
+const NO_SOURCES: [&str; 4] = [".git", ".hg", ".svn", ".crashproof"];
+
+/// Copies a directory, without what version control keeps. Times are kept: builds go by them.
+fn copy_tree(from: &Path, to: &Path, takes: &dyn Fn(&Path) -> bool) -> io::Result<()> {
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
         if kind.is_dir() {
-            if entry.file_name() != ".git" {
+            // What is marked as a cache, as cargo's target directory is, can be made anew.
+            let left_out = NO_SOURCES.iter().any(|name| entry.file_name() == *name)
+                || entry.path().join("CACHEDIR.TAG").exists();
+            if !left_out {
                 std::fs::create_dir(&target)?;
-                copy_tree(&entry.path(), &target)?;
+                copy_tree(&entry.path(), &target, takes)?;
             }
         } else if kind.is_symlink() {
             std::os::unix::fs::symlink(std::fs::read_link(entry.path())?, &target)?;
-        } else if kind.is_file() {
+        } else if kind.is_file() && takes(&entry.path()) {
             std::fs::copy(entry.path(), &target)?;
+            let time = entry.metadata()?.modified()?;
+            File::options().append(true).open(&target).and_then(|file| file.set_modified(time))?;
         }
     }
     Ok(())
 }
+
+/// Files of a build that name the project by its path name the copy instead. What is not text is left alone, but for ninja's
+/// memory of dependencies, without which it builds everything anew.
+fn rename_paths(directory: &Path, from: &str, to: &str) -> io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let (kind, path) = (entry.file_type()?, entry.path());
+        if kind.is_dir() {
+            rename_paths(&path, from, to)?;
+        } else if kind.is_file() && entry.metadata()?.len() <= LARGEST_TEXT {
+            if entry.file_name() == ".ninja_deps" {
+                std::fs::remove_file(&path)?;
+                continue;
+            }
+            let Ok(text) = String::from_utf8(std::fs::read(&path)?) else { continue };
+            if text.contains(from) {
+                let time = entry.metadata()?.modified()?;
+                std::fs::write(&path, text.replace(from, to))?;
+                File::options().append(true).open(&path).and_then(|file| file.set_modified(time))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Crates that a copied crate depends on by a path out of the project are found where they are.
+fn keep_dependencies(copy: &Path, original: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(copy)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            keep_dependencies(&path, &original.join(entry.file_name()))?;
+        } else if entry.file_name() == "Cargo.toml" {
+            let text = std::fs::read_to_string(&path)?;
+            let mut parts = text.split("path = \"");
+            let mut made = parts.next().unwrap_or_default().to_owned();
+            for part in parts {
+                let (named, rest) = part.split_once('"').unwrap_or((part, ""));
+                let outside = named.starts_with("..") && !copy.join(named).exists();
+                let found = original.join(named).canonicalize().ok().filter(|_| outside);
+                let named = found.map_or_else(|| named.to_owned(), |found| found.display().to_string());
+                made.push_str(&format!("path = \"{named}\"{rest}"));
+            }
+            if made != text {
+                std::fs::write(&path, made)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The largest file that a build may describe itself in.
+const LARGEST_TEXT: u64 = 16 << 20;
+
+/// The sources below a directory.
+fn sources_below(directory: &Path, below: &Path, found: &mut Vec<String>) {
+    let entries = std::fs::read_dir(directory.join(below)).into_iter().flatten().flatten();
+    for entry in entries {
+        if found.len() >= MOST_SOURCES {
+            return;
+        }
+        let (name, path) = (entry.file_name(), below.join(entry.file_name()));
+        let Ok(kind) = entry.file_type() else { continue };
+        let hidden = name.to_string_lossy().starts_with('.');
+        if kind.is_dir() && !hidden && name != "target" && name != "node_modules" {
+            sources_below(directory, &path, found);
+        } else if kind.is_file() && Language::of(&path.to_string_lossy()).is_some() {
+            found.push(path.to_string_lossy().into_owned());
+        }
+    }
+}
+
+/// Sources that are looked at for functions that flush.
+const MOST_SOURCES: usize = 2000;
 
 impl<C: Checker, D: AsRef<Path>> Bench<C, D> {
     /// Prepares to fix a project, with a temporary directory if one is needed.
@@ -83,7 +173,24 @@ impl<C: Checker, D: AsRef<Path>> Bench<C, D> {
         temporary: impl FnOnce() -> io::Result<D>,
     ) -> Result<Bench<C, D>, String> {
         let temporary = || temporary().map_err(|error| format!("no temporary directory: {error}"));
-        let kind = if project.is_source {
+        let here = std::env::current_dir().map_err(|error| format!("no current directory: {error}"))?;
+        let unable = |error: io::Error| format!("cannot copy the project: {error}");
+        let is_rust =
+            project.is_source && Language::of(&project.program.to_string_lossy()) == Some(Language::Rust);
+        let kind = if is_rust {
+            if project.program.is_absolute() {
+                return Err("name the source relative to this directory: it is built in a copy of it".into());
+            }
+            // rustc has no overlay: the source and the modules beside it are built where they can be changed.
+            let copy = temporary()?;
+            let beside = project.program.parent().unwrap_or(Path::new(""));
+            let root = copy.as_ref().join(beside);
+            std::fs::create_dir_all(&root).map_err(unable)?;
+            let is_rust = |path: &Path| path.extension().is_some_and(|it| it == "rs");
+            let from = if beside.as_os_str().is_empty() { Path::new(".") } else { beside };
+            copy_tree(from, &root, &is_rust).map_err(unable)?;
+            Kind::Project { root: copy.as_ref().to_owned(), copy: Some(copy), touched: BTreeMap::new() }
+        } else if project.is_source {
             Kind::Source(temporary()?)
         } else if project.build.is_none() {
             Kind::Program
@@ -94,46 +201,35 @@ impl<C: Checker, D: AsRef<Path>> Bench<C, D> {
                 return Err("name the program relative to this directory: it is built in a copy of it".into());
             }
             let copy = temporary()?;
-            copy_tree(Path::new("."), copy.as_ref())
-                .map_err(|error| format!("cannot copy the project: {error}"))?;
+            copy_tree(Path::new("."), copy.as_ref(), &|_| true).map_err(unable)?;
+            let (from, to) = (here.to_string_lossy(), copy.as_ref().to_string_lossy());
+            rename_paths(copy.as_ref(), &from, &to).map_err(unable)?;
+            keep_dependencies(copy.as_ref(), &here).map_err(unable)?;
             Kind::Project { root: copy.as_ref().to_owned(), copy: Some(copy), touched: BTreeMap::new() }
         };
         Ok(Bench { project, checker, kind })
     }
 
-    /// Whatever came of it, sources are left as they were, or as they were checked and are wanted.
+    /// Whatever came of it, sources are left as they were, or as they were checked and are wanted: a fix that leaves errors
+    /// is written only if partial ones are.
     pub fn finish(&mut self, fixed: Result<Outcome, String>) -> Result<Outcome, String> {
-        let wanted: BTreeMap<&str, &str> = match &fixed {
-            Ok(outcome) => outcome
-                .changed
-                .iter()
-                .map(|changed| (changed.file.as_str(), changed.after.as_str()))
-                .collect(),
-            Err(_) => BTreeMap::new(),
-        };
         if let Kind::Project { root, touched, .. } = &self.kind {
-            let mut failed = Vec::new();
-            for (file, before) in touched {
-                let content = wanted.get(file.as_str()).copied().unwrap_or(before);
-                if let Err(error) = write(&root.join(file), content) {
-                    failed.push(format!("cannot write {file}: {error}"));
-                }
-            }
+            let failed: Vec<String> = touched
+                .iter()
+                .filter_map(|(file, before)| {
+                    let error = write(&root.join(file), before).err()?;
+                    Some(format!("cannot write {file}: {error}"))
+                })
+                .collect();
             if !failed.is_empty() {
                 return Err(failed.join("\n"));
             }
         }
         let mut outcome = fixed?;
-        if self.project.apply && matches!(self.kind, Kind::Source(_)) {
+        let clean = outcome.report.errors() == 0 && outcome.report.unknown.is_empty();
+        if self.project.apply && (clean || self.project.keep_partial) && !outcome.changed.is_empty() {
             keep(&outcome)?;
-        }
-        // Compilers may have seen files by where the copy is; people know them by where they come from.
-        if let Kind::Project { copy: Some(copy), .. } = &self.kind {
-            for changed in &mut outcome.changed {
-                if let Ok(file) = Path::new(&changed.file).strip_prefix(copy.as_ref()) {
-                    changed.file = file.display().to_string();
-                }
-            }
+            outcome.written = true;
         }
         Ok(outcome)
     }
@@ -152,7 +248,7 @@ fn is_below(path: &Path, directories: &[&Path]) -> Result<(), String> {
     Err("the source is outside of the project directory, where nothing is changed".into())
 }
 
-/// Changes the sources for good.
+/// Changes the sources for good, so that it can be undone.
 fn keep(outcome: &Outcome) -> Result<(), String> {
     for changed in &outcome.changed {
         let now = std::fs::read_to_string(&changed.file);
@@ -160,6 +256,7 @@ fn keep(outcome: &Outcome) -> Result<(), String> {
             return Err(format!("{} was changed meanwhile; nothing was written to it", changed.file));
         }
     }
+    undo::remember(Path::new("."), &outcome.changed)?;
     for changed in &outcome.changed {
         write(Path::new(&changed.file), &changed.after)
             .map_err(|error| format!("cannot write {}: {error}", changed.file))?;
@@ -192,6 +289,46 @@ fn overlay(directory: &Path, sources: &BTreeMap<String, String>) -> io::Result<V
 }
 
 impl<C: Checker, D: AsRef<Path>> Workshop for Bench<C, D> {
+    /// As it is called from here: compilers may have seen files by where the copy is.
+    fn name(&self, file: &str) -> String {
+        let path = Path::new(file);
+        let here = std::env::current_dir().unwrap_or_default();
+        let copy = match &self.kind {
+            Kind::Project { copy: Some(copy), .. } => path.strip_prefix(copy.as_ref()).ok(),
+            _ => None,
+        };
+        let relative = copy.or_else(|| path.strip_prefix(&here).ok()).unwrap_or(path);
+        // `./a.c`, `src/../a.c` and `a.c` are one file.
+        let mut parts: Vec<&std::ffi::OsStr> = Vec::new();
+        for part in relative.components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir if parts.last().is_some_and(|it| *it != ".." && *it != "/") => {
+                    parts.pop();
+                }
+                other => parts.push(other.as_os_str()),
+            }
+        }
+        parts.iter().collect::<PathBuf>().to_string_lossy().into_owned()
+    }
+
+    fn files(&mut self) -> Vec<String> {
+        let mut found = Vec::new();
+        match &self.kind {
+            Kind::Source(_) => {
+                let beside = self.project.program.parent().unwrap_or(Path::new(""));
+                let entries = std::fs::read_dir(Path::new(".").join(beside)).into_iter().flatten().flatten();
+                let names =
+                    entries.map(|entry| beside.join(entry.file_name()).to_string_lossy().into_owned());
+                found.extend(names.filter(|name| Language::of(name).is_some()));
+            }
+            Kind::Project { root, .. } => sources_below(root, Path::new(""), &mut found),
+            Kind::Program => {}
+        }
+        found.sort();
+        found
+    }
+
     fn read(&mut self, file: &str) -> Result<String, String> {
         let path = match &self.kind {
             Kind::Source(_) => {
@@ -200,15 +337,8 @@ impl<C: Checker, D: AsRef<Path>> Workshop for Bench<C, D> {
                 is_below(&path, &[Path::new("."), beside.unwrap_or(Path::new("."))])?;
                 path
             }
-            Kind::Project { root, copy, .. } => {
+            Kind::Project { root, .. } => {
                 let path = root.join(file);
-                // As CMake does it, which remembers where it was set up.
-                let elsewhere = copy.is_some() && !path.starts_with(root);
-                if elsewhere && std::env::current_dir().is_ok_and(|here| path.starts_with(here)) {
-                    return Err("the build uses the project's own directory, not the copy it runs in: \
-                                use --apply, or build into a new directory"
-                        .into());
-                }
                 is_below(&path, &[root])?;
                 path
             }
@@ -235,7 +365,9 @@ impl<C: Checker, D: AsRef<Path>> Workshop for Bench<C, D> {
             }
             Kind::Project { root, touched, .. } => {
                 put_in_place(root, touched, sources)?;
-                build(root, self.project.build.as_deref().unwrap_or("true"))?;
+                if let Some(command) = &self.project.build {
+                    build(root, command)?;
+                }
                 self.checker.check(root, &[])
             }
             Kind::Program if sources.is_empty() => self.checker.check(Path::new(""), &[]),
@@ -293,7 +425,8 @@ mod tests {
             Err(Failed::Check("not a program".into()))
         };
         let build = Some("test -f Cargo.toml".into());
-        let project = Project { program: "program".into(), is_source: false, build, apply: false };
+        let project =
+            Project { program: "program".into(), is_source: false, build, apply: false, keep_partial: false };
         let mut bench = Bench::new(project, checker, tempfile::tempdir).expect("a bench");
         let before = bench.read("Cargo.toml").expect("a source");
         let edited = BTreeMap::from([("Cargo.toml".to_owned(), "edited".to_owned())]);

@@ -1,11 +1,15 @@
 //! The loop: check, edit, check again, until no flush is missing or none can be added.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crashproof_check::{Redundant, Report, Violation};
+use crashproof_check::{Place, Redundant, Report, Violation};
 
+use crate::object::Reader;
+use crate::plan::Manner;
+use crate::project::Project;
 use crate::style::Macros;
+use crate::syntax::{Language, Source};
 use crate::{edit, plan};
 
 /// What can go wrong when an edited program is tried.
@@ -24,6 +28,16 @@ pub trait Workshop {
 
     /// Builds the program with these sources in place of those of the same name, and checks it.
     fn check(&mut self, sources: &BTreeMap<String, String>) -> Result<Report, Failed>;
+
+    /// The name by which the project knows a file that the program names in its own way.
+    fn name(&self, file: &str) -> String {
+        file.to_owned()
+    }
+
+    /// The sources of the project, as far as they are known.
+    fn files(&mut self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// How to fix.
@@ -64,6 +78,8 @@ impl Changed {
 pub struct Remaining {
     /// The violation.
     pub violation: Violation,
+    /// What comes of it.
+    pub message: String,
     /// Why there is no patch for it.
     pub reason: String,
 }
@@ -73,8 +89,8 @@ pub struct Remaining {
 pub struct Outcome {
     /// The sources that were changed.
     pub changed: Vec<Changed>,
-    /// How many missing flushes there were at first, and how many errors in all.
-    pub missing: usize,
+    /// How many errors there were at first.
+    pub errors: usize,
     /// How often edits were made and checked.
     pub rounds: usize,
     /// Missing flushes that remain, and why.
@@ -83,10 +99,12 @@ pub struct Outcome {
     pub removed: Vec<(String, String)>,
     /// What the check of the fixed program said.
     pub report: Report,
+    /// Were the sources changed?
+    pub written: bool,
 }
 
-/// A violation by what its source says there: line numbers move.
-type Key = (String, String, u32);
+/// A violation by its file, what the line says, which of the lines that say so it is, and the column: line numbers move.
+type Key = (String, String, usize, u32);
 
 /// The most rounds: each fixes what the one before brought to light.
 const ROUNDS: usize = 32;
@@ -111,8 +129,14 @@ struct Fixer<'a, W> {
     originals: BTreeMap<String, String>,
     /// Sources as they are to be, those that were looked at.
     sources: BTreeMap<String, String>,
+    /// What is known around each of them.
+    projects: BTreeMap<String, Project>,
+    /// All sources of the project.
+    files: Vec<String>,
     /// Violations that cannot be fixed, and why.
     refused: BTreeMap<Key, String>,
+    /// How to go about violations that were not fixed at first.
+    manners: BTreeMap<Key, Manner>,
 }
 
 impl<W: Workshop> Fixer<'_, W> {
@@ -126,28 +150,118 @@ impl<W: Workshop> Fixer<'_, W> {
         Ok(source)
     }
 
+    /// What the sources around a file define: the headers of the project that it includes, or the modules of its crate.
+    fn learn(&mut self, file: &str) {
+        if self.projects.contains_key(file) {
+            return;
+        }
+        let mut project = Project::default();
+        let mut open = vec![file.to_owned()];
+        let mut seen: BTreeSet<String> = BTreeSet::new();
+        while let Some(next) = open.pop() {
+            if !seen.insert(next.clone()) {
+                continue;
+            }
+            let known = self.sources.get(&next).cloned();
+            let Some(text) = known.or_else(|| self.workshop.read(&next).ok()) else { continue };
+            project.learn(&next, &text);
+            let files = self.files.iter();
+            if Language::of(&next) == Some(Language::Rust) {
+                open.extend(files.filter(|it| it.ends_with(".rs")).cloned());
+                continue;
+            }
+            let included: Vec<&str> = text.lines().filter_map(included).collect();
+            let directory = Path::new(&next).parent().unwrap_or(Path::new(""));
+            open.extend(included.iter().map(|name| directory.join(name).to_string_lossy().into_owned()));
+            open.extend(
+                files.filter(|it| included.iter().any(|name| it.ends_with(&format!("/{name}")))).cloned(),
+            );
+        }
+        self.projects.insert(file.to_owned(), project);
+    }
+
     fn key(&self, violation: &Violation) -> Key {
-        let place = plan::file_of(violation).unwrap_or(&violation.last);
-        let line =
-            self.sources.get(&place.file).and_then(|source| source.lines().nth(place.line as usize - 1));
-        (place.file.clone(), line.unwrap_or_default().trim().to_owned(), place.column)
+        let place = plan::fence_only(violation).unwrap_or(&violation.last);
+        let name = self.workshop.name(&place.file);
+        let source = self.sources.get(&name).map_or("", String::as_str);
+        let number = (place.line as usize).saturating_sub(1);
+        let line = source.lines().nth(number).unwrap_or_default().trim();
+        let same = source.lines().take(number).filter(|other| other.trim() == line).count();
+        (name, line.to_owned(), same, place.column)
+    }
+
+    /// Where a violation is to be fixed: its own place if that is in the project, else the call from there that leads to it.
+    fn place(&mut self, violation: &Violation) -> Result<Place, String> {
+        let window = violation.windows.first().ok_or("no thread can flush it in time")?;
+        let flush = plan::fence_only(violation);
+        let place = flush.unwrap_or(&window.after);
+        let outward = place.frames.iter().map(|frame| Place {
+            file: frame.file.clone(),
+            line: frame.line,
+            column: frame.column,
+            function: frame.function.clone(),
+            frames: Vec::new(),
+        });
+        let mut trouble = None;
+        for mut candidate in std::iter::once(place.clone()).chain(outward) {
+            candidate.file = self.workshop.name(&candidate.file);
+            match self.source(&candidate.file) {
+                Err(reason) => {
+                    trouble.get_or_insert(reason);
+                    continue;
+                }
+                Ok(source) => {
+                    if let Some(reason) = plan::off_limits(&candidate.file, &source) {
+                        trouble.get_or_insert(reason);
+                        continue;
+                    }
+                }
+            }
+            self.learn(&candidate.file);
+            let name = candidate.function.split("::<").next().unwrap_or_default();
+            let name = name.split('(').next().unwrap_or_default().rsplit("::").next().unwrap_or_default();
+            // A fence belongs behind the call of what flushes, not into it.
+            if flush.is_some() && self.projects[&candidate.file].is_helper(name) {
+                if let Some(found) = self.behind_the_helper(window) {
+                    return Ok(found);
+                }
+                continue;
+            }
+            return Ok(candidate);
+        }
+        Err(trouble.unwrap_or_else(|| "the function that flushes is not called from the project".into()))
+    }
+
+    /// The call of a helper between the lost store and the survivor.
+    fn behind_the_helper(&mut self, window: &crashproof_check::Window) -> Option<Place> {
+        let mut store = window.after.clone();
+        store.file = self.workshop.name(&store.file);
+        let text = self.source(&store.file).ok()?;
+        self.learn(&store.file);
+        let source = Source::new(&text, Language::of(&store.file)?)?;
+        let reader = Reader { source: &source, project: self.projects.get(&store.file)? };
+        let (line, column) = plan::flush_between(&reader, &store, &window.before)?;
+        Some(Place { line, column, ..store })
     }
 
     /// The edits for what is missing, as far as they can be made.
     fn edits(&mut self, missing: &[&Violation]) -> Vec<plan::Edit> {
         let mut edits = Vec::new();
+        self.projects.clear();
         for (number, violation) in missing.iter().enumerate() {
-            let file = plan::file_of(violation).map(|place| place.file.clone());
-            let made = match file {
-                None => Err("no thread can flush it in time".to_owned()),
-                Some(file) => {
-                    self.source(&file).and_then(|source| plan::edit(number, violation, &source, &file))
-                }
-            };
+            let place = self.place(violation);
             let key = self.key(violation);
             if self.refused.contains_key(&key) {
                 continue;
             }
+            let manner = self.manners.get(&key).copied().unwrap_or_default();
+            let made = place.and_then(|place| {
+                let text = &self.sources[&place.file];
+                let language = Language::of(&place.file).ok_or("the language is not known")?;
+                let source = Source::new(text, language).ok_or("the source cannot be parsed")?;
+                let reader = Reader { source: &source, project: &self.projects[&place.file] };
+                plan::edit(&plan::Request { number, violation, place, manner }, &reader)
+            });
             match made {
                 Ok(edit) => edits.push(edit),
                 Err(reason) => {
@@ -160,7 +274,7 @@ impl<W: Workshop> Fixer<'_, W> {
 
     fn with(&self, edits: &[plan::Edit]) -> BTreeMap<String, String> {
         let mut sources = self.sources.clone();
-        sources.extend(plan::made(&self.sources, edits, self.options.macros.as_ref()));
+        sources.extend(plan::made(&self.sources, &self.projects, edits, self.options.macros.as_ref()));
         sources
     }
 
@@ -195,7 +309,12 @@ impl<W: Workshop> Fixer<'_, W> {
                 Err(Failed::Check(message)) => return Err(message),
                 Err(Failed::Build(_)) => {
                     let key = self.key(missing[edit.violation]);
-                    self.refused.insert(key, "the program does not build with a flush after it".into());
+                    if edit.manner == Manner::Plain {
+                        let reason = "the program does not build with a flush after it";
+                        self.refused.insert(key, reason.into());
+                    } else {
+                        self.manners.insert(key, edit.next_manner());
+                    }
                 }
             }
         }
@@ -221,12 +340,15 @@ impl<W: Workshop> Fixer<'_, W> {
         redundant.sort_by_key(|found| std::cmp::Reverse((found.place.file.clone(), found.place.line)));
         redundant.dedup_by(|a, b| a.place == b.place);
         for Redundant { place, .. } in &redundant {
-            let Ok(source) = self.source(&place.file) else { continue };
-            let Some((without, statement)) = edit::without(&source, place.line, place.column) else {
+            let file = self.workshop.name(&place.file);
+            let Ok(source) = self.source(&file) else { continue };
+            let Some(language) = Language::of(&file) else { continue };
+            let Some((without, statement)) = edit::without(&source, language, place.line, place.column)
+            else {
                 continue;
             };
             let mut sources = self.sources.clone();
-            sources.insert(place.file.clone(), without);
+            sources.insert(file.clone(), without);
             if let Ok(now) = self.check(&sources)
                 && now.errors() <= report.errors()
                 && now.unknown.len() <= report.unknown.len()
@@ -234,12 +356,18 @@ impl<W: Workshop> Fixer<'_, W> {
                 && now.redundant.len() < report.redundant.len()
             {
                 self.sources = sources;
-                removed.push((format!("{}:{}", place.file, place.line), statement));
+                removed.push((format!("{file}:{}", place.line), statement));
                 *report = now;
             }
         }
         Ok(removed)
     }
+}
+
+/// `#include "name"`.
+fn included(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;
+    rest.trim_start().strip_prefix('"')?.split('"').next()
 }
 
 /// Fixes a program.
@@ -248,13 +376,17 @@ pub fn fix<W: Workshop>(workshop: &mut W, options: &Options) -> Result<Outcome, 
         Failed::Build(message) | Failed::Check(message) => message,
     };
     let mut report = workshop.check(&BTreeMap::new()).map_err(say)?;
-    let first = missing(&report).len();
+    let errors = report.errors();
+    let files = workshop.files();
     let mut fixer = Fixer {
         workshop,
         options,
         originals: BTreeMap::new(),
         sources: BTreeMap::new(),
+        projects: BTreeMap::new(),
+        files,
         refused: BTreeMap::new(),
+        manners: BTreeMap::new(),
     };
     let mut rounds = 0;
     let mut tried: Vec<(Key, usize)> = Vec::new();
@@ -267,7 +399,7 @@ pub fn fix<W: Workshop>(workshop: &mut W, options: &Options) -> Result<Outcome, 
             let key = fixer.key(missing[edit.violation]);
             let times = tried.iter_mut().find(|(known, _)| *known == key);
             match times {
-                Some((_, times)) if *times >= 2 => {
+                Some((_, times)) if *times >= 4 => {
                     fixer.refused.insert(key, "a flush right after it was not enough".into());
                     false
                 }
@@ -284,9 +416,28 @@ pub fn fix<W: Workshop>(workshop: &mut W, options: &Options) -> Result<Outcome, 
         if edits.is_empty() {
             break;
         }
+        let keys: BTreeMap<Key, Manner> =
+            edits.iter().map(|edit| (fixer.key(missing[edit.violation]), edit.next_manner())).collect();
+        let before = fixer.sources.clone();
         if let Some(next) = fixer.attempt(&missing, edits)? {
-            report = next;
             rounds += 1;
+            let left: Vec<Key> =
+                self::missing(&next).into_iter().map(|violation| fixer.key(violation)).collect();
+            let mut again = false;
+            // What was not enough is taken back, and tried in another way if there is one.
+            for (key, manner) in keys.into_iter().filter(|(key, _)| left.contains(key)) {
+                if fixer.manners.get(&key) == Some(&manner) {
+                    fixer.refused.insert(key, "a flush right after it was not enough".into());
+                } else {
+                    fixer.manners.insert(key, manner);
+                }
+                again = true;
+            }
+            if again {
+                fixer.sources = before;
+            } else {
+                report = next;
+            }
         }
     }
     let removed = if options.remove_redundant { fixer.remove(&mut report)? } else { Vec::new() };
@@ -295,7 +446,12 @@ pub fn fix<W: Workshop>(workshop: &mut W, options: &Options) -> Result<Outcome, 
         .map(|violation| {
             let reason = fixer.refused.get(&fixer.key(violation)).cloned();
             let reason = reason.unwrap_or_else(|| format!("not reached within {ROUNDS} rounds"));
-            Remaining { violation: violation.clone(), reason }
+            let told = report
+                .findings
+                .iter()
+                .find(|it| it.cause.as_ref().is_some_and(|it| it.last == violation.last));
+            let message = told.map_or_else(|| violation.message(), |it| it.in_common_form().message);
+            Remaining { violation: violation.clone(), message, reason }
         })
         .collect();
     let changed = fixer.changed(&fixer.sources);
@@ -303,5 +459,5 @@ pub fn fix<W: Workshop>(workshop: &mut W, options: &Options) -> Result<Outcome, 
         .into_iter()
         .map(|(file, after)| Changed { before: fixer.originals[&file].clone(), file, after })
         .collect();
-    Ok(Outcome { changed, missing: first, rounds, remaining, removed, report })
+    Ok(Outcome { changed, errors, rounds, remaining, removed, report, written: false })
 }

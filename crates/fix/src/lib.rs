@@ -4,26 +4,39 @@
 //! |---|---|
 //! | `fixer` | the loop: check, edit, check again |
 //! | `bench` | where the program is built and checked meanwhile |
-//! | `tokens`, `statement` | finds the statement of a store and what it stores to |
-//! | `style` | how the file flushes: `crashproof.h`, libpmem, intrinsics, the project's own macro |
+//! | `syntax` | sources as syntax trees: the statement at a place |
+//! | `project` | what the sources around it define: functions and macros that flush, structs |
+//! | `object` | objects in memory by the expressions of the source |
+//! | `target`, `c`, `rust` | what a statement stores to |
+//! | `extend` | flushes that cover too little, and objects that are flushed as a whole |
+//! | `style` | how the code around flushes: the project's own function, a library, intrinsics |
+//! | `transaction` | stores in transactions, which are added to them |
 //! | `plan` | from a missing flush to an edit, or to the reason why there is none |
 //! | `edit` | makes edits; files are never half-written |
+//! | `undo` | what was written last, so that it can be undone |
 //!
 //! The flush goes right after the statement of the last lost store of its line, which is in the primary window
 //! (PSan, section 5.2); if that window is empty, after the load by which the other thread got to know of the store.
 //! Nothing is assumed of a fix: the program is built and checked again with it, and what remains is fixed or
-//! reported. Sources are read lexically, not preprocessed: where that is not enough it says why, and no edit
-//! is made.
+//! reported. Sources are parsed, not preprocessed: where that is not enough it says why, and no edit is made.
 
 mod bench;
+mod c;
 mod edit;
+mod extend;
 mod fixer;
+mod object;
 mod plan;
-mod statement;
+mod project;
+mod rust;
 mod style;
-mod tokens;
+mod syntax;
+mod target;
+mod transaction;
+mod undo;
 
 pub use bench::{Bench, Checker, Project};
 pub use edit::write;
 pub use fixer::{Changed, Failed, Options, Outcome, Remaining, Workshop, fix, missing};
 pub use style::Macros;
+pub use undo::undo;

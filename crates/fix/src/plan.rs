@@ -1,24 +1,46 @@
 //! From a missing flush to an edit, or to the reason why there is none.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use crashproof_check::{Flushed, Place, Violation};
-use crashproof_toolchain::FileKind;
 
-use crate::edit::{Insertion, apply};
-use crate::statement::{Target, Text, Trouble};
-use crate::style::{Macros, Style};
+use crate::edit::{Insertion, Replacement, apply};
+use crate::extend;
+use crate::object::{Reader, Target};
+use crate::project::Project;
+use crate::style::{self, Macros, Style};
+use crate::syntax::{Language, Source, Statement, Trouble, ancestors, descendants};
+use crate::transaction;
+
+/// How an edit is made; what was tried without success is not tried again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Manner {
+    /// An existing flush is extended, or one is added as the project flushes.
+    #[default]
+    Extend,
+    /// A flush is added as the project flushes.
+    Add,
+    /// A flush is added that needs nothing of the project.
+    Plain,
+}
+
+/// What an edit does.
+#[derive(Clone, Debug)]
+enum Change {
+    /// Flushes, or only fences if there is no target.
+    Flush { insertion: Insertion, target: Option<Target>, place: usize },
+    /// Adds what is stored to a transaction.
+    Add(Insertion),
+    /// Makes a flush cover more.
+    Extend(Replacement),
+}
 
 /// An edit that a violation asks for.
 #[derive(Clone, Debug)]
 pub(crate) struct Edit {
     pub(crate) file: String,
-    insertion: Insertion,
-    /// What to flush; none if only the fence is missing.
-    target: Option<Target>,
-    /// Must it fence? Not if another one does so before the survivor.
-    fence: bool,
+    pub(crate) manner: Manner,
+    change: Change,
     /// The block of the statement, and the survivor: edits that share both can share a fence.
     block: usize,
     before: Place,
@@ -26,13 +48,33 @@ pub(crate) struct Edit {
     pub(crate) violation: usize,
 }
 
+impl Edit {
+    /// What to try if this does not do.
+    pub(crate) fn next_manner(&self) -> Manner {
+        match (&self.change, self.manner) {
+            (Change::Extend(_), _) => Manner::Add,
+            _ => Manner::Plain,
+        }
+    }
+}
+
+/// What a violation is about, in sources that can be changed.
+pub(crate) struct Request<'a> {
+    pub(crate) number: usize,
+    pub(crate) violation: &'a Violation,
+    /// Where the store, or the flush that lacks a fence, is: in this file, or called from it.
+    pub(crate) place: Place,
+    pub(crate) manner: Manner,
+}
+
 fn reason(trouble: Trouble) -> String {
     match trouble {
         Trouble::NotThere => "the source has no such line: it was changed since the program was built".into(),
-        Trouble::SeveralStatements => "there are several statements in that line".into(),
         Trouble::InCondition => "the access is part of a condition or of the head of a loop".into(),
         Trouble::Leaves => "the statement leaves the function".into(),
-        Trouble::InCall(name) => format!("the store is made by `{name}`, a macro or another function"),
+        Trouble::InCall(name) => {
+            format!("the store is made by `{name}`, which is not defined in the project")
+        }
         Trouble::SideEffects(text) => {
             format!("`{text}` has side effects, so it cannot be named again for the flush")
         }
@@ -41,11 +83,9 @@ fn reason(trouble: Trouble) -> String {
 }
 
 /// Why a file is not touched, if so.
-fn off_limits(file: &str, source: &str) -> Option<String> {
-    match FileKind::of(Path::new(file)) {
-        Some(FileKind::Source(_)) => {}
-        Some(FileKind::Header) => return Some("it is in a header, which other sources may include".into()),
-        _ => return Some("patches are written for C and C++ sources only".into()),
+pub(crate) fn off_limits(file: &str, source: &str) -> Option<String> {
+    if Language::of(file).is_none() {
+        return Some("patches are written for C, C++ and Rust sources only".into());
     }
     let head: String = source.lines().take(10).collect::<Vec<_>>().join("\n").to_lowercase();
     let lines = source.lines().any(|line| line.starts_with("#line") || line.starts_with("# 1 "));
@@ -53,108 +93,226 @@ fn off_limits(file: &str, source: &str) -> Option<String> {
     (lines || generated).then(|| "the file is generated: its own source must be changed".into())
 }
 
-/// The edit for a violation.
-pub(crate) fn edit(number: usize, violation: &Violation, source: &str, file: &str) -> Result<Edit, String> {
-    if let Some(reason) = off_limits(file, source) {
-        return Err(reason);
-    }
-    let window = violation.windows.first().ok_or("no thread can flush it in time")?;
-    let text = Text::new(source);
-    let fence_only = match &violation.flushed {
-        Flushed::Unfenced(flush) if window.primary => Some(flush),
+/// Does only a fence lack?
+pub(crate) fn fence_only(violation: &Violation) -> Option<&Place> {
+    match (&violation.flushed, violation.windows.first()) {
+        (Flushed::Unfenced(flush), Some(window)) if window.primary => Some(flush),
         _ => None,
+    }
+}
+
+/// The edit for a violation.
+pub(crate) fn edit(request: &Request, reader: &Reader) -> Result<Edit, String> {
+    let Request { number, violation, place, manner } = request;
+    let window = violation.windows.first().ok_or("no thread can flush it in time")?;
+    let source = reader.source;
+    let made = |change: Change, block: usize| Edit {
+        file: place.file.clone(),
+        manner: *manner,
+        change,
+        block,
+        before: window.before.clone(),
+        violation: *number,
     };
-    let place = fence_only.unwrap_or(&window.after);
-    let mut before = false;
-    let (statement, goes) = match text.statement(place.line, place.column) {
-        Ok(statement) => (statement.clone(), statement),
+    let offset = source.offset(place.line, place.column).map_err(reason)?;
+    if fence_only(violation).is_some() {
+        let statement = source.statement(offset).map_err(reason)?;
+        let insertion = Insertion::after(&statement);
+        let change = Change::Flush { insertion, target: None, place: statement.node.start_byte() };
+        return Ok(made(change, statement.block.start_byte()));
+    }
+    let end = &window.before;
+    let same_function = (&end.file, &end.function) == (&place.file, &place.function);
+    let survivor = same_function.then(|| source.offset(end.line, end.column).ok()).flatten();
+    let (statement, goes, before) = match source.statement(offset) {
+        Ok(statement) => (Some(statement), statement, false),
         // Nothing can follow a condition; but in the same function the flush can still come before the survivor.
-        Err(Trouble::InCondition) if fence_only.is_none() => {
-            let end = &window.before;
-            if (&end.file, &end.function) != (&place.file, &place.function) {
-                return Err(reason(Trouble::InCondition));
-            }
-            let condition = text.condition(place.line, place.column).map_err(reason)?;
-            let survivor = text.statement(end.line, end.column).map_err(reason)?;
+        Err(Trouble::InCondition) => {
+            let survivor = survivor.ok_or_else(|| reason(Trouble::InCondition))?;
+            let survivor = source.statement(survivor).map_err(reason)?;
             if survivor.naked {
                 return Err(reason(Trouble::InCondition));
             }
-            before = true;
-            (condition, survivor)
+            (None, survivor, true)
         }
         Err(trouble) => return Err(reason(trouble)),
     };
-    let target = if fence_only.is_some() {
-        None
-    } else if window.primary {
-        Some(text.stored(&statement, place.line, place.column).map_err(reason)?)
+    let target = if window.primary {
+        reader.stored(offset, statement.as_ref()).map_err(reason)?
     } else if window.same_line {
-        Some(text.loaded(&statement, place.line, place.column).map_err(reason)?)
+        reader.loaded(offset).map_err(reason)?
     } else {
         return Err("the thread that must flush it does not name it there".into());
     };
-    let insertion = Insertion { after: goes.span.clone(), before, naked: goes.naked, code: Vec::new() };
-    Ok(Edit {
-        file: file.to_owned(),
-        insertion,
-        target,
-        fence: true,
-        block: goes.block,
-        before: window.before.clone(),
-        violation: number,
-    })
-}
-
-/// The file in which the edit for a violation would be made.
-pub(crate) fn file_of(violation: &Violation) -> Option<&Place> {
-    let window = violation.windows.first()?;
-    match &violation.flushed {
-        Flushed::Unfenced(flush) if window.primary => Some(flush),
-        _ => Some(&window.after),
+    // Several statements may have stored to what is lost: then it is flushed as a whole, behind the last of them.
+    let (target, statement, goes) = match statement.filter(|_| window.primary && !before) {
+        Some(last) => match together(request, reader, &last, &target, survivor) {
+            Some((target, behind)) => (target, Some(behind), behind),
+            None => (target, statement, goes),
+        },
+        None => (target, statement, goes),
+    };
+    let block = goes.block.start_byte();
+    if let Some(statement) = &statement
+        && let Some(code) = transaction::adds(reader, statement, &target)
+    {
+        let insertion = Insertion { before: true, code: vec![code], ..Insertion::after(statement) };
+        return Ok(made(Change::Add(insertion), block));
     }
+    if let Some(statement) = &statement
+        && window.primary
+        && *manner == Manner::Extend
+        && let Some(replacement) = extension(reader, statement, &target, survivor)
+    {
+        return Ok(made(Change::Extend(replacement), block));
+    }
+    let whole = statement.as_ref().filter(|_| window.primary);
+    let whole = whole.and_then(|statement| extend::whole(reader, statement, &target));
+    let target = Some(whole.unwrap_or(target));
+    let insertion = Insertion { before, ..Insertion::after(&goes) };
+    Ok(made(Change::Flush { insertion, target, place: goes.node.start_byte() }, block))
 }
 
-/// Makes edits. Those in one block that must come before the same store share its fence.
+/// If the first lost store is another one to the same object: the object, and the statement behind which it is whole.
+fn together<'t>(
+    request: &Request,
+    reader: &Reader<'t>,
+    last: &Statement<'t>,
+    target: &Target,
+    survivor: Option<usize>,
+) -> Option<(Target, Statement<'t>)> {
+    let first = &request.violation.place;
+    let same_function = first.function == request.place.function && first.line <= request.place.line;
+    let offset = reader.source.offset(first.line, first.column).ok().filter(|_| same_function)?;
+    let beginning = reader.source.statement(offset).ok()?;
+    let other = reader.stored(offset, Some(&beginning)).ok()?;
+    let common = other.path.iter().zip(&target.path).take_while(|(a, b)| a.key == b.key).count();
+    let path = &target.path[..common];
+    let known = common < other.path.len() && common < target.path.len();
+    if !known || extend::is_small(reader, path, last) != Some(true) {
+        return None;
+    }
+    // The statement of the first one's block that holds the last one.
+    let around = ancestors(last.node).find(|node| node.parent() == Some(beginning.block))?;
+    let tail = last.tail && around == last.node;
+    let behind = Statement { node: around, naked: false, tail, block: beginning.block };
+    if survivor.is_some_and(|at| at < around.end_byte()) {
+        return None;
+    }
+    let object = path.last()?.object.clone();
+    Some((Target { object, small: false, path: path.to_vec() }, behind))
+}
+
+/// A flush after the statement, made to cover it.
+fn extension(
+    reader: &Reader,
+    statement: &Statement,
+    target: &Target,
+    until: Option<usize>,
+) -> Option<Replacement> {
+    let (call, covering) = extend::extension(reader, statement, target, until)?;
+    let code = style::extended(reader, statement, &call, &covering);
+    let changes = code != reader.source.text(call.node);
+    changes.then(|| Replacement { range: call.node.byte_range(), code })
+}
+
+/// The last flush in a function between a store and the survivor: where a fence can follow that the helper lacks.
+pub(crate) fn flush_between(reader: &Reader, store: &Place, survivor: &Place) -> Option<(u32, u32)> {
+    let source = reader.source;
+    let from = source.offset(store.line, store.column).ok()?;
+    let to = source.offset(survivor.line, survivor.column).ok().filter(|to| *to > from);
+    let function = source.function(source.at(from)?)?;
+    let to = to.unwrap_or(function.end_byte());
+    let calls =
+        descendants(function).into_iter().filter(|node| node.start_byte() >= from && node.end_byte() <= to);
+    let call = calls.filter_map(|node| extend::flush_call(reader, node)).next_back()?;
+    let point = call.node.start_position();
+    Some((point.row as u32 + 1, point.column as u32 + 1))
+}
+
+/// Makes edits. Those in one block that must come before the same store share its fence; one object is flushed once.
 pub(crate) fn made(
     sources: &BTreeMap<String, String>,
+    projects: &BTreeMap<String, Project>,
     edits: &[Edit],
     macros: Option<&Macros>,
 ) -> BTreeMap<String, String> {
     let mut changed = BTreeMap::new();
-    for (file, source) in sources {
-        let mut edits: Vec<Edit> = edits.iter().filter(|edit| edit.file == *file).cloned().collect();
-        if edits.is_empty() {
-            continue;
-        }
-        edits.sort_by_key(|edit| edit.insertion.after.end);
-        let text = Text::new(source);
-        for index in 0..edits.len() {
-            let edit = &edits[index];
-            let shared = edits[index + 1..].iter().any(|later| {
-                later.block == edit.block
-                    && later.before == edit.before
-                    && !edit.insertion.naked
-                    && !edit.insertion.before
-                    && !later.insertion.before
-                    && !later.insertion.naked
-                    && !text.jumps_between(edit.insertion.after.end, later.insertion.after.start)
-            });
-            edits[index].fence = !shared;
-        }
-        let style = Style::of(source, macros);
-        let insertions = edits
-            .into_iter()
-            .filter_map(|edit| {
-                let mut insertion = edit.insertion;
-                match &edit.target {
-                    Some(target) => insertion.code = style.flush(target, edit.fence),
-                    None if edit.fence => insertion.code = vec![style.fence()],
-                    None => return None,
-                }
-                Some(insertion)
-            })
-            .collect();
-        changed.insert(file.clone(), apply(source, insertions, style.missing_header(source)));
+    for (file, text) in sources {
+        let edits: Vec<&Edit> = edits.iter().filter(|edit| edit.file == *file).collect();
+        let (Some(project), Some(language)) = (projects.get(file), Language::of(file)) else { continue };
+        let Some(source) = Source::new(text, language).filter(|_| !edits.is_empty()) else { continue };
+        let reader = Reader { source: &source, project };
+        changed.insert(file.clone(), with_edits(&reader, edits, macros));
     }
     changed
+}
+
+fn with_edits(reader: &Reader, mut edits: Vec<&Edit>, macros: Option<&Macros>) -> String {
+    let ends = |edit: &Edit| match &edit.change {
+        Change::Flush { insertion, .. } | Change::Add(insertion) => insertion.at.end,
+        Change::Extend(replacement) => replacement.range.end,
+    };
+    edits.sort_by_key(|edit| ends(edit));
+    let (mut insertions, mut replacements, mut header) = (Vec::new(), Vec::new(), None);
+    for (index, edit) in edits.iter().enumerate() {
+        let (insertion, target, place) = match &edit.change {
+            Change::Extend(replacement) => {
+                replacements.push(replacement.clone());
+                continue;
+            }
+            Change::Add(insertion) => {
+                insertions.push(insertion.clone());
+                continue;
+            }
+            Change::Flush { insertion, target, place } => (insertion, target, *place),
+        };
+        let Some(statement) = statement_at(reader, place, insertion) else { continue };
+        let later: Vec<&Edit> =
+            edits[index + 1..].iter().filter(|later| shares(reader, edit, later)).copied().collect();
+        let again = later.iter().any(|later| match &later.change {
+            Change::Flush { target: Some(other), .. } => Some(other) == target.as_ref(),
+            _ => false,
+        });
+        if again {
+            continue;
+        }
+        let fence = later.is_empty();
+        let style = Style::at(reader, &statement, target.as_ref(), macros, edit.manner == Manner::Plain);
+        header = header.or(style.missing_header(reader));
+        let code = match target {
+            Some(target) => style.flush(reader, &statement, target, fence),
+            None if fence => vec![style.fence_at(reader, &statement)],
+            None => continue,
+        };
+        insertions.push(Insertion { code, ..insertion.clone() });
+    }
+    apply(reader.source.text, insertions, replacements, header)
+}
+
+/// The statement of an insertion.
+fn statement_at<'t>(reader: &Reader<'t>, place: usize, insertion: &Insertion) -> Option<Statement<'t>> {
+    if let Ok(found) = reader.source.statement(place)
+        && found.span() == insertion.at
+    {
+        return Some(found);
+    }
+    // A whole `if` or loop.
+    let node = ancestors(reader.source.at(place)?).find(|node| node.byte_range() == insertion.at)?;
+    Some(Statement { node, naked: false, tail: false, block: node.parent()? })
+}
+
+/// Can an edit leave its fence to a later one?
+fn shares(reader: &Reader, edit: &Edit, later: &Edit) -> bool {
+    let (Change::Flush { insertion: first, .. }, Change::Flush { insertion: second, .. }) =
+        (&edit.change, &later.change)
+    else {
+        return false;
+    };
+    let plain = |insertion: &Insertion| !insertion.naked && !insertion.before;
+    later.block == edit.block
+        && later.before == edit.before
+        && plain(first)
+        && plain(second)
+        && !reader.source.jumps_between(first.at.end, second.at.start)
 }

@@ -1,4 +1,5 @@
-//! Where no patch is made: the finding stays, with the reason, and no file is touched.
+//! Where no patch is made: the finding stays, with the reason, and no file is touched. And where one is, though it takes more
+//! than a line.
 
 mod bench;
 
@@ -37,15 +38,27 @@ fn refused(name: &str, before: &str, body: &str, reason: &str) {
 
 const STORE_Y: &str = "    y.at = 1;\n    crashproof_persist(&y, 8);\n";
 
+/// A program that is clean after the edit, which shows in one of its files.
+fn patched(name: &str, before: &str, body: &str, files: &[(&str, &str)], file: &str, expected: &str) {
+    let (outcome, ..) = fixed(name, before, body, files);
+    assert!(outcome.remaining.is_empty() && outcome.report.errors() == 0, "{name}: {:?}", outcome.remaining);
+    let changed: Vec<&str> = outcome.changed.iter().map(|changed| changed.file.as_str()).collect();
+    assert!(changed.len() == 1 && changed[0].ends_with(file), "{name}: {changed:?}");
+    assert!(outcome.changed[0].after.contains(expected), "{name}: {}", outcome.changed[0].after);
+}
+
 #[test]
 fn several_statements_on_a_line() {
-    refused("several", "", "    x.at = 1; y.at = 1;\n    crashproof_persist(&y, 8);\n", "several statements");
+    let expected = "    x.at = 1;\n    crashproof_persist(&x.at, sizeof(x.at));\n    y.at = 1;\n";
+    let body = "    x.at = 1; y.at = 1;\n    crashproof_persist(&y, 8);\n";
+    patched("several", "", body, &[], "several.c", expected);
 }
 
 #[test]
 fn a_store_that_a_macro_makes() {
     let before = "#define SET(place, value) do { (place) = (value); } while (0)\n";
-    refused("macro", before, &format!("    SET(x.at, 1);\n{STORE_Y}"), "`SET`");
+    let expected = "    SET(x.at, 1);\n    crashproof_persist(&x.at, sizeof(x.at));\n";
+    patched("macro", before, &format!("    SET(x.at, 1);\n{STORE_Y}"), &[], "macro.c", expected);
 }
 
 #[test]
@@ -73,9 +86,15 @@ fn a_statement_that_leaves() {
 fn header_code() {
     let header = "static inline __attribute__((noinline)) void set(long *p) {\n  *p = 1;\n}\n";
     let body = format!("    set(&x.at);\n{STORE_Y}");
-    let (outcome, ..) = fixed("header", "#include \"set.h\"\n", &body, &[("set.h", header)]);
-    let left: Vec<&str> = outcome.remaining.iter().map(|left| left.reason.as_str()).collect();
-    assert!(left.len() == 1 && left[0].contains("header"), "{left:?}");
+    let files = [("set.h", header)];
+    patched(
+        "header",
+        "#include \"set.h\"\n",
+        &body,
+        &files,
+        "set.h",
+        "  *p = 1;\n  _mm_clflush((void *)p);\n",
+    );
 }
 
 #[test]

@@ -36,11 +36,11 @@ fn seeded_bugs_are_fixed_at_the_first_try() {
                 fix(&mut bench, &Default::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
             if bug == 0 {
                 let left: Vec<_> = outcome.report.violations.iter().map(|found| found.place.line).collect();
-                assert_eq!(outcome.missing, 0, "{name} has nothing to fix: {left:?} {:?}", outcome.changed);
+                assert_eq!(outcome.errors, 0, "{name} has nothing to fix: {left:?} {:?}", outcome.changed);
                 assert_eq!(outcome.report.errors(), 0, "{name} is right");
                 continue;
             }
-            assert!(outcome.missing > 0, "{name}: bug {bug} is not found");
+            assert!(outcome.errors > 0, "{name}: bug {bug} is not found");
             seeded += 1;
             let clean = outcome.report.errors() == 0 && outcome.remaining.is_empty();
             let first_try = clean && bench.history.len() == 2;

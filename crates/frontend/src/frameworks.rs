@@ -202,6 +202,10 @@ pub enum What {
     Settle,
     /// Writes back all mapped files and waits.
     Sync,
+    /// From here on, stores may be lost: the program copes with that.
+    TolerateBegin,
+    /// No longer.
+    TolerateEnd,
     /// Control does not come back.
     Leave,
 }
@@ -357,8 +361,8 @@ impl Apis {
     /// With the line and the reason.
     pub fn add_file(&mut self, path: &Path) -> Result<(), Error> {
         let file = path.display().to_string();
-        let text =
-            std::fs::read_to_string(path).map_err(|cause| Error::Read { file: file.clone(), cause })?;
+        let text = crashproof_findings::text_file::read(path)
+            .map_err(|cause| Error::Read { file: file.clone(), cause })?;
         self.add_text(&file, &text)
     }
 
@@ -576,6 +580,8 @@ fn describe(effect: &Effect) -> String {
         What::StrandJoin => "waits for all strands",
         What::Settle => "waits for all flushes, queued ones too",
         What::Sync => "writes back mapped files",
+        What::TolerateBegin => "begins stores that may be lost",
+        What::TolerateEnd => "ends stores that may be lost",
         What::Leave => "does not return",
     };
     let mut text = verb.to_owned();

@@ -120,7 +120,7 @@ fn library_functions_write() {
 fn what_is_returned_is_known() {
     let ops = ops("char *f(char *p, char *q) { return mempcpy(p, q, 5); }");
     assert!(
-        matches!(&ops[0], Op::Offset { base: Operand::Parameter(0), offset: 0, index } if index[..] == [(Operand::Int(5), 1)]),
+        matches!(&ops[0], Op::Offset { base: Operand::Parameter(0), offset: 0, index, .. } if index[..] == [(Operand::Int(5), 1)]),
         "{ops:?}"
     );
 }
@@ -131,13 +131,16 @@ fn addresses_of_assembly_are_whole() {
         __asm__ volatile(\"clwb 64(%0)\" :: \"r\"(p) : \"memory\");\
         __asm__ volatile(\"movq %2, -8(%0,%1,4)\" :: \"r\"(p), \"r\"(i), \"r\"(1L) : \"memory\");\
         __asm__ volatile(\"lock; incl %0\" : \"+m\"(*(int *)p)); }");
-    let [Op::Offset { base, offset: 64, index }, Op::Flush { address, class: Class::FlushOpt }, rest @ ..] =
-        &ops[..]
+    let [
+        Op::Offset { base, offset: 64, index, .. },
+        Op::Flush { address, class: Class::FlushOpt },
+        rest @ ..,
+    ] = &ops[..]
     else {
         panic!("{ops:?}")
     };
     assert_eq!((*base, index.len(), *address), (Operand::Parameter(0), 0, Operand::Instruction(0)));
-    let [Op::Offset { base, offset: -8, index }, Op::Store { address, bytes: 8, .. }, rest @ ..] = rest
+    let [Op::Offset { base, offset: -8, index, .. }, Op::Store { address, bytes: 8, .. }, rest @ ..] = rest
     else {
         panic!("{ops:?}")
     };

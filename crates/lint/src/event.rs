@@ -75,6 +75,9 @@ pub(crate) enum Kind {
     StrandBegin,
     StrandEnd,
     StrandJoin,
+    /// Stores that may be lost begin and end.
+    TolerateBegin,
+    TolerateEnd,
     /// Something unknown was given these objects.
     Unknown {
         objects: Vec<Expression>,

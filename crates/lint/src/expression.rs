@@ -4,7 +4,6 @@
 //! are the same address. They are written in terms of the parameters of a function and of what memory held
 //! when it was entered; a caller puts its own values in their place.
 
-use px86::LINE_BYTES;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crashproof_frontend::program::ir::{Arithmetic, Compare, FunctionId, GlobalId};
@@ -191,6 +190,8 @@ impl Expressions {
                 let element = self.element(base, inner, scale);
                 self.plus(element, offset.wrapping_mul(scale))
             }
+            // Rounding down: lines decide anyway.
+            _ if scale == 1 && self.is_negative_misalignment(index, base) => base,
             _ => match self.form(base) {
                 Form::Plus(inner, offset) => {
                     let element = self.element(inner, index, scale);
@@ -216,11 +217,15 @@ impl Expressions {
             (Arithmetic::Add, _, Some(b)) => self.plus(left, b),
             (Arithmetic::Add, Some(a), _) => self.plus(right, a),
             (Arithmetic::Sub, _, Some(b)) => self.plus(left, b.wrapping_neg()),
+            (Arithmetic::Mul, Some(1), _) => right,
             (Arithmetic::Mul, _, Some(1))
             | (Arithmetic::Or | Arithmetic::Shl | Arithmetic::Shr, _, Some(0)) => left,
             // Rounding down to a line or page: it is still the same object, and lines decide anyway.
             (Arithmetic::And, _, Some(mask)) if mask < 0 && (-mask & (-mask - 1)) == 0 && mask >= -4096 => {
                 left
+            }
+            (Arithmetic::Mul | Arithmetic::Shl, _, Some(unit)) if self.is_rounded(what, left, unit) => {
+                self.dividend(left)
             }
             (Arithmetic::Add, None, None) => {
                 // An address plus a number of bytes.
@@ -246,6 +251,10 @@ impl Expressions {
         if let Some(number) = self.as_int(right) {
             return self.plus(left, number.wrapping_neg());
         }
+        // Rounding down: lines decide anyway.
+        if self.is_misalignment(right, left) {
+            return left;
+        }
         let strip = |this: &Self, e: Expression| match this.form(e) {
             Form::Plus(inner, offset) => (inner, offset),
             _ => (e, 0),
@@ -259,26 +268,6 @@ impl Expressions {
             Form::Operation(Arithmetic::Add, x, y) if x == b => self.plus(y, m.wrapping_sub(n)),
             Form::Operation(Arithmetic::Add, x, y) if y == b => self.plus(x, m.wrapping_sub(n)),
             _ => self.add(Form::Operation(Arithmetic::Sub, left, right)),
-        }
-    }
-
-    /// A length that was made longer by how far its start lies inside a line, without that: the lines are the same.
-    pub(crate) fn without_misalignment(&mut self, length: Expression) -> Expression {
-        let (sum, constant) = match self.form(length) {
-            Form::Plus(inner, constant) => (inner, constant),
-            _ => (length, 0),
-        };
-        let is_inside = |part: Expression| {
-            matches!(self.form(part), Form::Operation(Arithmetic::And, _, mask)
-                if self.as_int(mask).is_some_and(|mask| (1..LINE_BYTES as i64).contains(&mask)))
-        };
-        match self.form(sum) {
-            _ if is_inside(sum) => self.int(constant),
-            Form::Operation(Arithmetic::Add, part, rest) if is_inside(part) => self.plus(rest, constant),
-            // A parameter might be a pointer.
-            Form::Element(rest, part, 1) if is_inside(part) => self.plus(rest, constant),
-            Form::Operation(Arithmetic::Add, rest, part) if is_inside(part) => self.plus(rest, constant),
-            _ => length,
         }
     }
 
@@ -473,6 +462,21 @@ impl Expressions {
         }
     }
 
+    /// Unknown values that a condition or a number is about.
+    pub(crate) fn unknowns(&self, number: Expression, found: &mut FxHashSet<Expression>) {
+        match self.form(number) {
+            Form::Opaque(..) => {
+                found.insert(number);
+            }
+            Form::Plus(inner, _) => self.unknowns(inner, found),
+            Form::Operation(_, left, right) | Form::Comparison(_, left, right) => {
+                self.unknowns(left, found);
+                self.unknowns(right, found);
+            }
+            _ => {}
+        }
+    }
+
     /// An unknown pointer leads to memory that a description or a mapping says is persistent.
     pub(crate) fn set_declared(&mut self, pointer: Expression) {
         self.declared.insert(pointer);
@@ -573,19 +577,6 @@ mod tests {
         // The same from an index that is one less.
         let less = all.plus(i, -1);
         assert_eq!(all.element(field, less, 8), last);
-    }
-
-    #[test]
-    fn the_start_inside_a_line_does_not_count() {
-        let mut all = Expressions::new();
-        let (p, n) = (all.add(Form::Parameter(0)), all.add(Form::Parameter(1)));
-        let mask = all.int(63);
-        let inside = all.arithmetic(Arithmetic::And, p, mask);
-        let number = all.int(512);
-        let length = all.arithmetic(Arithmetic::Add, inside, number);
-        assert_eq!(all.without_misalignment(length), number);
-        let length = all.arithmetic(Arithmetic::Add, n, inside);
-        assert_eq!(all.without_misalignment(length), n);
     }
 
     #[test]

@@ -21,7 +21,10 @@ pub(crate) fn findings(program: &Program, explorer: &Explorer) -> (Vec<Finding>,
         }
         // A store that is never written back is one finding, also if something points to it.
         let lost = verdict.related.iter().find(|related| related.role == "lost");
-        let same = |rule: Rule, place: PlaceId| verdicts.violations.contains_key(&(rule, place));
+        let same = |rule: Rule, place: PlaceId| {
+            let other = verdicts.violations.get(&(rule, place));
+            other.is_some_and(|other| other.stands(&explorer.guards, &explorer.names))
+        };
         // The library's own line, not the program's.
         if program.place(*place).of_a_library {
             in_libraries += 1;

@@ -17,7 +17,8 @@ pub(crate) fn members(name: &str) -> Option<(&str, Vec<&str>)> {
         &part[..end]
     });
     let root = parts.next().filter(|root| !root.is_empty())?;
-    Some((root, parts.filter(|part| !part.is_empty()).collect()))
+    // Of an index that is not known, `[..]`, a bracket is left.
+    Some((root, parts.filter(|part| !part.is_empty() && *part != "]").collect()))
 }
 
 /// By what a range is known in other functions: its members, or the variable that it is.
@@ -29,9 +30,9 @@ fn keys(name: &str) -> Vec<&str> {
     }
 }
 
-/// Whether a name says which member of its object it is.
-pub(crate) fn names_a_member(name: &str) -> bool {
-    !keys(name).is_empty()
+/// How many members a name lists.
+pub(crate) fn count_members(name: &str) -> usize {
+    keys(name).len()
 }
 
 /// Pairs of members: the first decides whether the second counts.
@@ -42,20 +43,23 @@ pub(crate) struct Guards {
 
 impl Guards {
     pub(crate) fn add(&mut self, guard: &str, guarded: &str) {
-        let Some(guard) = keys(guard).pop() else { return };
+        let path = keys(guard);
+        let Some(&guard) = path.last() else { return };
+        // What both lie in is guarded by neither.
         for guarded in keys(guarded) {
-            if guard != guarded {
+            if !path.contains(&guarded) {
                 self.pairs.insert((guard.to_owned(), guarded.to_owned()));
             }
         }
     }
 
     pub(crate) fn covers(&self, guard: &str, guarded: &str) -> bool {
-        let Some(guard) = keys(guard).pop() else { return false };
+        let path = keys(guard);
+        let Some(&guard) = path.last() else { return false };
         let guarded = keys(guarded);
+        let pair = |guarded: &str| self.pairs.contains(&(guard.to_owned(), guarded.to_owned()));
         // What is part of the guard is not guarded by it.
-        !guarded.contains(&guard)
-            && guarded.iter().any(|guarded| self.pairs.contains(&(guard.to_owned(), (*guarded).to_owned())))
+        !guarded.contains(&guard) && guarded.iter().any(|guarded| !path.contains(guarded) && pair(guarded))
     }
 }
 
@@ -71,5 +75,6 @@ mod tests {
         assert!(!guards.covers("slot->result", "slot->ready"));
         assert!(!guards.covers("slot->ready", "job->finished"));
         assert!(!guards.covers("*flag", "slot->result"));
+        assert!(!guards.covers("t->slots[..].ready", "t->slots[..].owner"));
     }
 }

@@ -9,7 +9,7 @@
 //! | [`crashproof_frontend::program`] | bitcode becomes a program without LLVM in it, linked by symbol (frontend) |
 //! | [`crashproof_frontend::frameworks`] | what library functions mean, as data (frontend) |
 //! | `dsa` | which memory is persistent: local, bottom-up, top-down |
-//! | `expression`, `span` | symbolic addresses; bytes, words and cache lines |
+//! | `expression`, `span`, `extent` | symbolic addresses; bytes, words and cache lines; arrays |
 //! | `loops`, `explore` | paths through a function, callees as summaries |
 //! | `event`, `machine` | what a path did to persistent memory, and the rules judged on it |
 //! | `gap`, `coverage` | what is not understood, and what the verdict therefore does not cover |
@@ -33,6 +33,7 @@ mod event;
 mod evidence;
 mod explore;
 mod expression;
+mod extent;
 mod findings;
 mod gap;
 mod guards;
@@ -40,6 +41,7 @@ mod loops;
 mod machine;
 mod mapping;
 mod returned;
+mod rounding;
 pub mod rules;
 mod span;
 
@@ -59,6 +61,21 @@ use crashproof_frontend::frameworks::Apis;
 pub use crashproof_frontend::inputs::Error;
 pub use explore::Bounds;
 pub use rules::Model;
+
+/// Functions whose memory is the heap: persistent if the whole heap is.
+pub const HEAP: [&str; 11] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "aligned_alloc",
+    "memalign",
+    "valloc",
+    "strdup",
+    "_Znwm",
+    "_Znam",
+    "_ZnwmSt11align_val_t",
+    "_ZnamSt11align_val_t",
+];
 
 /// What to analyze, and how.
 #[derive(Debug, Default)]

@@ -4,7 +4,11 @@ use px86::order::Class;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::machine::keeps_order;
-use crashproof_frontend::program::ir::{Callee, Function, FunctionId, Op, Operand, Program};
+use crashproof_frontend::program::ir::{
+    Arithmetic, Callee, Compare, Function, FunctionId, Op, Operand, Program,
+};
+
+const LINE: i64 = px86::LINE_BYTES as i64;
 
 /// A loop.
 #[derive(Debug, Default)]
@@ -22,10 +26,17 @@ pub(crate) struct FlushLoop {
     /// Where it stops: an address if the loop counts with the pointer, else a number of bytes.
     pub(crate) end: Option<Operand>,
     pub(crate) counts_bytes: bool,
+    /// The loop counts with numbers of lines, of which `start` is the first; whether `end` is the last of them or one more.
+    pub(crate) counts_lines: Option<Inclusive>,
+    /// How many bytes the loop counts as one: a byte, or a line.
+    pub(crate) unit: i64,
     pub(crate) class: Class,
     /// The instruction, or the call of a function that is a name for it.
     pub(crate) flush: u32,
 }
+
+/// Whether a limit belongs to what it limits.
+pub(crate) type Inclusive = bool;
 
 /// What is known of a function before any path is walked.
 #[derive(Debug, Default)]
@@ -34,6 +45,7 @@ pub(crate) struct Shape {
     pub(crate) rank: Vec<Option<u32>>,
     pub(crate) loops: FxHashMap<u32, Loop>,
     pub(crate) flush_loops: FxHashMap<u32, FlushLoop>,
+    successors: Vec<Vec<u32>>,
 }
 
 impl Shape {
@@ -87,13 +99,33 @@ impl Shape {
                 }
             }
         }
-        let mut shape = Shape { rank, loops, flush_loops: FxHashMap::default() };
+        let mut shape = Shape { rank, loops, flush_loops: FxHashMap::default(), successors };
         shape.flush_loops = shape
             .loops
             .iter()
             .filter_map(|(header, a_loop)| Some((*header, flush_loop(program, function, *header, a_loop)?)))
             .collect();
         shape
+    }
+}
+
+impl Shape {
+    /// Whether a block is reached whichever way another branches, without coming back to the branch: what happens there does not
+    /// depend on the condition.
+    pub(crate) fn is_reached_either_way(&self, branch: u32, block: u32) -> bool {
+        self.successors[branch as usize].iter().all(|side| self.reached(*side, branch).contains(&block))
+    }
+
+    /// What is reached from one side of a branch, without coming back to the branch.
+    pub(crate) fn reached(&self, side: u32, branch: u32) -> FxHashSet<u32> {
+        let mut seen: FxHashSet<u32> = FxHashSet::default();
+        let mut work = vec![side];
+        while let Some(at) = work.pop() {
+            if at != branch && seen.insert(at) {
+                work.extend(&self.successors[at as usize]);
+            }
+        }
+        seen
     }
 }
 
@@ -110,21 +142,18 @@ fn stripped(function: &Function, mut operand: Operand) -> Operand {
     loop {
         operand = match instruction(function, operand) {
             Some((_, Op::Copy { value })) => *value,
-            Some((
-                _,
-                Op::Arithmetic {
-                    what: crashproof_frontend::program::ir::Arithmetic::And,
-                    left,
-                    right: Operand::Int(mask),
-                },
-            )) if *mask < 0 => *left,
+            Some((_, Op::Arithmetic { what: Arithmetic::And, left, right: Operand::Int(mask) }))
+                if *mask < 0 =>
+            {
+                *left
+            }
             _ => return operand,
         };
     }
 }
 
 /// A phi of the header with its value on entry, if it grows by at most a line each time.
-fn counter(function: &Function, header: u32, a_loop: &Loop, operand: Operand) -> Option<Operand> {
+fn counter(function: &Function, header: u32, a_loop: &Loop, operand: Operand, unit: i64) -> Option<Operand> {
     let (number, Op::Phi { incoming }) = instruction(function, stripped(function, operand))? else {
         return None;
     };
@@ -139,20 +168,15 @@ fn counter(function: &Function, header: u32, a_loop: &Loop, operand: Operand) ->
             continue;
         }
         let step = match instruction(function, stripped(function, *value))? {
-            (_, Op::Offset { base, offset, index }) if index.is_empty() => {
+            (_, Op::Offset { base, offset, index, .. }) if index.is_empty() => {
                 (stripped(function, *base) == Operand::Instruction(number)).then_some(*offset)?
             }
-            (
-                _,
-                Op::Arithmetic {
-                    what: crashproof_frontend::program::ir::Arithmetic::Add,
-                    left,
-                    right: Operand::Int(step),
-                },
-            ) => (stripped(function, *left) == Operand::Instruction(number)).then_some(*step)?,
+            (_, Op::Arithmetic { what: Arithmetic::Add, left, right: Operand::Int(step) }) => {
+                (stripped(function, *left) == Operand::Instruction(number)).then_some(*step)?
+            }
             _ => return None,
         };
-        if !(1..=px86::LINE_BYTES as i64).contains(&step) {
+        if step < 1 || step * unit > LINE {
             return None;
         }
     }
@@ -191,9 +215,23 @@ fn flushed(program: &Program, id: FunctionId, depth: u32) -> Option<(u32, Class)
     found
 }
 
+/// What is multiplied by the size of a line.
+fn multiple_of_line(function: &Function, operand: Operand) -> Option<Operand> {
+    match instruction(function, operand)? {
+        (_, Op::Arithmetic { what: Arithmetic::Mul, left, right: Operand::Int(LINE) })
+        | (_, Op::Arithmetic { what: Arithmetic::Shl, left, right: Operand::Int(6) }) => Some(*left),
+        _ => None,
+    }
+}
+
+/// Whether a loop that goes on as long as this holds takes the limit as well.
+fn is_inclusive_while(what: Compare) -> bool {
+    matches!(what, Compare::Le | Compare::Ge | Compare::BelowOrEqual | Compare::AboveOrEqual)
+}
+
 fn flush_loop(program: &Program, function: &Function, header: u32, a_loop: &Loop) -> Option<FlushLoop> {
     let mut flush = None;
-    let mut limit = None;
+    let (mut limit, mut is_inclusive) = (None, false);
     for block in &a_loop.blocks {
         for (number, instruction) in function.block(*block) {
             match &instruction.op {
@@ -210,9 +248,12 @@ fn flush_loop(program: &Program, function: &Function, header: u32, a_loop: &Loop
                 Op::Store { .. } | Op::Bulk { .. } | Op::Call { .. } | Op::Locked { .. } => return None,
                 Op::Branch { condition, yes, no } => {
                     let leaves = !a_loop.blocks.contains(yes) || !a_loop.blocks.contains(no);
-                    if let Some((_, Op::Compare { left, right, .. })) =
+                    if let Some((_, Op::Compare { what, left, right })) =
                         self::instruction(function, *condition).filter(|_| leaves)
                     {
+                        let stays = a_loop.blocks.contains(yes);
+                        is_inclusive =
+                            is_inclusive_while(*what) == stays && !matches!(what, Compare::Eq | Compare::Ne);
                         limit = Some((*left, *right));
                     }
                 }
@@ -241,22 +282,37 @@ fn flush_loop(program: &Program, function: &Function, header: u32, a_loop: &Loop
         })
     };
     let address = stripped(function, address);
-    if let Some(start) = counter(function, header, a_loop, address) {
+    if let Some(start) = counter(function, header, a_loop, address, 1) {
         let end = other_side(address);
-        let counts_bytes = false;
-        return Some(FlushLoop { start, first: Operand::Int(0), end, counts_bytes, class, flush: number });
+        let (first, counts_bytes, unit) = (Operand::Int(0), false, 1);
+        let counts_lines = None;
+        return Some(FlushLoop { start, first, end, counts_bytes, counts_lines, unit, class, flush: number });
+    }
+    if let Some(line) = multiple_of_line(function, address)
+        && let Some(start) = counter(function, header, a_loop, line, LINE)
+    {
+        let end = other_side(stripped(function, line));
+        let (first, counts_bytes, unit) = (Operand::Int(0), false, LINE);
+        let counts_lines = Some(is_inclusive);
+        return Some(FlushLoop { start, first, end, counts_bytes, counts_lines, unit, class, flush: number });
     }
     // A pointer and a counter beside it.
     let (base, index) = match self::instruction(function, address)? {
-        (_, Op::Offset { base, offset: 0, index }) if index.len() == 1 && index[0].1 == 1 => {
-            (*base, index[0].0)
+        (_, Op::Offset { base, offset: 0, index, .. })
+            if index.len() == 1 && [1, LINE].contains(&index[0].1) =>
+        {
+            (*base, index[0])
         }
-        (_, Op::Arithmetic { what: crashproof_frontend::program::ir::Arithmetic::Add, left, right }) => {
-            (*left, *right)
-        }
+        (_, Op::Arithmetic { what: Arithmetic::Add, left, right }) => (*left, (*right, 1)),
         _ => return None,
     };
-    let first = counter(function, header, a_loop, index)?;
+    let (index, unit) = match multiple_of_line(function, stripped(function, index.0)) {
+        // Lines, one after the other.
+        Some(line) if index.1 == 1 => (line, LINE),
+        _ => index,
+    };
+    let first = counter(function, header, a_loop, index, unit)?;
     let end = other_side(stripped(function, index));
-    Some(FlushLoop { start: base, first, end, counts_bytes: true, class, flush: number })
+    let (counts_bytes, counts_lines) = (true, None);
+    Some(FlushLoop { start: base, first, end, counts_bytes, counts_lines, unit, class, flush: number })
 }

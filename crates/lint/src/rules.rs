@@ -170,6 +170,8 @@ pub(crate) struct Verdicts {
     pub(crate) swept: FxHashSet<PlaceId>,
     /// What was not understood on the way.
     pub(crate) gaps: Gaps,
+    /// Stores of functions that a caller's log covers.
+    logged_by_callers: FxHashSet<PlaceId>,
     /// A function that the program itself calls is judged as if it did not.
     pub(crate) is_tentative: bool,
     /// What that shows, unless a caller makes it good.
@@ -190,19 +192,30 @@ impl Verdicts {
     }
 
     /// Takes over what functions violate that others may call, and no caller of the program makes good.
-    pub(crate) fn adopt(&mut self) {
+    ///
+    /// With transactions, a function may be meant to be called inside of one: only what it does in a transaction of its own counts.
+    pub(crate) fn adopt(&mut self, has_transactions: bool) {
         for (key, verdict) in std::mem::take(&mut self.tentative) {
-            let is_about_callers = matches!(
-                key.0,
-                Rule::UnflushedWrite
-                    | Rule::UnloggedWrite
-                    | Rule::MissingBarrier
-                    | Rule::PublishBeforePersist
-            );
+            let in_own_transaction = key.0 == Rule::UnloggedWrite && !self.logged_by_callers.contains(&key.1);
+            let is_about_callers = if has_transactions {
+                in_own_transaction
+            } else {
+                matches!(
+                    key.0,
+                    Rule::UnflushedWrite
+                        | Rule::UnloggedWrite
+                        | Rule::MissingBarrier
+                        | Rule::PublishBeforePersist
+                )
+            };
             if is_about_callers && !self.satisfied.contains_key(&key) {
                 self.violations.entry(key).or_insert(verdict);
             }
         }
+    }
+
+    pub(crate) fn logged_by_caller(&mut self, place: PlaceId) {
+        self.logged_by_callers.insert(place);
     }
 
     pub(crate) fn satisfies_in(&mut self, rule: Rule, by: FunctionId, place: PlaceId) {

@@ -125,6 +125,76 @@ pub fn branching_program(size: Size) -> impl Strategy<Value = Program> {
     })
 }
 
+/// How the threads of a [`guarded_program`] wait for each other. `w` is what they wait for; nothing else uses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// Each thread does the last part of its work under a lock. Here it gives up if the lock is taken: then it does no
+    /// more, so what a crash leaves is the same as if it waited.
+    Lock,
+    /// The same, but the lock is given back by a plain store.
+    SpinLock,
+    /// There is more to do afterwards, whether or not the lock could be had.
+    TriedLock,
+    /// The first thread sets a flag, without which the others do not go on.
+    Flag,
+}
+
+/// Programs of at least two threads that wait for each other.
+pub fn guarded_program(size: Size, guard: Guard) -> impl Strategy<Value = Program> {
+    let part = || vec(statement(), 0..=size.statements.div_ceil(2));
+    let lines = select(vec![vec![1, 1, 1], vec![2, 1, 1], vec![1, 2, 1], vec![3, 1]]);
+    let threads = vec((part(), part(), part()), 2..=size.threads);
+    (lines, threads).prop_map(move |(lines, threads)| {
+        let threads = threads.into_iter().enumerate().map(|(number, (before, within, after))| {
+            let mut statements = before;
+            let within = within.join(" ");
+            match guard {
+                Guard::Lock | Guard::SpinLock | Guard::TriedLock => {
+                    let release = if guard == Guard::SpinLock { "w = 0;" } else { "xchg(w, 0);" };
+                    statements.push(format!("r7 = cas(w, 0, 1); if (r7 == 0) {{ {within} {release} }}"));
+                    statements.extend(after.into_iter().filter(|_| guard == Guard::TriedLock));
+                }
+                Guard::Flag if number == 0 => {
+                    statements.push("w = 1;".into());
+                    statements.extend(after);
+                }
+                Guard::Flag => statements.push(format!("r7 = w; if (r7 == 1) {{ {within} }}")),
+            }
+            statements
+        });
+        let (threads, domains) = (threads.collect(), Vec::new());
+        Program { lines, domains, init: Vec::new(), threads, recover: None }
+    })
+}
+
+/// Programs of at most `size` in which the first location is a counter: locked instructions add 1 to it, always or sometimes,
+/// and nothing else writes it.
+pub fn counting_program(size: Size) -> impl Strategy<Value = Program> {
+    let counter = NAMES[0];
+    let adds = move || {
+        prop_oneof![
+            3 => register().prop_map(move |register| format!("{register} = faa({counter}, 1);")),
+            1 => (register(), register())
+                .prop_map(move |(result, known)| format!("{result} = cas({counter}, {known}, {known} + 1);")),
+        ]
+    };
+    let statement = prop_oneof![
+        6 => adds(),
+        2 => (register(), adds()).prop_map(|(test, then)| format!("if ({test} == 1) {{ {then} }}")),
+        1 => register().prop_map(move |register| format!("{register} = {counter};")),
+        2 => Just(format!("clwb {counter}; sfence;")),
+        2 => register().prop_map(|register| format!("{} = {register} + 1;", NAMES[1])),
+    ];
+    let threads = vec(vec(statement, 1..=size.statements), 2..=size.threads.max(2));
+    (select(vec![vec![1, 1], vec![2]]), threads).prop_map(|(lines, threads)| Program {
+        lines,
+        domains: Vec::new(),
+        init: Vec::new(),
+        threads,
+        recover: None,
+    })
+}
+
 fn location() -> impl Strategy<Value = &'static str> + Clone {
     // Few locations make programs that have something to say to each other.
     prop_oneof![4 => Just(NAMES[0]), 4 => Just(NAMES[1]), 2 => Just(NAMES[2])]

@@ -18,7 +18,7 @@ pub mod steps;
 use px86::{Kind, LINE_BYTES};
 
 /// Version of everything here; the two sides refuse to work with another one's.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Set for the program to run under the checker; its value is the version.
 pub const ENVIRONMENT: &str = "CRASHPROOF_SESSION";
@@ -46,7 +46,7 @@ pub mod fd {
 /// First address of the pool within the PM window. The first 4 GiB are left to AddressSanitizer.
 pub const POOL_BASE: u64 = (1 << 44) + (4 << 30);
 /// Size of the pool; it is sparse.
-pub const POOL_BYTES: u64 = 64 << 30;
+pub const POOL_BYTES: u64 = 1 << 40;
 /// How far from its address in the window the runtime reads and writes a byte of the pool. The window itself is
 /// inaccessible under the checker: whatever touches it is code that was not rebuilt, and is followed. Neither placement of
 /// a program has anything where the window's addresses end up.
@@ -59,8 +59,10 @@ pub const ROOT: Region = Region { base: POOL_BASE + (1 << 30), bytes: 1 << 30 };
 pub const ARENA: Region = Region { base: POOL_BASE + (2 << 30), bytes: 14 << 30 };
 /// The heap, with `--pm-heap`.
 pub const HEAP: Region = Region { base: POOL_BASE + (16 << 30), bytes: 16 << 30 };
-/// Mapped files.
-pub const FILES: Region = Region { base: POOL_BASE + (32 << 30), bytes: 32 << 30 };
+/// What is known of files besides their content: a word for each, on a line of its own. See [`PmFile`].
+pub const FACTS: Region = Region { base: POOL_BASE + (32 << 30), bytes: 32 << 30 };
+/// Contents of files.
+pub const FILES: Region = Region { base: POOL_BASE + (64 << 30), bytes: POOL_BYTES - (64 << 30) };
 
 /// A part of the pool.
 #[derive(Clone, Copy, Debug)]
@@ -90,9 +92,9 @@ pub const CRASHES_ADDRESS: u64 = 0;
 /// Bytes of address space for the trace.
 pub const TRACE_BYTES: u64 = 64 << 30;
 /// Bytes of address space for the control block and patches.
-pub const CONTROL_BYTES: u64 = 4 << 30;
-/// Where the table of files begins in the control memory.
-pub const FILES_OFFSET: u64 = 64 << 10;
+pub const CONTROL_BYTES: u64 = 5 << 30;
+/// Where the table of files begins in the control memory; see [`Tables`].
+pub const FILES_OFFSET: u64 = 4 << 30;
 /// Where patches begin in the control memory.
 pub const PATCHES_OFFSET: u64 = 1 << 20;
 /// Where the decisions that a run follows begin in the control memory.
@@ -102,13 +104,13 @@ pub const SLEEPING_OFFSET: u64 = 3 << 29;
 /// Where a run's notes about its steps begin, and how many there may be.
 pub const NOTES_OFFSET: u64 = 2 << 30;
 /// See [`NOTES_OFFSET`].
-pub const MAX_NOTES: u64 = (CONTROL_BYTES - NOTES_OFFSET) / size_of::<steps::Note>() as u64;
+pub const MAX_NOTES: u64 = (FILES_OFFSET - NOTES_OFFSET) / size_of::<steps::Note>() as u64;
 
 /// Where the call stacks begin that the checker wants, in the control memory; see [`Stack`].
 pub const STACKS_OFFSET: u64 = 512 << 10;
 /// How many there may be.
 pub const MAX_STACKS: usize = 2048;
-const _: () = assert!(FILES_OFFSET as usize + MAX_FILES * size_of::<PmFile>() <= STACKS_OFFSET as usize);
+const _: () = assert!(FILES_OFFSET as usize + size_of::<Tables>() <= CONTROL_BYTES as usize);
 const _: () = assert!(STACKS_OFFSET as usize + MAX_STACKS * size_of::<Stack>() <= PATCHES_OFFSET as usize);
 
 /// Where the paths of libraries that were loaded late begin in the control memory; see [`LateModule`].
@@ -155,8 +157,10 @@ pub const PM_PATH: &str = "CRASHPROOF_PM_PATH";
 /// [`PM_PATH`] if it is not set.
 pub const DEFAULT_PM_PATH: &str = "/mnt/pmem*:/pmem*:/dev/dax*";
 
-/// Files on the PM path that the table holds.
-pub const MAX_FILES: usize = 64;
+/// Files, extents and directories that the table holds.
+pub const MAX_FILES: usize = 1 << 14;
+/// Changes of names that the table holds.
+pub const MAX_CHANGES: usize = 1 << 16;
 /// Room for the names of variables of the environment.
 pub const ENVIRONMENT_BYTES: usize = 4096;
 /// Longest path of a file, with the zero at its end.
@@ -171,19 +175,69 @@ pub const IDLE_READS_OF_RECORDING: u64 = 20_000_000_000;
 /// How many addresses are noted that a run that never ends reads over and over.
 pub const WAITS_FOR: usize = 4;
 
-/// A file on the PM path that was opened. The table only ever grows: a file keeps its place in the pool in
-/// all runs, whichever mapped it first.
+/// A file that is persistent, an extent of one, or a directory. The table only ever grows: each keeps its place in the
+/// pool in all runs, whichever met it first.
+///
+/// Each has a word in [`FACTS`]. A file's is its size and, from bit [`PmFile::EXTENT_AT`] on, the number of the extent
+/// that holds its content, none for its own; a directory's is its version, see [`NameChange`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PmFile {
-    /// First address; 0 while it was never mapped.
+    /// First address of the content; 0 while it has none.
     pub place: u64,
     /// How far its place goes.
     pub room: u64,
-    /// Whether it came into being during the check, which then has to remove it.
-    pub created: u64,
-    /// Its path, ending in zero; empty for entries that are free.
+    /// How far it was ever used.
+    pub used: u64,
+    /// Whether it was ever mapped.
+    pub mapped: u64,
+    /// What identifies it in all runs.
+    pub key: u64,
+    /// Its path, or the one it was created under, ending in zero.
     pub path: [u8; MAX_PATH],
+}
+
+impl PmFile {
+    /// Where in the word of a file the number of its extent begins.
+    pub const EXTENT_AT: u32 = 44;
+
+    /// The path.
+    pub fn path(&self) -> &[u8] {
+        let end = self.path.iter().position(|byte| *byte == 0).unwrap_or(0);
+        &self.path[..end]
+    }
+}
+
+/// The word of a file or directory, by its number in the table.
+pub const fn fact(number: usize) -> u64 {
+    FACTS.base + number as u64 * LINE_BYTES
+}
+
+/// One change of a directory's names, such as a rename: all of it survives a crash, or nothing.
+///
+/// What a directory holds is what it held before the check, and then what the changes up to its version made of that.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct NameChange {
+    /// What the directory's word holds after it: made from what it does, so that it is the same in all runs.
+    pub version: u64,
+    /// What it held before.
+    pub before: u64,
+    /// Up to two names: the path, and the number of its file from 1 on; 0 if there is none any more.
+    pub names: [(u64, [u8; MAX_PATH]); 2],
+}
+
+/// The table of files.
+#[repr(C)]
+pub struct Tables {
+    /// Entries of `files` that are taken.
+    pub file_count: u64,
+    /// Entries of `changes` that are taken.
+    pub change_count: u64,
+    /// Files, extents and directories.
+    pub files: [PmFile; MAX_FILES],
+    /// Changes of names.
+    pub changes: [NameChange; MAX_CHANGES],
 }
 
 /// What a child is to do.
@@ -214,9 +268,10 @@ pub mod record {
     pub const JOIN: u8 = 69;
     /// `crashproof_assert` failed here.
     pub const ASSERT: u8 = 70;
-    /// A file came into being (`value` 1) or was removed (0); `address` is its place in the table. Durable
-    /// at once.
-    pub const FILE: u8 = 71;
+    /// What the word at `address` holds is durable from here on; no crash comes just before. See `FACTS`.
+    pub const SETTLED: u8 = 71;
+    /// A `write` to a file on a disk begins (`value` 1) or ends (0): what it stores to one sector survives whole.
+    pub const WRITE: u8 = 90;
     /// The end of a size class of the heap moved: `address` is the class, `value` the end. Durable at once.
     pub const HEAP: u8 = 72;
     /// A call on the way to the unseen access of the record before.
@@ -273,7 +328,7 @@ pub mod caller {
 #[repr(C, packed(4))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// From the lowest bit: where in the pool (36 bits), whether it is there (1), thread (16), width (4), kind (7).
+    /// From the lowest bit: where in the pool (40 bits), whether it is there (1), thread (12), width (4), kind (7).
     packed: u64,
     /// Value stored or read; for `clflushopt` and `clwb` the length of the trace when it was issued.
     pub value: u64,
@@ -284,7 +339,7 @@ pub struct Record {
 impl Record {
     const PLACE_BITS: u32 = POOL_BYTES.trailing_zeros();
     const THREAD_AT: u32 = Self::PLACE_BITS + 1;
-    const WIDTH_AT: u32 = Self::THREAD_AT + 16;
+    const WIDTH_AT: u32 = Self::THREAD_AT + 12;
     const KIND_AT: u32 = Self::WIDTH_AT + 4;
 
     /// Packs a record. An address outside the pool is a small number that means something else.
@@ -293,7 +348,7 @@ impl Record {
         let place = address.wrapping_sub(POOL_BASE);
         let place =
             if place < POOL_BYTES { place | 1 << Self::PLACE_BITS } else { address & (POOL_BYTES - 1) };
-        let rest = (thread as u64) << Self::THREAD_AT
+        let rest = (thread as u64 & 0xfff) << Self::THREAD_AT
             | (width as u64) << Self::WIDTH_AT
             | (kind as u64) << Self::KIND_AT;
         Record { packed: place | rest, value, site }
@@ -309,7 +364,7 @@ impl Record {
     /// Number of the thread.
     #[inline(always)]
     pub const fn thread(&self) -> u16 {
-        (self.packed >> Self::THREAD_AT) as u16
+        (self.packed >> Self::THREAD_AT) as u16 & 0xfff
     }
 
     /// Bytes accessed.
@@ -336,8 +391,8 @@ impl Record {
             Some(Kind::Load) if !in_pool => address == CRASHES_ADDRESS && width == 0,
             Some(_) => in_pool && (1..=8).contains(&width) && within_line,
             None => match self.kind() {
-                record::FILE => address < MAX_FILES as u64,
                 record::HEAP => address < HEAP_CLASSES as u64,
+                record::SETTLED => in_pool,
                 record::ISSUE => in_pool && (1..=8).contains(&width) && within_line,
                 _ => true,
             },
@@ -420,8 +475,6 @@ pub struct Control {
     pub ended: u64,
     /// Bytes of address space a child may add; 0 for any.
     pub max_memory: u64,
-    /// Files of the table that do not exist at the crash although they are on disk: a bit each.
-    pub files_absent: u64,
     /// Reads of PM in a row that may bring nothing new.
     pub max_idle_reads: u64,
     /// Out: whether a child that did too much work was seen to repeat itself, so that it never ends.
@@ -444,6 +497,10 @@ pub struct Control {
     pub environment: [u8; ENVIRONMENT_BYTES],
     /// Out: the first file outside the PM path that a child mapped to share what it writes, ending in zero.
     pub mapped_outside: [u8; MAX_PATH],
+    /// Out: the first ordinary file that a child opened to write it and that is not followed, ending in zero.
+    pub written_outside: [u8; MAX_PATH],
+    /// Out: whether a child asked the kernel to write files back (`fsync`, `msync` and their relatives).
+    pub synced: u64,
     /// Call stacks that are wanted.
     pub stacks: u64,
 }
@@ -519,6 +576,12 @@ pub mod flag {
     pub const STRICT: u32 = 2;
     /// Caches survive a power failure.
     pub const EADR: u32 = 4;
+    /// Files are on a disk: what is written waits in the page cache.
+    pub const DISK: u32 = 8;
+    /// Every regular file that the program writes is persistent.
+    pub const ALL_FILES: u32 = 16;
+    /// A run that only finds out which files are mapped: it ends when it meets one outside the PM path.
+    pub const DISCOVER: u32 = 32;
 }
 
 /// Why a verdict is UNKNOWN: the `value` of [`record::UNKNOWN`] where the site has nothing to say.
@@ -566,6 +629,19 @@ pub mod reason {
     pub const SPAWN: u64 = 16;
     /// A timer sends signals that the program handles.
     pub const TIMER: u64 = 17;
+    /// A thread sent another one a signal.
+    pub const SIGNAL: u64 = 18;
+
+    /// Code that was not rebuilt may contain fences that could not be found; the site says where.
+    pub const FENCES: u64 = 30;
+    /// Code that belongs to no module touched PM; `address` says what.
+    pub const CODE_OF_NO_MODULE: u64 = 31;
+    /// A system call was given PM, past the C library's functions; the site says where.
+    pub const SYSTEM_CALL: u64 = 32;
+
+    /// Those after which persistent memory may hold what nobody recorded.
+    pub const UNSEEN_CONTENT: &[u64] =
+        &[FORK, SECOND_PLACE, COPIED_BY_KERNEL, UNSEEN, CHANGED, FUNCTION, STREAM, SPAWN, SYSTEM_CALL];
 
     /// As a sentence; none if the site says it.
     pub fn text(reason: u64) -> Option<&'static str> {
@@ -591,6 +667,19 @@ pub mod reason {
                 "it started another program (posix_spawn, system, popen) that can reach its files on the PM path and is not \
                  followed"
             }
+            FENCES => {
+                "it was not rebuilt, and part of its code cannot be decoded: fences there are not seen, and its flushes \
+                 count as complete"
+            }
+            CODE_OF_NO_MODULE => {
+                "code of no module (made at run time, or not loaded by the dynamic loader) touches persistent memory: \
+                 fences there are not seen, and its flushes count as complete"
+            }
+            SYSTEM_CALL => {
+                "it passes persistent memory to the kernel in a system call of its own, not through the C library: what the \
+                 kernel reads and stores there is not followed"
+            }
+            SIGNAL => "pthread_kill: a signal to another thread was delivered only when that thread ran next",
             TIMER => "a timer sends it signals, which come at another moment in every run",
             COPIED_BY_KERNEL => "sendfile, splice or copy_file_range with a file on the PM path",
             _ => "something that is not understood ran",
@@ -601,7 +690,8 @@ pub mod reason {
 /// Functions of the C library that make a verdict UNKNOWN on PM, by number.
 pub mod untracked {
     /// Their names.
-    pub const NAMES: &[&str] = &["aio_read", "aio_write"];
+    pub const NAMES: &[&str] =
+        &["aio_read", "aio_write", "aio_fsync", "lio_listio", "freopen", "glob", "ftw", "nftw", "fts_open"];
 
     /// The number of one of them.
     pub const fn number(name: &str) -> u64 {
@@ -631,6 +721,12 @@ pub mod fault {
     pub const INVALID_FREE: i32 = 1002;
 }
 
+/// Libraries, by the beginning of their file names, that copy headers out of PM to verify them by a checksum: what one
+/// copies at once of at least [`VERIFIED_BYTES`] is believed only as a whole.
+pub const VERIFYING_LIBRARIES: &[&str] = &["libpmemobj.so"];
+/// See [`VERIFYING_LIBRARIES`].
+pub const VERIFIED_BYTES: usize = 1024;
+
 /// Set for a program that is started in the other placement: its path.
 pub const PROGRAM: &str = "CRASHPROOF_PROGRAM";
 
@@ -646,8 +742,12 @@ pub mod exit {
     pub const SANITIZER: i32 = 205;
     /// Every actor that could step sleeps: the schedule is equivalent to one that was explored.
     pub const REDUNDANT: i32 = 206;
-    /// A decision names an actor that cannot step, or there are more steps than notes have room.
+    /// A file outside the PM path was mapped, and the run was to find that out.
+    pub const DISCOVERED: i32 = 208;
+    /// A decision names an actor that cannot step.
     pub const INFEASIBLE: i32 = 207;
+    /// There are more steps than notes have room.
+    pub const TOO_MANY_STEPS: i32 = 209;
     /// The program did something the checker cannot follow; the output says what.
     pub const UNSUPPORTED: i32 = 204;
 }
@@ -687,10 +787,10 @@ mod tests {
     #[test]
     fn records_keep_what_they_are_given() {
         for address in [0, 1, POOL_BASE, POOL_BASE + POOL_BYTES - 1, 1 << 30] {
-            let record = Record::new(record::TOLERATE_END, address, 8, u64::MAX, u16::MAX, u32::MAX);
+            let record = Record::new(record::TOLERATE_END, address, 8, u64::MAX, 0xfff, u32::MAX);
             assert_eq!(record.address(), address);
             assert_eq!((record.kind(), record.width()), (record::TOLERATE_END, 8));
-            assert_eq!((record.thread(), { record.value }, { record.site }), (u16::MAX, u64::MAX, u32::MAX));
+            assert_eq!((record.thread(), { record.value }, { record.site }), (0xfff, u64::MAX, u32::MAX));
             assert_eq!(Record::new(0, address, 0, 0, 0, 0).thread(), 0);
         }
         assert_eq!(size_of::<Record>(), 20);

@@ -7,8 +7,37 @@
 //! tell which steps depend on each other.
 
 /// An actor: a thread (low 16 bits), or with a number above that, counted from 1, an instruction that it issued and that
-/// waits in its store buffer.
+/// waits in its store buffer. Two more are chosen only if that was decided: which of several waiting threads a thread wakes,
+/// and that a thread wakes up without a signal.
 pub type Actor = u64;
+
+const CHOICE: Actor = 1 << 63;
+const SPURIOUS: Actor = 1 << 62;
+
+/// A thread wakes this one of several that wait for the same.
+pub const fn choice(number: u16, woken: u16) -> Actor {
+    CHOICE | (woken as Actor) << 16 | number as Actor
+}
+
+/// Is it a choice of who is woken?
+pub const fn is_choice(actor: Actor) -> bool {
+    actor & CHOICE != 0
+}
+
+/// Whom a choice wakes.
+pub const fn woken_by(choice: Actor) -> u16 {
+    (choice >> 16) as u16
+}
+
+/// A thread that waits for a condition wakes up although nobody signaled it.
+pub const fn spurious(number: u16) -> Actor {
+    SPURIOUS | number as Actor
+}
+
+/// Is it a thread that wakes up without a signal?
+pub const fn is_spurious(actor: Actor) -> bool {
+    actor & SPURIOUS != 0
+}
 
 /// A thread as an actor.
 pub const fn thread(number: u16) -> Actor {
@@ -27,7 +56,7 @@ pub const fn thread_of(actor: Actor) -> u16 {
 
 /// Is it a waiting instruction rather than a thread?
 pub const fn is_entry(actor: Actor) -> bool {
-    actor >> 16 != 0
+    actor >> 16 != 0 && actor & (CHOICE | SPURIOUS) == 0
 }
 
 /// Kinds of [`Note`].
@@ -194,5 +223,9 @@ mod tests {
     fn actors_are_threads_and_what_they_issued() {
         assert!(!is_entry(thread(7)) && is_entry(entry(7, 1)));
         assert_eq!(thread_of(entry(7, 300)), 7);
+        let (woken, alone) = (choice(7, 3), spurious(7));
+        assert!(is_choice(woken) && !is_choice(alone) && is_spurious(alone) && !is_spurious(woken));
+        assert!(!is_entry(woken) && !is_entry(alone) && !is_choice(entry(7, 300)));
+        assert_eq!((thread_of(woken), woken_by(woken), thread_of(alone)), (7, 3, 7));
     }
 }

@@ -2,7 +2,7 @@
 //! fails is shrunk and printed as a litmus file.
 
 use crashproof_litmus::answer::{Answer, Assertions, Options};
-use crashproof_litmus::arbitrary::{Program, Size, branching_program, program};
+use crashproof_litmus::arbitrary::{Program, Size, branching_program, counting_program, program};
 use crashproof_ordersat::SolverKind;
 use crashproof_prove::axiomatic::{Choices, run_with};
 use crashproof_prove::encode::{CrashEncoding, Settings};
@@ -114,6 +114,14 @@ fn programs_with_branches_agree() {
     let size = Size { threads: 3, statements: 4 };
     check_those(branching_program(size), options(), FULL, 200);
     check_those(branching_program(size), options(), PARTIAL, 100);
+}
+
+/// What is said of counters beyond reads-from and coherence rules nothing out, and lets nothing in.
+#[test]
+fn counters_agree() {
+    let size = Size { threads: 3, statements: 3 };
+    check_those(counting_program(size), options(), FULL, 150);
+    check_those(counting_program(size), options(), PARTIAL, 100);
 }
 
 #[test]

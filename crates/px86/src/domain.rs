@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::Line;
+use crate::{Event, LINE_BYTES, Line};
 
 /// What a power failure leaves of a cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -16,6 +16,12 @@ pub enum Domain {
     Adr,
     /// Caches are saved as well (eADR): a store survives once it has left its store buffer.
     Eadr,
+    /// A disk behind a page cache: sectors of so many lines are written whole, each whenever the kernel likes, and
+    /// surely only when it is asked to.
+    Disk {
+        /// Lines of a sector.
+        sector: u16,
+    },
 }
 
 impl Domain {
@@ -24,11 +30,36 @@ impl Domain {
         matches!(self, Domain::Eadr)
     }
 
+    /// A disk with sectors of this many bytes.
+    pub const fn disk(sector_bytes: u16) -> Domain {
+        let sector = sector_bytes / LINE_BYTES as u16;
+        Domain::Disk { sector: if sector == 0 { 1 } else { sector } }
+    }
+
+    /// How many lines survive a crash together.
+    pub const fn lines_together(self) -> u64 {
+        match self {
+            Domain::Disk { sector } => sector as u64,
+            Domain::Adr | Domain::Eadr => 1,
+        }
+    }
+
+    /// Does a flush make anything durable? Behind a page cache only the kernel's own write-back does.
+    pub const fn is_flushed_by(self, flush: &Event) -> bool {
+        !matches!(self, Domain::Disk { .. }) || flush.is_of_kernel()
+    }
+
+    /// Does a non-temporal store begin its own write-back? Behind a page cache it only goes to memory.
+    pub const fn writes_past_cache(self) -> bool {
+        !matches!(self, Domain::Disk { .. })
+    }
+
     /// The domain's name in a litmus file.
     pub const fn name(self) -> &'static str {
         match self {
             Domain::Adr => "adr",
             Domain::Eadr => "eadr",
+            Domain::Disk { .. } => "disk",
         }
     }
 
@@ -71,6 +102,18 @@ impl Platform {
         range.map_or(self.default, |range| range.2)
     }
 
+    /// The lines that survive a crash together with this one.
+    pub fn together(&self, line: Line) -> Range<u64> {
+        let count = self.domain(line).lines_together();
+        let first = line.0 / count * count;
+        first..first + count
+    }
+
+    /// The first of the lines that survive together with this one: what stands for all of them.
+    pub fn unit(&self, line: Line) -> Line {
+        Line(self.together(line).start)
+    }
+
     /// Does a store to this line survive as soon as it reaches the cache?
     pub fn cache_survives(&self, line: Line) -> bool {
         self.domain(line).cache_survives()
@@ -102,6 +145,23 @@ mod tests {
         assert_eq!(survives, [4, 5, 7]);
         assert!(mixed.any_cache_survives() && !mixed.every_cache_survives());
         assert!(Platform::EADR.every_cache_survives() && !Platform::ADR.any_cache_survives());
+    }
+
+    #[test]
+    fn sectors_of_a_disk_survive_whole_and_by_the_kernel_alone() {
+        let platform = Platform::ADR.with(Line(16)..Line(64), Domain::disk(512));
+        assert_eq!((platform.together(Line(15)), platform.together(Line(21))), (15..16, 16..24));
+        assert_eq!(platform.unit(Line(31)), Line(24));
+        let flush = |width| Event {
+            address: 0,
+            value: 0,
+            site: crate::Site(0),
+            thread: crate::Thread(0),
+            kind: crate::Kind::FlushOpt,
+            width,
+        };
+        assert!(!Domain::disk(512).is_flushed_by(&flush(0)) && Domain::disk(512).is_flushed_by(&flush(1)));
+        assert!(Domain::Adr.is_flushed_by(&flush(0)));
     }
 
     #[test]

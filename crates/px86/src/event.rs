@@ -102,6 +102,12 @@ pub struct Event {
 }
 
 impl Event {
+    /// Is a flush part of what the kernel was asked to write back, by `fsync`, `msync` and their like? An instruction of
+    /// the program flushes a line, whatever the width.
+    pub const fn is_of_kernel(&self) -> bool {
+        self.width != 0
+    }
+
     /// The cache line concerned; none for fences.
     pub fn line(&self) -> Option<Line> {
         match self.kind {

@@ -12,7 +12,7 @@
 //!   is a state of its own ([`may_wait`], [`forces_out`]; `litmus/eadr/eadr-movnt-fenced`).
 //!
 //! Everything else that the table permits leads to crash states that the run in program order has as well: held by
-//! the random programs of `crates/check/tests/litmus.rs`.
+//! the random programs of `crates/check/tests/litmus/main.rs`.
 
 use crate::order::{blocked, preserved};
 use crate::{Class, Event, Kind, Line, Platform};

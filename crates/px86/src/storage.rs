@@ -97,7 +97,7 @@ impl Execution {
 
     /// The history of a line, if anything happened to it.
     pub fn line(&self, line: Line) -> Option<&LineHistory> {
-        self.lines.get(&line)
+        self.lines.get(&self.platform.unit(line))
     }
 
     /// The write-backs that `thread` has begun and not yet completed by a fence.
@@ -111,6 +111,7 @@ impl Execution {
     /// For long runs: whoever keeps the content of persistent memory elsewhere needs only what is open. The
     /// execution can then no longer say what it read or how often an eager checker would recover.
     pub fn forget_certain(&mut self, line: Line) -> Vec<CachedStore> {
+        let line = self.platform.unit(line);
         let Some(history) = self.lines.get_mut(&line) else { return Vec::new() };
         let certain = history.certain();
         let forgotten = history.stores.drain(..certain).collect();
@@ -123,7 +124,7 @@ impl Execution {
     /// The bytes of a load that stores of this execution supply; the tags say which.
     pub fn read(&self, address: u64, width: u8) -> Forwarded {
         let mut seen = Forwarded::default();
-        let Some(history) = self.lines.get(&Line::containing(address)) else { return seen };
+        let Some(history) = self.line(Line::containing(address)) else { return seen };
         let wanted = u64::MAX >> (64 - 8 * u32::from(width));
         for store in history.stores.iter().rev() {
             store.event.overlay(address, width, |byte, value| {
@@ -147,10 +148,11 @@ impl Execution {
     /// makes the content before it impossible to go back to.
     pub fn would_persist(&self, event: &Event) -> bool {
         match event.kind {
-            Kind::Flush => self
-                .lines
-                .get(&Line::containing(event.address))
-                .is_some_and(|history| history.certain() < history.stores.len()),
+            Kind::Flush => {
+                let line = Line::containing(event.address);
+                let open = |history: &LineHistory| history.certain() < history.stores.len();
+                self.platform.domain(line).is_flushed_by(event) && self.line(line).is_some_and(open)
+            }
             kind => {
                 kind.fences() && self.fence_would_persist(event.thread)
                     || kind.stores() && self.platform.cache_survives(Line::containing(event.address))
@@ -186,7 +188,7 @@ impl Execution {
 
     /// A store reaches the cache. A non-temporal one begins its own write-back.
     pub fn commit_store(&mut self, event: &Event, tag: u32) {
-        let line = Line::containing(event.address);
+        let line = self.platform.unit(Line::containing(event.address));
         let at = self.tick();
         let history = self.lines.entry(line).or_default();
         history.stores.push(CachedStore { at, tag, event: *event });
@@ -195,15 +197,18 @@ impl Execution {
         }
         let thread = self.threads.entry(event.thread).or_default();
         thread.touched.insert(line, at);
-        if event.kind.write_back().is_some() {
+        if event.kind.write_back().is_some() && self.platform.domain(line).writes_past_cache() {
             thread.pending.push((line, at));
         }
     }
 
     /// `clflush` takes effect: the line is written back now.
     pub fn commit_flush(&mut self, event: &Event) {
-        let line = Line::containing(event.address);
+        let line = self.platform.unit(Line::containing(event.address));
         let at = self.tick();
+        if !self.platform.domain(line).is_flushed_by(event) {
+            return;
+        }
         self.lines.entry(line).or_default().write_back(at);
         self.threads.entry(event.thread).or_default().touched.insert(line, at);
     }
@@ -213,7 +218,10 @@ impl Execution {
     /// It may have happened as early as the last instruction it cannot overtake: when it was issued, the
     /// thread's last fence, its last store or `clflush` to the line.
     pub fn commit_flush_opt(&mut self, event: &Event, issued: Seq) {
-        let line = Line::containing(event.address);
+        let line = self.platform.unit(Line::containing(event.address));
+        if !self.platform.domain(line).is_flushed_by(event) {
+            return;
+        }
         let thread = self.threads.entry(event.thread).or_default();
         let touched = thread.touched.get(&line).copied().unwrap_or(0);
         thread.pending.push((line, issued.max(touched).max(thread.fenced)));

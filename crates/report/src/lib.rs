@@ -15,5 +15,6 @@ pub mod sarif;
 pub mod style;
 pub mod suite;
 pub mod text;
+mod underline;
 
 pub use diagnostic::SourceError;

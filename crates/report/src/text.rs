@@ -11,6 +11,7 @@ use crashproof_findings::{
 
 use crate::printable::escape;
 use crate::style::{BAD, FAINT, GOOD, STRONG, UNSURE, paint};
+use crate::underline;
 
 /// How much to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +89,7 @@ fn color(level: Level) -> anstyle::Style {
     }
 }
 
-/// The bytes of a place's line in its source: from its column, or the first visible character, to the end of the
-/// statement.
+/// The bytes of a place's line in its source: the expression at its column, or all that is visible.
 fn span(source: &Source, place: &Place) -> Option<Range<usize>> {
     let range = source.line_range(place.line)?;
     let line = &source.text[range.clone()];
@@ -97,9 +97,14 @@ fn span(source: &Source, place: &Place) -> Option<Range<usize>> {
     let code = line[..comment.unwrap_or(line.len())].trim_end();
     let visible = if code.trim().is_empty() { line.trim_end() } else { code };
     let indent = visible.len() - visible.trim_start().len();
-    let column = (place.column as usize).saturating_sub(1).max(indent);
-    let column = if visible.is_char_boundary(column) && column < visible.len() { column } else { indent };
-    Some(range.start + column..range.start + visible.len())
+    let column = (place.column as usize).saturating_sub(1);
+    let span = match column {
+        at if at >= indent && at < visible.len() && visible.is_char_boundary(at) && place.column > 0 => {
+            underline::expression(visible, at)
+        }
+        _ => indent..visible.len(),
+    };
+    Some(range.start + span.start..range.start + span.end)
 }
 
 fn finding(finding: &Finding, sources: &Sources, look: Look) -> String {
@@ -208,9 +213,11 @@ fn numbered_label(related: &Related) -> String {
     }
 }
 
-/// A text that fits, its end cut off if need be.
+/// A text that fits: without what comes after a semicolon, or with its end cut off if need be.
 fn shortened(text: &str, width: usize) -> String {
     let width = width.max(16);
+    let whole = text.chars().count() <= width;
+    let text = text.split_once("; ").filter(|_| !whole).map_or(text, |(first, _)| first);
     match text.char_indices().nth(width) {
         Some((cut, _)) => format!("{}...", &text[..cut]),
         None => text.to_owned(),
@@ -422,7 +429,7 @@ fn verdict(report: &Report, look: Look) -> String {
         return text;
     }
     for note in &report.notes {
-        let _ = writeln!(text, "  {} {}", paint(UNSURE, "!"), escape(note));
+        let _ = writeln!(text, "  {} {}", paint(FAINT, "note:"), escape(note));
     }
     let known = report.set_aside.iter().filter(|aside| aside.why == Why::Known).count();
     let suppressed = report.set_aside.len() - known;

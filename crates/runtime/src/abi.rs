@@ -81,7 +81,7 @@ unsafe fn exchange_wide(address: u64, site: SitePointer, change: impl Fn(u128) -
         if !recording() {
             return parallel::exchange_wide(address, change);
         }
-        access::begin_exchange();
+        access::begin_exchange_of(address, 16, site);
         let low = access::load(address, 8, site);
         let old = u128::from(access::load(address + 8, 8, site)) << 64 | u128::from(low);
         let new = change(old);

@@ -11,6 +11,7 @@ use crashproof_protocol::mode;
 use px86::Kind;
 use px86::line::{Piece, crosses, on_first_line, pieces, words};
 
+use crate::fixed;
 use crate::parallel;
 use crate::raw::{self, peek, peek_pm, poke_pm};
 use crate::recorder::{read_in_region, record};
@@ -67,6 +68,8 @@ unsafe fn load_otherwise(address: u64, width: u64, site: *const Site) -> u64 {
         if recording() {
             count_read(address);
             pieces(address, width).for_each(|piece| before_read(piece.address, piece.width.into(), site));
+        } else {
+            session::note_unrecorded();
         }
         peek_pm(address, width)
     }
@@ -95,6 +98,7 @@ unsafe fn store_otherwise(kind: Kind, address: u64, width: u64, value: u64, site
     // SAFETY: the access, or its pieces.
     unsafe {
         if !recording() {
+            session::note_unrecorded();
             return poke_pm(address, width, value);
         }
         if running::concurrent() {
@@ -150,6 +154,7 @@ pub(crate) unsafe fn store_range(kind: Kind, address: u64, source: *const u8, by
     // SAFETY: the ranges, or pieces of them.
     unsafe {
         if !recording() {
+            session::note_unrecorded();
             return raw::copy(address as *mut u8, source, bytes as usize);
         }
         let store_word = |word: Piece| {
@@ -171,6 +176,7 @@ pub(crate) unsafe fn fill(address: u64, byte: u8, bytes: u64, site: *const Site)
     // SAFETY: the range, or pieces of it.
     unsafe {
         if !recording() {
+            session::note_unrecorded();
             return raw::fill(address as *mut u8, byte, bytes as usize);
         }
         let value = u64::from_le_bytes([byte; 8]);
@@ -192,9 +198,10 @@ pub(crate) unsafe fn exchange(
     // SAFETY: the access.
     unsafe {
         if !recording() {
+            session::note_unrecorded();
             return parallel::exchange(address, width, change);
         }
-        begin_exchange();
+        begin_exchange_of(address, width, site);
         let old = load(address, width, site);
         let new = change(old).map(|new| new & (u64::MAX >> (64 - 8 * width)));
         match new {
@@ -226,7 +233,15 @@ pub(crate) unsafe fn overwrite(address: u64, width: u64, value: u64, site: *cons
 #[inline(always)]
 pub(crate) fn begin_exchange() {
     if running::concurrent() {
-        memory::begin_exchange();
+        memory::begin_exchange(None);
+    }
+}
+
+/// The same for one that reads this first.
+#[inline(always)]
+pub(crate) fn begin_exchange_of(address: u64, bytes: u64, site: *const Site) {
+    if running::concurrent() {
+        memory::begin_exchange(Some((address, bytes, site)));
     }
 }
 
@@ -261,6 +276,7 @@ pub(crate) fn flush_implied(address: u64, site: *const Site) {
 /// The width of the record says whether the program asked for the flush.
 #[inline(always)]
 fn flush_as(kind: Kind, address: u64, width: u8, site: *const Site) {
+    let address = fixed::in_pool(address);
     if recording() && is_pm(address) {
         if running::concurrent() {
             return memory::flush_or_fence(kind, address, width, site);

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crashproof_protocol::abi::Site;
-use crashproof_protocol::{LateModule, caller};
+use crashproof_protocol::{LateModule, VERIFYING_LIBRARIES, caller};
 
 use crate::cell::RunningThreadCell;
 use crate::{modules, session};
@@ -27,9 +27,18 @@ struct Code {
     begin: usize,
     end: usize,
     instrumented: bool,
+    /// See [`VERIFYING_LIBRARIES`].
+    verifies: bool,
 }
 
 impl Code {
+    fn new((base, begin, end): (usize, usize, usize), name: &[u8]) -> Code {
+        let instrumented = modules::is_instrumented(begin as *const c_void);
+        let file = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let verifies = VERIFYING_LIBRARIES.iter().any(|library| file.starts_with(library.as_bytes()));
+        Code { base, begin, end, instrumented, verifies: verifies && !instrumented }
+    }
+
     fn contains(&self, address: usize) -> bool {
         (self.begin..self.end).contains(&address)
     }
@@ -43,7 +52,7 @@ struct Loaded {
 }
 
 static LOADED: RunningThreadCell<Loaded> = RunningThreadCell::new(Loaded {
-    code: [Code { base: 0, begin: 0, end: 0, instrumented: false }; caller::MODULES],
+    code: [Code { base: 0, begin: 0, end: 0, instrumented: false, verifies: false }; caller::MODULES],
     count: 0,
     early: 0,
 });
@@ -58,6 +67,11 @@ fn code_at(address: usize) -> Option<(usize, Code)> {
 
 /// What the functions of `access` take as the site of a call.
 pub(crate) fn site(return_address: usize) -> *const Site {
+    // The runtime calls its own functions in the name of a call of the program's.
+    let return_address = match CALL.get() {
+        call if call != 0 && is_in_runtime(return_address) => call,
+        _ => return_address,
+    };
     // The address is of what comes after the call.
     code_at(return_address)
         .and_then(|(index, code)| caller::number(index, return_address - 1 - code.base))
@@ -90,6 +104,20 @@ impl Drop for Call {
     }
 }
 
+/// The innermost call from outside of the runtime, found by the stack; none if one is known already.
+pub(crate) fn outer_call() -> Option<Call> {
+    if CALL.get() != 0 {
+        return None;
+    }
+    let mut frames = [std::ptr::null_mut(); 16];
+    // The unwinder takes locks, which would be recorded if there are threads.
+    // SAFETY: there is room for so many frames.
+    let depth =
+        session::unfollowed(|| unsafe { libc::backtrace(frames.as_mut_ptr(), frames.len() as c_int) }).max(0);
+    let mut frames = frames[..depth as usize].iter().map(|frame| *frame as usize);
+    frames.find(|frame| !is_in_runtime(*frame)).map(Call::new)
+}
+
 /// The site of the call that this thread is in.
 pub(crate) fn call_site() -> *const Site {
     match CALL.get() {
@@ -114,6 +142,11 @@ pub(crate) fn note_runtime() {
     }
 }
 
+/// Where the runtime's own code is, once [`note_runtime`] was called.
+pub(crate) fn runtime_code() -> (usize, usize) {
+    (RUNTIME[0].load(Relaxed), RUNTIME[1].load(Relaxed))
+}
+
 /// Is an instruction one of the runtime's? Once [`note_runtime`] was called; from anywhere.
 pub(crate) fn is_in_runtime(instruction: usize) -> bool {
     (RUNTIME[0].load(Relaxed)..RUNTIME[1].load(Relaxed)).contains(&instruction)
@@ -122,6 +155,12 @@ pub(crate) fn is_in_runtime(instruction: usize) -> bool {
 /// Is what calls from there instrumented?
 pub(crate) fn is_instrumented(return_address: usize) -> bool {
     code_at(return_address).is_some_and(|(_, code)| code.instrumented)
+}
+
+/// Is a call from a library that verifies what it copies? See [`VERIFYING_LIBRARIES`].
+pub(crate) fn verifies(site: *const Site) -> bool {
+    let Some((module, _)) = number(site as usize).and_then(caller::place) else { return false };
+    LOADED.with(|loaded| loaded.code[..loaded.count].get(module).is_some_and(|code| code.verifies))
 }
 
 /// Does this stand for a place without a site?
@@ -173,7 +212,7 @@ unsafe extern "C" fn visit_late(info: *mut libc::dl_phdr_info, _size: usize, _: 
     LOADED.with(|loaded| {
         let Some(index) = index.map(|index| loaded.early + index) else { return };
         if let Some(slot) = loaded.code.get_mut(index) {
-            *slot = Code { base, begin, end, instrumented: modules::is_instrumented(begin as *const c_void) };
+            *slot = Code::new((base, begin, end), name);
             loaded.count = loaded.count.max(index + 1);
         }
     });
@@ -203,7 +242,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, lines: *
     };
     let (base, begin, end) = code_of(info, headers);
     let name = if name.is_empty() { program().unwrap_or(name) } else { name };
-    let code = Code { base, begin, end, instrumented: modules::is_instrumented(begin as *const c_void) };
+    let code = Code::new((base, begin, end), name.as_bytes());
     LOADED.with(|loaded| {
         let count = loaded.count;
         let Some(slot) = loaded.code.get_mut(count) else { return 1 };

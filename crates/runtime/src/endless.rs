@@ -12,6 +12,8 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{addr_of, null_mut};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 
 use crashproof_protocol::{ALIAS_OFFSET, POOL_BASE, POOL_BYTES, Record, flag, mode};
 use px86::Kind;
@@ -22,8 +24,12 @@ use crate::system::{KeptErrno, raw_syscall};
 use crate::threads::running;
 use crate::{callers, signals};
 
-/// Processor time after which a child is looked at first, in microseconds; each time it doubles.
+/// Processor time after which a child is looked at first, in microseconds, unless children are known to take longer; each
+/// time it doubles.
 const FIRST_LOOK: i64 = 2_000;
+/// The longest that a child took which came to an end. Being looked at takes far longer than most recoveries do, so a child
+/// is not suspected before it takes twice that. Written in the parent only.
+static LONGEST: AtomicI64 = AtomicI64::new(0);
 /// Instructions a child is stepped through per look.
 const STEPS: u32 = 20_000;
 /// Looks in all: what did not repeat by then is left to the limits.
@@ -72,6 +78,15 @@ const IDLE: Look = Look { looks: 0, steps: 0, in_runtime: true, anywhere: NOWHER
 
 static LOOK: RunningThreadCell<Look> = RunningThreadCell::new(IDLE);
 
+/// Is code followed that was not rebuilt? It comes into the runtime between any two instructions, so that every register may
+/// matter, not only those that a call leaves alone.
+static FOLLOWED: AtomicBool = AtomicBool::new(false);
+
+/// Code that was not rebuilt touches persistent memory.
+pub(crate) fn note_followed() {
+    FOLLOWED.store(true, Relaxed);
+}
+
 /// Called once, before children are forked: they inherit the handlers.
 pub(crate) fn prepare() {
     callers::note_runtime();
@@ -93,14 +108,25 @@ pub(crate) fn start() {
     // Under a debugger a run may take all the time it wants.
     let bounded = session::control(|control| control.max_cpu_seconds > 0);
     if bounded && current_mode() == mode::RECOVER && !session::has_flag(flag::STRICT) {
-        arm(FIRST_LOOK);
+        arm(first_look());
     }
+}
+
+/// A child came to an end by itself, after this much time of its own.
+pub(crate) fn note_ended(own: libc::timeval) {
+    let took = own.tv_sec * 1_000_000 + own.tv_usec;
+    LONGEST.fetch_max(took, Relaxed);
+}
+
+fn first_look() -> i64 {
+    FIRST_LOOK.max(2 * LONGEST.load(Relaxed))
 }
 
 /// Sets the child's timer. Only time that the program itself runs counts.
 fn arm(microseconds: i64) {
     let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    let timer = [never, libc::timeval { tv_sec: 0, tv_usec: microseconds }];
+    let (tv_sec, tv_usec) = (microseconds / 1_000_000, microseconds % 1_000_000);
+    let timer = [never, libc::timeval { tv_sec, tv_usec }];
     // SAFETY: the kernel only reads the timer.
     unsafe {
         raw_syscall(
@@ -157,7 +183,7 @@ unsafe extern "C" fn on_step(_: c_int, info: *mut libc::siginfo_t, context: *mut
     session::watch_reads(false);
     let looks = LOOK.with(|look| look.looks);
     if looks < LOOKS {
-        arm(FIRST_LOOK << looks);
+        arm(first_look() << looks);
     }
 }
 
@@ -171,6 +197,7 @@ impl Look {
         }
         let before = std::mem::replace(&mut self.in_runtime, callers::is_in_runtime(at));
         match (before, self.in_runtime) {
+            (false, true) if FOLLOWED.load(Relaxed) => true,
             (false, true) => self.at_call.pass(context, at_call),
             (_, false) => self.anywhere.pass(context, anywhere),
             (true, true) => true,

@@ -1,62 +1,77 @@
-//! Which files on the PM path there are, where in the pool they are, and which descriptors are open for them.
+//! Which persistent files, extents and directories there are, where in the pool they are, what their names are, and
+//! which descriptors are open for them.
 //!
-//! The table of files is in shared memory and only ever grows; descriptors are this process's.
+//! The tables are in shared memory and only ever grow; descriptors and directories as they are now are this process's.
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 
-use crashproof_protocol::{FILES, MAX_FILES, MAX_PATH, PmFile};
+use crashproof_protocol::{FILES, MAX_CHANGES, MAX_FILES, MAX_PATH, NameChange, PmFile, Tables};
 
 pub(crate) const HUGE: u64 = 2 << 20;
 const GIANT: u64 = 1 << 30;
+/// Room of a small file: it may grow, and addresses cost nothing.
+const SMALL: u64 = 256 << 20;
 
-/// A file, by its place in the table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A file, an extent or a directory, by its place in the table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct File(pub(crate) usize);
-
-/// All files, and entries that are free.
-pub(crate) type Table = [PmFile; MAX_FILES];
 
 /// The part of the pool that is a file's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Extent {
-    /// First address; 0 while the file was never mapped.
+    /// First address; 0 while it has no content.
     pub(crate) place: u64,
     pub(crate) room: u64,
+    /// How far it was ever used.
+    pub(crate) used: u64,
 }
 
 pub(crate) fn extent(entry: &PmFile) -> Extent {
-    Extent { place: entry.place, room: entry.room }
+    Extent { place: entry.place, room: entry.room, used: entry.used }
 }
 
-/// The path of an entry; empty if it is free.
-pub(crate) fn path(entry: &PmFile) -> &[u8] {
-    let end = entry.path.iter().position(|byte| *byte == 0).unwrap_or(0);
-    &entry.path[..end]
+/// Entries that are taken.
+pub(crate) fn taken(tables: &Tables) -> &[PmFile] {
+    &tables.files[..(tables.file_count as usize).min(MAX_FILES)]
 }
 
-/// The file with this path.
-pub(crate) fn find(table: &Table, wanted: &[u8]) -> Option<File> {
-    table.iter().position(|entry| !wanted.is_empty() && path(entry) == wanted).map(File)
-}
-
-/// The file with this path, which gets an entry if it has none; none if the table is full, or the path too long.
-pub(crate) fn find_or_add(table: &mut Table, wanted: &[u8]) -> Option<File> {
-    if let Some(known) = find(table, wanted) {
-        return Some(known);
+/// A number for what identifies something in all runs; never 0.
+pub(crate) fn key(parts: &[&[u8]]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for part in parts {
+        for byte in part.iter().copied().chain([0xff]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
     }
-    let free = table.iter().position(|entry| path(entry).is_empty())?;
-    if wanted.len() >= MAX_PATH {
+    (hash ^ hash >> 29) | 1
+}
+
+/// The entry with this key, which is added if there is none, and whether it was; none if the table is full or the path
+/// too long.
+pub(crate) fn find_or_add(tables: &mut Tables, key: u64, path: &[u8]) -> Option<(File, bool)> {
+    if let Some(known) = taken(tables).iter().position(|entry| entry.key == key) {
+        return Some((File(known), false));
+    }
+    let free = tables.file_count as usize;
+    if free >= MAX_FILES || path.len() >= MAX_PATH {
         return None;
     }
-    table[free].path[..wanted.len()].copy_from_slice(wanted);
-    Some(File(free))
+    tables.files[free].key = key;
+    tables.files[free].path[..path.len()].copy_from_slice(path);
+    tables.file_count += 1;
+    Some((File(free), true))
 }
 
-/// How much room a file gets: enough to grow a little.
+/// How much room a file gets: enough to grow.
 fn room_for(bytes: u64) -> u64 {
-    if bytes >= GIANT { bytes.next_multiple_of(GIANT) } else { (2 * bytes).next_multiple_of(32 * HUGE) }
+    if bytes >= GIANT {
+        (2 * bytes).next_multiple_of(GIANT)
+    } else {
+        (2 * bytes).max(SMALL).next_multiple_of(HUGE)
+    }
 }
 
 /// What giving a file its place came to.
@@ -71,27 +86,110 @@ pub(crate) enum Place {
 }
 
 /// Gives a file a place with room for so many bytes.
-pub(crate) fn place(table: &mut Table, file: File, bytes: u64) -> Place {
-    if table[file.0].place != 0 {
-        return Place::Known(table[file.0].place);
+pub(crate) fn place(tables: &mut Tables, file: File, bytes: u64) -> Place {
+    tables.files[file.0].used = tables.files[file.0].used.max(bytes);
+    if tables.files[file.0].place != 0 {
+        return Place::Known(tables.files[file.0].place);
     }
-    let taken = table.iter().map(|entry| entry.place + entry.room).max().unwrap_or(0);
-    if bytes > FILES.bytes {
+    let end = taken(tables).iter().map(|entry| entry.place + entry.room).max().unwrap_or(0);
+    if bytes > FILES.bytes / 2 {
         return Place::None;
     }
     let room = room_for(bytes);
     let align = if room >= GIANT { GIANT } else { HUGE };
-    let start = taken.max(FILES.base).next_multiple_of(align);
+    let start = end.max(FILES.base).next_multiple_of(align);
     if start + room > FILES.end() {
         return Place::None;
     }
-    (table[file.0].place, table[file.0].room) = (start, room);
+    (tables.files[file.0].place, tables.files[file.0].room) = (start, room);
     Place::New(start)
 }
 
 /// Is a range within the place of one file?
-pub(crate) fn within_one(table: &Table, start: u64, bytes: u64) -> bool {
-    table.iter().any(|entry| start >= entry.place && start + bytes <= entry.place + entry.room)
+pub(crate) fn within_one(tables: &Tables, start: u64, bytes: u64) -> bool {
+    taken(tables).iter().any(|entry| start >= entry.place && start + bytes <= entry.place + entry.room)
+}
+
+/// Names, each with its file, or none.
+type Names = BTreeMap<Vec<u8>, Option<File>>;
+
+/// A directory as it is now.
+#[derive(Default)]
+pub(crate) struct Directory {
+    /// What its word holds.
+    pub(crate) version: u64,
+    /// Names that changed since the check began.
+    names: Names,
+}
+
+impl Directory {
+    /// The directory with this version.
+    pub(crate) fn at(tables: &Tables, version: u64) -> Directory {
+        let changes = &tables.changes[..(tables.change_count as usize).min(MAX_CHANGES)];
+        let mut directory = Directory { version, names: Names::new() };
+        let mut at = version;
+        while let Some(change) = changes.iter().find(|change| at != 0 && change.version == at) {
+            for (file, path) in &change.names {
+                let end = path.iter().position(|byte| *byte == 0).unwrap_or(0);
+                // A later change decides, and was met before.
+                if end > 0 && !directory.names.contains_key(&path[..end]) {
+                    directory.names.insert(path[..end].to_vec(), (*file as usize).checked_sub(1).map(File));
+                }
+            }
+            at = change.before;
+        }
+        directory
+    }
+
+    /// What a name stands for, if it changed.
+    pub(crate) fn get(&self, path: &[u8]) -> Option<Option<File>> {
+        self.names.get(path).copied()
+    }
+
+    /// Is a name of the file among those that changed?
+    pub(crate) fn names_file(&self, file: File) -> bool {
+        self.names.values().any(|it| *it == Some(file))
+    }
+
+    /// The names that changed.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&[u8], Option<File>)> {
+        self.names.iter().map(|(path, file)| (path.as_slice(), *file))
+    }
+
+    /// Gives names other files; the version of the directory is then another. False if the table is full.
+    pub(crate) fn change(
+        &mut self,
+        tables: &mut Tables,
+        crashes: u32,
+        names: &[(&[u8], Option<File>)],
+    ) -> bool {
+        let mut parts = vec![self.version.to_le_bytes().to_vec(), crashes.to_le_bytes().to_vec()];
+        for (path, file) in names {
+            let file = file.map_or(0, |file| tables.files[file.0].key);
+            parts.extend([path.to_vec(), file.to_le_bytes().to_vec()]);
+        }
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        let version = key(&parts);
+        let count = tables.change_count as usize;
+        let known = tables.changes[..count.min(MAX_CHANGES)].iter().any(|change| change.version == version);
+        if !known && (count >= MAX_CHANGES || names.iter().any(|(path, _)| path.len() >= MAX_PATH)) {
+            return false;
+        }
+        if !known {
+            let mut change = NameChange { version, before: self.version, names: [(0, [0; MAX_PATH]); 2] };
+            for ((to, room), (path, file)) in change.names.iter_mut().zip(names) {
+                *to = file.map_or(0, |file| file.0 as u64 + 1);
+                room[..path.len()].copy_from_slice(path);
+            }
+            tables.changes[count] = change;
+            tables.change_count += 1;
+        }
+        self.version = version;
+        for (path, file) in names {
+            self.names.insert(path.to_vec(), *file);
+        }
+        true
+    }
 }
 
 /// Descriptors that can be followed.
@@ -100,7 +198,7 @@ const DESCRIPTORS: usize = 4096;
 /// Which file a descriptor is open for.
 pub(crate) struct Descriptors {
     /// The file's place in the table, and one; 0 if it is none of them.
-    open: [u8; DESCRIPTORS],
+    open: [u16; DESCRIPTORS],
     /// The descriptor opened last.
     latest: c_int,
 }
@@ -118,7 +216,7 @@ impl Descriptors {
     /// A descriptor is open for a file from now on, or for none.
     pub(crate) fn follow(&mut self, descriptor: c_int, file: Option<File>) {
         if let Some(slot) = usize::try_from(descriptor).ok().and_then(|at| self.open.get_mut(at)) {
-            *slot = file.map_or(0, |file| file.0 as u8 + 1);
+            *slot = file.map_or(0, |file| file.0 as u16 + 1);
             if file.is_some() {
                 self.latest = descriptor;
             }
@@ -140,36 +238,66 @@ impl Descriptors {
 mod tests {
     use super::*;
 
-    fn table() -> Box<Table> {
-        Box::new([PmFile { place: 0, room: 0, created: 0, path: [0; MAX_PATH] }; MAX_FILES])
+    fn tables() -> Box<Tables> {
+        // SAFETY would be needed for less memory: made on the heap, entry by entry.
+        let file = PmFile { place: 0, room: 0, used: 0, mapped: 0, key: 0, path: [0; MAX_PATH] };
+        let change = NameChange { version: 0, before: 0, names: [(0, [0; MAX_PATH]); 2] };
+        let files: Box<[PmFile; MAX_FILES]> = vec![file; MAX_FILES].try_into().expect("so many");
+        let changes: Box<[NameChange; MAX_CHANGES]> = vec![change; MAX_CHANGES].try_into().expect("so many");
+        Box::new(Tables { file_count: 0, change_count: 0, files: *files, changes: *changes })
+    }
+
+    fn with_tables(test: fn(&mut Tables)) {
+        // They are too large for the stack of a test.
+        let thread = std::thread::Builder::new().stack_size(1 << 30).spawn(move || test(&mut tables()));
+        thread.expect("a thread").join().expect("the test");
     }
 
     #[test]
-    fn files_are_known_by_their_path() {
-        let mut table = table();
-        assert_eq!(find(&table, b"/pm/a"), None);
-        assert_eq!(find_or_add(&mut table, b"/pm/a"), Some(File(0)));
-        assert_eq!(find_or_add(&mut table, b"/pm/b"), Some(File(1)));
-        assert_eq!(find_or_add(&mut table, b"/pm/a"), Some(File(0)));
-        assert_eq!(find(&table, b"/pm/b"), Some(File(1)));
-        assert_eq!(find(&table, b""), None);
-        assert_eq!(find_or_add(&mut table, &[b'x'; MAX_PATH]), None, "too long");
-        (2..MAX_FILES)
-            .for_each(|number| assert!(find_or_add(&mut table, format!("/{number}").as_bytes()).is_some()));
-        assert_eq!(find_or_add(&mut table, b"/one too many"), None);
+    fn files_are_known_by_their_key() {
+        with_tables(|tables| {
+            assert_eq!(find_or_add(tables, key(&[b"/pm/a"]), b"/pm/a"), Some((File(0), true)));
+            assert_eq!(find_or_add(tables, key(&[b"/pm/b"]), b"/pm/b"), Some((File(1), true)));
+            assert_eq!(find_or_add(tables, key(&[b"/pm/a"]), b"/pm/a"), Some((File(0), false)));
+            assert_eq!(find_or_add(tables, 5, &[b'x'; MAX_PATH]), None, "too long");
+        });
     }
 
     #[test]
     fn places_do_not_overlap_and_stay() {
-        let mut table = table();
-        let Place::New(first) = place(&mut table, File(0), 100) else { panic!("room") };
-        let Place::New(second) = place(&mut table, File(1), GIANT) else { panic!("room") };
-        assert_eq!(first, FILES.base);
-        assert!(second >= first + table[0].room && second.is_multiple_of(GIANT));
-        assert_eq!(place(&mut table, File(0), 1 << 40), Place::Known(first));
-        assert_eq!(place(&mut table, File(2), FILES.bytes), Place::None);
-        assert_eq!(place(&mut table, File(2), u64::MAX), Place::None);
-        assert!(within_one(&table, first, 64) && !within_one(&table, first, second - first + 1));
+        with_tables(|tables| {
+            for number in 0..3u64 {
+                find_or_add(tables, number + 1, b"x");
+            }
+            let Place::New(first) = place(tables, File(0), 100) else { panic!("room") };
+            let Place::New(second) = place(tables, File(1), 33 << 30) else { panic!("room") };
+            assert_eq!(first, FILES.base);
+            assert!(second >= first + tables.files[0].room && second.is_multiple_of(GIANT));
+            assert_eq!(place(tables, File(0), 1 << 40), Place::Known(first));
+            assert_eq!(place(tables, File(2), u64::MAX), Place::None);
+            assert!(within_one(tables, first, 64) && !within_one(tables, first, second - first + 1));
+        });
+    }
+
+    #[test]
+    fn a_directory_is_what_its_version_says() {
+        with_tables(|tables| {
+            let (file, _) = find_or_add(tables, 7, b"/d/a").expect("room");
+            let mut now = Directory::default();
+            assert!(now.change(tables, 0, &[(b"/d/a", Some(file))]));
+            let created = now.version;
+            assert!(now.change(tables, 0, &[(b"/d/a", None), (b"/d/b", Some(file))]));
+            let before = Directory::at(tables, created);
+            assert_eq!((before.get(b"/d/a"), before.get(b"/d/b")), (Some(Some(file)), None));
+            let after = Directory::at(tables, now.version);
+            assert_eq!((after.get(b"/d/a"), after.get(b"/d/b")), (Some(None), Some(Some(file))));
+            // The same again makes no new version; after a crash it does.
+            let mut again = Directory::default();
+            assert!(again.change(tables, 0, &[(b"/d/a", Some(file))]) && again.version == created);
+            let mut later = Directory::default();
+            assert!(later.change(tables, 1, &[(b"/d/a", Some(file))]) && later.version != created);
+            assert_eq!(tables.change_count, 3);
+        });
     }
 
     #[test]

@@ -7,32 +7,40 @@
 //!
 //! * most instructions run from a trampoline, on a small buffer that holds what they read; what they leave there is
 //!   then stored to PM ([`trampoline`]);
+//! * those that fault often are moved to where they ask first ([`patches`]);
 //! * string instructions, flushes and jumps through PM are carried out here ([`strings`]);
 //! * what is left (operands of unknown size, several of them, gathers) is let through by page, one step long, and the
 //!   verdict says so.
 //!
-//! Fences do not fault: [`fences`] finds them beforehand and makes breakpoints of them.
+//! Fences do not fault: [`fences`] finds them beforehand and makes breakpoints of them. Nor does the kernel: system calls
+//! that are given PM are stopped by a filter ([`system_calls`]).
 //!
 //! What the C library does in the runtime's name goes to the alias and is not recorded again.
 
 mod announced;
+mod asking;
 mod breakpoints;
 mod fences;
 mod instruction;
+mod moved;
+mod patches;
 mod stepping;
 mod strings;
+mod system_calls;
 mod trampoline;
 
 use std::ffi::{c_int, c_void};
 
 use crashproof_protocol::abi::is_pm;
-use crashproof_protocol::{POOL_BASE, POOL_BYTES};
+use crashproof_protocol::{POOL_BASE, POOL_BYTES, reason};
 use iced_x86::Mnemonic;
 use px86::Kind;
 
+use crate::recorder::unknown;
 use crate::system::KeptErrno;
-use crate::{access, assembly, callers, signals, strict};
+use crate::{access, assembly, callers, fixed, session, signals, strict};
 use announced::{is_announced, place};
+use fences::Fences;
 use instruction::{Instructed, register};
 
 /// Called once, before children are forked.
@@ -40,33 +48,64 @@ pub(crate) fn prepare() {
     instruction::prepare();
     trampoline::prepare();
     fences::prepare();
+    system_calls::prepare();
+    patches::prepare();
+}
+
+/// Called in the parent before each child.
+pub(crate) fn prepare_child() {
+    patches::patch_what_children_patched();
 }
 
 /// Called when a child of the checker begins, after whatever else takes signals.
 pub(crate) fn start() {
-    signals::take([on_fault as *const () as usize, on_trap as *const () as usize]);
+    signals::take([
+        on_fault as *const () as usize,
+        on_trap as *const () as usize,
+        system_calls::on_call as *const () as usize,
+    ]);
+    fences::start();
 }
 
 unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let _errno = KeptErrno::new();
     // SAFETY: the kernel passes both.
     unsafe {
-        let address = (*info).si_addr() as u64;
+        let touched = (*info).si_addr() as u64;
+        let address = fixed::in_pool(touched);
         if (*info).si_code <= 0 || !(POOL_BASE..POOL_BASE + POOL_BYTES).contains(&address) {
             return signals::pass_on(signal, info, context);
         }
         let context = &mut *context.cast::<libc::ucontext_t>();
         let at = *register(context, libc::REG_RIP) as usize;
         let announced = is_announced();
+        if !session::recording() {
+            session::note_unrecorded();
+        }
+        let mut fences = Fences::Found;
         if !announced {
-            fences::first_touch(at);
+            fences = fences::first_touch(at, address);
             if !callers::is_in_runtime(at) && assembly::site().is_none() {
                 strict::touched(at, address);
             }
         }
-        if !follow(context, at, announced) {
+        // Where fences may hide, flushes count as complete, which code that was moved does not know. It does not know
+        // of mappings at addresses that the program chose, either.
+        if !announced
+            && touched == address
+            && fences == Fences::Found
+            && let Some(moved) = patches::heat(at)
+        {
+            *register(context, libc::REG_RIP) = moved as i64;
+            return;
+        }
+        if !follow(context, at, announced, fences) {
             if !announced {
                 strict::report(at, address);
+            }
+            if touched != address {
+                unknown(reason::SECOND_PLACE, place(at));
+                return signals::pass_on(signal, info, context as *mut libc::ucontext_t as *mut c_void);
             }
             stepping::open(context, address, (!announced).then(|| place(at)));
         }
@@ -78,7 +117,7 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
 /// # Safety
 ///
 /// The context is that of the instruction.
-unsafe fn follow(context: &mut libc::ucontext_t, at: usize, announced: bool) -> bool {
+unsafe fn follow(context: &mut libc::ucontext_t, at: usize, announced: bool, fences: Fences) -> bool {
     // SAFETY: code that has just run; the program would access the addresses itself.
     unsafe {
         let Some(instruction) = Instructed::decode(at) else { return false };
@@ -88,6 +127,8 @@ unsafe fn follow(context: &mut libc::ucontext_t, at: usize, announced: bool) -> 
         }
         let flush = match instruction.mnemonic() {
             Mnemonic::Clflush => Some(Kind::Flush),
+            // Its fence may go unseen, and must not be missed.
+            Mnemonic::Clflushopt | Mnemonic::Clwb if fences == Fences::Uncertain => Some(Kind::Flush),
             Mnemonic::Clflushopt | Mnemonic::Clwb => Some(Kind::FlushOpt),
             _ => None,
         };
@@ -127,7 +168,10 @@ unsafe extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context:
     // SAFETY: the kernel passes both.
     unsafe {
         let machine = &mut *context.cast::<libc::ucontext_t>();
-        let done = trampoline::finish(machine) || stepping::close(machine) || fences::perform(machine);
+        let done = trampoline::finish(machine)
+            || stepping::close(machine)
+            || fences::perform(machine)
+            || patches::go_to_moved(machine);
         if !done {
             signals::pass_on(signal, info, context);
         }

@@ -70,7 +70,11 @@ macro_rules! interpose {
                 // SAFETY: the program vouches for its pointers; see the macro's module.
                 unsafe {
                     let in_pm = false $(|| crashproof_protocol::abi::is_pm($pm as u64))*;
-                    if !in_pm || !$crate::session::recording() {
+                    if !in_pm {
+                        return real($($arg),*);
+                    }
+                    if !$crate::session::recording() {
+                        $crate::session::note_unrecorded();
                         return real($($arg),*);
                     }
                     #[allow(unused_variables, reason = "some only pass on")]

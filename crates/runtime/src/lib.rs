@@ -9,11 +9,11 @@
 //! | layer | modules |
 //! |---|---|
 //! | plain data and logic, safe code | `random`, `text` (scanning, sorting), `conversions` (formats), `size_classes` (the heap), `file_table` |
-//! | the process | `cell` (state of the running thread), `system`, `raw` (memory operations), `real` (the functions behind the interposed ones), `prefault` (cheaper forks), `modules`, `callers`, `sites` (places in the source) |
+//! | the process | `cell` (state of the running thread), `system`, `fixed` (mappings at addresses of the program's choice), `raw` (memory operations), `real` (the functions behind the interposed ones), `prefault` (cheaper forks), `modules`, `callers`, `sites` (places in the source) |
 //! | recording | `session` (shared memory, the trace), `recorder`, `shadow` (what recovery has touched), `protection` (who works for the runtime) |
 //! | threads | `threads` |
 //! | accesses | `access` (the hot path), `parallel` (without the checker), `assembly` |
-//! | functions that programs call | `interpose` (the macros), `c_library`, `files` (files that are PM), `pthreads`, `pmem`, `pmem2`, `arena`, `annotations`, `globals` |
+//! | functions that programs call | `interpose` (the macros), `c_library`, `facts` (sizes and names of persistent files), `open_files`, `contents`, `files`, `mappings`, `pthreads`, `pmem`, `pmem2`, `arena`, `annotations`, `globals` |
 //! | code that was not rebuilt | `signals` (the program's handlers and ours), `strict` (names what was not rebuilt), `follow` |
 //! | the end of a run | `faults` (where a signal ends it), `endless` (recognizes what never ends), `unseen` (does PM hold what was stored?), `process` |
 //! | entry points | `abi` (called by instrumented code), `server` (parks the program, forks children) |
@@ -42,15 +42,21 @@ mod assembly;
 mod c_library;
 mod callers;
 mod cell;
+mod contents;
 mod conversions;
 mod endless;
+mod facts;
 mod faults;
 mod file_table;
 mod files;
+mod fixed;
 mod follow;
 mod globals;
 mod interpose;
+mod mappings;
 mod modules;
+mod open_files;
+mod own_memory;
 mod parallel;
 mod pmem;
 mod pmem2;

@@ -21,7 +21,7 @@ use crate::c_library::memory::{copy as copy_memory, fill, readable, write};
 use crate::interpose::provide;
 use crate::session::{has_persistent_caches, recording};
 use crate::system::{KeptErrno, set_errno};
-use crate::{access, files, raw};
+use crate::{access, files, fixed, mappings, raw};
 
 /// Flags of `pmem_map_file`.
 mod file {
@@ -69,7 +69,7 @@ fn refuse(what: &str, error: c_int) -> *mut c_void {
 }
 
 pub(crate) fn flush(start: *const c_void, bytes: usize, site: *const Site) {
-    let (start, bytes) = (start as u64, bytes as u64);
+    let (start, bytes) = (fixed::in_pool(start as u64), bytes as u64);
     if !recording() || !is_pm(start) || bytes == 0 {
         return;
     }
@@ -294,7 +294,7 @@ unsafe fn map_descriptor(
             return None;
         }
         let address = match files::of(descriptor).filter(|_| as_pm) {
-            Some(file) => files::map(file, 0, length as u64, libc::MAP_SHARED, descriptor, 0, site),
+            Some(file) => mappings::map(file, 0, length as u64, libc::MAP_SHARED, 0, site),
             None => {
                 let protection = libc::PROT_READ | libc::PROT_WRITE;
                 libc::mmap(null_mut(), length, protection, libc::MAP_SHARED, descriptor, 0)

@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use crate::interpose::provide;
 use crate::session::recording;
-use crate::{files, pmem};
+use crate::{files, mappings, pmem};
 
 /// Errors, negative as the functions return them.
 mod error {
@@ -97,12 +97,12 @@ unsafe fn new_map(map: *mut *mut Map, config: &Config, source: &Source) -> c_int
             return refuse("offset is not a multiple of the page size", error::OFFSET_UNALIGNED);
         }
         let persistent = recording() && !config.private && source.descriptor >= 0;
-        let file = if persistent { files::adopt(source.descriptor) } else { None };
         let site = std::ptr::null();
+        let file = if persistent { files::adopt(source.descriptor, site) } else { None };
         let address = match file {
             Some(file) => {
                 let (length, offset) = (length as u64, config.offset as u64);
-                files::map(file, 0, length, libc::MAP_SHARED, source.descriptor, offset, site)
+                mappings::map(file, 0, length, libc::MAP_SHARED, offset, site)
             }
             None => {
                 let sharing = match (config.private, source.descriptor) {

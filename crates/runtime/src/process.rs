@@ -1,11 +1,11 @@
 //! What a program may do to its process, and what the checker must survive: fork, become another program,
 //! leave orphans behind, ask for all memory.
 //!
-//! A forked child is not followed: it runs on without recording, with persistent memory of its own, and the
-//! verdict says so. A child of the checker that does not end on its own (with `exit`, `_exit` or a signal)
+//! A forked child is not followed: it runs on without recording, with persistent memory of its own. If it touches
+//! that, the verdict says so. A child of the checker that does not end on its own (with `exit`, `_exit` or a signal)
 //! must have become another program.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crashproof_protocol::abi::Site;
@@ -15,20 +15,29 @@ use crate::c_library::results::with_result;
 use crate::interpose::{replace, schedule};
 use crate::recorder::unknown;
 use crate::session::{self, control, recording};
-use crate::system::own_thread;
+use crate::system::own_process;
 use crate::threads::turns::end_process;
 use crate::{files, stacks, unseen};
 
 /// Called when a child of the checker begins.
 pub(crate) fn start() {
+    // Itself it may look at as any program does.
+    // SAFETY: changes who may look at this process.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1) };
     control(|control| control.ended = 0);
 }
 
-extern "C" fn before_fork() {
-    unknown(reason::FORK, std::ptr::null());
+/// In the parent.
+extern "C" fn has_forked() {
+    if session::recording() {
+        control(|control| control.ended |= session::FORKED);
+    }
 }
 
 extern "C" fn after_fork() {
+    if session::recording() {
+        session::become_unfollowed();
+    }
     session::stop_recording();
 }
 
@@ -39,27 +48,46 @@ extern "C" fn vfork() -> libc::pid_t {
     unsafe { libc::fork() }
 }
 
-/// Another program can reach PM only by its files: what is in memory stays this one's.
-fn note_spawn(site: *const Site) {
-    if files::any_mapped() {
-        unknown(reason::SPAWN, site);
+/// Another program can reach PM only by its files, and those are in the pool: one that is told of any would find
+/// something else. What is in memory stays this one's.
+unsafe fn note_spawn(words: impl Iterator<Item = *const c_char>, site: *const Site) {
+    for word in words {
+        // SAFETY: the program vouches for its pointers, as it would to the C library.
+        let word = unsafe { CStr::from_ptr(word) }.to_bytes();
+        if files::are_mentioned(word) {
+            return unknown(reason::SPAWN, site);
+        }
     }
 }
 
 type Words = *const *mut c_char;
 
+/// The words of a list that ends in null.
+unsafe fn each(words: Words) -> impl Iterator<Item = *const c_char> {
+    let mut number = 0;
+    std::iter::from_fn(move || {
+        // SAFETY: the list ends in null, and nothing behind that is looked at.
+        let word = unsafe { if words.is_null() { std::ptr::null_mut() } else { *words.add(number) } };
+        number += 1;
+        (!word.is_null()).then_some(word.cast_const())
+    })
+}
+
 replace! {
     fn system(command: *const c_char) -> c_int, caller(rsi)
-    |site| { note_spawn(site); real(command) }
+    |site| { note_spawn((!command.is_null()).then_some(command).into_iter(), site); real(command) }
 
     fn popen(command: *const c_char, mode: *const c_char) -> *mut c_void, caller(rdx)
-    |site| { note_spawn(site); real(command, mode) }
+    |site| { note_spawn([command].into_iter(), site); real(command, mode) }
 }
 
 replace! { [posix_spawn posix_spawnp] {
     (child: *mut libc::pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, words: Words, environment: Words) -> c_int,
         caller(stack)
-    |site| { note_spawn(site); with_result(child, site, |child| real(child, path, actions, attributes, words, environment)) }
+    |site| {
+        note_spawn([path].into_iter().chain(each(words)), site);
+        with_result(child, site, |child| real(child, path, actions, attributes, words, environment))
+    }
 } }
 
 /// Is there a handler for the signal that a timer sends?
@@ -135,7 +163,7 @@ fn note_end() {
         stacks::note_end();
         end_process();
         unseen::look_for_changes();
-        control(|control| control.ended = 1);
+        control(|control| control.ended |= 1);
     }
 }
 
@@ -151,12 +179,40 @@ pub(crate) fn prepare_parent() {
     // they do nothing.
     unsafe {
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
-        libc::pthread_atfork(Some(before_fork), None, Some(after_fork));
+        // Children must not reach into this process: they could change what later ones start from.
+        libc::prctl(libc::PR_SET_DUMPABLE, 0);
+        libc::pthread_atfork(None, Some(has_forked), Some(after_fork));
     }
+}
+
+/// How often, a millisecond apart, to look whether a forked child goes on.
+const LOOKS: u32 = 1000;
+
+/// Gives children that the program forked the time to end or to wait for something. What one that goes on nevertheless would
+/// have done to persistent memory is not known.
+pub(crate) fn wait_for_forked() {
+    if control(|control| control.ended & session::FORKED) == 0 {
+        return;
+    }
+    for _ in 0..LOOKS {
+        let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+        let runs = |child: &str| {
+            let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            let state = stat.rsplit(')').next().and_then(|fields| fields.split_whitespace().next());
+            matches!(state, Some("R" | "D"))
+        };
+        if !children.split_whitespace().any(runs) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    control(|control| control.ended |= session::TOUCHED_BY_CHILD);
 }
 
 /// Ends what a child left behind.
 pub(crate) fn end_orphans() {
+    // In the sandbox, the first process of a namespace: all others there came from the one child.
+    let alone = own_process() == 1;
     loop {
         let mut status = 0;
         // SAFETY: the kernel writes the status; the children are of the one child that the checker asked for.
@@ -164,9 +220,12 @@ pub(crate) fn end_orphans() {
             match libc::waitpid(-1, &raw mut status, libc::WNOHANG) {
                 // There are none: the usual case.
                 -1 => return,
+                0 if alone => {
+                    libc::kill(-1, libc::SIGKILL);
+                    libc::waitpid(-1, &raw mut status, 0);
+                }
                 0 => {
-                    let path = format!("/proc/self/task/{}/children", own_thread());
-                    let children = std::fs::read_to_string(path).unwrap_or_default();
+                    let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
                     for child in children.split_whitespace().filter_map(|number| number.parse().ok()) {
                         libc::kill(child, libc::SIGKILL);
                     }
@@ -184,8 +243,11 @@ pub(crate) fn end_orphans() {
 /// A child that exited without saying so became another program, or was stopped by a sanitizer.
 pub(crate) fn note_ending(status: c_int) {
     let sanitizer = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == exit::SANITIZER;
-    if !sanitizer && libc::WIFEXITED(status) && control(|control| control.ended) == 0 {
+    if !sanitizer && libc::WIFEXITED(status) && control(|control| control.ended & 1) == 0 {
         session::append(Record::new(record::UNKNOWN, 0, 0, reason::EXEC, 0, 0));
+    }
+    if control(|control| control.ended & session::TOUCHED_BY_CHILD) != 0 {
+        session::append(Record::new(record::UNKNOWN, 0, 0, reason::FORK, 0, 0));
     }
 }
 
@@ -193,6 +255,15 @@ fn limit(resource: libc::__rlimit_resource_t, soft: u64, hard: u64) {
     let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
     // SAFETY: the kernel only reads the limit.
     unsafe { libc::setrlimit(resource, &raw const limit) };
+}
+
+/// A child that ignored the signal that its processor time is over is killed a second later. That is told apart from a
+/// child that something else killed.
+pub(crate) fn seen_by_limit(status: c_int, used: &libc::rusage) -> c_int {
+    let seconds = control(|control| i64::from(control.max_cpu_seconds));
+    let killed = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL;
+    let too_long = seconds > 0 && used.ru_utime.tv_sec + used.ru_stime.tv_sec >= seconds;
+    if killed && too_long { libc::SIGXCPU } else { status }
 }
 
 /// Keeps a child from taking all processor time there is.

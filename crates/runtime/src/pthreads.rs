@@ -5,7 +5,7 @@
 mod c11;
 mod conditions;
 pub(crate) mod create;
-mod futex;
+pub(crate) mod futex;
 mod mutexes;
 mod persistent;
 mod semaphores;

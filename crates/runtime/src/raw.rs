@@ -11,6 +11,8 @@ use std::arch::asm;
 
 use crashproof_protocol::{ALIAS_OFFSET, POOL_BASE, POOL_BYTES};
 
+use crate::fixed;
+
 /// Where the runtime reads and writes an address: the pool at its alias, everything else where it is. AddressSanitizer's
 /// shadow reaches into the window in front of the pool.
 #[inline(always)]
@@ -46,7 +48,7 @@ impl<T> MovesPointer for Argument<*const T> {
 
     #[inline(always)]
     fn there(&self) -> *const T {
-        reachable_pointer(self.0)
+        reachable(fixed::in_pool(self.0 as u64)) as *const T
     }
 
     #[inline(always)]
@@ -60,7 +62,7 @@ impl<T> MovesPointer for Argument<*mut T> {
 
     #[inline(always)]
     fn there(&self) -> *mut T {
-        reachable_pointer(self.0).cast_mut()
+        reachable(fixed::in_pool(self.0 as u64)) as *mut T
     }
 
     #[inline(always)]

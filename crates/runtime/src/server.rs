@@ -17,7 +17,7 @@ use crate::cell::RunningThreadCell;
 use crate::pthreads::create::note_early_threads;
 use crate::real::Real;
 use crate::session::{ENVIRONMENT_NAME, control, under_checker};
-use crate::system::{give_up, raw_syscall};
+use crate::system::{errno, give_up, raw_syscall};
 use crate::threads::turns;
 use crate::{
     endless, faults, follow, globals, modules, prefault, process, raw, real, session, sites, stacks,
@@ -119,6 +119,7 @@ fn park() {
         session::find_trace();
         process::limit_what_children_inherit();
         real::find_what_children_found();
+        follow::prepare_child();
         // SAFETY: the process has one thread.
         let child = unsafe { libc::fork() };
         if child < 0 {
@@ -130,10 +131,17 @@ fn park() {
         }
         send(&child.to_le_bytes());
         let mut status = 0;
-        // SAFETY: the kernel writes the status. Whatever the child started goes with it.
-        unsafe {
-            while libc::waitpid(child, &raw mut status, 0) < 0 {}
+        // SAFETY: the kernel writes the status and what the child used. Whatever the child started goes with it.
+        let used = unsafe {
+            let mut used: libc::rusage = std::mem::zeroed();
+            while libc::wait4(child, &raw mut status, 0, &raw mut used) < 0 && errno() == libc::EINTR {}
+            status = process::seen_by_limit(status, &used);
+            process::wait_for_forked();
             libc::kill(-child, libc::SIGKILL);
+            used
+        };
+        if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
+            endless::note_ended(used.ru_utime);
         }
         process::end_orphans();
         process::note_ending(status);

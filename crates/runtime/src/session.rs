@@ -11,25 +11,31 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{
     ALIAS_OFFSET, CONTROL_BYTES, Control, DECISIONS_OFFSET, FILES_OFFSET, LATE_MODULES_OFFSET, LateModule,
-    MAX_FILES, MAX_STACKS, NOTES_OFFSET, PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, PmFile, Record,
-    SLEEPING_OFFSET, STACKS_OFFSET, Stack, TRACE_BYTES, VERSION, WAITS_FOR, caller, exit, fd, flag, mode,
+    MAX_STACKS, NOTES_OFFSET, PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, Record, SLEEPING_OFFSET,
+    STACKS_OFFSET, Stack, TRACE_BYTES, Tables, VERSION, WAITS_FOR, caller, exit, fd, flag, mode,
 };
 use px86::LINE_BYTES;
 
 use crate::cell::RunningThreadCell;
-use crate::raw;
 use crate::system::{KeptErrno, give_up, raw_syscall};
+use crate::{own_memory, raw};
+
+const PAGE: usize = 4096;
 
 /// [`crashproof_protocol::ENVIRONMENT`] as C wants it.
 pub(crate) const ENVIRONMENT_NAME: &CStr = c"CRASHPROOF_SESSION";
 const _: () = assert!(ENVIRONMENT_NAME.count_bytes() == crashproof_protocol::ENVIRONMENT.len());
+
+/// [`crashproof_protocol::PROGRAM`] as C wants it.
+const PLACED_ELSEWHERE: &CStr = c"CRASHPROOF_PROGRAM";
+const _: () = assert!(PLACED_ELSEWHERE.count_bytes() == crashproof_protocol::PROGRAM.len());
 
 // Written before `main` and after a fork only. Atomics, because threads look at them without the baton, and programs
 // without the checker have threads that run in parallel.
 static MODE: AtomicU32 = AtomicU32::new(mode::PASS);
 static UNDER_CHECKER: AtomicBool = AtomicBool::new(false);
 static CONTROL: AtomicPtr<Control> = AtomicPtr::new(null_mut());
-/// The image, mapped so that writes reach it: for content that is durable from the start.
+/// The image, mapped so that writes reach it ([`set_durable`]); read-only at all other times.
 static IMAGE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 /// The trace from its beginning, where the checker keeps what is not for children to change.
 static WHOLE_TRACE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
@@ -83,6 +89,28 @@ pub(crate) fn control<R>(access: impl FnOnce(&mut Control) -> R) -> R {
     access(unsafe { &mut *control })
 }
 
+/// The bit of [`Control::ended`] that says that a forked child, which is not followed, touched persistent memory.
+pub(crate) const TOUCHED_BY_CHILD: u64 = 2;
+
+/// The bit of [`Control::ended`] that says that the program forked.
+pub(crate) const FORKED: u64 = 4;
+
+/// Is this a forked child of a run?
+static UNFOLLOWED: AtomicBool = AtomicBool::new(false);
+
+/// This process is a forked child, which is not followed.
+pub(crate) fn become_unfollowed() {
+    UNFOLLOWED.store(true, Relaxed);
+}
+
+/// Persistent memory is accessed by a process that records nothing: if it is a child of one that does, that is told.
+#[cold]
+pub(crate) fn note_unrecorded() {
+    if UNFOLLOWED.load(Relaxed) {
+        control(|control| control.ended |= TOUCHED_BY_CHILD);
+    }
+}
+
 /// How many switches there might have been, for threads that do not have the baton.
 pub(crate) fn points_seen_from_aside() -> u64 {
     // SAFETY: mapped, as in `control`; a torn or old value does no harm to who asks.
@@ -106,7 +134,7 @@ pub(crate) fn late_modules<R>(access: impl FnOnce(&mut [LateModule; caller::MODU
 }
 
 /// Gives access to the table of files on the PM path.
-pub(crate) fn files<R>(access: impl FnOnce(&mut [PmFile; MAX_FILES]) -> R) -> R {
+pub(crate) fn files<R>(access: impl FnOnce(&mut Tables) -> R) -> R {
     // SAFETY: the table lies behind the control block; as for the block.
     access(unsafe { &mut *CONTROL.load(Relaxed).cast::<u8>().add(FILES_OFFSET as usize).cast() })
 }
@@ -169,14 +197,32 @@ pub(crate) fn start() {
         give_up("this program was built with another version of crashproof; build it again");
     }
     UNDER_CHECKER.store(true, Relaxed);
+    keep_heap_elsewhere();
     CONTROL.store(map(0, CONTROL_BYTES, libc::MAP_SHARED, fd::CONTROL).cast(), Relaxed);
     WHOLE_TRACE.store(map(0, TRACE_BYTES, libc::MAP_SHARED, fd::TRACE), Relaxed);
-    IMAGE.store(map(0, POOL_BYTES, libc::MAP_SHARED, fd::IMAGE), Relaxed);
+    IMAGE.store(map_with(0, POOL_BYTES, libc::PROT_READ, libc::MAP_SHARED, fd::IMAGE), Relaxed);
     map_with(POOL_BASE, POOL_BYTES, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
     map(POOL_BASE + ALIAS_OFFSET, POOL_BYTES, libc::MAP_PRIVATE, fd::IMAGE);
     let shadow_bytes = POOL_BYTES / LINE_BYTES * 8;
     SHADOW.store(map(0, shadow_bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).cast(), Relaxed);
+    let own = map(0, own_memory::REGION_BYTES as u64, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
+    own_memory::use_region(own);
     TRACE.with(|trace| trace.records = WHOLE_TRACE.load(Relaxed).cast());
+}
+
+/// In the other placement the kernel puts the heap where the usual one has the program and its heap: pointers that were kept
+/// would lead to something. A page in its way makes the C library look elsewhere.
+fn keep_heap_elsewhere() {
+    // SAFETY: asks for the environment, and for the end of the heap; the page replaces nothing.
+    unsafe {
+        if libc::getenv(PLACED_ELSEWHERE.as_ptr()).is_null() {
+            return;
+        }
+        let end = (raw_syscall(libc::SYS_brk, [0; 6]) as usize).next_multiple_of(4096);
+        let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE;
+        let arguments = [end, 4096, libc::PROT_NONE as usize, how as usize, usize::MAX, 0];
+        raw_syscall(libc::SYS_mmap, arguments);
+    }
 }
 
 /// The bytes of a line that this child has touched, a bit each. Only under the checker, for addresses in the pool.
@@ -193,9 +239,30 @@ pub(crate) fn set_durable(address: u64, bytes: &[u8]) {
     let offset = address - POOL_BASE;
     assert!(offset + bytes.len() as u64 <= POOL_BYTES, "durable content outside of the pool");
     let image = IMAGE.load(Relaxed);
-    let to = if image.is_null() { address as *mut u8 } else { image.wrapping_add(offset as usize) };
-    // SAFETY: the pool and its image are mapped, and the range is within.
+    if image.is_null() {
+        // SAFETY: the pool is mapped, and the range is within.
+        unsafe { raw::copy(address as *mut u8, bytes.as_ptr(), bytes.len()) };
+        return;
+    }
+    // Read-only at all other times: every later recovery begins with the image, and a stray store of this one must not
+    // change what the next finds.
+    let to = image.wrapping_add(offset as usize);
+    let start = to as usize & !(PAGE - 1);
+    let length = (to as usize + bytes.len()).next_multiple_of(PAGE) - start;
+    let allow = |rights: i32| {
+        // SAFETY: the pages are the image's own, which stays mapped.
+        let result = unsafe { raw_syscall(libc::SYS_mprotect, [start, length, rights as usize, 0, 0, 0]) };
+        if result != 0 {
+            give_up(&format!(
+                "cannot write durable content: {}",
+                std::io::Error::from_raw_os_error(-result as i32)
+            ));
+        }
+    };
+    allow(libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: the image is mapped and writable, and the range is within.
     unsafe { raw::copy(to, bytes.as_ptr(), bytes.len()) };
+    allow(libc::PROT_READ);
 }
 
 /// What the image holds in a range of the pool: what this process began with. Only under the checker.
@@ -281,7 +348,6 @@ const MOST_INHERITED: u64 = 1 << 19;
 /// that does not know those leaves it to the children.
 fn inherit_trace(trace: &mut Trace, written: u64) {
     const GUARD_INSTALL: i32 = 102;
-    const PAGE: usize = 4096;
     let count = (written + written / 4).min(MOST_INHERITED);
     // SAFETY: pages of the trace, whose content stays; nobody gets as far as its last one.
     unsafe {
@@ -504,7 +570,7 @@ pub(crate) fn too_much_work() -> ! {
 
 /// Ends the process without touching the state of the running thread: any thread may do that.
 pub(crate) fn end_at_once(code: i32) -> ! {
-    control(|control| control.ended = 1);
+    control(|control| control.ended |= 1);
     // Not through the C library's function, which would let store buffers run out into a full trace.
     // SAFETY: ends the process.
     unsafe { std::arch::asm!("syscall", in("rax") libc::SYS_exit_group, in("rdi") code, options(noreturn)) }

@@ -1,4 +1,4 @@
-//! The two signals that following code takes, and what the program wants done about them.
+//! The signals that following code takes, and what the program wants done about them.
 //!
 //! The program's own handlers are kept here and called for what is not the runtime's.
 
@@ -11,21 +11,23 @@ use crate::cell::RunningThreadCell;
 use crate::interpose::replace;
 use crate::real::Real;
 
-/// What the program wants done about the two signals.
-static WANTED: RunningThreadCell<[Option<libc::sigaction>; 2]> = RunningThreadCell::new([None; 2]);
+/// What the program wants done about these signals.
+static WANTED: RunningThreadCell<[Option<libc::sigaction>; OURS.len()]> =
+    RunningThreadCell::new([None; OURS.len()]);
 /// Handlers of the runtime that come after the ones here.
-static BEHIND: RunningThreadCell<[Option<libc::sigaction>; 2]> = RunningThreadCell::new([None; 2]);
+static BEHIND: RunningThreadCell<[Option<libc::sigaction>; OURS.len()]> =
+    RunningThreadCell::new([None; OURS.len()]);
 
 static ON: AtomicBool = AtomicBool::new(false);
 
-const OURS: [c_int; 2] = [libc::SIGSEGV, libc::SIGTRAP];
+const OURS: [c_int; 3] = [libc::SIGSEGV, libc::SIGTRAP, libc::SIGSYS];
 
 fn index(signal: c_int) -> Option<usize> {
     OURS.iter().position(|ours| *ours == signal)
 }
 
-/// Puts the handlers for the two signals before what is there.
-pub(crate) fn take(handlers: [usize; 2]) {
+/// Puts the handlers for these signals before what is there.
+pub(crate) fn take(handlers: [usize; OURS.len()]) {
     for (at, (signal, handler)) in OURS.into_iter().zip(handlers).enumerate() {
         // SAFETY: the handlers are for these signals.
         unsafe {
@@ -65,7 +67,7 @@ pub(crate) unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context:
         match wanted.or(behind).map(|action| (action.sa_sigaction, action.sa_flags)) {
             None => {
                 reset(signal);
-                if signal == libc::SIGTRAP || (*info).si_code <= 0 {
+                if matches!(signal, libc::SIGTRAP | libc::SIGSYS) || (*info).si_code <= 0 {
                     // Nothing is going to happen again by itself.
                     libc::raise(signal);
                 }
@@ -115,7 +117,7 @@ pub(crate) unsafe fn set_action(signal: c_int, action: *const libc::sigaction, o
     }
 }
 
-/// Keeps what the program wants for one of the two signals; false if it is another one.
+/// Keeps what the program wants for one of these signals; false if it is another one.
 unsafe fn keep(signal: c_int, action: Option<libc::sigaction>, old: *mut libc::sigaction) -> bool {
     let Some(at) = index(signal).filter(|_| ON.load(Relaxed)) else { return false };
     let before = WANTED.with(|wanted| wanted[at]);
@@ -129,7 +131,7 @@ unsafe fn keep(signal: c_int, action: Option<libc::sigaction>, old: *mut libc::s
     true
 }
 
-/// Without the two signals, which must always come through.
+/// Without these signals, which must always come through.
 unsafe fn without_ours(set: *const libc::sigset_t) -> Option<libc::sigset_t> {
     if !ON.load(Relaxed) || set.is_null() {
         return None;

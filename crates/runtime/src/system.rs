@@ -45,6 +45,18 @@ pub(crate) unsafe fn raw_syscall(number: i64, arguments: [usize; 6]) -> isize {
     result
 }
 
+/// The same, with `errno` as the C library has it. For calls that the runtime makes itself: the C library's `syscall` is
+/// interposed, and takes those about files for the program's.
+///
+/// # Safety
+///
+/// As for the call.
+pub(crate) unsafe fn kernel(number: i64, arguments: [usize; 6]) -> isize {
+    // SAFETY: as for this function.
+    let result = unsafe { raw_syscall(number, arguments) };
+    if (-4095..0).contains(&result) { fail(-result as c_int) as isize } else { result }
+}
+
 /// The number the kernel knows the process by; the program sees another (see `c_library::determinism`).
 pub(crate) fn own_process() -> i32 {
     // SAFETY: the call takes no arguments.

@@ -254,3 +254,80 @@ MODEL void _ZdaPvm(void *object, size_t bytes) { (void)bytes, free(object); }
 
 static _Thread_local int error_number;
 MODEL int *__errno_location(void) { return &error_number; }
+
+/* Bits, from 1 on; 0 if there is none. */
+MODEL int ffs(int bits) { return bits ? __builtin_ctz((unsigned)bits) + 1 : 0; }
+MODEL int ffsl(long bits) { return bits ? __builtin_ctzl((unsigned long)bits) + 1 : 0; }
+MODEL int ffsll(long long bits) { return bits ? __builtin_ctzll((unsigned long long)bits) + 1 : 0; }
+
+MODEL int abs(int number) { return number < 0 ? -number : number; }
+MODEL long labs(long number) { return number < 0 ? -number : number; }
+MODEL long long llabs(long long number) { return number < 0 ? -number : number; }
+
+MODEL void *bsearch(const void *key, const void *array, size_t count, size_t size,
+                    int (*compare)(const void *, const void *)) {
+  size_t low = 0, high = count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    const char *at = (const char *)array + middle * size;
+    int order = compare(key, at);
+    if (order == 0)
+      return (void *)at;
+    if (order < 0)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return 0;
+}
+
+/* Characters, as in the C locale. The bits are those of glibc's headers, which programs look at themselves. */
+enum { UPPER = 1, LOWER = 2, ALPHA = 4, DIGIT = 8, XDIGIT = 16, SPACE = 32, PRINT = 64, GRAPH = 128,
+       BLANK = 256, CNTRL = 512, PUNCT = 1024, ALNUM = 2048 };
+/* glibc keeps the first eight kinds in the upper byte. */
+static unsigned short as_glibc(unsigned kinds) { return (unsigned short)((kinds & 255) << 8 | kinds >> 8); }
+static unsigned kinds_of(int c) {
+  int upper = c >= 'A' && c <= 'Z', lower = c >= 'a' && c <= 'z', digit = c >= '0' && c <= '9';
+  int hex = digit || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'), graph = c > ' ' && c < 127;
+  unsigned kinds = 0;
+  kinds |= upper ? UPPER : 0;
+  kinds |= lower ? LOWER : 0;
+  kinds |= upper || lower ? ALPHA : 0;
+  kinds |= digit ? DIGIT : 0;
+  kinds |= hex ? XDIGIT : 0;
+  kinds |= c == ' ' || (c >= 9 && c <= 13) ? SPACE : 0;
+  kinds |= graph || c == ' ' ? PRINT : 0;
+  kinds |= graph ? GRAPH : 0;
+  kinds |= c == ' ' || c == 9 ? BLANK : 0;
+  kinds |= (c >= 0 && c < 32) || c == 127 ? CNTRL : 0;
+  kinds |= graph && !upper && !lower && !digit ? PUNCT : 0;
+  kinds |= upper || lower || digit ? ALNUM : 0;
+  return kinds;
+}
+static int has(int c, unsigned kind) { return (kinds_of(c) & kind) != 0; }
+MODEL int isupper(int c) { return has(c, UPPER); }
+MODEL int islower(int c) { return has(c, LOWER); }
+MODEL int isalpha(int c) { return has(c, ALPHA); }
+MODEL int isdigit(int c) { return has(c, DIGIT); }
+MODEL int isxdigit(int c) { return has(c, XDIGIT); }
+MODEL int isspace(int c) { return has(c, SPACE); }
+MODEL int isprint(int c) { return has(c, PRINT); }
+MODEL int isgraph(int c) { return has(c, GRAPH); }
+MODEL int isblank(int c) { return has(c, BLANK); }
+MODEL int iscntrl(int c) { return has(c, CNTRL); }
+MODEL int ispunct(int c) { return has(c, PUNCT); }
+MODEL int isalnum(int c) { return has(c, ALNUM); }
+MODEL int toupper(int c) { return c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c; }
+MODEL int tolower(int c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; }
+
+/* The same as tables, for characters from -128 on; made on first use. */
+static unsigned short kinds_table[384];
+static const unsigned short *kinds_start;
+MODEL const unsigned short **__ctype_b_loc(void) {
+  if (!kinds_start) {
+    for (int c = 0; c < 128; c++)
+      kinds_table[128 + c] = as_glibc(kinds_of(c));
+    kinds_start = kinds_table + 128;
+  }
+  return &kinds_start;
+}

@@ -49,6 +49,33 @@ pub(crate) fn recovery(module: &Module) -> Option<FunctionId> {
     named.into_iter().find(is_recovery)
 }
 
+/// Does a function return anything but 0?
+fn may_fail(module: &Module, function: FunctionId) -> bool {
+    let is_zero = |value: &Operand| matches!(value, Operand::Constant(Constant::Int { value: 0, .. }));
+    let returns = |block: &Block| match &block.terminator {
+        Terminator::Return(Some(value)) => !is_zero(value),
+        _ => false,
+    };
+    module.function(function).blocks.iter().any(returns)
+}
+
+/// Is there code of the program's own that claims something?
+fn calls_claims(module: &Module) -> bool {
+    let is_claim = |instruction: &Instruction| match &instruction.op {
+        Op::Call { callee: Callee::Function(called), .. } => is_claim(&module.function(*called).name),
+        _ => false,
+    };
+    let own = |function: &&Function| !function.place.file.starts_with(MODEL_DIRECTORY);
+    let functions = module.functions.iter().filter(own);
+    functions.flat_map(|function| &function.blocks).flat_map(|block| &block.instructions).any(is_claim)
+}
+
+/// Does the program claim anything? What ends with an exit code does, if recovery is the whole program.
+pub(crate) fn claims_something(module: &Module) -> bool {
+    let fails = |main| recovery(module).is_none() && may_fail(module, main);
+    calls_claims(module) || module.function_named("main").is_some_and(fails)
+}
+
 impl Machine<'_> {
     /// The first thread, those it starts, and recovery.
     fn everything(&mut self, main: FunctionId) -> Flow<()> {
@@ -79,7 +106,7 @@ impl Machine<'_> {
             Ok((mut state, result)) => {
                 let place = self.module.function(function).place.clone();
                 if let (Who::Recovery, None, Some(Value::Scalar(code))) = (who, recover, result)
-                    && self.may_fail(function)
+                    && may_fail(self.module, function)
                 {
                     self.claims_reached = true;
                     let zero = self.terms.number(0, self.terms.width(code));
@@ -100,29 +127,9 @@ impl Machine<'_> {
         }
     }
 
-    /// Does a function return anything but 0?
-    fn may_fail(&self, function: FunctionId) -> bool {
-        let is_zero = |value: &Operand| matches!(value, Operand::Constant(Constant::Int { value: 0, .. }));
-        let returns = |block: &Block| match &block.terminator {
-            Terminator::Return(Some(value)) => !is_zero(value),
-            _ => false,
-        };
-        self.module.function(function).blocks.iter().any(returns)
-    }
-
     /// What the program claims, whether or not it could be false.
     fn claims(&self) -> Claims {
-        let is_claim = |instruction: &Instruction| match &instruction.op {
-            Op::Call { callee: Callee::Function(called), .. } => {
-                is_claim(&self.module.function(*called).name)
-            }
-            _ => false,
-        };
-        let own = |function: &&Function| !function.place.file.starts_with(MODEL_DIRECTORY);
-        let functions = self.module.functions.iter().filter(own);
-        let mut instructions =
-            functions.flat_map(|function| &function.blocks).flat_map(|block| &block.instructions);
-        match (self.claims_reached, instructions.any(is_claim)) {
+        match (self.claims_reached, calls_claims(self.module)) {
             (true, _) => Claims::Reached,
             (false, true) => Claims::NotReached,
             (false, false) => Claims::None,

@@ -80,6 +80,7 @@ pub use crashproof_frontend::bitcode::Error as BitcodeError;
 pub use crashproof_frontend::bitcode::ir::Module;
 use crashproof_frontend::bitcode::{Compiler, MODEL_DIRECTORY, ir};
 use crashproof_prove::program::Program;
+use rustc_hash::FxHashSet;
 
 pub use options::{Error, Flushes, LoopBound, LoopName, Options, Pool};
 
@@ -118,10 +119,94 @@ pub fn recovery(module: &Module) -> Option<&str> {
 
 /// Does the program ask for values that are not the same in every run?
 pub fn has_inputs(module: &Module) -> bool {
-    let asks = ["crashproof_nondet_", "__VERIFIER_nondet_", "rand", "time", "clock", "gettimeofday"];
-    let own = |function: &&ir::Function| !function.place.file.starts_with(MODEL_DIRECTORY);
-    let called = module.functions.iter().filter(own);
-    called.clone().any(|function| asks.iter().any(|name| function.name.starts_with(name)))
+    // Beginnings of names.
+    let asks = [
+        "crashproof_nondet_",
+        "__VERIFIER_nondet_",
+        "rand",
+        "time",
+        "clock",
+        "gettimeofday",
+        "getrandom",
+        "getentropy",
+        "drand48",
+        "lrand48",
+        "mrand48",
+        "arc4random",
+        "getpid",
+        "gettid",
+        "getenv",
+        "secure_getenv",
+        "_ZNSt13random_device",
+        "_ZNSt6chrono",
+        "llvm.x86.rdrand",
+        "llvm.x86.rdtsc",
+        "llvm.readcyclecounter",
+    ];
+    named(module, |name| asks.iter().any(|beginning| name.starts_with(beginning)))
+}
+
+/// May the program read its standard input? What reads from a stream or descriptor that is not known may.
+pub fn reads_stdin(module: &Module) -> bool {
+    let reads = [
+        "getchar",
+        "getchar_unlocked",
+        "scanf",
+        "vscanf",
+        "gets",
+        "fgets",
+        "fgetc",
+        "getc",
+        "fread",
+        "fscanf",
+        "getline",
+        "getdelim",
+        "__isoc99_scanf",
+        "__isoc99_fscanf",
+        "__isoc23_scanf",
+        "__isoc23_fscanf",
+    ];
+    // Members and operators of std::istream.
+    let streams = ["_ZNSi", "_ZStrsI", "_ZSt7getlineI"];
+    let is_read = |id: &ir::FunctionId| ["read", "readv"].contains(&module.function(*id).name.as_str());
+    let from_stdin = |instruction: &ir::Instruction| match &instruction.op {
+        ir::Op::Call { callee: ir::Callee::Function(called), arguments, .. } => {
+            let first = arguments.first();
+            is_read(called)
+                && matches!(first, Some(ir::Operand::Constant(ir::Constant::Int { value: 0, .. })))
+        }
+        _ => false,
+    };
+    let own = module.functions.iter().filter(|function| is_own(function));
+    named(module, |name| reads.contains(&name) || streams.iter().any(|beginning| name.starts_with(beginning)))
+        || own.flat_map(|function| &function.blocks).flat_map(|block| &block.instructions).any(from_stdin)
+}
+
+/// Does the program call such a function, or take its address? What only the models call is the models' matter.
+fn named(module: &Module, is: impl Fn(&str) -> bool) -> bool {
+    let called_by = |own: bool| {
+        let functions = module.functions.iter().filter(move |function| is_own(function) == own);
+        functions.flat_map(|function| &function.blocks).flat_map(|block| &block.instructions).filter_map(
+            |instruction| match &instruction.op {
+                ir::Op::Call { callee: ir::Callee::Function(called), .. } => Some(*called),
+                _ => None,
+            },
+        )
+    };
+    let by_models: FxHashSet<ir::FunctionId> = called_by(false).collect();
+    let others = (0..module.functions.len() as u32).map(ir::FunctionId).filter(|id| !by_models.contains(id));
+    called_by(true)
+        .chain(others.filter(|id| is_own(module.function(*id))))
+        .any(|id| is(&module.function(id).name))
+}
+
+/// Does the program claim anything, in code that may run or not?
+pub fn claims_something(module: &Module) -> bool {
+    driver::claims_something(module)
+}
+
+fn is_own(function: &ir::Function) -> bool {
+    !function.place.file.starts_with(MODEL_DIRECTORY)
 }
 
 /// Unrolls a program.

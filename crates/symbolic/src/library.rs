@@ -145,6 +145,11 @@ const STREAMS: &[&str] =
 /// What else of C++ the program cannot see.
 const QUIET_CPP: &[&str] = &["_ZNSt8ios_base4InitC", "_ZNSt8ios_base4InitD", "_ZNSt6chrono3_V2"];
 
+/// Is it a function whose effects the program cannot see?
+pub(crate) fn is_quiet(name: &str) -> bool {
+    QUIET.contains(&name) || begins(name, QUIET_CPP)
+}
+
 fn begins(name: &str, prefixes: &[&str]) -> bool {
     prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
@@ -178,10 +183,7 @@ impl Machine<'_> {
             }
         }
         let any = ["crashproof_nondet_", "__VERIFIER_nondet_"];
-        if QUIET.contains(&name)
-            || begins(name, QUIET_CPP)
-            || any.iter().any(|prefix| name.starts_with(prefix))
-        {
+        if is_quiet(name) || any.iter().any(|prefix| name.starts_with(prefix)) {
             return Ok(Reply::Returns(self.anything(call.ty)));
         }
         if SUCCEEDING.contains(&name) {

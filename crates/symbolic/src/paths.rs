@@ -18,6 +18,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use crate::block_order::{Key, Order};
 use crate::frame::{At, Call, Frame, Here, Step};
 use crate::invocation::{Invocation, Reply};
+use crate::library::is_quiet;
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::objects::function_address;
 use crate::records::SHARING;
@@ -539,6 +540,14 @@ impl Machine<'_> {
         let calls =
             calls.iter().rev().copied().chain(destructors.into_iter().map(|function| (function, None)));
         for (index, (function, argument)) in calls.enumerate() {
+            let code = self.module.function(function);
+            if code.blocks.is_empty() {
+                if is_quiet(&code.name) {
+                    continue;
+                }
+                let reason = format!("calls `{}` at the end, which is not defined here", code.name);
+                return Err(self.refuse(&mut state, &reason, at));
+            }
             let context = context ^ (AFTER | index as u64);
             let arguments = argument.into_iter().map(Value::Scalar).collect();
             (state, _) = self.call(function, arguments, Vec::new(), state, context)?;

@@ -15,6 +15,9 @@ pub const PLUGIN: &str = "libcrashproof_instrument.so";
 /// File name of the runtime.
 pub const RUNTIME: &str = "libcrashproof_runtime.so";
 
+/// File name of the program that has the commands which need LLVM.
+pub const LLVM_PROGRAM: &str = "crashproof-llvm";
+
 /// The header programs include.
 pub const HEADER: &str = "crashproof.h";
 
@@ -118,6 +121,12 @@ pub fn find_runtime() -> Option<PathBuf> {
     given("CRASHPROOF_RUNTIME").ok().flatten().or_else(|| library(&directory_of_program(), RUNTIME))
 }
 
+/// The program that has the commands which need LLVM, near the running program.
+#[must_use]
+pub fn find_llvm_program() -> Option<PathBuf> {
+    library(&directory_of_program(), LLVM_PROGRAM)
+}
+
 /// The directory of [`HEADER`], if there is one near the running program.
 fn find_include() -> Result<Option<PathBuf>, Error> {
     if let Some(path) = given("CRASHPROOF_INCLUDE")? {
@@ -130,10 +139,12 @@ fn find_include() -> Result<Option<PathBuf>, Error> {
         .find(|directory| directory.join(HEADER).exists()))
 }
 
-/// Symbolic links are followed: `crashproof-c++` may be one, in a directory of its own.
+/// Symbolic links are followed: `crashproof-c++` may be one, in a directory of its own. [`LLVM_PROGRAM`] is installed beside
+/// the libraries, everything else in `bin`.
 fn directory_of_program() -> PathBuf {
     let program = env::current_exe().and_then(|path| path.canonicalize()).unwrap_or_default();
-    program.parent().map(Path::to_owned).unwrap_or_default()
+    let directory = program.parent().map(Path::to_owned).unwrap_or_default();
+    if directory.ends_with("lib/crashproof") { directory.join("../../bin") } else { directory }
 }
 
 fn given(variable: &'static str) -> Result<Option<PathBuf>, Error> {

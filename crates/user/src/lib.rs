@@ -27,14 +27,10 @@
 //!     }
 //! }
 //!
-//! # mod tests { use super::*;
-//! crashproof::test! {
-//!     fn a_full_slot_has_its_value() {
-//!         store(&mut Root::<Slot>::open(), 42);
-//!     }
-//!     recover with recover;
+//! #[crashproof::test(recover = recover)]
+//! fn a_full_slot_has_its_value() {
+//!     store(&mut Root::<Slot>::open(), 42);
 //! }
-//! # }
 //! # store(&mut Root::<Slot>::open(), 42); recover();
 //! ```
 //!
@@ -46,6 +42,21 @@
 mod memory;
 mod runtime;
 
+/// A test. After every crash the function of `recover = path` is called instead of it; without one the test is run again.
+///
+/// ```
+/// fn check() { /* look at what is there */ }
+///
+/// #[crashproof::test(recover = check)]
+/// fn a_test() { /* stores */ }
+///
+/// #[crashproof::test]
+/// #[should_panic]
+/// fn another() { panic!() }
+/// ```
+///
+/// Attributes of the test go below this one. A test that returns a `Result` has a recovery that returns the same.
+pub use crashproof_test_attribute::test;
 pub use memory::{Persistent, Root};
 
 use std::arch::x86_64::{_mm_clflush, _mm_sfence};
@@ -108,40 +119,6 @@ macro_rules! assert_recovered {
     };
     ($condition:expr, $($message:tt)+) => {
         assert!($condition, "after {} crash(es): {}", $crate::crashes(), format_args!($($message)+))
-    };
-}
-
-/// A test with a function, or a block, that recovers: it runs instead of the test after a crash.
-///
-/// ```
-/// # fn check() {}
-/// # mod tests { use super::*;
-/// crashproof::test! {
-///     fn a_test() { /* stores */ }
-///     recover with check;
-/// }
-/// crashproof::test! {
-///     #[should_panic]
-///     fn another() { panic!() }
-///     recover { /* look at what is there */ }
-/// }
-/// # }
-/// ```
-#[macro_export]
-macro_rules! test {
-    ($(#[$attribute:meta])* fn $name:ident() $body:block recover with $recover:path;) => {
-        #[test]
-        $(#[$attribute])*
-        fn $name() {
-            if $crate::crashes() > 0 { $recover() } else { $body }
-        }
-    };
-    ($(#[$attribute:meta])* fn $name:ident() $body:block recover $recover:block) => {
-        #[test]
-        $(#[$attribute])*
-        fn $name() {
-            if $crate::crashes() > 0 $recover else $body
-        }
     };
 }
 

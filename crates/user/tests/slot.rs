@@ -35,44 +35,38 @@ fn recover() {
     assert_recovered!(slot.apart == [0; 7]);
 }
 
-crashproof::test! {
-    fn a_full_slot_has_its_value() {
-        let mut slot = Root::<Slot>::open();
-        store(&mut slot, 42, true);
-        assert_eq!((slot.value, slot.full), (42, 1));
-    }
-    recover with recover;
+#[crashproof::test(recover = recover)]
+fn a_full_slot_has_its_value() {
+    let mut slot = Root::<Slot>::open();
+    store(&mut slot, 42, true);
+    assert_eq!((slot.value, slot.full), (42, 1));
 }
 
-crashproof::test! {
-    #[ignore = "forgets a flush: crashproof finds it"]
-    fn a_forgotten_flush() {
-        store(&mut Root::<Slot>::open(), 42, false);
-    }
-    recover with recover;
+#[crashproof::test(recover = self::recover)]
+#[ignore = "forgets a flush: crashproof finds it"]
+fn a_forgotten_flush() {
+    store(&mut Root::<Slot>::open(), 42, false);
 }
 
-crashproof::test! {
-    fn a_persistent_static() {
-        for count in 1..=3 {
-            COUNT.store(count, Ordering::Release);
-            persist(&COUNT);
-        }
-    }
-    recover {
-        assert_recovered!(crashproof::tolerate(|| COUNT.load(Ordering::Acquire)) <= 3);
-    }
+fn at_most_three() -> Result<(), String> {
+    assert_recovered!(crashproof::tolerate(|| COUNT.load(Ordering::Acquire)) <= 3);
+    Ok(())
 }
 
-crashproof::test! {
-    #[should_panic(expected = "in use")]
-    fn one_root_at_a_time() {
-        let _one = Root::<Slot>::open();
-        let _other = Root::<Slot>::open();
+#[crashproof::test(recover = at_most_three)]
+fn a_persistent_static() -> Result<(), String> {
+    for count in 1..=3 {
+        COUNT.store(count, Ordering::Release);
+        persist(&COUNT);
     }
-    recover {
-        panic!("in use");
-    }
+    Ok(())
+}
+
+#[crashproof::test]
+#[should_panic(expected = "in use")]
+fn one_root_at_a_time() {
+    let _one = Root::<Slot>::open();
+    let _other = Root::<Slot>::open();
 }
 
 #[test]

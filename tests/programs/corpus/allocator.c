@@ -6,11 +6,14 @@
 //@ variant correct:
 //@ variant bitmap-not-flushed: -DBUG_BITMAP_NOT_FLUSHED
 //@ bug: never-flushed at apply
+//@ like: PSan.34
 //@ tier: slow
 //@ variant apply-not-fenced: -DBUG_APPLY_NOT_FENCED
 //@ bug: flushed-not-fenced at apply
+//@ like: PSan.35
 //@ variant log-not-flushed: -DBUG_LOG_NOT_FLUSHED
 //@ bug: never-flushed at log
+//@ like: PSan.33
 //@ tier: slow
 //@ variant log-flushed-late: -DBUG_LOG_FLUSHED_LATE
 //@ bug: flushed-too-late|wrong-order at log
@@ -37,13 +40,19 @@
 //@ bug: stored-after-commit|torn-update at unlogged
 //@ variant run-not-flushed: -DBUG_RUN_NOT_FLUSHED
 //@ bug: never-flushed at run
+//@ like: Jaaru 12.3
 //@ tier: slow
 //@ variant reused-after-free: -DBUG_REUSED_AFTER_FREE
 //@ bug: stored-after-commit|recovery-wrong|torn-update at scrubbed
+//@ like: Jaaru 12.5
 //@ tier: slow
 //@ variant recovery-forgets-fence: -DBUG_RECOVERY_FORGETS_FENCE
 //@ bug: flushed-not-fenced at apply
 //@ flags check: --crashes 2
+//@ tier: slow
+//@ variant header-not-flushed: -DBUG_HEADER_NOT_FLUSHED
+//@ bug: never-flushed at header
+//@ like: Jaaru 12.2, PSan.32
 //@ tier: slow
 //@ variant all: -DBUG_ALL
 //@ tier: slow
@@ -89,7 +98,7 @@ struct log {
 struct heap {
   uint64_t magic __attribute__((aligned(LINE)));
   struct log log __attribute__((aligned(LINE)));
-  uint64_t cursor __attribute__((aligned(LINE))); /* only a hint */
+  uint64_t bytes __attribute__((aligned(LINE))); /* of the pool; others are not opened */
   uint64_t names[NAMES] __attribute__((aligned(LINE))); /* offsets of objects, 0: none */
   uint64_t step __attribute__((aligned(LINE)));         /* of the driver */
   struct run runs[RUNS];
@@ -175,23 +184,13 @@ static uint64_t blocks_in(const struct run *run) { return sizeof run->blocks / r
 /* A run with room for a block, set up if there is none. */
 static struct run *run_for(int class) {
   uint64_t bytes = 64ull << class;
-#ifdef BUG_STALE_CURSOR
-  /* The hint is believed: runs before it are full. */
-  uint64_t first = heap->cursor;
-#else
-  uint64_t first = 0;
-#endif
-  for (uint64_t r = first; r < RUNS; r++) {
+  for (uint64_t r = 0; r < RUNS; r++) {
     struct run *run = &heap->runs[r];
     if (!run->block_bytes) {
       run->bitmap = 0;          // MARK: run
       run->block_bytes = bytes; // MARK: run
 #ifndef BUG_RUN_NOT_FLUSHED
       pmem_persist(run, LINE);
-#endif
-#ifdef BUG_STALE_CURSOR
-      heap->cursor = r; // MARK: cursor
-      pmem_persist(&heap->cursor, sizeof heap->cursor);
 #endif
       return run;
     }
@@ -318,8 +317,16 @@ int main(int argc, char **argv) {
     return 2;
   }
   if (heap->magic != MAGIC) {
+    heap->bytes = sizeof *heap; // MARK: header
+#ifndef BUG_HEADER_NOT_FLUSHED
+    pmem_persist(&heap->bytes, sizeof heap->bytes);
+#endif
     heap->magic = MAGIC;
     pmem_persist(&heap->magic, sizeof heap->magic);
+  }
+  if (heap->bytes != sizeof *heap) {
+    fprintf(stderr, "not a pool of this program\n");
+    return 2;
   }
   if (heap->log.valid) {
     log_apply(1);

@@ -2,19 +2,24 @@
 // the count (or the index) says so; a node that is full is copied into a larger one, which replaces it by one store. The heap
 // is persistent.
 //@ cflags: -O1
+//@ flags lint: --pm-heap
 //@ flags check: --pm-heap
 //@ variant correct:
+//@ wrong lint: recovery clears a lock word and need not write it back: the next recovery clears it again
 //@ variant epoch-not-flushed: -DBUG_EPOCH_NOT_FLUSHED
 //@ bug: never-flushed at epoch
+//@ like: PSan.22
 //@ tier: slow
 //@ variant root-not-flushed: -DBUG_ROOT_NOT_FLUSHED
 //@ bug: never-flushed at root
+//@ like: PSan.23
 //@ tier: slow
 //@ variant leaf-not-flushed: -DBUG_LEAF_NOT_FLUSHED
 //@ bug: never-flushed at leaf
 //@ tier: slow
 //@ variant n4-entry-not-flushed: -DBUG_N4_ENTRY_NOT_FLUSHED
 //@ bug: never-flushed at n4-entry
+//@ like: PSan.20, PSan.21
 //@ tier: slow
 //@ variant n4-count-not-flushed: -DBUG_N4_COUNT_NOT_FLUSHED
 //@ bug: never-flushed at n4-count
@@ -23,9 +28,11 @@
 //@ tier: slow
 //@ variant n16-entry-not-flushed: -DBUG_N16_ENTRY_NOT_FLUSHED
 //@ bug: never-flushed at n16-entry
+//@ like: PSan.18
 //@ tier: slow
 //@ variant n16-count-not-flushed: -DBUG_N16_COUNT_NOT_FLUSHED
 //@ bug: never-flushed at n16-count
+//@ like: PSan.19
 //@ tier: slow
 //@ variant n48-child-not-flushed: -DBUG_N48_CHILD_NOT_FLUSHED
 //@ bug: never-flushed at n48-child
@@ -33,7 +40,40 @@
 //@ variant n48-index-not-flushed: -DBUG_N48_INDEX_NOT_FLUSHED
 //@ bug: never-flushed at n48-index
 //@ tier: slow
-#define KEYS 56
+//@ variant n256-not-flushed: -DBUG_N256_NOT_FLUSHED
+//@ bug: never-flushed at n256-child
+//@ tier: slow
+//@ variant grown-not-flushed: -DBUG_GROWN_NOT_FLUSHED
+//@ bug: never-flushed at grown
+//@ tier: slow
+//@ variant grown-first-line: -DBUG_GROWN_FIRST_LINE
+//@ bug: flush-covers-too-little at grown
+//@ tier: slow
+//@ variant update-not-flushed: -DBUG_UPDATE_NOT_FLUSHED
+//@ bug: never-flushed at update
+//@ tier: slow
+//@ variant delete-not-flushed: -DBUG_DELETE_NOT_FLUSHED
+//@ bug: never-flushed at deleted
+//@ tier: slow
+//@ variant tree-not-flushed: -DBUG_TREE_NOT_FLUSHED
+//@ bug: never-flushed at tree
+//@ like: Jaaru 13.8
+//@ tier: slow
+//@ variant retired-count-not-flushed: -DBUG_RETIRED_COUNT_NOT_FLUSHED
+//@ bug: never-flushed at retired-count
+//@ like: PSan.17
+//@ tier: slow
+//@ variant volatile-epoch: -DBUG_VOLATILE_EPOCH
+//@ bug: volatile-pointer|recovery-trusts-volatile-state at tree
+//@ like: Jaaru 13.7
+//@ tier: slow
+//@ variant locks-in-volatile-list: -DBUG_LOCKS_IN_VOLATILE_LIST
+//@ bug: recovery-wrong|recovery-trusts-volatile-state|stored-after-commit at lock
+//@ like: Jaaru 13.9, PSan.14, PSan.15, PSan.16
+//@ tier: slow
+//@ variant all: -DBUG_ALL
+//@ tier: slow
+#define KEYS 60
 #define KEY_OF(thread, i) ((i) % 7 == 0 ? 0x1000100ull * (i) : 0x2000000ull + (i))
 #include "driver.h"
 
@@ -241,12 +281,12 @@ void retire(Node *node) {
   DeletionList *list = tree->deletions;
   if (list->count == 16)
     return; // left to whoever collects unreachable memory
-  list->nodes[list->count] = node; // MARK: retired
-#ifndef BUG_RETIRED_NOT_FLUSHED
+  list->nodes[list->count] = node;
   persist(&list->nodes[list->count], sizeof node);
-#endif
-  list->count++;
+  list->count++; // MARK: retired-count
+#ifndef BUG_RETIRED_COUNT_NOT_FLUSHED
   persist(&list->count, sizeof list->count);
+#endif
 }
 
 // A larger node with the same children and one more, which is not reachable yet.
@@ -354,16 +394,13 @@ void collect() {
     free(list->nodes[i]);
 }
 
-#ifdef BUG_VOLATILE_EPOCH
-DeletionList volatile_deletions;
-#endif
-
 Tree *new_tree() {
   auto *fresh = new Tree; // MARK: tree
   memset(fresh, 0, sizeof *fresh); // MARK: tree
 #ifdef BUG_VOLATILE_EPOCH
-  auto *deletions = &volatile_deletions;
-  deletions->nodes[15] = reinterpret_cast<Node *>(1); // MARK: epoch
+  auto *deletions = static_cast<DeletionList *>(
+      mmap(nullptr, sizeof(DeletionList), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  deletions->nodes[15] = reinterpret_cast<Node *>(1);
 #else
   auto *deletions = static_cast<DeletionList *>(calloc(1, sizeof(DeletionList))); // MARK: epoch
   deletions->nodes[15] = reinterpret_cast<Node *>(1); // MARK: epoch

@@ -2,15 +2,19 @@
 // compare-and-swap, long chains are consolidated, full pages split in two steps, and what a consolidation replaces goes
 // to a garbage list that is emptied between operations. The heap is persistent; two threads.
 //@ cflags: -O1
+//@ flags lint: --pm-heap
 //@ flags check: --pm-heap --schedules 1
 //@ variant correct:
 //@ variant tree-not-flushed: -DBUG_TREE_NOT_FLUSHED
 //@ bug: never-flushed at tree
+//@ like: Jaaru 13.14, PSan.28
 //@ tier: slow
 //@ variant epochs-not-flushed: -DBUG_EPOCHS_NOT_FLUSHED
 //@ bug: never-flushed at epochs
+//@ like: Jaaru 13.11, PSan.25
 //@ variant chunk-not-flushed: -DBUG_CHUNK_NOT_FLUSHED
 //@ bug: never-flushed at chunk
+//@ like: Jaaru 13.12, Jaaru 13.13, PSan.26, PSan.27
 //@ tier: slow
 //@ variant delta-not-flushed: -DBUG_DELTA_NOT_FLUSHED
 //@ bug: never-flushed at delta
@@ -31,11 +35,14 @@
 //@ tier: slow
 //@ variant chunk-link-not-flushed: -DBUG_CHUNK_LINK_NOT_FLUSHED
 //@ bug: never-flushed at chunk-link
-//@ wrong check: the driver never fills a chunk of garbage, so that the store is never run
+//@ like: PSan.24
 //@ tier: slow
 //@ variant freed-before-forgotten: -DBUG_FREED_BEFORE_FORGOTTEN
 //@ bug: stored-after-commit|recovery-wrong at forgotten
-//@ wrong check: shows only if recovery crashes, too, which one crash per run does not try
+//@ like: Jaaru 13.10
+//@ flags check: --crashes 2
+//@ tier: slow
+//@ variant all: -DBUG_ALL
 //@ tier: slow
 #define THREADS 2
 #define KEYS 8
@@ -49,7 +56,7 @@
 #define BUG_DELTA_NOT_FLUSHED
 #define BUG_MAPPING_NOT_FLUSHED
 #define BUG_PAGE_NOT_FLUSHED
-#define BUG_GARBAGE_NOT_FLUSHED
+#define BUG_CHUNK_LINK_NOT_FLUSHED
 #endif
 
 namespace {
@@ -57,7 +64,7 @@ namespace {
 constexpr int PAGES = 16;    // in the mapping table
 constexpr int MOST = 8;      // entries of a page
 constexpr int LONGEST = 3;   // deltas before a consolidation
-constexpr int CHUNK = 6;     // garbage per chunk
+constexpr int CHUNK = 2;     // garbage per chunk
 
 enum class Kind : uint64_t { Page, Insert, Delete };
 
@@ -121,10 +128,8 @@ void discard(Record *record) {
 #endif
     chunk = fresh;
   }
-  chunk->records[chunk->count] = record; // MARK: garbage
-#ifndef BUG_GARBAGE_NOT_FLUSHED
+  chunk->records[chunk->count] = record;
   persist(&chunk->records[chunk->count], sizeof record);
-#endif
   chunk->count++;
   persist(&chunk->count, sizeof chunk->count);
 }
@@ -246,10 +251,8 @@ bool split(uint64_t number, Record *chain, Page *left) {
   persist(&tree->mapping[sibling], sizeof right);
   return true;
 #else
-  tree->mapping[sibling].store(right, std::memory_order_release); // MARK: sibling
-#ifndef BUG_SIBLING_NOT_MAPPED
+  tree->mapping[sibling].store(right, std::memory_order_release);
   persist(&tree->mapping[sibling], sizeof right);
-#endif
   left->count /= 2;
   left->right = sibling;
   left->high = right->keys[0];

@@ -4,17 +4,20 @@
 //@ cflags: -O1
 //@ flags check: --schedules 1
 //@ variant correct:
-//@ wrong lint: the stores of a lock between crashproof_tolerate_begin and _end count as unflushed
 //@ variant table-not-flushed: -DBUG_TABLE_NOT_FLUSHED
 //@ bug: never-flushed at table-fields
+//@ like: Jaaru 13.16, PSan.30
 //@ variant handle-not-flushed: -DBUG_HANDLE_NOT_FLUSHED
 //@ bug: never-flushed at handle
+//@ like: Jaaru 13.15
 //@ tier: slow
 //@ variant array-not-flushed: -DBUG_ARRAY_NOT_FLUSHED
 //@ bug: never-flushed at array
+//@ like: Jaaru 13.17, PSan.31
 //@ tier: slow
 //@ variant versions-not-flushed: -DBUG_VERSIONS_NOT_FLUSHED
 //@ bug: never-flushed at versions
+//@ like: PSan.29
 //@ tier: slow
 //@ variant entry-not-flushed: -DBUG_ENTRY_NOT_FLUSHED
 //@ bug: never-flushed at entry
@@ -47,6 +50,7 @@
 //@ tier: slow
 //@ variant locks-survive: -DBUG_LOCKS_SURVIVE
 //@ bug: recovery-wrong|recovery-trusts-volatile-state at lock
+//@ like: PSan.1, PSan.2
 //@ tier: slow
 //@ variant all: -DBUG_ALL
 //@ tier: slow

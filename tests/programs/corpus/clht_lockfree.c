@@ -5,7 +5,6 @@
 //@ cflags: -O1
 //@ flags check: --schedules 1
 //@ variant correct:
-//@ wrong lint: stores between crashproof_tolerate_begin and _end count as unflushed, and so does a compare-and-swap that is flushed behind the loop it ends
 //@ flags check: --schedules 4
 //@ variant entry-not-flushed: -DBUG_ENTRY_NOT_FLUSHED
 //@ bug: never-flushed at commit

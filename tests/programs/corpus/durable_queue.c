@@ -4,7 +4,6 @@
 //@ cflags: -O1
 //@ flags check: --schedules 1
 //@ variant correct:
-//@ wrong lint: stores between crashproof_tolerate_begin and _end count as unflushed
 //@ variant node-not-flushed: -DBUG_NODE_NOT_FLUSHED
 //@ bug: never-flushed at value
 //@ variant link-not-flushed: -DBUG_LINK_NOT_FLUSHED

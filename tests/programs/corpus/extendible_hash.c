@@ -3,25 +3,29 @@
 //@ args: {dir}/pool
 //@ cflags: -O1
 //@ variant correct:
-//@ wrong lint: a store that a callee overwrites and flushes counts as unflushed
 //@ variant segment-not-flushed: -DBUG_SEGMENT_NOT_FLUSHED
 //@ bug: never-flushed at depth
+//@ like: Jaaru 13.2
 //@ variant key-before-value: -DBUG_KEY_BEFORE_VALUE
 //@ bug: torn-update|stored-after-commit at value
 //@ variant used-not-flushed: -DBUG_USED_NOT_FLUSHED
 //@ bug: never-flushed at used
+//@ like: Jaaru 13.3
 //@ tier: slow
 //@ variant key-not-flushed: -DBUG_KEY_NOT_FLUSHED
 //@ bug: never-flushed at key
+//@ like: PSan.3
 //@ tier: slow
 //@ variant create-not-flushed: -DBUG_CREATE_NOT_FLUSHED
 //@ bug: never-flushed at create
+//@ like: Jaaru 13.1, PSan.4, PSan.6
 //@ tier: slow
 //@ variant directory-partly-flushed: -DBUG_DIRECTORY_PARTLY_FLUSHED
 //@ bug: flush-covers-too-little at doubled
 //@ tier: slow
 //@ variant directory-not-flushed: -DBUG_DIRECTORY_NOT_FLUSHED
 //@ bug: never-flushed at doubled
+//@ like: PSan.5
 //@ tier: slow
 //@ variant moved-not-flushed: -DBUG_MOVED_NOT_FLUSHED
 //@ bug: never-flushed at key
@@ -32,9 +36,16 @@
 //@ variant freed-not-flushed: -DBUG_FREED_NOT_FLUSHED
 //@ bug: never-flushed at freed
 //@ tier: slow
+//@ variant update-not-flushed: -DBUG_UPDATE_NOT_FLUSHED
+//@ bug: never-flushed at update
+//@ tier: slow
+//@ variant delete-not-flushed: -DBUG_DELETE_NOT_FLUSHED
+//@ bug: never-flushed at deleted
+//@ tier: slow
 //@ variant all: -DBUG_ALL
 //@ tier: slow
-#include "pool.h"
+#define KEYS 40
+#include "driver.h"
 
 #ifdef BUG_ALL
 #define BUG_SEGMENT_NOT_FLUSHED
@@ -45,6 +56,8 @@
 #define BUG_MOVED_NOT_FLUSHED
 #define BUG_POINTER_NOT_FLUSHED
 #define BUG_FREED_NOT_FLUSHED
+#define BUG_UPDATE_NOT_FLUSHED
+#define BUG_DELETE_NOT_FLUSHED
 #endif
 
 #define SLOTS 4            /* in a bucket: one cache line */
@@ -76,7 +89,7 @@ struct table {
   _Alignas(LINE) uint64_t current; /* which directory counts: the switch is one store */
   struct directory directories[MAX_DEPTH + 1];
   _Alignas(LINE) uint64_t used; /* segments handed out */
-  _Alignas(LINE) uint64_t count; /* keys inserted, for the driver */
+  _Alignas(LINE) struct progress progress[THREADS];
   struct segment segments[SEGMENTS];
 };
 
@@ -107,7 +120,6 @@ static uint32_t segment_new(struct table *table, uint64_t depth) {
 static void table_create(struct table *table) {
   table->current = 0;
   table->used = 0;
-  table->count = 0;
   struct directory *directory = &table->directories[0];
   directory->depth = 1; // MARK: create
   directory->segments[0] = segment_new(table, 1);
@@ -247,26 +259,44 @@ static void table_recover(struct table *table) {
   }
 }
 
-#define KEYS 40
+static struct table *table;
+
+static void map_put(uint64_t key, uint64_t value) {
+  uint64_t *old = table_find(table, key);
+  if (!old) {
+    table_insert(table, key, value);
+    return;
+  }
+  *old = value; // MARK: update
+#ifndef BUG_UPDATE_NOT_FLUSHED
+  persist(old, sizeof *old);
+#endif
+}
+
+static uint64_t map_get(uint64_t key) {
+  uint64_t *value = table_find(table, key);
+  return value ? *value : 0;
+}
+
+static void map_delete(uint64_t key) {
+  struct bucket *bucket = bucket_of(table, key);
+  for (int i = 0; i < SLOTS; i++) {
+    if (bucket->slots[i].key != key)
+      continue;
+    bucket->slots[i].key = 0; // MARK: deleted
+#ifndef BUG_DELETE_NOT_FLUSHED
+    persist(&bucket->slots[i], sizeof bucket->slots[i]);
+#endif
+  }
+}
 
 int main(int argc, char **argv) {
-  struct table *table = pool_map(argc > 1 ? argv[1] : "/mnt/pmem/table", sizeof(struct table));
-  if (table->magic != MAGIC)
+  table = pool_map(argc > 1 ? argv[1] : "/mnt/pmem/table", sizeof(struct table));
+  int fresh = table->magic != MAGIC;
+  if (fresh)
     table_create(table);
   else
     table_recover(table);
-  uint64_t done = table->count;
-  for (uint64_t key = 1; key <= done; key++) {
-    uint64_t *value = table_find(table, key);
-    VERIFY(value && *value == key * 100);
-  }
-  for (uint64_t key = done + 1; key <= KEYS; key++) {
-    if (!table_find(table, key))
-      table_insert(table, key, key * 100);
-    table->count = key;
-    persist(&table->count, sizeof table->count);
-  }
-  for (uint64_t key = 1; key <= KEYS; key++)
-    VERIFY(table_find(table, key) && *table_find(table, key) == key * 100);
+  driver_run(table->progress, fresh);
   return 0;
 }

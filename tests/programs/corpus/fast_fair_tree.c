@@ -4,16 +4,17 @@
 //@ args: {dir}/pool
 //@ cflags: -O1
 //@ variant correct:
-//@ wrong lint: flushes that depend on where an entry lies in its cache line are not followed
 //@ variant shift-not-flushed: -DBUG_SHIFT_NOT_FLUSHED
 //@ bug: never-flushed at shift
 //@ variant child-before-key: -DBUG_CHILD_BEFORE_KEY
 //@ bug: torn-update|stored-after-commit at key-late
 //@ variant entry-not-flushed: -DBUG_ENTRY_NOT_FLUSHED
 //@ bug: never-flushed at child
+//@ like: PSan.10
 //@ tier: slow
 //@ variant create-not-flushed: -DBUG_CREATE_NOT_FLUSHED
 //@ bug: never-flushed at new
+//@ like: Jaaru 13.4, Jaaru 13.5, PSan.11
 //@ tier: slow
 //@ variant sibling-partly-flushed: -DBUG_SIBLING_PARTLY_FLUSHED
 //@ bug: flush-covers-too-little at moved
@@ -29,13 +30,31 @@
 //@ tier: slow
 //@ variant root-not-flushed: -DBUG_ROOT_NOT_FLUSHED
 //@ bug: never-flushed at top
+//@ like: PSan.12
 //@ tier: slow
 //@ variant root-pointer-not-flushed: -DBUG_ROOT_POINTER_NOT_FLUSHED
 //@ bug: never-flushed at root
+//@ like: Jaaru 13.6, PSan.13
+//@ tier: slow
+//@ variant hints-not-flushed: -DBUG_HINTS_NOT_FLUSHED
+//@ bug: never-flushed at hints
+//@ like: PSan.7, PSan.8
+//@ tier: slow
+//@ variant header-too-large: -DBUG_HEADER_TOO_LARGE
+//@ bug: straddles-lines|torn-update|never-flushed|flushed-too-late|wrong-order|stored-after-commit at shift
+//@ like: PSan.9
+//@ tier: slow
+//@ variant update-not-flushed: -DBUG_UPDATE_NOT_FLUSHED
+//@ bug: never-flushed at update
+//@ tier: slow
+//@ variant delete-not-flushed: -DBUG_DELETE_NOT_FLUSHED
+//@ bug: never-flushed at closed
 //@ tier: slow
 //@ variant all: -DBUG_ALL
 //@ tier: slow
-#include "pool.h"
+#define KEYS 12
+#define KEY_OF(thread, i) ((uint64_t)(i) * 7 % 13 + 1)
+#include "driver.h"
 
 #ifdef BUG_ALL
 #define BUG_SHIFT_NOT_FLUSHED
@@ -46,6 +65,7 @@
 #define BUG_CUT_NOT_FLUSHED
 #define BUG_ROOT_NOT_FLUSHED
 #define BUG_ROOT_POINTER_NOT_FLUSHED
+#define BUG_UPDATE_NOT_FLUSHED
 #endif
 
 #define ENTRIES 8 /* in a node */
@@ -60,7 +80,15 @@ struct node {
   _Alignas(LINE) uint64_t leaf;
   uint64_t sibling; /* number, 0: none */
   uint64_t leftmost;
-  uint64_t pad[5];
+  uint64_t last;     /* how many entries there are: to begin a search in the middle */
+  uint64_t switches; /* counts insertions, for readers that do not lock */
+#ifdef BUG_HEADER_TOO_LARGE
+  uint32_t level;
+  uint32_t version;
+  uint64_t pad[3]; /* the level was thought to fit in front of the version: entries begin 8 bytes too late */
+#else
+  uint64_t pad[3];
+#endif
   struct entry entries[ENTRIES + 1];
 };
 
@@ -68,7 +96,7 @@ struct tree {
   _Alignas(LINE) uint64_t magic;
   _Alignas(LINE) uint64_t root;
   _Alignas(LINE) uint64_t used;
-  _Alignas(LINE) uint64_t count;
+  _Alignas(LINE) struct progress progress[THREADS];
   struct node nodes[NODES];
 };
 
@@ -123,6 +151,11 @@ static void insert_into(struct node *n, uint64_t key, uint64_t child) {
 #endif
 #ifndef BUG_ENTRY_NOT_FLUSHED
   persist(&n->entries[i], sizeof n->entries[0]);
+#endif
+  n->switches++;        // MARK: hints
+  n->last = count_of(n); // MARK: hints
+#ifndef BUG_HINTS_NOT_FLUSHED
+  persist(&n->last, 2 * sizeof n->last);
 #endif
 }
 
@@ -208,7 +241,6 @@ static void tree_insert(uint64_t key, uint64_t value) {
 
 static void tree_create(void) {
   tree->used = 1; /* number 0 is none */
-  tree->count = 0;
   tree->root = node_new(1);
 #ifndef BUG_CREATE_NOT_FLUSHED
   persist(node(tree->root), sizeof(struct node));
@@ -221,12 +253,16 @@ static void tree_create(void) {
 /* Shifts to the left over an entry that was being moved. */
 static void remove_at(struct node *n, int i) {
   for (; i < ENTRIES && n->entries[i].child; i++) {
-    n->entries[i].key = n->entries[i + 1].key;
-    n->entries[i].child = n->entries[i + 1].child;
+    n->entries[i].key = n->entries[i + 1].key;     // MARK: closed
+    n->entries[i].child = n->entries[i + 1].child; // MARK: closed
+#ifndef BUG_DELETE_NOT_FLUSHED
     if ((uintptr_t)&n->entries[i + 1] % LINE == 0)
       persist(&n->entries[i], sizeof n->entries[i]);
+#endif
   }
+#ifndef BUG_DELETE_NOT_FLUSHED
   persist(&n->entries[i], sizeof n->entries[i]);
+#endif
 }
 
 /* What a crash in a split or a shift left: entries that the sibling has, too, and duplicates. */
@@ -237,6 +273,13 @@ static void node_recover(struct node *n) {
       remove_at(n, i--);
     else
       before = n->entries[i].child;
+  }
+  /* The hints are a step behind at most. */
+  uint64_t count = (uint64_t)count_of(n);
+  if (n->last != count) {
+    n->last = count;
+    n->switches++;
+    persist(&n->last, 2 * sizeof n->last);
   }
   if (!n->leaf || !n->sibling)
     return;
@@ -263,26 +306,56 @@ static void tree_recover(void) {
   }
 }
 
-#define KEYS 12
+/* The entry of a key and its node; -1 if it is not there. */
+static int entry_of(uint64_t key, struct node **in) {
+  for (struct node *n = leaf_for(key);; n = node(n->sibling)) {
+    uint64_t before = n->leftmost;
+    for (int i = 0; i < ENTRIES && n->entries[i].child; i++) {
+      *in = n;
+      if (n->entries[i].key == key && n->entries[i].child != before)
+        return i;
+      before = n->entries[i].child;
+    }
+    if (!n->sibling || node(n->sibling)->entries[0].key > key)
+      return -1;
+  }
+}
 
-static uint64_t key_of(uint64_t i) { return (i * 7) % 13 + 1; }
+static void map_put(uint64_t key, uint64_t value) {
+  struct node *n;
+  int i = entry_of(key, &n);
+  if (i < 0) {
+    tree_insert(key, value);
+    return;
+  }
+  n->entries[i].child = value; // MARK: update
+#ifndef BUG_UPDATE_NOT_FLUSHED
+  persist(&n->entries[i], sizeof n->entries[i]);
+#endif
+}
+
+static uint64_t map_get(uint64_t key) { return find_in(leaf_for(key), key); }
+
+/* An entry with the pointer of its left neighbor does not count; then the others move up. */
+static void map_delete(uint64_t key) {
+  struct node *n;
+  int i = entry_of(key, &n);
+  if (i < 0)
+    return;
+  n->entries[i].child = i ? n->entries[i - 1].child : n->leftmost;
+  persist(&n->entries[i], sizeof n->entries[i]);
+  remove_at(n, i);
+  n->last = count_of(n);
+  persist(&n->last, sizeof n->last);
+}
 
 int main(int argc, char **argv) {
   tree = pool_map(argc > 1 ? argv[1] : "/mnt/pmem/tree", sizeof *tree);
-  if (tree->magic != MAGIC)
+  int fresh = tree->magic != MAGIC;
+  if (fresh)
     tree_create();
   else
     tree_recover();
-  uint64_t done = tree->count;
-  for (uint64_t i = 1; i <= done; i++)
-    VERIFY(find_in(leaf_for(key_of(i)), key_of(i)) == key_of(i) * 10);
-  for (uint64_t i = done + 1; i <= KEYS; i++) {
-    if (!find_in(leaf_for(key_of(i)), key_of(i)))
-      tree_insert(key_of(i), key_of(i) * 10);
-    tree->count = i;
-    persist(&tree->count, sizeof tree->count);
-  }
-  for (uint64_t i = 1; i <= KEYS; i++)
-    VERIFY(find_in(leaf_for(key_of(i)), key_of(i)) == key_of(i) * 10);
+  driver_run(tree->progress, fresh);
   return 0;
 }

@@ -13,6 +13,7 @@
 //@ tier: slow
 //@ variant level-and-flag: -DBUG_LEVEL_AND_FLAG
 //@ bug: torn-update|stored-after-commit at level
+//@ like: DeepMC.1
 //@ tier: slow
 //@ variant moving-not-flushed: -DBUG_MOVING_NOT_FLUSHED
 //@ bug: never-flushed at moving

@@ -4,13 +4,14 @@
 //@ args: {dir}/pool
 //@ cflags: -O1
 //@ variant correct:
-//@ wrong lint: what a callee zeroes and its caller flushes counts as unflushed
 //@ variant root-object-flushed: -DBUG_ROOT_OBJECT_FLUSHED
 //@ bug: wrong-address-flushed|never-flushed at root
+//@ like: Jaaru 13.18
 //@ variant entry-not-flushed: -DBUG_ENTRY_NOT_FLUSHED
 //@ bug: never-flushed at entry
 //@ variant entry-not-fenced: -DBUG_ENTRY_NOT_FENCED
 //@ bug: flushed-not-fenced at entry
+//@ like: DeepMC.3
 //@ tier: slow
 //@ variant entry-flushed-early: -DBUG_ENTRY_FLUSHED_EARLY
 //@ bug: never-flushed at late
@@ -209,10 +210,8 @@ void split(Leaf *l) {
   l->next = number; // MARK: cut
   persist(&l->next, sizeof number);
 #else
-  l->next = number; // MARK: link
-#ifndef BUG_LINK_NOT_FLUSHED
+  l->next = number;
   persist(&l->next, sizeof number);
-#endif
   set_permutation(l, Permutation::of(places, half));
 #endif
 }

@@ -5,6 +5,7 @@
 //@ variant correct:
 //@ variant record-not-flushed: -DBUG_RECORD_NOT_FLUSHED
 //@ bug: never-flushed at text
+//@ like: DeepMC.2
 //@ tier: slow
 //@ variant flushes-pointer: -DBUG_FLUSHES_POINTER
 //@ bug: wrong-address-flushed|never-flushed at text

@@ -7,7 +7,7 @@
 //@ lint: clean
 //@ variant cells: -DBUG=1
 //@ check: recovery-fails at stream
-//@ lint: publish-before-persist at stream (known wrong: two copies that a number chooses between are no guard to lint)
+//@ lint: publish-before-persist at stream
 //@ variant sequence: -DBUG=2
 //@ check: recovery-fails at sequence
 //@ lint: unflushed-write at sequence

@@ -8,11 +8,12 @@
 //@ check: recovery-fails at account
 //@ check: recovery-fails at account
 //@ check: missing-flush at from
-//@ lint: publish-before-persist at account
-//@ lint: publish-before-persist at entry
+//@ lint: unflushed-write at account
+//@ lint: unflushed-write at entry
 //@ variant commit: -DBUG=2
 //@ check: recovery-fails at from
 //@ check: recovery-fails at to
+//@ lint: unflushed-write at from
 //@ lint: unflushed-write at to
 #include <cassert>
 #include <cstdint>

@@ -1,6 +1,8 @@
 // A program that cannot open what a crash left of its pool's creation says so again and again: one finding.
 //@ args: {dir}/pool
 //@ lint: flush-unmodified at CREATED
+//@ lint: flush-unmodified at first-entry
+//@ lint: flush-unmodified at second-entry
 //@ variant plain:
 //@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
 //@ figures: 4 crash points, 9 recoveries
@@ -42,11 +44,11 @@ int main(void) { // MARK: claim-violated
     pool->checksum = sum(pool); // MARK: recovery-fails-nothing-lost
     crashproof_persist(pool, sizeof *pool); // MARK: CREATED
     pool->entries[0] = 1;
-    crashproof_persist(pool->entries, sizeof pool->entries);
+    crashproof_persist(pool->entries, sizeof pool->entries); // MARK: first-entry
     pool->ready = 1;
     crashproof_persist(&pool->ready, sizeof pool->ready);
   }
   pool->entries[1] = 1;
-  crashproof_persist(pool->entries, sizeof pool->entries);
+  crashproof_persist(pool->entries, sizeof pool->entries); // MARK: second-entry
   return 0;
 }

@@ -1,23 +1,24 @@
 // A file that exists before the check keeps its content; files that a run creates or removes exist after a
 // crash as they did then.
 //@ args: {dir}/old {dir}/new {dir}/temporary
+//@ cflags: '-DDIR="{dir}"'
 //@ file old: durable from the start
 //@ prove: skip (prove cannot be given what files hold)
 //@ variant good: -DGOOD
 //@ check: clean
-//@ figures: 4 crash points, 4 recoveries
+//@ figures: 4 crash points, 5 recoveries
 //@ lint: clean, no warnings
 //@ variant plain:
 //@ check: fails at LOST
-//@ figures: 3 crash points, 5 recoveries
+//@ figures: 3 crash points, 6 recoveries
 //@ lint: unflushed-write at LOST
 //@ variant good-remove: -DGOOD -DREMOVE
 //@ check: clean
-//@ figures: 7 crash points, 6 recoveries
+//@ figures: 8 crash points, 9 recoveries
 //@ lint: clean, no warnings
 //@ variant good-remove-early: -DGOOD -DREMOVE_EARLY
 //@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
-//@ figures: 7 crash points, 6 recoveries
+//@ figures: 8 crash points, 9 recoveries
 //@ lint: clean, no warnings
 #include <crashproof.h>
 #include <fcntl.h>
@@ -49,8 +50,10 @@ int main(int argc, char **argv) {
       crashproof_assert(!new);
     if (*state == 2)
       crashproof_assert(strcmp(new, "content") == 0);
+#ifdef REMOVE_EARLY
     if (*state == 3)
       crashproof_assert(access(argv[3], F_OK) == 0);
+#endif
     if (*state == 4) {
       crashproof_assert(access(argv[3], F_OK) != 0 && map(argv[3], 0) == NULL);
       char *again = map(argv[3], O_CREAT | O_EXCL);
@@ -74,14 +77,18 @@ int main(int argc, char **argv) {
   char *temporary = map(argv[3], O_CREAT);
   strcpy(temporary, "temporary");
   crashproof_persist(temporary, 16);
+  // Names are durable with their directory's fsync.
+  int directory = open(DIR, O_RDONLY | O_DIRECTORY);
 #ifdef REMOVE_EARLY
   unlink(argv[3]);
+  crashproof_assert(directory >= 0 && fsync(directory) == 0);
 #endif
   *state = 3; // MARK: recovery-fails-nothing-lost
   crashproof_persist(state, 8); // MARK: REMOVED
 #ifndef REMOVE_EARLY
   unlink(argv[3]);
 #endif
+  crashproof_assert(directory >= 0 && fsync(directory) == 0);
   *state = 4; // MARK: LAST
   crashproof_persist(state, 8);
 #endif

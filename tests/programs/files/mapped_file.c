@@ -47,21 +47,21 @@
 //@ lint: flush-unmodified at flush-unmodified
 //@ prove: unknown (is not modelled)
 //@ variant good-sendfile: -DGOOD -DSENDFILE
-//@ check: unknown (sendfile)
+//@ check: clean
 //@ figures: 3 crash points, 2 recoveries
 //@ lint: split-update at LOST
 //@ lint: flush-unmodified at flush-unmodified
 //@ prove: unknown (is not modelled)
 //@ variant private: -DPRIVATE
 //@ check: unknown (privately)
-//@ figures: 3 crash points, 2 recoveries
+//@ figures: 3 crash points, 4 recoveries
 //@ lint: split-update at LOST
 //@ lint: flush-unmodified at flush-unmodified
 //@ prove: unknown (is not modelled)
 //@ variant fixed: -DFIXED
 //@ prove: refuted at claim-violated
-//@ check: unknown (an address of its own choice)
-//@ figures: 0 crash points, 0 recoveries
+//@ check: fails at LOST
+//@ figures: 2 crash points, 3 recoveries
 //@ lint: unflushed-write at LOST
 //@ lint: flush-unmodified at flush-unmodified
 #include <crashproof.h>

@@ -15,7 +15,19 @@
 #ifndef KEY_OF
 #define KEY_OF(thread, i) ((uint64_t)(thread)*KEYS + (i))
 #endif
-#define OPERATIONS (KEYS + KEYS / 2 + KEYS / 2)
+#ifndef DRIVER_PERSIST
+#define DRIVER_PERSIST(start, bytes) persist(start, bytes)
+#endif
+#define ROUND (KEYS + KEYS / 2 + KEYS / 2)
+/* For figures of growth: so many operations, of which those after the round are updates, and recoveries that go on for a
+   few of them only. */
+#ifdef STEPS
+#define OPERATIONS STEPS
+#define GOES_ON 4
+#else
+#define OPERATIONS ROUND
+#define GOES_ON OPERATIONS
+#endif
 
 static void map_put(uint64_t key, uint64_t value);
 static uint64_t map_get(uint64_t key); /* 0: it is not there */
@@ -28,13 +40,15 @@ struct progress {
 
 /* Inserts all keys, updates the first half, deletes every second one. */
 static inline uint64_t step_index(uint64_t step) {
+  if (step > ROUND)
+    return step % KEYS + 1;
   if (step <= KEYS)
     return step;
   return step <= KEYS + KEYS / 2 ? step - KEYS : 2 * (step - KEYS - KEYS / 2);
 }
 
 static inline uint64_t step_value(uint64_t thread, uint64_t step) {
-  return step <= KEYS + KEYS / 2 ? step * 16 + thread + 1 : 0;
+  return step <= KEYS + KEYS / 2 || step > ROUND ? step * 16 + thread + 1 : 0;
 }
 
 static inline uint64_t expected_value(uint64_t thread, uint64_t index, uint64_t done) {
@@ -56,22 +70,23 @@ static inline void driver_verify(const struct progress *progress) {
   }
 }
 
-static inline void driver_work(struct progress *progress, uint64_t thread) {
-  for (uint64_t step = progress[thread].done + 1; step <= OPERATIONS; step++) {
+static inline void driver_work(struct progress *progress, uint64_t thread, uint64_t steps) {
+  uint64_t first = progress[thread].done + 1;
+  for (uint64_t step = first; step <= OPERATIONS && step < first + steps; step++) {
     uint64_t key = KEY_OF(thread, step_index(step)), value = step_value(thread, step);
     if (value)
       map_put(key, value);
     else
       map_delete(key);
     progress[thread].done = step;
-    persist(&progress[thread].done, sizeof progress[thread].done);
+    DRIVER_PERSIST(&progress[thread].done, sizeof progress[thread].done);
   }
 }
 
 static struct progress *driver_progress;
 
 static void *driver_thread(void *thread) {
-  driver_work(driver_progress, (uintptr_t)thread);
+  driver_work(driver_progress, (uintptr_t)thread, OPERATIONS);
   return NULL;
 }
 
@@ -87,7 +102,7 @@ static inline void driver_run(struct progress *progress, int fresh) {
       pthread_join(threads[t], NULL);
   } else {
     for (uint64_t t = 0; t < THREADS; t++)
-      driver_work(progress, t);
+      driver_work(progress, t, fresh ? OPERATIONS : GOES_ON);
   }
   driver_verify(progress);
 }

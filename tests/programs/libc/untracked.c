@@ -14,12 +14,11 @@
 //@ figures: 1 crash points, 1 recoveries
 //@ lint: unflushed-write at unflushed-write-2
 //@ variant aio: -DAIO
-//@ check: unknown (aio_read touches persistent memory)
-//@ figures: 1 crash points, 1 recoveries
+//@ check: clean
 //@ lint: unknown (PM passed to the unknown function `aio_read`: add its source, or describe it with --api)
 //@ variant stream: -DSTREAM
-//@ check: unknown (as a stream)
-//@ figures: 1 crash points, 1 recoveries
+//@ check: clean
+//@ figures: 2 crash points, 1 recoveries
 #include <aio.h>
 #include <crashproof.h>
 #include <errno.h>

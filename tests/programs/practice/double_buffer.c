@@ -5,11 +5,11 @@
 //@ variant right: -DBUG=0
 //@ lint: clean
 //@ variant copy: -DBUG=1
-//@ lint: publish-before-persist at copy
+//@ lint: unflushed-write at copy
 //@ variant active: -DBUG=2
 //@ lint: unflushed-write at active
 //@ variant little: -DBUG=3
-//@ lint: publish-before-persist at copy
+//@ lint: unflushed-write at copy
 //@ variant order: -DBUG=4
 //@ lint: publish-before-persist at copy
 #include <assert.h>

@@ -11,7 +11,7 @@
 //@ lint: unflushed-write at LAST
 //@ prove: unknown (calls `fork`, which is not defined here)
 //@ variant vfork: -DVFORK
-//@ check: unknown (it forked)
+//@ check: clean
 //@ figures: 2 crash points, 2 recoveries
 //@ lint: unflushed-write at LAST
 //@ prove: unknown (calls `vfork`, which is not defined here)
@@ -62,7 +62,7 @@
 //@ lint: unflushed-write at LAST
 //@ prove: refuted at access-outside
 //@ variant wait: -DWAIT
-//@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
+//@ check: unknown (recovery waits for input or another process)
 //@ figures: 2 crash points, 2 recoveries
 //@ lint: unflushed-write at LAST
 //@ prove: unknown (calls `pause`, which is not defined here)

@@ -7,9 +7,8 @@
 //@ prove: proved
 //@ variant bug-1: -DBUG=1
 //@ check: recovery-fails at recovery-fails-2
-//@ lint: publish-before-persist at recovery-fails-2
-//@ lint: publish-before-persist at recovery-fails
-//@ lint: split-update at split-update-2
+//@ lint: unflushed-write at recovery-fails-2
+//@ lint: unflushed-write at recovery-fails
 //@ lint: split-update at split-update
 //@ prove: refuted at claim-violated
 //@ variant bug-2: -DBUG=2

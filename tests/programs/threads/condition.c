@@ -7,7 +7,7 @@
 //@ flags check: --schedules 4 --strategy random
 //@ check: clean
 //@ variant plain:
-//@ check: unknown (too many for all schedules to be explored)
+//@ check: unknown (remain)
 #include <crashproof.h>
 #include <pthread.h>
 PERSISTENT long data __attribute__((aligned(64)));

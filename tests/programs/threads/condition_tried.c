@@ -1,5 +1,5 @@
 // Who only looks after a lock, though, can tell that it was taken for a moment by a thread that goes on waiting.
-//@ check: vacuous
+//@ check: fails-under-schedule (fails an assertion)
 //@ lint: vacuous
 //@ prove: refuted at claim (failures < 2)
 #include <crashproof.h>

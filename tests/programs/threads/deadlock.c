@@ -1,11 +1,11 @@
 // Two mutexes taken in opposite orders. The first schedule gets through; others do not.
 //@ lint: clean, no warnings
 //@ variant plain:
-//@ check: fails-under-schedule (the program deadlocks without any crash under schedule)
+//@ check: deadlock (the program deadlocks without any crash under schedule)
 //@ prove: refuted (known wrong: threads that wait for each other are not reported)
 //@ variant plain-2:
 //@ flags check: --schedules 32
-//@ check: fails-under-schedule (the program deadlocks without any crash under schedule)
+//@ check: deadlock (the program deadlocks without any crash under schedule)
 //@ prove: refuted (known wrong: threads that wait for each other are not reported)
 //@ variant ordered: -DORDERED
 //@ flags check: --schedules 32

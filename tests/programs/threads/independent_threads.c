@@ -4,7 +4,6 @@
 //@ prove: skip (about schedules of real runs)
 //@ variant first: -DBEFORE=first -DAFTER=second
 //@ flags check: --schedules all
-//@ check: recovery-fails at begun
 //@ check: recovery-fails-nothing-lost at end
 //@ variant second: -DBEFORE=second -DAFTER=first
 //@ flags check: --schedules all

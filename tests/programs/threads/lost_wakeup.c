@@ -6,7 +6,7 @@
 //@ check: clean
 //@ variant plain:
 //@ flags check: --schedules all
-//@ check: fails-under-schedule (deadlock)
+//@ check: lost-wakeup (deadlock)
 
 #include <crashproof.h>
 #include <pthread.h>

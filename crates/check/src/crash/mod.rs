@@ -20,7 +20,7 @@ pub(crate) use history::{History, bits};
 pub(crate) use layout::Layouts;
 pub(crate) use reads::{Read, Reads, had_read, ignored};
 pub(crate) use state::{
-    Chosen, Content, CrashState, Later, Persisted, Revealed, apply, group, survive, value,
+    Chosen, Content, CrashState, Later, Persisted, Revealed, agree, apply, group, survive, value,
 };
 pub use state::{ChosenCrash, MAX_CRASHES};
 pub(crate) use timeline::{Moments, Timeline};

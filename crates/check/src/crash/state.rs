@@ -3,6 +3,8 @@
 //! Which stores of a line may be missing is px86's to say (`timeline`); here lines are combined, over all executions that
 //! crashed. States are never enumerated: `search` asks for the contents of the lines that recovery reads.
 
+use std::ops::Range;
+
 use crashproof_protocol::Record;
 use px86::storage::CachedStore;
 use px86::{LINE_BYTES, Line};
@@ -137,16 +139,21 @@ impl<'a> CrashState<'a> {
     ///
     /// Contents that are equal byte for byte are one; the one with the most stores kept stands for them.
     pub(crate) fn contents(&self, line: Line, certain: Bytes) -> Vec<Content> {
-        let nothing_kept = Content { bytes: certain, kept: [0; MAX_CRASHES] };
-        let mut all = extend(&[nothing_kept], 0, &self.first.stores(line));
+        // What is taken to have persisted is part of the image.
+        let assumed = self.first.assumed(line);
+        let mut nothing_kept = Content { bytes: certain, kept: [0; MAX_CRASHES] };
+        nothing_kept.kept[0] = assumed as u32;
+        let together = self.first.together(line);
+        let mut all = extend(&[nothing_kept], 0, line, &together, self.first);
         for (index, later) in self.later.iter().enumerate() {
             if let Some(revealed) = later.revealed.get(&line) {
                 all.clone_from(revealed);
             }
+            agree(&mut all, line, &together, later.revealed);
             for store in later.persisted.get(&line).into_iter().flatten() {
-                all.iter_mut().for_each(|content| apply(&mut content.bytes, store));
+                all.iter_mut().for_each(|content| apply(line, &mut content.bytes, store));
             }
-            all = extend(&all, index + 1, &later.timeline.stores(line));
+            all = extend(&all, index + 1, line, &together, later.timeline);
         }
         all
     }
@@ -158,7 +165,9 @@ impl<'a> CrashState<'a> {
         revealed: &Revealed,
         certain: impl FnOnce(Line) -> Bytes,
     ) -> Vec<Content> {
-        revealed.get(&line).cloned().unwrap_or_else(|| self.contents(line, certain(line)))
+        let mut all = revealed.get(&line).cloned().unwrap_or_else(|| self.contents(line, certain(line)));
+        agree(&mut all, line, &self.first.together(line), revealed);
+        all
     }
 
     /// Is there obviously no robustness violation? At most one line is open, and nothing that has persisted was issued
@@ -172,7 +181,8 @@ impl<'a> CrashState<'a> {
         }
         let certain = self.first.certain_until();
         // Its place in the trace is when a store took effect; nothing takes effect before it is issued.
-        let mut stores = line.into_iter().flat_map(|line| self.first.each_store(line));
+        let open = |line| self.first.each_store(line).skip(self.first.assumed(line));
+        let mut stores = line.into_iter().flat_map(open);
         stores.all(|store| self.history.issued(store.tag).at >= certain)
     }
 
@@ -196,28 +206,55 @@ pub(crate) fn survive(
     crash: &ChosenCrash,
 ) {
     let certain = persisted.and_then(|persisted| persisted.get(&line));
-    certain.into_iter().flatten().for_each(|store| apply(bytes, store));
+    certain.into_iter().flatten().for_each(|store| apply(line, bytes, store));
     let open = timeline.stores(line);
-    let kept = crash.kept.iter().find(|(number, _)| *number == line.0);
-    let kept = kept.map_or(open.len(), |(_, kept)| (*kept).min(open.len()));
-    open[..kept].iter().for_each(|store| apply(bytes, store));
+    let kept = crash.kept.iter().find(|(number, _)| *number == timeline.unit(line).0);
+    let mut kept = kept.map_or(open.len(), |(_, kept)| (*kept).min(open.len()));
+    // What one `write` stored survives whole.
+    while kept > 0 && kept < open.len() && timeline.are_joined(&open[kept - 1], &open[kept]) {
+        kept += 1;
+    }
+    open[..kept].iter().for_each(|store| apply(line, bytes, store));
 }
 
-/// Writes a store into a line.
-pub(crate) fn apply(bytes: &mut Bytes, store: &CachedStore) {
+/// Leaves the contents of a line that agree with what was revealed of those that survive together with it: the same of
+/// their stores were kept.
+pub(crate) fn agree(contents: &mut Vec<Content>, line: Line, together: &Range<u64>, revealed: &Revealed) {
+    for other in together.clone().map(Line).filter(|other| *other != line) {
+        if let Some(known) = revealed.get(&other) {
+            contents.retain(|content| known.iter().any(|it| it.kept == content.kept));
+        }
+    }
+}
+
+/// Writes a store into a line, unless it is to another one.
+pub(crate) fn apply(line: Line, bytes: &mut Bytes, store: &CachedStore) {
+    if Line::containing(store.event.address) != line {
+        return;
+    }
     let start = (store.event.address % LINE_BYTES) as usize;
     let width = usize::from(store.event.width);
     bytes[start..start + width].copy_from_slice(&store.event.value.to_le_bytes()[..width]);
 }
 
 /// Each content as it is, and with one more of the execution's open stores kept, and one more.
-fn extend(before: &[Content], level: usize, stores: &[CachedStore]) -> Vec<Content> {
+///
+/// Contents that are equal are one, unless others survive together with the line: then how much was kept matters.
+fn extend(
+    before: &[Content],
+    level: usize,
+    line: Line,
+    together: &Range<u64>,
+    timeline: &Timeline,
+) -> Vec<Content> {
+    let stores = timeline.stores(line);
+    let alone = together.end - together.start == 1;
     let mut all: Vec<Content> = Vec::new();
     let mut known: FxHashMap<Bytes, usize> = FxHashMap::default();
     let mut add = |content: Content| match known.get(&content.bytes) {
-        Some(&at) if content.kept >= all[at].kept => all[at].kept = content.kept,
-        Some(_) => {}
-        None => {
+        Some(&at) if alone && content.kept >= all[at].kept => all[at].kept = content.kept,
+        Some(_) if alone => {}
+        _ => {
             known.insert(content.bytes, all.len());
             all.push(content);
         }
@@ -225,10 +262,12 @@ fn extend(before: &[Content], level: usize, stores: &[CachedStore]) -> Vec<Conte
     for content in before {
         let mut content = content.clone();
         add(content.clone());
-        for store in stores {
-            apply(&mut content.bytes, store);
+        for (index, store) in stores.iter().enumerate().skip(content.kept[level] as usize) {
+            apply(line, &mut content.bytes, store);
             content.kept[level] += 1;
-            add(content.clone());
+            if !stores.get(index + 1).is_some_and(|next| timeline.are_joined(store, next)) {
+                add(content.clone());
+            }
         }
     }
     all

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crashproof_protocol::{Record, record};
+use crashproof_protocol::{FACTS, Record, record};
 use num_bigint::BigUint;
 use px86::overtake;
 use px86::storage::{CachedStore, Execution, Seq};
-use px86::{Kind, Line, Platform};
+use px86::{Domain, Kind, Line, Platform};
 use rustc_hash::FxHashMap;
 
 use crate::subject::Durable;
@@ -44,6 +44,13 @@ pub(crate) struct Timeline {
     certain_until: u32,
     /// Lines that may hold something else than before; see [`Timeline::take_changed`].
     changed: Vec<Line>,
+    /// Calls of `write` to files on a disk, by the stores that are theirs.
+    writes: Vec<std::ops::Range<u32>>,
+    /// Sites whose stores are taken to persist at once; see [`Timeline::assume`].
+    assumed_sites: BTreeSet<u32>,
+    /// How many of a line's open stores, oldest first, are taken to have persisted. They still count among
+    /// [`Timeline::stores`], so that "so many survived" means the same with and without assumptions.
+    assumed: FxHashMap<Line, usize>,
 }
 
 /// The model's moment for each length of the trace, since there is more than one thread: a `clflushopt` may
@@ -77,6 +84,12 @@ pub(crate) type Persisted = Vec<CachedStore>;
 
 impl Timeline {
     fn new(platform: &Platform, durable: Durable) -> Timeline {
+        let mut platform = platform.clone();
+        if platform.any_cache_survives() {
+            // Names and sizes of files are the kernel's, not the cache's.
+            let facts = Line::containing(FACTS.base)..Line::containing(FACTS.end());
+            platform = platform.with(facts, Domain::Adr);
+        }
         Timeline {
             execution: Execution::new(platform.clone()),
             at: 0,
@@ -86,22 +99,25 @@ impl Timeline {
             late: BTreeMap::new(),
             durable,
             written: false,
-            platform: platform.clone(),
+            platform,
             last_site: 0,
             next_site: None,
             moments: Moments::default(),
             next_non_temporal: 0,
             next_fence: 0,
             certain_until: 0,
+            writes: Vec::new(),
             changed: Vec::new(),
+            assumed_sites: BTreeSet::new(),
+            assumed: FxHashMap::default(),
         }
     }
 
-    /// The start of a first run, before the files it created exist.
-    pub(crate) fn first(platform: &Platform, files_created: u64) -> Timeline {
+    /// The start of a first run.
+    pub(crate) fn first(platform: &Platform) -> Timeline {
         // Where caches survive, what there was before the first store is there only before it.
         let written = platform.any_cache_survives();
-        Timeline { written, ..Timeline::new(platform, Durable::nothing(files_created)) }
+        Timeline { written, ..Timeline::new(platform, Durable::nothing()) }
     }
 
     /// The start of a recovery, after what `before` had come to: what is durable at once stays.
@@ -111,17 +127,43 @@ impl Timeline {
 
     /// Lines of which something may be lost, or may have persisted although it comes later.
     pub(crate) fn open_lines(&self) -> impl Iterator<Item = Line> + '_ {
+        self.open_units().flat_map(|unit| self.platform.together(unit).map(Line))
+    }
+
+    /// The same, but one for those that survive together.
+    fn open_units(&self) -> impl Iterator<Item = Line> + '_ {
         let late = self.late.keys();
         let early =
             self.early.keys().filter(|line| !self.open.contains(line) && !self.late.contains_key(line));
         self.open.iter().chain(late).chain(early).copied()
     }
 
-    pub(crate) fn is_open(&self, line: Line) -> bool {
-        self.open.contains(&line) || self.late.contains_key(&line) || self.early.contains_key(&line)
+    /// The lines that survive a crash together with this one.
+    pub(crate) fn together(&self, line: Line) -> std::ops::Range<u64> {
+        self.platform.together(line)
     }
 
-    /// The stores to a line of which any number, oldest first, may have persisted.
+    /// The first of them.
+    pub(crate) fn unit(&self, line: Line) -> Line {
+        self.platform.unit(line)
+    }
+
+    pub(crate) fn is_open(&self, line: Line) -> bool {
+        self.open.contains(&self.platform.unit(line))
+            || self.late.contains_key(&line)
+            || self.early.contains_key(&line)
+    }
+
+    /// Do two stores to one sector belong to one `write`, so that they survive together?
+    pub(crate) fn are_joined(&self, one: &CachedStore, other: &CachedStore) -> bool {
+        let after = self.writes.partition_point(|write| write.start <= one.tag);
+        after
+            .checked_sub(1)
+            .is_some_and(|at| self.writes[at].contains(&one.tag) && self.writes[at].contains(&other.tag))
+    }
+
+    /// The stores to a line, and to those that survive together with it, of which any number, oldest first, may have
+    /// persisted.
     pub(crate) fn stores(&self, line: Line) -> Vec<CachedStore> {
         self.each_store(line).copied().collect()
     }
@@ -131,6 +173,43 @@ impl Timeline {
         let stores = self.execution.line(line).map_or(&[][..], |history| history.stores());
         let waiting = [&self.late, &self.early].into_iter().filter_map(move |stores| stores.get(&line));
         stores.iter().chain(waiting.flatten())
+    }
+
+    /// How many of [`Timeline::stores`] are taken to have persisted.
+    pub(crate) fn assumed(&self, line: Line) -> usize {
+        self.assumed.get(&line).copied().unwrap_or(0)
+    }
+
+    /// From here on stores of these sites are taken to persist at once, with all stores to the same line before them.
+    /// Gives out those that have been made already and not been given out yet.
+    pub(crate) fn assume(&mut self, sites: &BTreeSet<u32>) -> Persisted {
+        self.assumed_sites.clone_from(sites);
+        let lines: Vec<Line> = self.open.iter().copied().collect();
+        lines.into_iter().flat_map(|line| self.assume_line(line)).collect()
+    }
+
+    /// Closes a line as far as its stores are taken to have persisted; gives those out.
+    fn assume_line(&mut self, line: Line) -> Persisted {
+        // Of a sector all lines would have to be closed.
+        let together = self.together(line);
+        if together.end - together.start > 1 {
+            return Persisted::new();
+        }
+        let stores = self.execution.line(line).map_or(&[][..], |history| history.stores());
+        let known = self.assumed(line);
+        let assumed = |store: &CachedStore| self.assumed_sites.contains(&store.event.site.0);
+        let Some(last) = stores[known..].iter().rposition(assumed) else { return Persisted::new() };
+        let until = known + last + 1;
+        let persisted = stores[known..until].to_vec();
+        let all = until == stores.len();
+        let youngest = persisted.last().map_or(0, |store| store.tag);
+        self.certain_until = self.certain_until.max(youngest);
+        self.assumed.insert(line, until);
+        self.changed.push(line);
+        if all {
+            self.open.remove(&line);
+        }
+        persisted
     }
 
     /// Stores to a line that have not persisted although younger ones of other lines may have, besides
@@ -151,7 +230,8 @@ impl Timeline {
 
     /// Hands over the lines that may hold something else than when this was last called.
     pub(crate) fn take_changed(&mut self, each: impl FnMut(Line)) {
-        self.changed.drain(..).for_each(each);
+        let platform = &self.platform;
+        self.changed.drain(..).flat_map(|line| platform.together(line).map(Line)).for_each(each);
     }
 
     /// Is this a place to crash: does the next record make something certain, or is it the end, with
@@ -261,8 +341,14 @@ impl Timeline {
         let Some(event) = next.event() else {
             match next.kind() {
                 record::ARENA => self.durable.arena_end = next.value,
-                record::FILE => self.durable.set_file(next.address(), next.value != 0),
                 record::HEAP => self.durable.heap_ends[next.address() as usize] = next.value,
+                record::SETTLED => return self.settle(next),
+                record::WRITE if next.value != 0 => self.writes.push(self.at as u32..u32::MAX),
+                record::WRITE => {
+                    if let Some(last) = self.writes.last_mut() {
+                        last.end = self.at as u32;
+                    }
+                }
                 // From here on stores wait in buffers of the runtime's; nobody creates a thread without fencing.
                 record::SPAWN => {
                     let settled: Vec<Line> = self.late.keys().copied().collect();
@@ -274,6 +360,7 @@ impl Timeline {
             return Persisted::new();
         };
         let thread = event.thread;
+        let mut assumed: Vec<Line> = Vec::new();
         let mut settled: Vec<Line> = self.late_before(&event).collect();
         settled.iter().for_each(|line| self.no_longer_waits(*line));
         if event.kind.fences() {
@@ -290,18 +377,20 @@ impl Timeline {
                 self.written = true;
             }
             Kind::Store | Kind::NonTemporalStore | Kind::Rmw => {
-                let line = Line::containing(event.address);
+                let line = self.platform.unit(Line::containing(event.address));
                 self.execution.commit_store(&event, self.at as u32 - 1);
                 self.open.insert(line);
                 self.changed.push(line);
                 self.written = true;
                 if self.platform.cache_survives(line) {
                     settled.push(line);
+                } else if self.assumed_sites.contains(&event.site.0) {
+                    assumed.push(line);
                 }
             }
             Kind::Flush => {
                 self.execution.commit_flush(&event);
-                settled.push(Line::containing(event.address));
+                settled.push(self.platform.unit(Line::containing(event.address)));
             }
             Kind::FlushOpt => {
                 // A thread that is alone lets instructions take effect as it issues them.
@@ -312,7 +401,23 @@ impl Timeline {
         }
         settled.sort_unstable();
         settled.dedup();
-        self.forget(settled)
+        let mut persisted = self.forget(settled);
+        persisted.extend(assumed.into_iter().flat_map(|line| self.assume_line(line)));
+        persisted
+    }
+
+    /// What a word holds becomes durable at once, with nothing to crash for: as if it had been so when it was stored.
+    fn settle(&mut self, next: &Record) -> Persisted {
+        let line = self.platform.unit(Line::containing(next.address()));
+        let (site, thread) = (px86::Site(next.site), px86::Thread(next.thread()));
+        let kind = Kind::Flush;
+        let flush = px86::Event { address: next.address(), value: 0, site, thread, kind, width: 1 };
+        self.no_longer_waits(line);
+        self.execution.commit_flush(&flush);
+        let persisted = self.forget(vec![line]);
+        let nothing_open = self.open.is_empty() && self.late.is_empty();
+        self.written &= !nothing_open || self.platform.any_cache_survives();
+        persisted
     }
 
     /// The stores to a line that were waiting take effect.
@@ -328,10 +433,17 @@ impl Timeline {
         let mut persisted = Persisted::new();
         for line in settled {
             self.changed.push(line);
-            persisted.extend(self.execution.forget_certain(line));
+            let certain = self.execution.forget_certain(line);
+            // What was taken to have persisted was given out then.
+            let known = self.assumed.remove(&line).unwrap_or(0);
+            if known > certain.len() {
+                self.assumed.insert(line, known - certain.len());
+            }
+            persisted.extend(certain.into_iter().skip(known));
             let youngest = persisted.last().map_or(0, |store: &CachedStore| store.tag);
             self.certain_until = self.certain_until.max(youngest);
-            if self.execution.line(line).is_none_or(|history| history.stores().is_empty()) {
+            let left = self.execution.line(line).map_or(0, |history| history.stores().len());
+            if left <= self.assumed(line) {
                 self.open.remove(&line);
             }
         }
@@ -340,7 +452,7 @@ impl Timeline {
 
     /// In how many states an eager checker would recover if the crash came now.
     pub(crate) fn eager_states(&self) -> BigUint {
-        self.open_lines().map(|line| BigUint::from(self.each_store(line).count() + 1)).product()
+        self.open_units().map(|line| BigUint::from(self.each_store(line).count() + 1)).product()
     }
 }
 
@@ -353,12 +465,39 @@ mod tests {
         Record::new(kind, ARENA.base, width, value, thread, 0)
     }
 
+    /// What is taken to have persisted is given out once, counts as persisted, and does not change how stores are counted.
+    #[test]
+    fn what_is_assumed_to_persist_is_certain() {
+        let store = |value, site| Record::new(Kind::Store as u8, ARENA.base, 8, value, 0, site);
+        let line = Line::containing(ARENA.base);
+        let values = |persisted: Persisted| persisted.iter().map(|it| it.event.value).collect::<Vec<_>>();
+        let mut timeline = Timeline::new(&Platform::ADR, Durable::nothing());
+        timeline.advance(&store(1, 1));
+        timeline.advance(&store(2, 2));
+        timeline.advance(&store(3, 3));
+        assert_eq!(values(timeline.assume(&BTreeSet::from([2]))), [1, 2]);
+        assert_eq!(
+            (timeline.stores(line).len(), timeline.assumed(line), timeline.is_open(line)),
+            (3, 2, true)
+        );
+        assert_eq!(values(timeline.assume(&BTreeSet::from([2]))), [0; 0]);
+        assert_eq!(values(timeline.advance(&store(4, 2))), [3, 4]);
+        assert!(!timeline.is_open(line));
+        timeline.advance(&store(5, 1));
+        assert!(timeline.is_open(line));
+        assert_eq!(values(timeline.advance(&record(Kind::Flush as u8, 0, 0, 0))), [5]);
+        assert_eq!(
+            (timeline.stores(line).len(), timeline.assumed(line), timeline.is_open(line)),
+            (0, 0, false)
+        );
+    }
+
     /// Thread 1 issues its write-back, thread 0 stores, the write-back takes effect and is fenced: it may
     /// have happened before the store.
     #[test]
     fn a_write_back_counts_from_when_it_was_issued() {
         let run = |issued| {
-            let mut timeline = Timeline::new(&Platform::ADR, Durable::nothing(0));
+            let mut timeline = Timeline::new(&Platform::ADR, Durable::nothing());
             for next in [
                 record(record::SPAWN, 0, 1, 0),
                 record(Kind::Store as u8, 0, 7, 8),

@@ -7,7 +7,7 @@
 use std::sync::Mutex;
 use std::time::Instant;
 
-use crashproof_protocol::steps::{Note, kind};
+use crashproof_protocol::steps::{Note, is_spurious, kind};
 use crashproof_protocol::{MAX_NOTES, exit, schedule};
 
 use crate::driver::check::Check;
@@ -37,6 +37,12 @@ enum Ran {
 struct Explored {
     explorer: Explorer,
     seen: Mutex<Seen>,
+    /// Cuts that were prefixes of orders of records that were crashed.
+    looked: Seen,
+    /// Are schedules explored in which threads wake up without a signal, once all others were?
+    wake_ups: bool,
+    /// Did a thread wait for a condition?
+    waits: bool,
     /// Schedules run, redundant ones included.
     runs: u64,
     /// Events that may still be had.
@@ -76,6 +82,9 @@ impl Check<'_> {
         let mut explored = Explored {
             explorer: Explorer::bounded(budget.max_preemptions),
             seen: Mutex::default(),
+            looked: Seen::default(),
+            wake_ups: false,
+            waits: false,
             runs: 0,
             events_left: budget.max_events.unwrap_or(u64::MAX),
             cut: false,
@@ -84,6 +93,11 @@ impl Check<'_> {
         };
         let all = self.all_schedules(budget, &mut explored, subject, recovering.as_deref_mut())?;
         self.count(|statistics| statistics.all_schedules = all);
+        if all && explored.waits && !self.search.shared().stopped {
+            explored.wake_ups = true;
+            explored.explorer = Explorer::bounded(budget.max_preemptions).with_wake_ups();
+            self.all_schedules(budget, &mut explored, subject, recovering.as_deref_mut())?;
+        }
         if recovers_with_threads {
             self.end_recovery_schedules(explored.recovery_schedules.unwrap_or(0));
         } else if self.search.shared().recovery_has_threads {
@@ -128,9 +142,13 @@ impl Check<'_> {
                 return Ok(false);
             }
             explored.events_left = explored.events_left.saturating_sub(steps.steps.len() as u64);
+            explored.waits |= steps.steps.iter().any(|step| step.enabled.iter().any(|&it| is_spurious(it)));
+            // Without such a wake-up it was explored before.
+            let known = explored.wake_ups && !steps.steps.iter().any(|step| is_spurious(step.actor));
             match ran {
+                _ if known => subject.rewind(),
                 Ran::Recorded(recorded) => {
-                    self.count(|statistics| statistics.schedules += 1);
+                    self.count(|statistics| statistics.schedules += u32::from(!explored.wake_ups));
                     if recorded.touches_persistent_memory() {
                         self.vacuous = false;
                         self.look_at(number, &recorded);
@@ -144,10 +162,12 @@ impl Check<'_> {
                     subject.rewind();
                 }
                 Ran::Failed => {
-                    self.count(|statistics| statistics.schedules += 1);
+                    self.count(|statistics| statistics.schedules += u32::from(!explored.wake_ups));
                     explored.next_number += 1;
                 }
-                Ran::Cut => self.count(|statistics| statistics.redundant_schedules += 1),
+                Ran::Cut => {
+                    self.count(|statistics| statistics.redundant_schedules += u64::from(!explored.wake_ups))
+                }
             }
             if self.search.shared().stopped {
                 return Ok(false);
@@ -171,7 +191,8 @@ impl Check<'_> {
                 "schedules have more crashes than are tried by default: not all were (--schedules all tries more)".into(),
             );
         }
-        Ok(!explored.explorer.left_out && !explored.cut)
+        // Without a run that came to its end nothing was explored.
+        Ok(!explored.explorer.left_out && !explored.cut && explored.runs > 0)
     }
 
     /// Tries this many schedules of PCT, and states their guarantee.
@@ -219,7 +240,9 @@ impl Check<'_> {
         // What is too long is not looked at any closer.
         let begins = |note: &&Note| note.kind == kind::STEP;
         let begun = notes.iter().filter(begins).take(MAX_STEPS + 1).count();
-        let cut_off = begun > MAX_STEPS || notes.len() as u64 >= MAX_NOTES.min(1 << 22);
+        let cut_off = begun > MAX_STEPS
+            || notes.len() as u64 >= MAX_NOTES.min(1 << 22)
+            || subject.last_ending() == Some(Ending::Exit(exit::TOO_MANY_STEPS));
         let mut steps = match &recorded {
             _ if cut_off => Steps::default(),
             Ok(recorded) => Steps::read(notes, &recorded.records, platform),
@@ -229,7 +252,7 @@ impl Check<'_> {
         let ran = match recorded {
             Ok(recorded) => Ran::Recorded(recorded),
             Err(Error::FailsAlone { failure, output, .. }) => match subject.last_ending() {
-                Some(Ending::Exit(exit::REDUNDANT | exit::INFEASIBLE)) => Ran::Cut,
+                Some(Ending::Exit(exit::REDUNDANT | exit::INFEASIBLE | exit::TOO_MANY_STEPS)) => Ran::Cut,
                 Some(Ending::Exit(exit::UNSUPPORTED)) => {
                     self.judging.note(format!("a schedule did something that cannot be followed: {output}"));
                     Ran::Failed
@@ -258,11 +281,8 @@ impl Check<'_> {
         explored: &mut Explored,
         subject: &mut S,
     ) -> Result<(), Error> {
-        let (orders, all) = {
-            let mut seen = explored.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let most = explored.events_left.min(MAX_REORDERED);
-            linearize(steps, &recorded.records, &mut seen, most as usize)
-        };
+        let most = explored.events_left.min(MAX_REORDERED);
+        let (orders, all) = linearize(steps, &recorded.records, &mut explored.looked, most as usize);
         explored.cut |= !all;
         for Linearized { records, places, cuts } in orders {
             explored.events_left = explored.events_left.saturating_sub(records.len() as u64);
@@ -326,8 +346,9 @@ impl Check<'_> {
             );
         }
         if steps.retried {
-            self.judging
-                .remark("a thread that reads the same value 3 times in a row is taken to wait for another");
+            self.judging.remark(
+                "a thread that comes back to a read in the same state is taken to wait for another thread",
+            );
         }
     }
 
@@ -343,6 +364,12 @@ impl Check<'_> {
             few if few < 1e6 => format!("{few:.0}"),
             many => format!("{many:.1e}"),
         };
+        if explored.wake_ups {
+            self.judging.remark(
+                "not all schedules were explored in which a thread wakes up from a condition variable without a signal",
+            );
+            return;
+        }
         self.judging.note(format!(
             "explored {runs} schedules, about {rest} remain (--schedules all or --max-schedules N explores more)"
         ));

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use crashproof_protocol::{MAX_STACKS, Stack, schedule};
 
 use crate::driver::options::Options;
+use crate::driver::prepare::start;
 use crate::driver::recording::record_run;
 use crate::driver::replay::through_crashes;
 use crate::driver::token::Token;
@@ -22,8 +23,8 @@ const MOST_RECOVERIES: usize = 200;
 pub(crate) struct Sought<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) token: Token,
-    /// Did recovery fail?
-    pub(crate) fails: bool,
+    /// Is it wanted where recovery ended?
+    pub(crate) ends: bool,
 }
 
 /// What is known of each of them.
@@ -60,7 +61,7 @@ fn of_schedule(
     if decided && token.decisions.is_empty() {
         return Ok(());
     }
-    let mut process = Process::start(options.launch())?;
+    let mut process = start(options, options.launch())?;
     let mut wanted: Vec<u64> = numbers.iter().flat_map(|&number| sought[number].facts.events()).collect();
     wanted.sort_unstable();
     wanted.dedup();
@@ -78,7 +79,6 @@ fn of_schedule(
             all[number].stacks.insert(0, *index as usize, callers.clone());
         }
     }
-    let files_created = process.files_created();
     let mut process = if options.recover.is_some() {
         let mut recovering = Process::start(options.launch_recovery())?;
         recovering.adopt_files(&process);
@@ -87,12 +87,12 @@ fn of_schedule(
         process
     };
     let limits = options.run_limits().recovery(recorded.records.len());
-    for &number in numbers.iter().filter(|&&number| sought[number].fails).take(MOST_RECOVERIES) {
+    for &number in numbers.iter().filter(|&&number| sought[number].ends).take(MOST_RECOVERIES) {
         process.want_stacks(&[]);
         let token = &sought[number].token;
         let records = &recorded.records;
         let mut records = if decided { rearranged(records, &token.moved) } else { records.to_vec() };
-        through_crashes(&mut process, options, token, &mut records, files_created, limits, |process| {
+        through_crashes(&mut process, options, token, &mut records, limits, |process| {
             process.want_stacks(&[Stack::END]);
             Ok(())
         })?;

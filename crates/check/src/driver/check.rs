@@ -2,18 +2,24 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
-use crashproof_findings::no_persistent_memory;
+use crashproof_findings::{Place, no_persistent_memory};
 use crashproof_protocol::{GLOBALS, Record};
 use px86::Kind;
 
 use crate::crash::Timeline;
 use crate::driver::call_stacks::{self, Calls, Sought};
+use crate::driver::checkpoint::{self, Checkpoint};
 use crate::driver::judging::Judging;
-use crate::driver::options::Options;
+use crate::driver::options::{Medium, Options};
+use crate::driver::prepare::{discover, start};
 use crate::driver::recording::{Recorded, record_run};
-use crate::judge::{Dependence, Model, RedundantWork, Report, any_marked, dependences, merge};
+use crate::driver::unseen::without_unseen;
+use crate::judge::{
+    DataRace, Dependence, Model, RedundantWork, Report, any_marked, dependences, merge, merge_races, races,
+};
 use crate::narrate::readable;
 use crate::search::{Draws, Incomplete, Plan, Random, Recording, Search, Shared, Statistics, Worker, count};
 use crate::subject::{
@@ -30,18 +36,47 @@ const WORTH_SHARING: usize = 2000;
 
 /// Runs a program once under a schedule, without any crash: its trace.
 pub fn record(options: &Options, seed: u32) -> Result<Trace, Error> {
-    let mut process = Process::start(options.launch())?;
+    let mut process = start(options, options.launch())?;
     let schedule = options.strategy.schedule(seed, 0);
     Ok(record_run(&mut process, options.model.is_some(), schedule, options.run_limits())?.records)
 }
 
 /// Checks a program.
 pub fn check(options: &Options) -> Result<Report, Error> {
-    let process = Process::start(options.launch())?;
+    if options.merged.is_empty() {
+        return check_process(options);
+    }
+    let mut options = options.clone();
+    let merged = std::mem::take(&mut options.merged);
+    let (fitting, missing) = checkpoint::fitting(&mut options, merged)?;
+    options.merged = fitting;
+    let mut report = check_process(&options)?;
+    report.unknown.extend(missing);
+    Ok(report)
+}
+
+fn check_process(options: &Options) -> Result<Report, Error> {
+    match within_time(options, || prepare_and_check(options)) {
+        Err(Error::Interrupted) if options.monitor.ran_out_of_time() => Err(Error::TimeUp),
+        result => result,
+    }
+}
+
+fn prepare_and_check(options: &Options) -> Result<Report, Error> {
+    let (options, discovered) = &discover(options)?;
+    let process = start(options, options.launch())?;
     let recovering = start_recovering(options)?;
     let placed = recovering.is_some();
+    let rebuilt = process.is_rebuilt();
     let mut report =
         check_subject(options, process, recovering, &|sought| call_stacks::collect(options, sought))?;
+    report.remarks.extend(discovered.remark());
+    if !rebuilt && report.statistics.recoveries > 0 {
+        report.remarks.push(
+            "the program was not built with crashproof: whether its recoveries are repeatable was not tested"
+                .into(),
+        );
+    }
     if !placed {
         report.remarks.push(
             "recoveries ran at the addresses of the recorded run: pointers to volatile memory that are kept in \
@@ -50,6 +85,24 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         );
     }
     Ok(report)
+}
+
+/// Does the work of a check. If the first run is not recorded when the time is over, it ends; from then on the search looks
+/// at the clock.
+fn within_time<R>(options: &Options, work: impl FnOnce() -> R) -> R {
+    let Some(time) = options.max_time else { return work() };
+    let (done, ended) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        // Without a thread the run is only bounded by its processor time.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
+            if ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout) {
+                options.monitor.end_recording();
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
 }
 
 /// The process that recovers: of another program, or in another placement (see `subject::placement`); none if the one
@@ -74,13 +127,18 @@ pub(crate) fn check_subject<S: Subject>(
 ) -> Result<Report, Error> {
     let recovery = recovering.as_mut().map(Subject::sites).transpose()?;
     let judging = Judging::new(options, AllSites { recorded: subject.sites()?, recovery });
-    let search = Search::new(options.search(), &judging);
+    let mut search = Search::new(options.search(), &judging);
+    let checkpoint = Checkpoint::open(options, &mut search)?;
+    for directory in &options.merged {
+        checkpoint::learn(&search, directory)?;
+    }
     let mut check = Check {
         options,
         judging: &judging,
         search: &search,
         redundant: RedundantWork::default(),
         dependences: Vec::new(),
+        races: Vec::new(),
         switch_points: 0,
         threads: 1,
         sampling: false,
@@ -91,9 +149,26 @@ pub(crate) fn check_subject<S: Subject>(
         None => check.by_seeds(options.schedules.max(1), &mut subject, recovering.as_mut())?,
     }
     check.count(|statistics| statistics.threads = check.threads);
-    let Check { redundant, dependences, vacuous, .. } = check;
+    let Check { redundant, dependences, races, vacuous, .. } = check;
+    if let Some(checkpoint) = checkpoint {
+        let ended = !search.shared().stopped;
+        checkpoint.finish(&search, ended)?;
+    }
+    if let Some(shards) =
+        options.shards.as_ref().filter(|shards| options.merged.is_empty() && !shards.is_all())
+    {
+        let taken: Vec<String> = shards.taken.iter().map(u32::to_string).collect();
+        judging.note(format!(
+            "this is shard {} of {}: `crashproof merge` gives the verdict once all have ended",
+            taken.join(", "),
+            shards.of
+        ));
+    }
     let mut shared = search.into_shared();
     shared.count_behaviors();
+    // What was run before is counted as run, not as skipped.
+    let skipped = &mut shared.statistics.recoveries_saved;
+    *skipped = skipped.saturating_sub(shared.known_before);
     let redundant = redundant.into_places(&judging.sites.recorded);
     let checksums = shared.checksums.iter().map(|(site, contents)| {
         let place = judging.sites.of_recovery().get(*site);
@@ -106,26 +181,39 @@ pub(crate) fn check_subject<S: Subject>(
     });
     let checksums: Vec<String> = checksums.collect();
     let outside = mapped_outside(&subject);
-    let set_aside = set_aside(&shared, &judging.sites);
+    let written = subject.written_outside();
+    let set_aside = set_aside(&shared, &judging.sites, options.exhaustive);
+    let medium = medium(options).filter(|_| subject.uses_files());
+    judging.set_files(recovering.as_ref().unwrap_or(&subject).file_names());
     // Files that this one created go with it; runs that are repeated create them anew.
     drop((subject, recovering));
     let (findings, violations, unused_suppressions, mut found) = judging.into_findings(calls);
     found.remarks.extend(checksums);
-    if findings.is_empty() && shared.set_aside.is_any() {
+    if findings.is_empty() && violations.is_empty() && shared.set_aside.is_any() {
         // It takes a failure to set something aside: without one nothing may be.
         found
             .incomplete
             .push("crash states were set aside although no failure was reported (use --exhaustive)".into());
     }
     found.remarks.extend(set_aside);
+    found.remarks.extend(medium);
+    let (findings, violations) = without_unseen(findings, violations, &mut found.incomplete);
     if vacuous && findings.is_empty() {
-        found.incomplete.push(no_persistent_memory(PERSISTENT_MEMORY, &outside));
+        let mut nothing = no_persistent_memory(PERSISTENT_MEMORY, &outside);
+        if let Some(name) = written.as_deref().and_then(std::path::Path::file_name) {
+            let name = name.display();
+            nothing += &format!(
+                "; the program writes `{name}`: --medium disk checks what survives of its files on a disk"
+            );
+        }
+        found.incomplete.push(nothing);
     }
     Ok(Report {
         findings,
         dependences,
         violations,
         unused_suppressions,
+        races,
         redundant,
         unknown: found.incomplete,
         remarks: found.remarks,
@@ -134,20 +222,39 @@ pub(crate) fn check_subject<S: Subject>(
     })
 }
 
+/// What files are taken to be on.
+fn medium(options: &Options) -> Option<String> {
+    Some(match options.medium.unwrap_or_default() {
+        Medium::Dax => {
+            "medium dax: write() is durable when it returns, names and sizes with fsync or when the file is \
+                        mapped; cache lines survive one by one"
+                .into()
+        }
+        Medium::Disk(sector) => format!(
+            "medium disk: only fsync, fdatasync, msync and O_SYNC make anything durable; sectors of {sector} bytes survive \
+             whole, in any order"
+        ),
+    })
+}
+
 /// What was set aside because its failure is known, and what limits left out, in words.
-fn set_aside(shared: &Shared, sites: &AllSites) -> Vec<String> {
+fn set_aside(shared: &Shared, sites: &AllSites, exhaustive: bool) -> Vec<String> {
     let place = |&(recovery, site): &(bool, u32)| {
         let place = sites.of(usize::from(recovery)).get(site);
-        format!("{}:{}", place.file, place.line)
+        Place::new(place.file.clone(), place.line, 0).to_string()
     };
     let mut remarks = Vec::new();
-    for store in shared.set_aside.assumed() {
+    // What would be is known all the same.
+    for store in shared.set_aside.assumed().iter().filter(|_| !exhaustive) {
+        let why = if shared.set_aside.has_failed(*store) { "failed" } else { "read stale data" };
         remarks.push(format!(
-            "assuming the store at {} is flushed: once recoveries had failed without it, crash states that lose it were \
+            "assuming the store at {} is flushed: once recoveries had {why} without it, crash states that lose it were \
              set aside (--exhaustive explores them)",
             place(store)
         ));
     }
+    // Places in a library without debug information have one name.
+    remarks.dedup();
     let waits: Vec<String> = shared.set_aside.waits().map(|site| place(&(false, site))).collect();
     if shared.set_aside.not_recovered > 0 {
         remarks.push(format!(
@@ -155,6 +262,20 @@ fn set_aside(shared: &Shared, sites: &AllSites) -> Vec<String> {
              recovers from them)",
             shared.set_aside.not_recovered,
             waits.join(", ")
+        ));
+    }
+    let coverage = &shared.coverage;
+    if coverage.points_cut > 0 {
+        let points = shared.statistics.failure_points.max(coverage.points_cut);
+        let whole = points - coverage.points_cut;
+        remarks.push(format!(
+            "{whole} of {points} crash points ({:.0}%) were explored whole; of the other {}, {} corners (nothing lost, \
+             everything lost, each line alone lost or surviving, the moments in between), and {} of {} crash states",
+            100.0 * whole as f64 / points as f64,
+            coverage.points_cut,
+            if coverage.corners_cut == 0 { "all" } else { "some" },
+            coverage.tried,
+            readable(&coverage.states_cut)
         ));
     }
     if shared.dropped {
@@ -181,6 +302,7 @@ pub(super) struct Check<'a> {
     pub(super) search: &'a Search<'a>,
     redundant: RedundantWork,
     dependences: Vec<Dependence>,
+    races: Vec<DataRace>,
     /// Points at which threads could be switched under the default schedule.
     pub(super) switch_points: u64,
     /// Threads of that run.
@@ -323,6 +445,9 @@ impl Check<'_> {
         self.judging.note_untracked(records, 0);
         self.count(|statistics| statistics.events += records.len() as u64);
         self.redundant.look_at(records);
+        if recorded.threads > 1 {
+            merge_races(&mut self.races, races(records, &self.judging.sites.recorded));
+        }
         if let Some(model) = self.options.model {
             merge(&mut self.dependences, dependences(records, model, &self.judging.sites.recorded));
             if seed == 0 && !any_marked(records, model) {
@@ -375,7 +500,7 @@ impl Check<'_> {
         subject: &mut S,
         recording: Recording,
     ) -> Result<(), Error> {
-        let start = Timeline::first(&self.options.platform, subject.files_created());
+        let start = Timeline::first(&self.options.platform);
         let (points, states) = count(start, recording.records);
         let before = (self.judging.snapshot(), self.search.shared().statistics.clone());
         let plan = Plan::Random(Draws::new(random, recording.schedule, points));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crashproof_findings::Place;
 use crashproof_protocol::{Record, exit, schedule};
@@ -11,15 +11,16 @@ use rustc_hash::FxHashSet;
 
 use crate::crash::{ChosenCrash, CrashState, Layouts, Timeline};
 use crate::driver::call_stacks::{Calls, Sought};
-use crate::driver::options::Options;
+use crate::driver::options::{Medium, Options};
 use crate::driver::token::Token;
 use crate::judge::{
     Facts, FailedRecovery, FailureRank, Harmless, Key, Minimality, Rank, Suppression, TraceViolation,
-    Unrecoverable, Violation, VolatilePointer, Words, followed, violations, with_other_reads,
+    Unrecoverable, Violation, VolatilePointer, Words, followed, is_of_lock, join_by_cause, violations,
+    with_other_reads,
 };
 use crate::narrate::{self, Consequence, Names, Narrator, Stacks, event_diagram, missing_flush, untracked};
 use crate::search::{self, Incomplete, Judgement, MAX_RUNS, Observer, Recovered, Stop, Worker};
-use crate::subject::{AllSites, Ending, Error, Failure, Schedule, Subject, fault, same_place};
+use crate::subject::{AllSites, Ending, Error, Failure, FileNames, Schedule, Subject, fault, same_place};
 
 /// Missing flushes by the execution and site after which the flush is missing, each with how simply it was met.
 type Violations = BTreeMap<(usize, u32), (Violation, Rank)>;
@@ -43,6 +44,7 @@ pub(crate) struct Judging<'a> {
     options: &'a Options,
     pub(crate) sites: AllSites,
     pub(crate) names: Names,
+    files: OnceLock<FileNames>,
     harmless: Harmless,
     found: Mutex<Found>,
     /// The decisions of the run that is looked at, and where its records are in it.
@@ -72,6 +74,7 @@ impl<'a> Judging<'a> {
             options,
             sites,
             names,
+            files: OnceLock::new(),
             harmless,
             found: Mutex::default(),
             decided: Mutex::default(),
@@ -108,6 +111,11 @@ impl<'a> Judging<'a> {
         if !remarks.iter().any(|known| known == remark) {
             remarks.push(remark.to_owned());
         }
+    }
+
+    /// These are the persistent files: for messages.
+    pub(crate) fn set_files(&self, files: FileNames) {
+        let _ = self.files.set(files);
     }
 
     /// The run that is looked at from here on took these decisions; its records are in the order of `places`.
@@ -198,14 +206,39 @@ impl<'a> Judging<'a> {
             return Vec::new();
         }
         let mut violations = violations(recovered, &self.sites);
+        violations.retain(|violation| !self.is_lost_lock(recovered.state, violation));
         violations.retain(|violation| !self.is_suppressed(recovered.state, violation));
         violations
+    }
+
+    /// Is it a lock that is lost, and that recovery takes? A lock that is lost is free, as one would wish; one that survives
+    /// is found by a recovery that waits for it.
+    fn is_lost_lock(&self, state: &CrashState, violation: &TraceViolation) -> bool {
+        let read = &violation.reads[usize::from(violation.too_old)];
+        // A plain load takes no lock. Asked first: looking for locks goes through the trace.
+        if self.sites.of_recovery().is_plain(read.site) {
+            return false;
+        }
+        let records = state.records(violation.level);
+        let (seen, sites) = (self.sites.of_recovery().get(read.site), self.sites.of(violation.level));
+        let takes = |record: &Record| {
+            let place = sites.get(record.site);
+            record.event_kind() == Some(px86::Kind::Rmw)
+                && record.address() == read.address
+                && (&place.file, place.line) == (&seen.file, seen.line)
+        };
+        violation.lost.iter().all(|store| is_of_lock(records, *store as usize)) && records.iter().any(takes)
     }
 
     /// Is the violation known to be harmless where it was lost or seen?
     fn is_suppressed(&self, state: &CrashState, violation: &TraceViolation) -> bool {
         let missing = &violation.reads[usize::from(violation.too_old)];
-        if let Some(why) = self.harmless.why(self.sites.of_recovery().get(missing.site)) {
+        let lost = violation.lost.iter().map(|store| {
+            let (level, site) = violation.site(state, *store);
+            self.sites.of(level).get(site)
+        });
+        let lost: Vec<&Place> = lost.collect();
+        if let Some(why) = self.harmless.why(self.sites.of_recovery().get(missing.site), &lost) {
             self.remark(why);
             return true;
         }
@@ -213,12 +246,8 @@ impl<'a> Judging<'a> {
         if suppress.is_empty() {
             return false;
         }
-        let lost = violation.lost.iter().map(|store| {
-            let (level, site) = violation.site(state, *store);
-            self.sites.of(level).get(site)
-        });
         let seen = violation.reads.map(|read| self.sites.of_recovery().get(read.site));
-        let places: Vec<&Place> = lost.chain(seen).collect();
+        let places: Vec<&Place> = lost.into_iter().chain(seen).collect();
         let covers = |suppression: &Suppression| places.iter().any(|place| suppression.covers(place));
         let Some(number) = suppress.iter().position(covers) else { return false };
         self.found().suppressions_used.insert(number);
@@ -228,20 +257,22 @@ impl<'a> Judging<'a> {
     /// Adds violations to those that were met before.
     fn note_violations(&self, recovered: &Recovered, violations: &[TraceViolation]) {
         let (state, seed) = (recovered.state, recovered.schedule.seed);
+        let fails = Failure::of(recovered.outcome.ending).is_some();
         let found = &mut *self.found();
         for met in violations {
             let site = met.site(state, met.flush_after);
             let rank = met.rank(state, seed);
-            let mut count = 1;
+            let (mut count, mut failed) = (1, fails);
             if let Some((known, known_rank)) = found.violations.get_mut(&site) {
                 known.count += 1;
-                count = known.count;
+                known.failed |= fails;
+                (count, failed) = (known.count, known.failed);
                 if *known_rank <= rank {
                     continue;
                 }
             }
             let mut violation = self.describe(met, recovered);
-            violation.count = count;
+            (violation.count, violation.failed) = (count, failed);
             // Where no value shows what was lost, the diagram would not either.
             if !met.same_value {
                 violation.story = Some(event_diagram(&self.sites, &self.names, recovered));
@@ -282,8 +313,12 @@ impl<'a> Judging<'a> {
         }
         let cause = cause.map(|met| Box::new(met.locate(&self.sites, state, schedule.seed)));
         let first = facts.key();
-        let last = facts.lost.last().map_or(first, |access| (access.level, access.site));
-        let key = (failure.kind(&outcome.output), first, last);
+        // Of what the kernel writes back, one fsync covers all: which of it is lost besides the first makes no difference.
+        let disk = matches!(self.options.medium, Some(Medium::Disk(_)));
+        let last = facts.lost.last().filter(|_| !disk).map_or(first, |access| (access.level, access.site));
+        let kind =
+            if disk && !facts.lost.is_empty() { "not synced".into() } else { failure.kind(&outcome.output) };
+        let key = (kind, first, last);
         Some(Judged { key, failure, facts, cause, lost, volatile: None })
     }
 
@@ -298,11 +333,20 @@ impl<'a> Judging<'a> {
     }
 
     fn narrator<'s>(&'s self, stacks: &'s Stacks) -> Narrator<'s> {
-        Narrator { sites: &self.sites, names: &self.names, stacks }
+        Narrator {
+            sites: &self.sites,
+            names: &self.names,
+            stacks,
+            files: self.files.get_or_init(Default::default),
+        }
     }
 
     fn words_of_violation(&self, violation: &Violation, stacks: &Stacks) -> Words {
-        let consequence = if violation.same_value { Consequence::Nothing } else { Consequence::Stale };
+        let consequence = match (violation.same_value, violation.failed) {
+            (true, _) => Consequence::Nothing,
+            (false, true) => Consequence::StaleAndFailed,
+            (false, false) => Consequence::Stale,
+        };
         self.narrator(stacks).words(&violation.facts, Some(violation), &consequence)
     }
 
@@ -355,6 +399,8 @@ impl<'a> Judging<'a> {
         }
         worker.subject.rewind();
         worker.runs_left = Some(MAX_RUNS);
+        // Whatever is lost was lost before it was assumed to persist.
+        worker.sets_aside = false;
         let result = worker.at_crash_points(|worker, timeline, _| {
             for key in by_point.remove(&timeline.at).unwrap_or_default() {
                 self.minimize_one(worker, timeline, &key)?;
@@ -419,11 +465,13 @@ impl<'a> Judging<'a> {
     ) {
         let of_failures = failures.iter().filter(|failed| failed.crashes > 0).filter_map(|failed| {
             let token = Token::decode(&failed.replay).ok()?;
-            Some(Sought { facts: &failed.facts, token, fails: true })
+            // One that never ends has no end at which anybody called, and takes as long as a run may.
+            let ends = failed.failure != Failure::Endless;
+            Some(Sought { facts: &failed.facts, token, ends })
         });
         let of_violations = violations.iter().map(|violation| {
             let token = Token::new(self.options, violation.schedule, Vec::new());
-            Sought { facts: &violation.facts, token, fails: false }
+            Sought { facts: &violation.facts, token, ends: false }
         });
         let sought: Vec<Sought> = of_failures.chain(of_violations).collect();
         let calls = if sought.is_empty() { Vec::new() } else { collect(&sought) };
@@ -447,11 +495,14 @@ impl<'a> Judging<'a> {
         collect: &dyn Fn(&[Sought]) -> Vec<Calls>,
     ) -> (Vec<FailedRecovery>, Vec<Violation>, Vec<Suppression>, Found) {
         let mut found = std::mem::take(&mut *self.found());
-        let mut failures: Vec<FailedRecovery> = std::mem::take(&mut found.failures).into_values().collect();
-        failures.sort_by_key(|failed| (failed.crashes, failed.lost));
+        let failures: Vec<FailedRecovery> = std::mem::take(&mut found.failures).into_values().collect();
         let all = std::mem::take(&mut found.violations).into_values().map(|(violation, _)| violation);
         let mut violations = group_violations(all, &failures);
+        let disk = matches!(self.options.medium, Some(Medium::Disk(_)));
+        let mut failures = join_by_cause(if disk { join_by_place(failures) } else { failures });
+        failures.sort_by_key(|failed| (failed.crashes, failed.lost));
         self.put_into_words(&mut failures, &mut violations, collect);
+        let mut failures = join_by_title(failures);
         let causes = failures.iter_mut().filter_map(|failed| failed.cause.as_deref_mut());
         let mut layouts = Layouts::of(&self.options.program);
         for violation in causes.chain(&mut violations) {
@@ -465,6 +516,42 @@ impl<'a> Judging<'a> {
             .collect();
         (failures, violations, unused, found)
     }
+}
+
+/// Joins failures that are reported at the same place: of what a call hands to the kernel, all is lost for one reason.
+fn join_by_place(failures: Vec<FailedRecovery>) -> Vec<FailedRecovery> {
+    let mut joined: Vec<FailedRecovery> = Vec::new();
+    for failed in failures {
+        let same = |known: &&mut FailedRecovery| {
+            known.crashes == failed.crashes && same_place(&known.place, &failed.place)
+        };
+        match joined.iter_mut().find(same) {
+            None => joined.push(failed),
+            Some(known) => {
+                let count = known.count + failed.count;
+                if failed.rank() < known.rank() {
+                    *known = failed;
+                }
+                known.count = count;
+            }
+        }
+    }
+    joined
+}
+
+/// Joins failures that read the same: in a library without debug information all places are one.
+fn join_by_title(failures: Vec<FailedRecovery>) -> Vec<FailedRecovery> {
+    let mut joined: Vec<FailedRecovery> = Vec::new();
+    for failed in failures {
+        let same = |known: &&mut FailedRecovery| {
+            known.lost == 0 && failed.lost == 0 && known.words.title == failed.words.title
+        };
+        match joined.iter_mut().find(same) {
+            Some(known) => known.count += failed.count,
+            None => joined.push(failed),
+        }
+    }
+    joined
 }
 
 impl Observer for Judging<'_> {
@@ -491,14 +578,16 @@ impl Observer for Judging<'_> {
             self.note_violations(recovered, &violations);
         }
         let Some(judged) = self.judge(recovered, &violations) else {
-            return Judgement { noted: !violations.is_empty(), ..Judgement::default() };
+            let stale = violations.iter().find(|met| !met.same_value);
+            let stale = stale.map(|met| met.site(recovered.state, met.flush_after));
+            return Judgement { noted: !violations.is_empty(), stale, ..Judgement::default() };
         };
         let (state, lost) = (recovered.state, judged.facts.lost_stores);
         let found = &mut *self.found();
         let output = &recovered.outcome.output;
         let unrecoverable =
             state.crashes() == 1 && found.unrecoverable.met(state.first.at, lost, output, &judged.key);
-        let judgement = Judgement { noted: true, unrecoverable, cause: judged.lost };
+        let judgement = Judgement { noted: true, unrecoverable, cause: judged.lost, stale: None };
         let rank: FailureRank = (state.crashes(), lost, recovered.schedule.seed, state.first.at);
         let known = found.failures.get_mut(&judged.key);
         let count = known.as_ref().map_or(0, |known| known.count) + 1;

@@ -1,6 +1,6 @@
 //! The progress of a running check, and a way to end it early.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 
@@ -18,6 +18,7 @@ pub struct Monitor {
     behaviours: AtomicU64,
     findings: AtomicU64,
     interrupt: Interrupt,
+    out_of_time: AtomicBool,
     listener: Mutex<Option<Sender<Finding>>>,
 }
 
@@ -54,6 +55,18 @@ impl Monitor {
     /// Ends the check as soon as possible; its report holds what was found so far.
     pub fn cancel(&self) {
         self.interrupt.set();
+    }
+
+    /// The time is over: ends the check if its first run is not recorded yet.
+    pub(crate) fn end_recording(&self) {
+        if self.events.load(Relaxed) == 0 {
+            self.out_of_time.store(true, Relaxed);
+            self.cancel();
+        }
+    }
+
+    pub(crate) fn ran_out_of_time(&self) -> bool {
+        self.out_of_time.load(Relaxed)
     }
 
     /// From now on findings are sent here when they are first met. They are not final: a simpler way to the same

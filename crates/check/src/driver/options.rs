@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crashproof_protocol::{FILES, flag};
 use object::{Object, ObjectSection};
-use px86::Platform;
+use px86::{Domain, Line, Platform};
 use rustc_hash::FxHasher;
 
 use crate::driver::monitor::Monitor;
 use crate::judge::{Model, Suppression};
-use crate::search::{Random, Settings, Strategy};
-use crate::subject::{Heap, Launch, Placement, RunLimits};
+use crate::search::{Random, Settings, Shards, Strategy};
+use crate::subject::{Heap, Launch, Placement, RunLimits, Sandbox};
 
 /// What to check, and how far to go.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct Options {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
+    /// Where it runs, if not here.
+    pub directory: Option<PathBuf>,
     /// What to call the program in replay tokens, if not by its path: the source it was built from.
     pub built_from: Option<PathBuf>,
     /// The other sources it was built from.
@@ -43,6 +46,18 @@ pub struct Options {
     /// Files below these count as persistent memory when they are mapped; if empty, those below the runtime's default
     /// paths.
     pub pm_path: Vec<PathBuf>,
+    /// What files are on, if anybody said so: see [`Options::set_medium`].
+    pub medium: Option<Medium>,
+    /// Whether every file that the program writes is persistent, wherever it is.
+    pub all_files: bool,
+    /// What prepares the files: a program and its arguments.
+    pub setup: Vec<String>,
+    /// What talks to the program once it waits for input; the run ends when it does.
+    pub client: Vec<String>,
+    /// Whether a recovery that waits for input has recovered.
+    pub until_idle: bool,
+    /// What asks such a recovery whether it has.
+    pub recovered: Vec<String>,
     /// Whether the heap is persistent memory too.
     pub pm_heap: bool,
     /// How it lies, and what it holds.
@@ -74,18 +89,30 @@ pub struct Options {
     pub max_cpu_seconds: u32,
     /// Seconds of processor time the recorded run may take.
     pub max_run_seconds: u32,
-    /// Bytes of memory a run may take beyond what the program has before `main`.
+    /// Bytes of address space a run may take beyond what the program has before `main`; 0 for any.
     pub max_memory: u64,
+    /// Bytes a run may print.
+    pub max_output: u64,
     /// Bytes of memory that the check is to stay within.
     pub memory: u64,
     /// Whether crash states are explored, too, whose failure is known.
     pub exhaustive: bool,
+    /// Where to keep what is done, so that the same check can go on there.
+    pub checkpoint: Option<PathBuf>,
+    /// The crash points to take; all if not given.
+    pub shards: Option<Shards>,
+    /// Checkpoints of shards whose recoveries are known already.
+    pub merged: Vec<PathBuf>,
+    /// The arguments of the command, for checkpoints.
+    pub command: Vec<String>,
     /// Watches the check, and can end it.
     pub monitor: Arc<Monitor>,
     /// The build id of the program, computed on first use.
     pub build: OnceLock<String>,
     /// The runtime, for programs that were not built with it; without it they cannot be checked.
     pub runtime: Option<PathBuf>,
+    /// What keeps the program from the rest of the machine.
+    pub sandbox: Sandbox,
 }
 
 /// A quarter of the machine's memory, in bytes; 2 GiB if that is not known.
@@ -102,6 +129,7 @@ impl Options {
         Options {
             program,
             arguments,
+            directory: None,
             built_from: None,
             more_sources: Vec::new(),
             cflags: Vec::new(),
@@ -112,6 +140,12 @@ impl Options {
             all_schedules: None,
             strategy: Strategy::default(),
             pm_path: Vec::new(),
+            medium: None,
+            all_files: false,
+            setup: Vec::new(),
+            client: Vec::new(),
+            until_idle: false,
+            recovered: Vec::new(),
             pm_heap: false,
             heap: Heap::default(),
             environment: Arc::default(),
@@ -124,17 +158,38 @@ impl Options {
             random: None,
             max_recoveries: None,
             max_time: None,
-            max_records: 50_000_000,
+            max_records: 200_000_000,
             max_cpu_seconds: 10,
             max_run_seconds: 600,
-            max_memory: 4 << 30,
+            max_memory: 0,
+            max_output: 256 << 20,
             memory: quarter_of_memory(),
             exhaustive: false,
+            checkpoint: None,
+            shards: None,
+            merged: Vec::new(),
+            command: Vec::new(),
             monitor: Arc::default(),
             build: OnceLock::new(),
             runtime: RUNTIME.get().cloned(),
+            sandbox: Sandbox::default(),
         }
     }
+}
+
+/// What files are on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Medium {
+    /// A file system of persistent memory: `write` is durable when it returns, lines survive one by one.
+    #[default]
+    Dax,
+    /// A disk: nothing is durable before `fsync` and its relatives, and sectors of so many bytes survive whole.
+    Disk(u16),
+}
+
+impl Medium {
+    /// A disk as disks are.
+    pub const DISK: Medium = Medium::Disk(512);
 }
 
 /// See [`use_runtime`].
@@ -161,7 +216,12 @@ pub struct Budget {
 impl Budget {
     /// The default budget of a program with threads.
     pub fn usual() -> Budget {
-        Budget { max_schedules: Some(1_000), max_events: Some(500_000), max_preemptions: None, samples: 16 }
+        Budget {
+            max_schedules: Some(10_000),
+            max_events: Some(2_000_000),
+            max_preemptions: None,
+            samples: 16,
+        }
     }
 
     /// Whatever there is; but a loop that waits in a way that is not seen has infinitely many schedules.
@@ -193,17 +253,39 @@ impl Options {
         Launch {
             program: self.program.clone(),
             arguments: self.arguments.clone(),
+            directory: self.directory.clone(),
             wrapper: Vec::new(),
             pm_path: self.pm_path.clone(),
             pm_heap: self.pm_heap,
             strict: self.strict,
             platform: self.platform.clone(),
             max_memory: self.max_memory,
+            most_memory: self.memory.saturating_mul(2),
+            max_output: self.max_output,
+            switches: self.switches(),
+            client: self.client.clone(),
+            until_idle: self.until_idle,
+            recovered: self.recovered.clone(),
             placement: Placement::Usual,
             heap: self.heap,
             environment: self.environment.get().cloned().unwrap_or_default(),
             interrupt: self.monitor.interrupt(),
             runtime: self.runtime.clone(),
+            sandbox: self.sandbox.clone(),
+        }
+    }
+
+    fn switches(&self) -> u32 {
+        let disk = if matches!(self.medium, Some(Medium::Disk(_))) { flag::DISK } else { 0 };
+        disk | if self.all_files { flag::ALL_FILES } else { 0 }
+    }
+
+    /// Puts files on a medium.
+    pub fn set_medium(&mut self, medium: Medium) {
+        self.medium = Some(medium);
+        if let Medium::Disk(sector) = medium {
+            let files = Line::containing(FILES.base)..Line::containing(FILES.end());
+            self.platform = self.platform.clone().with(files, Domain::disk(sector));
         }
     }
 
@@ -237,6 +319,7 @@ impl Options {
             limits: self.run_limits(),
             memory: self.memory,
             exhaustive: self.exhaustive,
+            shards: self.shards.clone(),
             history: self.robust,
         }
     }

@@ -1,9 +1,9 @@
 //! The recorded run: what a check crashes, and what a replay repeats.
 
-use crashproof_protocol::{Record, record};
+use crashproof_protocol::{Record, exit, record};
 use px86::Kind;
 
-use crate::subject::{Durable, Error, Failure, Mode, Run, RunLimits, Schedule, Subject, Trace};
+use crate::subject::{Durable, Ending, Error, Failure, Mode, Run, RunLimits, Schedule, Subject, Trace};
 
 /// A recorded run.
 pub(crate) struct Recorded {
@@ -36,10 +36,17 @@ pub(crate) fn record_run<S: Subject>(
         mode: Mode::Record { regions },
         schedule,
         crashes: 0,
-        durable: Durable::nothing(0),
+        durable: Durable::nothing(),
         limits: limits.recording(),
     };
     let ended = subject.run(&run, &[])?;
+    match ended.ending {
+        Ending::Limit(limit) => return Err(Error::Limit(limit)),
+        Ending::Exit(exit::UNSUPPORTED) => {
+            return Err(Error::Unsupported { output: subject.output(ended.ending) });
+        }
+        _ => {}
+    }
     if let Some(failure) = Failure::of(ended.ending) {
         let how = format!("it {}", failure.describe());
         return Err(Error::FailsAlone { how, failure, output: subject.output(ended.ending) });

@@ -82,7 +82,7 @@ impl Check<'_> {
         } else {
             self.judging.remark(&match count {
                 1 => String::from("recovery has threads, and only one schedule"),
-                many => format!("recovery has threads: {many} of its schedules show all others"),
+                many => format!("recovery has threads: {many} schedules of it stand for all others"),
             });
         }
     }

@@ -10,6 +10,7 @@ use px86::{Line, Platform};
 
 use crate::crash::{ChosenCrash, Persisted, Timeline, survive};
 use crate::driver::options::{Options, Recover};
+use crate::driver::prepare::start;
 use crate::driver::recording::record_run;
 use crate::driver::token::Token;
 use crate::schedules::rearranged;
@@ -40,7 +41,7 @@ pub fn replay(
     if !anyway && !token.build.is_empty() && token.build != options.build_id() {
         return Err(Error::OtherBuild { program: options.program });
     }
-    let mut process = Process::start(options.launch())?;
+    let mut process = start(&options, options.launch())?;
     process.decide(&token.decisions, &[]);
     let recorded = record_run(&mut process, token.regions, token.schedule(), options.run_limits());
     let mut records = match recorded {
@@ -55,7 +56,6 @@ pub fn replay(
     if token.crashes.is_empty() {
         return Ok(Replay { failure: None, output: process.output(Ending::Exit(0)) });
     }
-    let files_created = process.files_created();
     let launch = options.launch_recovery();
     let placed = Placement::other(&launch.program).filter(|_| debugger.is_none());
     if let Some(placement) = placed {
@@ -67,15 +67,14 @@ pub fn replay(
     if debugger.is_some() {
         limits.cpu_seconds = 0;
     }
-    let ending =
-        through_crashes(&mut process, &options, token, &mut records, files_created, limits, |process| {
-            if let Some(debugger) = debugger {
-                // A process of its own: the debugger follows it into this recovery, not into the runs before.
-                let launch = Launch { wrapper: debugger.to_vec(), ..options.launch_recovery() };
-                *process = with_files_of(process, launch)?;
-            }
-            Ok(())
-        })?;
+    let ending = through_crashes(&mut process, &options, token, &mut records, limits, |process| {
+        if let Some(debugger) = debugger {
+            // A process of its own: the debugger follows it into this recovery, not into the runs before.
+            let launch = Launch { wrapper: debugger.to_vec(), ..options.launch_recovery() };
+            *process = with_files_of(process, launch)?;
+        }
+        Ok(())
+    })?;
     Ok(Replay { failure: Failure::of(ending), output: process.output(ending) })
 }
 
@@ -86,7 +85,6 @@ pub(crate) fn through_crashes(
     options: &Options,
     token: &Token,
     records: &mut Vec<Record>,
-    files_created: u64,
     limits: Limits,
     mut last: impl FnMut(&mut Process) -> Result<(), Error>,
 ) -> Result<Ending, Error> {
@@ -97,7 +95,7 @@ pub(crate) fn through_crashes(
         }
         let mut timeline = match crashed.last() {
             Some((before, _)) => Timeline::after(&options.platform, before),
-            None => Timeline::first(&options.platform, files_created),
+            None => Timeline::first(&options.platform),
         };
         let mut persisted = Persisted::default();
         for record in &records[..crash.at] {
@@ -146,6 +144,14 @@ fn options(token: &Token, program: PathBuf, recover: Option<PathBuf>) -> Options
     options.environment = Arc::new(token.environment.clone().into());
     options.strict = token.strict;
     options.platform = if token.eadr { Platform::EADR } else { Platform::ADR };
+    options.all_files = token.all_files;
+    options.setup.clone_from(&token.setup);
+    options.client.clone_from(&token.client);
+    options.until_idle = token.until_idle;
+    options.recovered.clone_from(&token.recovered);
+    if let Some(medium) = token.medium {
+        options.set_medium(medium);
+    }
     options.recover = recover.zip(token.recover.get(1..)).map(|(program, arguments)| Recover {
         program,
         arguments: words(arguments),

@@ -8,7 +8,7 @@ use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
 
 use crate::crash::{ChosenCrash, MAX_CRASHES};
-use crate::driver::options::Options;
+use crate::driver::options::{Medium, Options};
 use crate::subject::{Heap, Schedule};
 
 /// Version of the format.
@@ -74,6 +74,24 @@ pub struct Token {
     /// Where files count as persistent memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pm_path: Vec<String>,
+    /// What files are on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub medium: Option<Medium>,
+    /// Is every file persistent that the program writes?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all_files: bool,
+    /// What prepares the files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub setup: Vec<String>,
+    /// What talks to the program once it waits for input.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub client: Vec<String>,
+    /// Has a recovery that waits for input recovered?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_idle: bool,
+    /// What asks it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recovered: Vec<String>,
     /// Is the heap persistent memory?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pm_heap: bool,
@@ -125,6 +143,12 @@ impl Token {
             moved: Vec::new(),
             recovery_decisions: None,
             pm_path: options.pm_path.iter().map(|directory| path(directory)).collect(),
+            medium: options.medium,
+            all_files: options.all_files,
+            setup: options.setup.clone(),
+            client: options.client.clone(),
+            until_idle: options.until_idle,
+            recovered: options.recovered.clone(),
             pm_heap: options.pm_heap,
             heap: options.heap,
             environment: options.environment.get().cloned().unwrap_or_default(),

@@ -23,8 +23,9 @@ pub(crate) enum Cause {
     NeverFlushed { neighbor: Option<(Instruction, Access)> },
     /// It is flushed, but only after the survivor was stored.
     FlushedLate(Instruction),
-    /// It is flushed and fenced after the survivor was: the other way round than recovery needs it.
-    WrongOrder(Instruction),
+    /// It is flushed and fenced after the survivor was: the other way round than recovery needs it. If a line next to it
+    /// was flushed in time, that flush and the store it was for.
+    WrongOrder { flush: Instruction, neighbor: Option<(Instruction, Access)> },
     /// It is flushed in time, but no fence follows before the survivor.
     NotFenced(Instruction),
     /// A flush covers only some of the bytes that were stored together.
@@ -38,6 +39,8 @@ pub(crate) enum Cause {
     },
     /// Nothing is lost: the last store persisted before what belongs to it was stored.
     StoredAfterCommit,
+    /// A lock was held when the power failed, and recovery waits for it.
+    LockHeld { taken: Access, released: Access },
     /// Recovery follows a pointer to memory that is not persistent.
     VolatileState(Volatile),
     /// Nothing is lost, and nothing that recovery read would be stored later: recovery fails on a state that is as the
@@ -59,27 +62,29 @@ impl Cause {
             Cause::Unknown => "unknown",
             Cause::NeverFlushed { .. } => "never-flushed",
             Cause::FlushedLate(_) => "flushed-too-late",
-            Cause::WrongOrder(_) => "wrong-order",
+            Cause::WrongOrder { .. } => "wrong-order",
             Cause::NotFenced(_) => "flushed-not-fenced",
             Cause::PartialFlush { .. } => "flush-covers-too-little",
             Cause::WrongAddress(_) => "wrong-address-flushed",
             Cause::Torn { .. } => "torn-update",
             Cause::StoredAfterCommit => "stored-after-commit",
+            Cause::LockHeld { .. } => "lock-held",
             Cause::VolatileState(_) => "recovery-trusts-volatile-state",
             Cause::RecoveryWrong => "recovery-wrong",
         }
     }
 
-    /// The flush that it is about.
-    pub(crate) fn flush(&self) -> Option<Instruction> {
-        match self {
+    /// The flushes that it is about.
+    pub(crate) fn flushes(&self) -> impl Iterator<Item = Instruction> {
+        let (own, neighbor) = match self {
             Cause::FlushedLate(flush)
-            | Cause::WrongOrder(flush)
             | Cause::NotFenced(flush)
             | Cause::PartialFlush { flush, .. }
-            | Cause::WrongAddress(flush)
-            | Cause::NeverFlushed { neighbor: Some((flush, _)) } => Some(*flush),
-            _ => None,
-        }
+            | Cause::WrongAddress(flush) => (Some(*flush), None),
+            Cause::WrongOrder { flush, neighbor } => (Some(*flush), neighbor.as_ref()),
+            Cause::NeverFlushed { neighbor } => (None, neighbor.as_ref()),
+            _ => (None, None),
+        };
+        own.into_iter().chain(neighbor.map(|(flush, _)| *flush))
     }
 }

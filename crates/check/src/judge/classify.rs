@@ -10,11 +10,14 @@ use crate::crash::{CrashState, Read};
 use crate::judge::access::Access;
 use crate::judge::cause::{Cause, Instruction, Volatile};
 use crate::judge::facts::{Facts, reads};
+use crate::judge::locks::released_at;
 use crate::search::Recovered;
 use crate::subject::Failure;
 
 /// Records searched for flushes, from the lost store on.
 const MOST_SEARCHED: usize = 1_000_000;
+/// Reads of recovery among which is the lock that it waits for.
+const LAST_READS: usize = 16;
 
 impl Facts {
     /// Adds what recovery read, and the cause.
@@ -24,6 +27,14 @@ impl Facts {
         }
         self.reads = reads(recovered, &self);
         self.cause = of(recovered.state, &self, recovered.reads, failure);
+        if let Cause::LockHeld { taken, released } = &self.cause {
+            (self.survived, self.not_yet) = (Some(taken.clone()), Some(released.clone()));
+        }
+        self.flushed = self.lost.first().is_some_and(|lost| {
+            let line = Line::containing(lost.address);
+            let later = recovered.state.records(lost.level).iter().skip(lost.index).take(MOST_SEARCHED);
+            later.into_iter().any(|it| is_flush(it) && Line::containing(it.address()) == line)
+        });
         self
     }
 }
@@ -32,6 +43,11 @@ impl Facts {
 fn of(state: &CrashState, facts: &Facts, reads: &[Read], failure: Option<&Failure>) -> Cause {
     if let Some(volatile) = failure.and_then(|failure| volatile_state(failure, facts, reads)) {
         return Cause::VolatileState(volatile);
+    }
+    if let Some(Failure::Endless | Failure::Deadlock) = failure
+        && let Some((taken, released)) = held_lock(state, facts, reads)
+    {
+        return Cause::LockHeld { taken, released };
     }
     let Some(lost) = facts.lost.first() else {
         return match facts.not_yet {
@@ -53,6 +69,28 @@ fn of(state: &CrashState, facts: &Facts, reads: &[Read], failure: Option<&Failur
         return Cause::Torn { one_access: false };
     }
     missing_flush(records, lost, &whole, survived)
+}
+
+/// The lock that recovery found held and read among the last things: where it was taken, and where it would have been
+/// given back, had the crash not come before or taken that away.
+fn held_lock(state: &CrashState, facts: &Facts, reads: &[Read]) -> Option<(Access, Access)> {
+    let crash = facts.crashes.last()?;
+    let records = state.records(crash.level);
+    let before = crash.at.min(records.len());
+    let holds = |read: &Read| {
+        let found = |record: &Record| {
+            record.address() == read.address
+                && record.width() == read.width
+                && record.value == read.value
+                && record.event_kind() == Some(Kind::Rmw)
+        };
+        let taken = records[..before].iter().rposition(found)?;
+        let released = released_at(records, taken)?;
+        let access = |index: usize| Access::of_record(crash.level, index, &records[index]);
+        let gone = |index: usize| facts.lost.iter().any(|it| (it.level, it.index) == (crash.level, index));
+        (released >= before || gone(released)).then(|| (access(taken), access(released)))
+    };
+    reads.iter().rev().take(LAST_READS).find_map(holds)
 }
 
 /// Does recovery rely on something that the crash took away?
@@ -124,20 +162,21 @@ fn missing_flush(records: &[Record], lost: &Access, whole: &Access, survived: &A
     if let Some(flush) = flush_of(line, last, survived.index.min(end)) {
         return Cause::NotFenced(instruction(flush));
     }
-    if let Some(flush) = flush_of(line, survived.index, end) {
+    let later = flush_of(line, survived.index, end);
+    let in_order = |flush: usize| {
         let other = Line::containing(survived.address);
         let fenced = |from: usize, to: usize| {
             records[from..to]
                 .iter()
                 .any(|it| it.thread() == survived.thread && it.event_kind().is_some_and(Kind::fences))
         };
-        let first = flush_of(other, survived.index, flush);
-        return match first {
-            Some(first) if fenced(first + 1, flush) => Cause::WrongOrder(instruction(flush)),
-            _ => Cause::FlushedLate(instruction(flush)),
-        };
+        flush_of(other, survived.index, flush).is_some_and(|first| fenced(first + 1, flush))
+    };
+    if let Some(flush) = later.filter(|&flush| !in_order(flush)) {
+        return Cause::FlushedLate(instruction(flush));
     }
-    // The line is never flushed: was something else flushed in its place?
+    // The line is not flushed before the survivor is durable: was something else flushed in its place? A flush long
+    // after that may well belong to another object that shares the line.
     let window = last + 1..survived.index.min(end);
     let flushes: Vec<usize> =
         window.clone().filter(|&at| is_flush(&records[at]) && records[at].thread() == lost.thread).collect();
@@ -152,9 +191,13 @@ fn missing_flush(records: &[Record], lost: &Access, whole: &Access, survived: &A
         return Cause::PartialFlush { flush: instruction(*flush), covered, total: whole.bytes };
     }
     let neighbor = flushes.iter().find_map(|&at| neighbor(records, at, whole).map(|store| (at, store)));
-    if let Some((at, store)) = neighbor {
-        let store = Access::of_record(lost.level, store, &records[store]);
-        return Cause::NeverFlushed { neighbor: Some((instruction(at), store)) };
+    let neighbor =
+        neighbor.map(|(at, store)| (instruction(at), Access::of_record(lost.level, store, &records[store])));
+    if let Some(flush) = later {
+        return Cause::WrongOrder { flush: instruction(flush), neighbor };
+    }
+    if neighbor.is_some() {
+        return Cause::NeverFlushed { neighbor };
     }
     match flushes.iter().find(|&&at| is_clean(records, at)) {
         Some(flush) if flushes.len() == 1 => Cause::WrongAddress(instruction(*flush)),
@@ -222,7 +265,7 @@ mod tests {
         let late = [store(0), store(4), flush(0), flush(4), fence()];
         assert!(matches!(decide(&late, 0, 1), Cause::FlushedLate(flush) if flush.index == 2));
         let order = [store(0), store(4), flush(4), fence(), flush(0), fence()];
-        assert!(matches!(decide(&order, 0, 1), Cause::WrongOrder(flush) if flush.index == 4));
+        assert!(matches!(decide(&order, 0, 1), Cause::WrongOrder { flush, .. } if flush.index == 4));
         let unfenced = [store(0), flush(0), store(4), flush(4), fence()];
         assert!(matches!(decide(&unfenced, 0, 2), Cause::NotFenced(flush) if flush.index == 1));
         let wrong = [store(0), flush(7), fence(), store(4), flush(4), fence()];
@@ -251,5 +294,18 @@ mod tests {
         assert!(
             matches!(decide(&records, 1, 3), Cause::NeverFlushed { neighbor: Some((_, store)) } if store.index == 0)
         );
+    }
+
+    #[test]
+    fn a_flush_for_the_next_object_on_the_line_is_not_a_late_one() {
+        let (store, flush) = (|line| event(DATA, line, 0, 8, 1), |line| event(Kind::Flush, line, 0, 0, 2));
+        let fence = event(Kind::StoreFence, 0, 0, 0, 3);
+        let first = [store(0), store(1), flush(0), fence, store(4), flush(4), fence];
+        let second = [event(DATA, 1, 32, 8, 1), flush(1), fence];
+        let records = [&first[..], &second[..]].concat();
+        let Cause::WrongOrder { neighbor: Some((flush, store)), .. } = decide(&records, 1, 4) else {
+            panic!()
+        };
+        assert_eq!((flush.index, store.index), (2, 0));
     }
 }

@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 
 use crashproof_protocol::Record;
 
-use crate::crash::{ChosenCrash, Content, CrashState, Read, Revealed, group, value};
+use crate::crash::{ChosenCrash, Content, CrashState, Read, Revealed, Timeline, agree, group, value};
 use crate::judge::access::Access;
 use crate::judge::cause::Cause;
 use crate::judge::robustness::TraceViolation;
@@ -59,6 +59,8 @@ pub(crate) struct Facts {
     pub(crate) lost_more: usize,
     /// How many stores were lost in all.
     pub(crate) lost_stores: usize,
+    /// Is the first of them flushed at all, be it after the crash?
+    pub(crate) flushed: bool,
     /// The store that survived, or the last one before the crash if nothing is lost.
     pub(crate) survived: Option<Access>,
     /// If nothing is lost: the first later store to what recovery read.
@@ -76,11 +78,12 @@ impl Facts {
     pub(crate) fn of(recovered: &Recovered, violation: Option<&TraceViolation>) -> Facts {
         let Recovered { state, revealed, .. } = *recovered;
         let mut facts = Facts::default();
+        let read = ReadBytes::of(recovered.reads);
         let mut lost: Vec<Access> = Vec::new();
         let mut survived: Option<Access> = None;
         for (level, timeline) in state.timelines().enumerate() {
             let seen = state.revealed(level, revealed);
-            let (gone, last, kept) = fate(level, seen, |line| timeline.stores(line));
+            let (gone, last, kept) = fate(level, seen, timeline, &read);
             lost.extend(gone);
             survived = last.or(survived);
             let (site, at_end) = timeline.next_site();
@@ -109,7 +112,11 @@ impl Facts {
                 facts.survived = Some(access(met.survived));
             }
             None => {
-                facts.lost = joined(lost);
+                // What was lost and is not read has no part in it either, unless nothing that was lost is read.
+                let is_read = |it: &Access| read.meets(it.address, it.bytes);
+                let (own, others): (Vec<Access>, Vec<Access>) = joined(lost).into_iter().partition(is_read);
+                (facts.lost, facts.lost_more) =
+                    if own.is_empty() { (others, 0) } else { (own, others.len()) };
                 facts.survived = survived;
             }
         }
@@ -117,18 +124,18 @@ impl Facts {
         facts.lost_more += more;
         facts.lost.truncate(MOST);
         if facts.lost.is_empty() {
-            facts.survived = facts.last_store(state, recovered.reads);
+            facts.survived = facts.last_store(state, &read);
         }
         facts
     }
 
     /// The last store before the crash, of what recovery read if there is one among the last few.
-    fn last_store(&self, state: &CrashState, reads: &[Read]) -> Option<Access> {
+    fn last_store(&self, state: &CrashState, read: &ReadBytes) -> Option<Access> {
         let crash = self.crashes.last()?;
         let records = state.records(crash.level);
         let before = records[..crash.at.min(records.len())].iter().enumerate().rev().take(MOST_SEARCHED);
         let before: Vec<_> = before.filter(|(_, record)| is_store(record)).take(64).collect();
-        let last = before.iter().find(|(_, record)| is_read(record, reads)).or(before.first())?;
+        let last = before.iter().find(|(_, record)| read.meets_record(record)).or(before.first())?;
         Some(Access::of_record(crash.level, last.0, last.1))
     }
 
@@ -136,17 +143,9 @@ impl Facts {
     pub(crate) fn next_store(&self, state: &CrashState, reads: &[Read]) -> Option<Access> {
         let crash = self.crashes.last()?;
         let records = state.records(crash.level);
-        let words: FxHashSet<u64> = reads
-            .iter()
-            .flat_map(|read| [read.address / 8, (read.address + u64::from(read.width)) / 8])
-            .collect();
-        let near = |record: &Record| {
-            let end = record.address() + u64::from(record.width());
-            [record.address() / 8, end / 8].iter().any(|word| words.contains(word))
-        };
+        let read = ReadBytes::of(reads);
         let after = records.iter().enumerate().skip(crash.at).take(MOST_SEARCHED);
-        let mut after =
-            after.filter(|(_, record)| is_store(record) && near(record) && is_read(record, reads));
+        let mut after = after.filter(|(_, record)| is_store(record) && read.meets_record(record));
         after.next().map(|(index, record)| Access::of_record(crash.level, index, record))
     }
 
@@ -155,8 +154,8 @@ impl Facts {
         let accesses = self.lost.iter().chain(&self.survived).chain(&self.not_yet);
         let stores = accesses.filter(|it| it.level == 0).map(|it| it.index);
         let crashes = self.crashes.iter().filter(|it| it.level == 0).map(|it| it.at);
-        let flush = self.cause.flush().filter(|it| it.level == 0).map(|it| it.index);
-        stores.chain(crashes).chain(flush).map(|index| index as u64).collect()
+        let flushes = self.cause.flushes().filter(|it| it.level == 0).map(|it| it.index);
+        stores.chain(crashes).chain(flushes).map(|index| index as u64).collect()
     }
 
     /// The store or crash that a finding about this is filed under: its execution and site. A crash without any store
@@ -172,10 +171,31 @@ fn is_store(record: &Record) -> bool {
     record.event_kind().is_some_and(Kind::stores)
 }
 
-/// Did recovery read a byte that a record is about?
-fn is_read(record: &Record, reads: &[Read]) -> bool {
-    let (address, end) = (record.address(), record.address() + u64::from(record.width()));
-    reads.iter().any(|it| it.address < end && address < it.address + u64::from(it.width))
+/// What recovery read: asked of many stores, where there may be many reads.
+struct ReadBytes<'a> {
+    reads: &'a [Read],
+    words: FxHashSet<u64>,
+}
+
+/// The words that a range touches.
+fn words(address: u64, bytes: u64) -> std::ops::RangeInclusive<u64> {
+    address / 8..=(address + bytes.max(1) - 1) / 8
+}
+
+impl ReadBytes<'_> {
+    fn of(reads: &[Read]) -> ReadBytes<'_> {
+        ReadBytes { reads, words: reads.iter().flat_map(|it| words(it.address, it.width.into())).collect() }
+    }
+
+    /// Did recovery read a byte of the range?
+    fn meets(&self, address: u64, bytes: u64) -> bool {
+        let meets = |it: &Read| it.address < address + bytes && address < it.address + u64::from(it.width);
+        words(address, bytes).any(|word| self.words.contains(&word)) && self.reads.iter().any(meets)
+    }
+
+    fn meets_record(&self, record: &Record) -> bool {
+        self.meets(record.address(), record.width().into())
+    }
 }
 
 /// Stores of one instruction to consecutive bytes as one access.
@@ -189,25 +209,34 @@ fn joined(accesses: Vec<Access>) -> Vec<Access> {
     all
 }
 
-/// The stores of an execution that were lost, oldest first, the last that survived, and how much of each line did.
+/// The stores of an execution that were lost, oldest first, the last that survived, and how much of each line did. What
+/// survived and was not read has no part in it: a later store to the same line may be of something else.
 fn fate(
     level: usize,
     revealed: &Revealed,
-    stores: impl Fn(Line) -> Vec<CachedStore>,
+    timeline: &Timeline,
+    read: &ReadBytes,
 ) -> (Vec<Access>, Option<Access>, Vec<(u64, usize)>) {
     let (mut lost, mut survived, mut partly) = (Vec::new(), Vec::new(), Vec::new());
     for (&line, contents) in revealed {
-        let stores = stores(line);
-        let kept = (Content::most_kept(contents).kept[level] as usize).min(stores.len());
+        let stores = timeline.stores(line);
+        let mut contents = contents.clone();
+        agree(&mut contents, line, &timeline.together(line), revealed);
+        let kept = (Content::most_kept(&contents).kept[level] as usize).min(stores.len());
         survived.extend_from_slice(&stores[..kept]);
         lost.extend_from_slice(&stores[kept..]);
         if kept < stores.len() {
-            partly.push((line.0, kept));
+            partly.push((timeline.unit(line).0, kept));
         }
     }
     lost.sort_by_key(|store| store.at);
+    lost.dedup_by_key(|store| store.at);
     partly.sort_unstable();
-    let last = survived.iter().max_by_key(|store| store.at).map(|store| Access::of_store(level, store));
+    partly.dedup();
+    survived.sort_by_key(|store| std::cmp::Reverse(store.at));
+    let was_read = |store: &&CachedStore| read.meets(store.event.address, store.event.width.into());
+    let last = survived.iter().find(was_read).or(survived.first());
+    let last = last.map(|store| Access::of_store(level, store));
     (lost.iter().map(|store| Access::of_store(level, store)).collect(), last, partly)
 }
 

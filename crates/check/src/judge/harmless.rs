@@ -50,13 +50,15 @@ impl Harmless {
         Harmless { places, libraries: libraries.collect() }
     }
 
-    /// Why this load may miss a store, if that is known.
-    pub(crate) fn why(&self, load: &Place) -> Option<&str> {
+    /// Why this load may miss these stores, if that is known.
+    pub(crate) fn why(&self, load: &Place, lost: &[&Place]) -> Option<&str> {
         let known = self.places.iter().find(|(place, _)| place.covers(load)).map(|(_, remark)| remark);
-        let inside = || {
-            let file = Path::new(&load.file).file_name()?.to_str().filter(|_| load.line == 0)?;
+        let in_library = |place: &Place| {
+            let file = Path::new(&place.file).file_name()?.to_str().filter(|_| place.line == 0)?;
             self.libraries.iter().find(|(start, _)| file.starts_with(start)).map(|(_, remark)| remark)
         };
+        // What the program itself stores is its own to flush, whoever notices.
+        let inside = || in_library(load).filter(|_| lost.iter().all(|store| in_library(store).is_some()));
         known.or_else(inside).map(String::as_str)
     }
 }
@@ -73,11 +75,22 @@ mod tests {
             ..Place::default()
         };
         let with = Harmless::of(&Sites::parse("1\t0\t9\t1\tobj.c\tpmemobj_open\t\n"));
-        assert!(with.why(&load("src/libpmemobj/ulog.c", "ulog_entry_apply")).is_some());
-        assert!(with.why(&load("src/../src/core/util.c", "util_checksum_compute")).is_some());
-        assert_eq!(with.why(&load("src/libpmemobj/ulog.c", "ulog_process")), None);
-        assert_eq!(with.why(&load("mine.c", "ulog_entry_apply")), None);
+        assert!(with.why(&load("src/libpmemobj/ulog.c", "ulog_entry_apply"), &[]).is_some());
+        assert!(with.why(&load("src/../src/core/util.c", "util_checksum_compute"), &[]).is_some());
+        assert_eq!(with.why(&load("src/libpmemobj/ulog.c", "ulog_process"), &[]), None);
+        assert_eq!(with.why(&load("mine.c", "ulog_entry_apply"), &[]), None);
         let without = Harmless::of(&Sites::parse("1\t0\t9\t1\tsync.c\tget_lock\t\n"));
-        assert_eq!(without.why(&load("sync.c", "get_lock")), None);
+        assert_eq!(without.why(&load("sync.c", "get_lock"), &[]), None);
+    }
+
+    #[test]
+    fn a_library_without_names_copes_only_with_what_it_stored_itself() {
+        let remark = "it copes".to_owned();
+        let known = Harmless { places: Vec::new(), libraries: vec![("libpmemobj.so".into(), remark)] };
+        let library = Place { file: "/lib/libpmemobj.so.1".into(), ..Place::default() };
+        let program = Place { file: "list.c".into(), line: 7, ..Place::default() };
+        assert!(known.why(&library, &[&library]).is_some());
+        assert_eq!(known.why(&library, &[&library, &program]), None);
+        assert_eq!(known.why(&program, &[&library]), None);
     }
 }

@@ -6,6 +6,8 @@
 //! | `cause`, `classify` | why: never flushed, flushed too late, torn, ... |
 //! | `words` | what is said of it |
 //! | `failure` | a recovery that fails |
+//! | `one_cause` | failures that show one mistake from several sides |
+//! | `locks` | words of PM that are locks |
 //! | `volatile` | pointers to volatile memory that recovery follows |
 //! | `unrecoverable` | stretches of a run after which recovery fails whatever is lost |
 //! | `robustness` | is what recovery read what a machine without caches could have left? |
@@ -13,6 +15,7 @@
 //! | `harmless` | protocols of libraries that lose stores by design, and notice |
 //! | `suppress` | places where missing flushes are known to be harmless |
 //! | `redundant` | redundant flushes and fences |
+//! | `races` | data races on persistent memory |
 //! | `strands` | strands and epochs that depend on each other |
 //! | `report` | everything that a check found |
 //!
@@ -24,6 +27,9 @@ mod classify;
 mod facts;
 mod failure;
 mod harmless;
+mod locks;
+mod one_cause;
+mod races;
 mod redundant;
 mod report;
 mod robustness;
@@ -40,6 +46,10 @@ pub(crate) use facts::{Crash, Facts, ReadFact};
 pub use failure::{FailedRecovery, Minimality};
 pub(crate) use failure::{Key, Rank as FailureRank};
 pub(crate) use harmless::Harmless;
+pub(crate) use locks::is_of_lock;
+pub(crate) use one_cause::join as join_by_cause;
+pub use races::DataRace;
+pub(crate) use races::{merge as merge_races, races};
 pub(crate) use redundant::RedundantWork;
 pub use redundant::{Redundant, RedundantKind};
 pub use report::Report;

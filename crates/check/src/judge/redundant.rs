@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crashproof_findings::Place;
+use crashproof_findings::{Place, is_of_others};
 use crashproof_protocol::Record;
 use px86::buffer::Entry;
 use px86::work::{Observer, Work};
@@ -108,6 +108,8 @@ impl RedundantWork {
             idiom: kind == RedundantKind::EmptyFence && self.after_flush.get(&site) == Some(&redundant),
         };
         let mut all: Vec<Redundant> = self.redundant.into_iter().map(redundant).collect();
+        // Nobody changes a library of the distribution for it.
+        all.retain(|found| found.place.is_known() || !is_of_others(&found.place.file));
         all.sort_by_key(|redundant| redundant.redundant < redundant.total);
         all
     }

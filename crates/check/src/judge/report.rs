@@ -1,6 +1,7 @@
 //! What a check comes to.
 
 use crate::judge::failure::FailedRecovery;
+use crate::judge::races::DataRace;
 use crate::judge::redundant::Redundant;
 use crate::judge::strands::Dependence;
 use crate::judge::suppress::Suppression;
@@ -18,6 +19,8 @@ pub struct Report {
     pub violations: Vec<Violation>,
     /// The suppressions that suppressed nothing.
     pub unused_suppressions: Vec<Suppression>,
+    /// Plain accesses that nothing orders.
+    pub races: Vec<DataRace>,
     /// Redundant flushes and fences.
     pub redundant: Vec<Redundant>,
     /// Why the check is not complete; empty if it is.
@@ -36,5 +39,26 @@ impl Report {
     pub fn errors(&self) -> usize {
         let missing = self.violations.iter().filter(|violation| !violation.same_value).count();
         self.findings.len() + self.dependences.len() + missing
+    }
+
+    /// Takes over what another check of the same project came to, each mistake once; figures stay those of the first.
+    pub fn merge(&mut self, other: Report) {
+        let same = |a: &FailedRecovery, b: &FailedRecovery| {
+            let last = |it: &FailedRecovery| it.cause.as_ref().map(|cause| cause.last.clone());
+            a.place == b.place && last(a) == last(b)
+        };
+        for finding in other.findings {
+            if !self.findings.iter().any(|known| same(known, &finding)) {
+                self.findings.push(finding);
+            }
+        }
+        self.dependences.extend(other.dependences);
+        let known: Vec<_> = self.violations.iter().map(|it| (it.place.clone(), it.last.clone())).collect();
+        let new = other.violations.into_iter();
+        self.violations.extend(new.filter(|it| !known.contains(&(it.place.clone(), it.last.clone()))));
+        crate::judge::merge_races(&mut self.races, other.races);
+        self.redundant.extend(other.redundant);
+        self.unknown.extend(other.unknown);
+        self.remarks.extend(other.remarks);
     }
 }

@@ -151,19 +151,22 @@ impl Judge<'_> {
         let mut stores: Vec<Vec<CachedStore>> =
             self.state.timelines().map(|timeline| timeline.stores(line)).collect();
         let all = (self.recovered.certain)(line);
-        let mut survivals: Vec<(Survival, Bytes)> = vec![([0; MAX_CRASHES], all)];
+        let mut none: Survival = [0; MAX_CRASHES];
+        none[0] = self.state.first.assumed(line) as u32;
+        let mut survivals: Vec<(Survival, Bytes)> = vec![(none, all)];
         for (level, open) in stores.iter().enumerate() {
+            let open = &open[none[level] as usize..];
             if let Some(later) = level.checked_sub(1).map(|before| &self.state.later[before]) {
                 retain(&mut survivals, later.revealed, line);
                 for store in later.persisted.get(&line).into_iter().flatten() {
-                    survivals.iter_mut().for_each(|(_, bytes)| apply(bytes, store));
+                    survivals.iter_mut().for_each(|(_, bytes)| apply(line, bytes, store));
                 }
             }
             let mut longer = Vec::with_capacity(survivals.len() * (open.len() + 1));
             for (mut survival, mut bytes) in survivals {
                 longer.push((survival, bytes));
                 for store in open {
-                    apply(&mut bytes, store);
+                    apply(line, &mut bytes, store);
                     survival[level] += 1;
                     longer.push((survival, bytes));
                 }
@@ -186,8 +189,7 @@ impl Judge<'_> {
             let Some(open) = self.lines.get(&line).filter(|_| read.address != 0) else { continue };
             let wanted = bits(read.address, read.width);
             for level in 0..*crashes {
-                let overlaps =
-                    |store: &CachedStore| bits(store.event.address, store.event.width) & wanted != 0;
+                let overlaps = |store: &CachedStore| bits_of(line, store) & wanted != 0;
                 if !open.stores[level].iter().any(overlaps) {
                     continue;
                 }
@@ -199,7 +201,7 @@ impl Judge<'_> {
                     *kept = (*kept).min(survival[level]);
                 }
                 for (index, store) in open.stores[level].iter().enumerate() {
-                    let bytes = bits(store.event.address, store.event.width) & wanted;
+                    let bytes = bits_of(line, store) & wanted;
                     let lost = |(covered, kept): (&u64, &u32)| index as u32 >= *kept && bytes & !covered != 0;
                     if bytes != 0 && least.iter().any(lost) && !self.is_tolerated(level, store.tag) {
                         losses.push(Loss { level, store: *store, line, read: number });
@@ -222,7 +224,7 @@ impl Judge<'_> {
         for level in levels {
             let certain = self.state.later[level - 1].persisted.get(&line).into_iter().flatten();
             let kept = open.stores[level][..survival[level] as usize].iter();
-            certain.chain(kept).for_each(|store| covered |= bits(store.event.address, store.event.width));
+            certain.chain(kept).for_each(|store| covered |= bits_of(line, store));
         }
         covered
     }
@@ -254,7 +256,7 @@ impl Judge<'_> {
             let certain = certain.and_then(|later| later.persisted.get(&line)).into_iter().flatten();
             let kept = open.stores[level][..survival[level] as usize].iter();
             for store in kept.rev().chain(certain.rev()) {
-                let bytes = bits(store.event.address, store.event.width);
+                let bytes = bits_of(line, store);
                 if left & bytes != 0 && !found.contains(&store.tag) {
                     found.push(store.tag);
                 }
@@ -299,7 +301,7 @@ impl Judge<'_> {
         let history = self.state.history(level);
         let candidate = |store: u32, line: Line, name: usize| Candidate {
             store: history.issued(store),
-            line: line.0,
+            line: self.state.first.unit(line).0,
             name,
         };
         let oldest = losses.iter().map(|loss| history.issued(loss.store.tag).at).min().unwrap_or(0);
@@ -387,6 +389,15 @@ impl Judge<'_> {
             seen_at,
             same_value: matters.is_none(),
         }
+    }
+}
+
+/// The bytes of a line that a store is to.
+fn bits_of(line: Line, store: &CachedStore) -> u64 {
+    if Line::containing(store.event.address) == line {
+        bits(store.event.address, store.event.width)
+    } else {
+        0
     }
 }
 

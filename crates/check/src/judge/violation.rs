@@ -68,6 +68,8 @@ pub struct Violation {
     /// Are all values that recovery read those it would have read if nothing had been lost? Then nothing can come
     /// of it as long as the program stores the same values.
     pub same_value: bool,
+    /// Did a recovery fail that read it? Then another finding tells of the failure.
+    pub failed: bool,
     /// What the program does about the lost store's line.
     pub flushed: Flushed,
     /// The flush windows, the one to use first. That is the lost store's own thread's unless it is empty
@@ -122,6 +124,7 @@ impl TraceViolation {
             survived: place(self.survived),
             saw: if self.too_old { Saw::TooOld } else { Saw::TooNew },
             same_value: self.same_value,
+            failed: false,
             flushed: flushed(history, stored, self.flush_after, primary_end),
             windows,
             layout: None,

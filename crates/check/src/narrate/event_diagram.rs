@@ -210,7 +210,12 @@ fn fates(
 /// A lane, and between which of its events the line was last written back.
 fn lane(lane: usize, line: Line, events: &[Event]) -> Lane {
     let on_it = |event: &Event, fates: &[Fate]| event.lane == Some(lane) && fates.contains(&event.fate);
-    let named = events.iter().find(|event| event.lane == Some(lane) && !event.name.is_empty());
+    // Of several objects on a line, the one that the failure is about.
+    let named = |fate: Option<Fate>| {
+        let fits = |event: &&Event| fate.is_none_or(|fate| event.fate == fate);
+        events.iter().filter(fits).rfind(|event| event.lane == Some(lane) && !event.name.is_empty())
+    };
+    let named = named(Some(Fate::Lost)).or_else(|| named(Some(Fate::Survived))).or_else(|| named(None));
     Lane {
         address: format!("{:#x}", line.start()),
         name: named.map(|event| event.name.clone()).unwrap_or_default(),

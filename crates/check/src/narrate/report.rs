@@ -6,7 +6,7 @@ use num_bigint::BigUint;
 use serde_json::json;
 
 use crate::judge::{
-    Conflict, Dependence, FailedRecovery, Minimality, Model, Redundant, RedundantKind, Report,
+    Conflict, DataRace, Dependence, FailedRecovery, Minimality, Model, Redundant, RedundantKind, Report,
     VolatilePointer, Words,
 };
 use crate::narrate::missing_flush;
@@ -31,7 +31,9 @@ impl Report {
         let redundant = self.redundant.iter().map(redundant);
         let violations = self.violations.iter().map(missing_flush::finding);
         let failures = self.findings.iter().map(failure);
-        report.findings = failures.chain(violations).chain(dependences).chain(redundant).collect();
+        let races = self.races.iter().map(race);
+        report.findings =
+            failures.chain(violations).chain(dependences).chain(races).chain(redundant).collect();
         report.notes.clone_from(&self.remarks);
         let unused = self.unused_suppressions.iter();
         report
@@ -72,12 +74,15 @@ impl Report {
             }
         );
         report.figures = format!(
-            "{} run, {} skipped as equivalent, {} explored (brute force: {})",
+            "{} run, {} skipped as equivalent, {} explored",
             counted_as(figures.recoveries, "recovery", "recoveries"),
             figures.recoveries_saved,
             counted(figures.behaviours, "distinct behavior"),
-            readable(&figures.eager_states),
         );
+        // Brute force knows one schedule only.
+        if figures.schedules <= 1 && figures.threads < 2 {
+            report.figures += &format!(" (brute force: {})", readable(&figures.eager_states));
+        }
         // Nobody wonders about less than a second.
         if seconds >= 1.0 {
             report.figures += &format!("; {seconds:.1} s");
@@ -93,11 +98,22 @@ impl FailedRecovery {
     }
 }
 
+/// The rule that a program breaks which fails under some schedule. Whoever waits for a condition variable when nobody can
+/// go on has missed the signal, or nobody was to send one.
+fn under_schedule(found: &FailedRecovery) -> &'static Rule {
+    let waits_for_signal = found.output.contains("waits for a condition variable");
+    match found.failure {
+        Failure::Deadlock if waits_for_signal => &rules::LOST_WAKEUP,
+        Failure::Deadlock => &rules::DEADLOCK,
+        _ => &rules::FAILS_UNDER_SCHEDULE,
+    }
+}
+
 /// A failure as a finding.
 pub(crate) fn failure(found: &FailedRecovery) -> Finding {
     let (rule, label): (&'static Rule, _) = match found.lost {
         _ if found.crashes == 0 && found.seed == 0 => (&rules::FAILS_WITHOUT_CRASH, "here"),
-        _ if found.crashes == 0 => (&rules::FAILS_UNDER_SCHEDULE, "the last access to persistent memory"),
+        _ if found.crashes == 0 => (under_schedule(found), "the last access to persistent memory"),
         _ if found.volatile.is_some() => (&rules::VOLATILE_POINTER, "stored here"),
         0 => (&rules::RECOVERY_FAILS_NOTHING_LOST, "persists"),
         _ => (&rules::RECOVERY_FAILS, "lost"),
@@ -229,6 +245,23 @@ fn dependence(found: &Dependence) -> Finding {
         note(&found.begins[0], &format!("the other {region} begins here")),
         note(&found.first, "and writes it here"),
     ];
+    finding.count = found.count;
+    finding
+}
+
+fn race(found: &DataRace) -> Finding {
+    let does = |stores: bool| if stores { "stores to" } else { "reads" };
+    let message = format!(
+        "data race: thread {} {} persistent memory that thread {} {}, and nothing orders the two",
+        found.threads[1],
+        does(found.stores[1]),
+        found.threads[0],
+        if found.stores[0] { "stores to" } else { "reads" },
+    );
+    let mut finding = Finding::new(&rules::DATA_RACE, found.second.clone(), message);
+    finding.label = "here".into();
+    let note = format!("thread {} {} it here", found.threads[0], does(found.stores[0]));
+    finding.related = vec![Related::new(Role::Note, found.first.clone(), &note)];
     finding.count = found.count;
     finding
 }

@@ -53,6 +53,8 @@ fn frames(sites: &Sites, callers: &[u32], place: Option<&Place>) -> Vec<Frame> {
     let own = inlined.clone().count() + 1;
     let function = inlined.next_back().map_or(&place.function, |frame| &frame.function);
     let itself = all.iter().take(own + 4).position(|frame| last_part(&frame.function) == last_part(function));
+    // Code without source has no frame of its own here: the first is already the call into it.
+    let own = if place.is_known() { own } else { 0 };
     all.drain(..itself.map_or(own, |at| at + 1).min(all.len()));
     all
 }

@@ -50,6 +50,7 @@ pub(crate) fn incomplete(why: Incomplete, sites: &Sites) -> String {
             "some crashes can be recovered from in more than {most} ways: at most {most} per crash \
              point were tried (--max-per-crash); fix what is found first, or give a higher number"
         ),
+        Incomplete::Run(limit) => format!("recovery {}", limit.describe()),
         Incomplete::Diverged(diverged) => {
             let did = |read: Option<(u64, u32)>| match read {
                 Some((address, site)) => {

@@ -7,13 +7,14 @@ use crashproof_findings::{Cause as CauseText, Place, Related, Role};
 use crate::judge::{Access, Cause, Crash, Facts, Instruction, ReadFact, Violation, Volatile, Words};
 use crate::narrate::names::{Name, Names};
 use crate::narrate::stacks::Stacks;
-use crate::subject::{AllSites, Failure};
+use crate::subject::{AllSites, Failure, FileFact, FileNames};
 
 /// Everything that words are made from.
 pub(crate) struct Narrator<'a> {
     pub(crate) sites: &'a AllSites,
     pub(crate) names: &'a Names,
     pub(crate) stacks: &'a Stacks,
+    pub(crate) files: &'a FileNames,
 }
 
 /// What a finding tells of.
@@ -22,6 +23,8 @@ pub(crate) enum Consequence<'a> {
     Fails(&'a Failure),
     /// No recovery failed; a stale value is read.
     Stale,
+    /// A stale value is read, and a recovery that did so failed, as another finding says.
+    StaleAndFailed,
     /// No recovery failed, and no value shows it.
     Nothing,
 }
@@ -34,11 +37,13 @@ impl Narrator<'_> {
         missing: Option<&Violation>,
         consequence: &Consequence,
     ) -> Words {
+        let kernel = facts.lost.first().is_some_and(|lost| self.files.needs_kernel(lost.address));
+        let said = |text: String| if kernel { of_the_kernel(&text) } else { text };
         let cause = self.cause(facts);
         let kind = self.kind(facts);
         Words {
-            title: self.title(facts, consequence),
-            cause: cause.map(|message| CauseText { kind, message }),
+            title: said(self.title(facts, consequence)),
+            cause: cause.map(|message| CauseText { kind, message: said(message) }),
             advice: self.advice(facts, missing),
             related: self.related(facts),
             failed_at: None,
@@ -64,13 +69,33 @@ impl Narrator<'_> {
 
     /// An object by its name, or by where it is stored.
     fn object(&self, access: &Access) -> String {
+        if let Some(fact) = self.file_fact(access) {
+            return fact.object;
+        }
         match self.name(access) {
             Some(name) => format!("`{}`", name.text),
-            None => format!("the store at {}", short(&self.sites.of(access.level).get(access.site).clone())),
+            None => {
+                let itself = self.sites.of(access.level).get(access.site);
+                let place = self.place(access.level, access.index, access.site);
+                // In a library without debug information only the call of it can be named.
+                match itself.is_known() || !place.is_known() {
+                    true => format!("the store at {}", short(itself)),
+                    false => format!("the store of {} at {}", short(itself), short(&place)),
+                }
+            }
         }
     }
 
+    /// What an access is to a file, if it is to no memory.
+    fn file_fact(&self, access: &Access) -> Option<FileFact> {
+        let value = access.data.iter().take(8).rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        self.files.stored(access.address, access.bytes, value)
+    }
+
     fn stored(&self, access: &Access) -> String {
+        if let Some(fact) = self.file_fact(access) {
+            return fact.stored;
+        }
         let name = self.name(access);
         let value = self.names.value(name.as_ref(), &access.data);
         match name {
@@ -88,7 +113,11 @@ impl Narrator<'_> {
 
     /// The neighbor whose line was flushed instead, if it is of the same object.
     fn neighbor<'f>(&self, facts: &'f Facts) -> Option<&'f (Instruction, Access)> {
-        let Cause::NeverFlushed { neighbor: Some(neighbor) } = &facts.cause else { return None };
+        let (Cause::NeverFlushed { neighbor: Some(neighbor) }
+        | Cause::WrongOrder { neighbor: Some(neighbor), .. }) = &facts.cause
+        else {
+            return None;
+        };
         let lost = facts.lost.first()?;
         self.shares_object(lost, &neighbor.1).then_some(neighbor)
     }
@@ -101,6 +130,9 @@ impl Narrator<'_> {
         let then = match consequence {
             Consequence::Fails(failure) => format!("recovery then {}", failure.describe()),
             Consequence::Stale => "no recovery failed, but one reads the stale value".into(),
+            Consequence::StaleAndFailed => {
+                "recovery then reads the stale value, and fails as told above".into()
+            }
             Consequence::Nothing => "no recovery failed, and none can tell the difference".into(),
         };
         let how = match consequence {
@@ -108,9 +140,10 @@ impl Narrator<'_> {
             _ => "goes on".into(),
         };
         let Some(lost) = facts.lost.first() else { return self.title_nothing_lost(facts, &how) };
-        let more = match facts.lost.len() - 1 {
-            0 => String::new(),
-            more => format!(" and {more} more"),
+        let more = match &facts.lost[1..] {
+            [] => String::new(),
+            [other] if self.object(other) != self.object(lost) => format!(" and {}", self.object(other)),
+            more => format!(" and {} more", more.len()),
         };
         let object = format!("{}{more}", self.object(lost));
         let survived = facts.survived.as_ref().map(|it| self.object(it));
@@ -131,7 +164,7 @@ impl Narrator<'_> {
             }
             Cause::NeverFlushed { .. } => "is never flushed".into(),
             Cause::FlushedLate(flush) => format!("is flushed too late ({})", at(flush)),
-            Cause::WrongOrder(flush) => {
+            Cause::WrongOrder { flush, .. } => {
                 format!("is flushed in the wrong order ({})", at(flush))
             }
             Cause::NotFenced(flush) => format!("is flushed ({}) but not fenced", at(flush)),
@@ -140,11 +173,12 @@ impl Narrator<'_> {
                 return format!("{object} can be torn: part of it survives a crash without the rest; {then}");
             }
             Cause::Torn { one_access: false } => {
-                let other = survived.unwrap_or_default();
+                let (other, lost) = (survived.unwrap_or_default(), self.object(lost));
                 return format!(
-                    "{object} and {other} are not updated atomically: {object} can be lost after {other} persists; {then}"
+                    "{lost} and {other} are not updated atomically: {lost} can be lost after {other} persists; {then}"
                 );
             }
+            Cause::LockHeld { taken, .. } => return self.title_lock(taken),
             Cause::VolatileState(volatile) => return self.title_volatile(volatile, &how),
             Cause::Unknown | Cause::StoredAfterCommit | Cause::RecoveryWrong => {
                 return format!("{object} can be lost; {then}");
@@ -157,14 +191,31 @@ impl Narrator<'_> {
         format!("{object} {what}: {after}; {then}")
     }
 
+    fn title_lock(&self, taken: &Access) -> String {
+        format!("{} is still held after a crash: recovery waits for it forever", self.object(taken))
+    }
+
     fn title_volatile(&self, volatile: &Volatile, how: &str) -> String {
         let name = self.names.object(self.sites, 1, volatile.site, volatile.address, false);
         let from = name.map_or(String::new(), |name| format!(" in `{}`", name.text));
         format!("recovery follows a pointer to volatile memory{from} and {how}")
     }
 
+    /// The call of a library without debug information that the crash interrupted, though nothing is lost: the library, and
+    /// where it is called.
+    fn interrupted_call(&self, facts: &Facts) -> Option<(String, String)> {
+        let next = facts.not_yet.as_ref().filter(|_| facts.lost.is_empty())?;
+        let itself = self.sites.of(next.level).get(next.site);
+        let called = self.place(next.level, next.index, next.site);
+        (!itself.is_known() && called.is_known()).then(|| (short(itself), short(&called)))
+    }
+
     fn title_nothing_lost(&self, facts: &Facts, how: &str) -> String {
+        if let Some((library, called)) = self.interrupted_call(facts) {
+            return format!("the call of {library} at {called} is interrupted by the crash; recovery {how}");
+        }
         match (&facts.cause, &facts.survived, &facts.not_yet) {
+            (Cause::LockHeld { taken, .. }, ..) => self.title_lock(taken),
             (Cause::VolatileState(volatile), ..) => self.title_volatile(volatile, how),
             (Cause::StoredAfterCommit, Some(last), Some(next)) => {
                 let (last_name, next_name) = (self.object(last), self.object(next));
@@ -216,7 +267,7 @@ impl Narrator<'_> {
             (Cause::FlushedLate(flush), Some((lost, survived))) => {
                 format!("{lost} is flushed at {}, but {survived} is stored before that and may persist first", at(flush))
             }
-            (Cause::WrongOrder(flush), Some((lost, survived))) => {
+            (Cause::WrongOrder { flush, .. }, Some((lost, survived))) => {
                 format!("{survived} is flushed and fenced before {lost} is flushed ({})", at(flush))
             }
             (Cause::NotFenced(flush), Some((lost, survived))) => format!(
@@ -234,12 +285,24 @@ impl Narrator<'_> {
             (Cause::Torn { one_access: false }, Some((lost, survived))) => {
                 format!("a crash can leave {survived} without {lost}, and recovery needs both or none")
             }
+            (Cause::StoredAfterCommit, _) if self.interrupted_call(facts).is_some() => {
+                "what the call had stored until then survives, nothing is lost, and recovery cannot cope with it".into()
+            }
             (Cause::StoredAfterCommit, _) => {
                 let (last, next) = facts.survived.as_ref().zip(facts.not_yet.as_ref())?;
                 format!(
                     "a crash between {} and {} leaves the one without the other; nothing is lost, so no flush helps",
                     place(last),
                     place(next)
+                )
+            }
+            (Cause::LockHeld { taken, released }, _) => {
+                let lost = if facts.lost.is_empty() { "" } else { ", or one that loses that" };
+                format!(
+                    "it is taken at {} and given back at {}; after a crash in between{lost} no thread is left to give it \
+                     back",
+                    place(taken),
+                    place(released)
                 )
             }
             (Cause::VolatileState(_), _) => {
@@ -256,6 +319,9 @@ impl Narrator<'_> {
 
     /// What to do about it; nothing where nothing can be advised.
     fn advice(&self, facts: &Facts, missing: Option<&Violation>) -> Vec<String> {
+        if let Some(advice) = self.advice_to_sync(facts) {
+            return vec![advice];
+        }
         let mut advice = Vec::new();
         let lost = facts.lost.first().map(|it| self.object(it)).unwrap_or_default();
         let survived = facts.survived.as_ref().map(|it| self.object(it)).unwrap_or_default();
@@ -287,7 +353,7 @@ impl Narrator<'_> {
                 let until = facts.survived.as_ref().map(before).unwrap_or_default();
                 advice.push(format!("fence after the flush at {}, before {until}", short(&self.flush_place(flush))));
             }
-            Cause::FlushedLate(flush) | Cause::WrongOrder(flush) if window.is_some_and(|it| it.1.primary) => {
+            Cause::FlushedLate(flush) | Cause::WrongOrder { flush, .. } if window.is_some_and(|it| it.1.primary) => {
                 let until = facts.survived.as_ref().map(before).unwrap_or_default();
                 advice.push(format!(
                     "move the flush of {lost} (now {}) and its fence before {survived} is stored ({until})",
@@ -302,6 +368,11 @@ impl Narrator<'_> {
                 "no flush helps: update {survived} and {lost} atomically (one aligned 8-byte store, a log, copy on \
                  write), or let recovery accept either"
             )),
+            Cause::StoredAfterCommit if self.interrupted_call(facts).is_some() => advice.push(
+                "let recovery undo or repeat the call (remove a pool that was half created, and create it again), or \
+                 prepare the pool before the check with --setup"
+                    .into(),
+            ),
             Cause::StoredAfterCommit => {
                 let next = facts.not_yet.as_ref().map(|it| self.object(it)).unwrap_or_default();
                 advice.push(format!(
@@ -309,6 +380,10 @@ impl Narrator<'_> {
                      aligned 8-byte store"
                 ));
             }
+            Cause::LockHeld { .. } => advice.push(format!(
+                "no flush helps: initialize {survived} whenever the pool is opened, before it is taken, or keep it in \
+                 volatile memory"
+            )),
             Cause::VolatileState(_) => {
                 advice.push("store an offset into the pool, or set the pointer anew in recovery".into());
             }
@@ -320,6 +395,24 @@ impl Narrator<'_> {
             }
         }
         advice
+    }
+
+    /// Where to ask the kernel to write back, if that is what is missing.
+    fn advice_to_sync(&self, facts: &Facts) -> Option<String> {
+        let (lost, survived) = (facts.lost.first()?, facts.survived.as_ref()?);
+        let missing = matches!(
+            facts.cause,
+            Cause::NeverFlushed { .. }
+                | Cause::FlushedLate(_)
+                | Cause::WrongOrder { .. }
+                | Cause::NotFenced(_)
+        );
+        if !missing || !self.files.needs_kernel(lost.address) {
+            return None;
+        }
+        let sync = self.file_fact(lost).map_or_else(|| "msync or fsync".into(), |fact| fact.sync);
+        let place = |access: &Access| short(&self.place(access.level, access.index, access.site));
+        Some(format!("call {sync} after {}, before {}", place(lost), place(survived)))
     }
 
     /// Is a store inside a libpmemobj transaction, as far as the text of its function shows?
@@ -370,7 +463,11 @@ impl Narrator<'_> {
         }
         if let Some(access) = &facts.not_yet {
             let place = self.place(access.level, access.index, access.site);
-            let message = format!("{} is stored only here", self.object(access));
+            let done = match facts.cause {
+                Cause::LockHeld { .. } => "given back",
+                _ => "stored",
+            };
+            let message = format!("{} is not {done} before this", self.object(access));
             let detail = format!("{} bytes at {:#x}", access.bytes, access.address);
             all.push(Related { detail, ..Related::new(Role::Note, place, message) });
         }
@@ -378,7 +475,7 @@ impl Narrator<'_> {
         let noticing = noticing.or_else(|| facts.reads.iter().rposition(|read| read.notices));
         let noticing = noticing.or(facts.reads.len().checked_sub(1));
         for (number, read) in facts.reads.iter().enumerate() {
-            all.push(self.read(read, Some(number) == noticing, facts.crashes.len()));
+            all.push(self.read(read, Some(number) == noticing, facts));
             all.extend(read.candidates.iter().map(|store| self.access(Role::Candidate, store, false)));
         }
         all
@@ -390,23 +487,49 @@ impl Narrator<'_> {
         Related { detail, main, ..Related::new(role, place, self.stored(access)) }
     }
 
-    fn read(&self, read: &ReadFact, main: bool, level: usize) -> Related {
+    fn read(&self, read: &ReadFact, main: bool, facts: &Facts) -> Related {
+        let level = facts.crashes.len();
+        let fact = self.files.read(read.address, read.value, &read.others);
         let name = self.names.object(self.sites, level, read.site, read.address, false);
         let data = |value: u64| value.to_le_bytes()[..usize::from(read.width.min(8))].to_vec();
         let value = |number: u64| self.names.value(name.as_ref(), &data(number));
-        let mut message = match &name {
-            Some(name) => format!("reads `{}` = {}", name.text, value(read.value)),
-            None => format!("reads {}", value(read.value)),
+        let lost = facts.lost.iter().find(|it| it.address == read.address).and_then(|it| self.name(it));
+        // One name for two things would mislead: recovery may call what was lost as the run calls what survived.
+        let is_survivors = |name: &Name| {
+            let survived = facts.survived.as_ref().filter(|it| it.address != read.address);
+            survived.and_then(|it| self.name(it)).is_some_and(|survived| survived.text == name.text)
+        };
+        let mut message = match (&name, lost) {
+            (Some(name), Some(lost)) if is_survivors(name) && lost.text != name.text => {
+                format!("reads `{}`, as `{}` = {}", lost.text, name.text, value(read.value))
+            }
+            (Some(name), _) => format!("reads `{}` = {}", name.text, value(read.value)),
+            (None, Some(lost)) => format!("reads `{}` = {}", lost.text, value(read.value)),
+            (None, None) => format!("reads {}", value(read.value)),
         };
         if !read.others.is_empty() {
             let others: Vec<String> = read.others.iter().take(3).map(|other| value(*other)).collect();
             message = format!("{message}; could also read {}", others.join(" or "));
         }
+        let message = fact.unwrap_or(message);
         let place = self.place(level, usize::MAX - read.number, read.site);
         let detail =
             format!("{} at {:#x}, {}", bytes(u64::from(read.width)), read.address, hex(&data(read.value)));
         Related { detail, main, ..Related::new(Role::Read, place, message) }
     }
+}
+
+/// Words for what the kernel writes back, and no instruction does.
+fn of_the_kernel(text: &str) -> String {
+    let pairs = [
+        ("no flush helps", "no fsync helps"),
+        ("is never flushed", "is never synced"),
+        ("are never flushed", "are never synced"),
+        ("no flush of", "no fsync of"),
+        ("flushed", "synced"),
+        ("cache lines, which", "sectors or pages, which"),
+    ];
+    pairs.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 fn bytes(number: u64) -> String {

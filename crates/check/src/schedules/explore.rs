@@ -8,7 +8,7 @@
 //!
 //! This is pure: executions come from a process, or in tests from small programs in memory.
 
-use crashproof_protocol::steps::{Access, Actor, is_entry};
+use crashproof_protocol::steps::{Access, Actor, is_choice, is_entry, is_spurious};
 
 use super::happens_before::{Order, Step, dependent};
 
@@ -47,6 +47,8 @@ pub(crate) struct Explorer {
     max_preemptions: Option<u32>,
     /// Were schedules left out because of that?
     pub(crate) left_out: bool,
+    /// Do threads wake up without a signal, too?
+    wake_ups: bool,
 }
 
 /// A run did not do again what it did before.
@@ -59,6 +61,11 @@ impl Explorer {
         Explorer { max_preemptions, ..Explorer::default() }
     }
 
+    /// Explores schedules in which threads wake up without a signal, too.
+    pub(crate) fn with_wake_ups(self) -> Explorer {
+        Explorer { wake_ups: true, ..self }
+    }
+
     /// How often the path, up to its last state and with this actor stepping there, switches from a thread that could
     /// go on. Stores that drain are nobody's preemption.
     fn preemptions(&self, last: Actor) -> u32 {
@@ -66,7 +73,9 @@ impl Explorer {
         let actors = taken.take(self.path.len() - 1).chain([last]);
         let mut running: Option<Actor> = None;
         let mut preemptions = 0;
-        for (actor, state) in actors.zip(&self.path).filter(|(actor, _)| !is_entry(*actor)) {
+        for (actor, state) in
+            actors.zip(&self.path).filter(|(actor, _)| !is_entry(*actor) && !is_choice(*actor))
+        {
             let preempted = |&before: &Actor| before != actor && state.step.enabled.contains(&before);
             preemptions += u32::from(running.as_ref().is_some_and(preempted));
             running = Some(actor);
@@ -94,7 +103,8 @@ impl Explorer {
             }
             let state = self.path.last_mut().expect("it is there");
             let done = std::mem::take(&mut state.step);
-            if std::mem::take(&mut state.taken) {
+            // Choices of a thread exclude each other: none of them can come later.
+            if std::mem::take(&mut state.taken) && !is_choice(done.actor) {
                 state.sleeping.push((done.actor, done.accesses));
             }
             state.tried.push(actor);
@@ -119,23 +129,39 @@ impl Explorer {
         let order = Order::of(&steps);
         let first_new = self.decided.saturating_sub(1);
         self.path.truncate(self.decided);
-        if let Some(state) = self.path.last_mut() {
+        if self.decided > 0 {
+            let more = self.wanted_besides(&steps, first_new);
+            let state = self.path.last_mut().expect("it was decided");
             state.step = steps[first_new].clone();
             state.taken = true;
+            let new = more.into_iter().filter(|actor| !state.wanted.contains(actor)).collect::<Vec<_>>();
+            state.wanted.extend(new);
         }
-        for step in &steps[self.decided..] {
+        for (index, step) in steps.iter().enumerate().skip(self.decided) {
             let sleeping = self.path.last().map_or(Vec::new(), |state| {
                 let step = (state.step.actor, &state.step.accesses[..]);
                 let rests = |(actor, accesses): &&Sleeping| !dependent((*actor, accesses), step);
                 state.sleeping.iter().filter(rests).cloned().collect()
             });
-            let (wanted, tried) = (vec![step.actor], vec![step.actor]);
+            let mut wanted = vec![step.actor];
+            wanted.extend(self.wanted_besides(&steps, index));
+            let tried = vec![step.actor];
             self.path.push(State { step: step.clone(), sleeping, wanted, tried, taken: true });
         }
         for &(earlier, later) in order.races.iter().filter(|(_, later)| *later >= first_new) {
             self.reverse(&steps, &order, earlier, later);
         }
         Ok(())
+    }
+
+    /// Who else is to step where a step was taken, whatever races: all choices of its thread, and whoever could wake up
+    /// without a signal but not after that step. (Until then it makes no difference when it does.)
+    fn wanted_besides(&self, steps: &[Step], index: usize) -> Vec<Actor> {
+        let step = &steps[index];
+        let can_later = |actor| steps.get(index + 1).is_some_and(|next| next.enabled.contains(&actor));
+        let wakes_up = |actor: Actor| self.wake_ups && is_spurious(actor) && !can_later(actor);
+        let others = step.enabled.iter().copied();
+        others.filter(|&actor| actor != step.actor && (is_choice(step.actor) || wakes_up(actor))).collect()
     }
 
     /// Sees to it that the later of two steps that race also comes first.

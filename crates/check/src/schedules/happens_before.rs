@@ -113,6 +113,10 @@ impl Order {
                     conflicts.extend(found.map(|(earlier, other)| (*earlier, *other, *access)));
                 }
             }
+            // Whoever tried to take a lock did not wait for it: that could have come at any time, as other accesses can.
+            let tried =
+                |at: u64| step.accesses.iter().any(|one| one.kind == AccessKind::Sync && one.address == at);
+            conflicts.retain(|(_, other, access)| !is_lock_pair(other, access) || !tried(access.address));
             conflicts.sort_by_key(|(earlier, ..)| std::cmp::Reverse(*earlier));
             order.locks(steps, index, &conflicts, &mut before);
             for (earlier, other, access) in &conflicts {
@@ -212,6 +216,16 @@ mod tests {
         use AccessKind::{Acquire, Release};
         let steps = [step(1, Release, 8), step(2, Acquire, 8)];
         assert_eq!(Order::of(&steps).races, [(0, 1)]);
+    }
+
+    #[test]
+    fn who_only_tries_to_take_a_lock_may_do_so_while_it_is_held() {
+        use AccessKind::{Acquire, Read, Release, Sync};
+        let mut tries = step(2, Sync, 8);
+        tries.accesses.push(Access::new(Acquire, 8, 0));
+        // That it did something since the lock was taken does not mean that it waited.
+        let steps = [step(1, Acquire, 8), step(2, Read, 64), step(1, Release, 8), tries];
+        assert_eq!(Order::of(&steps).races, [(2, 3)]);
     }
 
     #[test]

@@ -22,12 +22,16 @@ pub(crate) struct Linearized {
     pub(crate) cuts: Vec<u128>,
 }
 
-/// The orders of a run's records that show all cuts which were not seen; the first is the run as it was. They have `most`
-/// records together at most, beyond the first. Says in the end whether those are all.
+/// The orders of a run's records that show all cuts which no order before did: `looked` has those, and gets more. A run
+/// whose cuts are all known has none; if the run as it was is among them it is the first. They have `most` records together
+/// at most, beyond the first. Says in the end whether those are all.
+///
+/// A cut is known if it was a prefix of an order that was crashed: from there on that order goes to the next unit that
+/// settles something, and a crash just before that shows all that a crash at the cut does.
 pub(crate) fn linearize(
     steps: &Steps,
     records: &[Record],
-    seen: &mut Seen,
+    looked: &mut Seen,
     most: usize,
 ) -> (Vec<Linearized>, bool) {
     let units: Vec<_> = steps.units.iter().map(|unit| unit.step.clone()).collect();
@@ -36,30 +40,53 @@ pub(crate) fn linearize(
         steps.units.iter().map(|unit| content(unit.step.actor, &unit.records, records)).collect();
     let fingerprints = cuts::fingerprints(&order, &contents);
     let settles: Vec<bool> = steps.units.iter().map(|unit| unit.settles).collect();
+    let own = in_order(0..units.len(), steps, records, &fingerprints);
+    let own_cuts: Seen = own.cuts.iter().copied().collect();
+    let mut needs_own = has_new_crash_within(steps, records, &own, looked);
     let mut orders: Vec<Linearized> = Vec::new();
-    let mut covered = Seen::default();
-    let add = |cut: &[bool], orders: &mut Vec<Linearized>, covered: &mut Seen| {
-        let within = (0..units.len()).filter(|&unit| cut[unit]);
-        let rest = (0..units.len()).filter(|&unit| !cut[unit]);
-        let linearized = in_order(within.chain(rest), steps, records, &fingerprints);
-        covered.extend(linearized.cuts.iter().copied());
-        orders.push(linearized);
-    };
-    add(&vec![true; units.len()], &mut orders, &mut covered);
-    let most_orders = 1 + most / records.len().max(1);
+    let most_orders = most / records.len().max(1);
     let all = cuts::each(&order, &settles, |cut| {
         let fingerprint = (0..units.len())
             .filter(|&unit| cut[unit])
             .fold(0u128, |sum, unit| sum.wrapping_add(fingerprints[unit]));
-        if !seen.contains(&fingerprint) && !covered.contains(&fingerprint) {
-            if orders.len() >= most_orders {
-                return false;
-            }
-            add(cut, &mut orders, &mut covered);
+        if looked.contains(&fingerprint) {
+            return true;
         }
+        if own_cuts.contains(&fingerprint) {
+            needs_own = true;
+            return true;
+        }
+        if orders.len() >= most_orders {
+            return false;
+        }
+        let within = (0..units.len()).filter(|&unit| cut[unit]);
+        let rest = (0..units.len()).filter(|&unit| !cut[unit]);
+        let linearized = in_order(within.chain(rest), steps, records, &fingerprints);
+        looked.extend(linearized.cuts.iter().copied());
+        orders.push(linearized);
         true
     });
+    if needs_own {
+        looked.extend(own_cuts);
+        orders.insert(0, own);
+    }
     (orders, all)
+}
+
+/// Can the run as it was crash within a unit, after a store and before something that settles, where none did before? What
+/// was done before there were several threads and after that is one unit.
+fn has_new_crash_within(steps: &Steps, records: &[Record], own: &Linearized, looked: &Seen) -> bool {
+    let mut at = 0;
+    steps.units.iter().any(|unit| {
+        let first = at;
+        at += unit.records.len();
+        let mut stored = false;
+        unit.records.iter().enumerate().any(|(nth, &record)| {
+            let new = stored && steps.settling[record] && !looked.contains(&own.cuts[first + nth]);
+            stored |= records[record].event_kind().is_some_and(Kind::stores);
+            new
+        })
+    })
 }
 
 fn in_order(

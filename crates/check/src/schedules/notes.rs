@@ -5,7 +5,7 @@
 //! waited is ordered only after its issue and after what it may not overtake, not after what its thread did since.
 
 use crashproof_protocol::Record;
-use crashproof_protocol::steps::{Actor, Note, is_entry, kind, thread_of};
+use crashproof_protocol::steps::{Actor, Note, is_choice, is_entry, is_spurious, kind, thread_of};
 use px86::order::preserved;
 use px86::{Class, Line, Platform};
 use rustc_hash::FxHashMap;
@@ -28,6 +28,8 @@ pub(crate) struct Unit {
 pub(crate) struct Steps {
     pub(crate) steps: Vec<Step>,
     pub(crate) units: Vec<Unit>,
+    /// For each record, whether it makes something certain.
+    pub(crate) settling: Vec<bool>,
     /// Threads went on spinning because nobody else could run.
     pub(crate) retried: bool,
     /// A thread waited for another one to end, for a time at most.
@@ -107,6 +109,7 @@ impl Steps {
         for unit in &mut self.units[1..] {
             unit.settles = unit.records.iter().any(|&record| settles[record]);
         }
+        self.settling = settles;
     }
 }
 
@@ -118,6 +121,12 @@ impl Reader {
         self.own = self.out.units.len();
         let mut step = Step { actor, ..Step::default() };
         let mut unit = Unit { step: Step { actor, after: vec![0], ..Step::default() }, ..Unit::default() };
+        // What a thread chooses comes after what it did, and before what it does next; so does that it wakes up.
+        let chooses = is_choice(actor) || is_spurious(actor);
+        if chooses && let Some(&(last_step, last_unit)) = self.last.get(&thread) {
+            step.after.push(last_step);
+            unit.step.after.push(last_unit);
+        }
         if !is_entry(actor) {
             for (by_step, by_unit) in self.enabled_by.remove(&thread).unwrap_or_default() {
                 step.after.extend((by_step != usize::MAX).then_some(by_step));
@@ -173,6 +182,9 @@ impl Reader {
         let own = (first_record..last_record).filter(|record| !claimed.contains(record));
         let own_unit = self.own;
         self.out.units[own_unit].records.extend(own);
+        if chooses {
+            self.enabled_by.entry(thread).or_default().push((number, own_unit));
+        }
         if !is_entry(actor) {
             self.last.insert(thread, (number, own_unit));
         }

@@ -117,25 +117,31 @@ fn moments<S: Subject>(
     contents: &[Content],
     worker: &Worker<S>,
 ) -> Option<Vec<(Seq, Bytes)>> {
+    let together = state.first.together(line);
+    if together.end - together.start > 1 {
+        return None;
+    }
     let last = state.crashes() - 1;
     let differ = |level: usize| contents.iter().any(|content| content.kept[level] != contents[0].kept[level]);
     if (0..MAX_CRASHES).any(|level| level != last && differ(level)) {
         return None;
     }
     let stores = state.last().stores(line);
+    // Those are part of the image.
+    let assumed = state.last().assumed(line);
     let all = state.contents(line, worker.subject.image_line(line));
     // Nothing of the last execution kept, the others as they must have been.
-    let mut bytes = all
-        .iter()
-        .find(|content| content.kept[last] == 0 && content.kept[..last] == contents[0].kept[..last]);
+    let mut bytes = all.iter().find(|content| {
+        content.kept[last] as usize == assumed && content.kept[..last] == contents[0].kept[..last]
+    });
     // A store that put back what was there before stands for having kept none.
     if bytes.is_none() && last == 0 {
         bytes = all.first();
     }
     let mut bytes = bytes?.bytes;
     let mut moments = vec![(0, bytes)];
-    for store in &stores {
-        apply(&mut bytes, store);
+    for store in &stores[assumed..] {
+        apply(line, &mut bytes, store);
         moments.push((store.at, bytes));
     }
     Some(moments)

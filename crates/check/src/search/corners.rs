@@ -9,7 +9,7 @@ use px86::Line;
 use px86::storage::Seq;
 use rustc_hash::FxHashSet;
 
-use crate::crash::{Content, CrashState, Revealed, apply};
+use crate::crash::{Content, CrashState, Revealed, Timeline, apply};
 use crate::search::shared_state::Stop;
 use crate::search::tree::Place;
 use crate::search::worker::Worker;
@@ -41,6 +41,14 @@ impl<S: Subject> Worker<'_, S> {
             states = states.saturating_mul(contents.len() as u64);
             states > most
         })
+    }
+
+    /// A limit ended the exploration of a crash point.
+    pub(crate) fn is_cut(&self, timeline: &Timeline) {
+        let coverage = &mut self.search.shared().coverage;
+        coverage.points_cut += 1;
+        coverage.states_cut += timeline.eager_states();
+        coverage.tried += self.recoveries;
     }
 
     /// Follows recovery into the corners of a crash; gives where it ended.
@@ -97,21 +105,25 @@ impl<S: Subject> Worker<'_, S> {
     fn in_corner(&self, state: &CrashState, line: Line, corner: Corner) -> Bytes {
         let contents = self.contents(state, line, &Revealed::default());
         let kept = || Content::most_kept(&contents).bytes;
+        // Lines that survive together are lost together.
+        let same = |other: Line| state.first.unit(other) == state.first.unit(line);
         // What is assumed to persist is never lost.
         let least = || contents.iter().min_by_key(|content| content.kept).expect("a line holds something");
         match corner {
             Corner::Kept => kept(),
             Corner::Lost => least().bytes,
-            Corner::Without(other) if other == line => least().bytes,
+            Corner::Without(other) if same(other) => least().bytes,
             Corner::Without(_) => kept(),
-            Corner::Only(other) if other == line => kept(),
+            Corner::Only(other) if same(other) => kept(),
             Corner::Only(_) => least().bytes,
             Corner::Moment(_) if !state.later.is_empty() => kept(),
             Corner::Moment(moment) => {
                 let mut bytes = least().bytes;
                 let skipped = least().kept[0] as usize;
                 let stores = state.first.each_store(line).skip(skipped);
-                stores.take_while(|store| store.at <= moment).for_each(|store| apply(&mut bytes, store));
+                stores
+                    .take_while(|store| store.at <= moment)
+                    .for_each(|store| apply(line, &mut bytes, store));
                 bytes
             }
         }

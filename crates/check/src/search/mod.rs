@@ -5,6 +5,8 @@
 //! | `shared_state` | what the workers of a check share: settings, the tree, statistics |
 //! | `observer` | what a search reports, and to whom |
 //! | `blocks` | runs of reads, stored once |
+//! | `journal` | recoveries kept in a file, for checks that go on and shards that are merged |
+//! | `shards` | the part of the crash points that a check takes |
 //! | `tree` | everything recovery was ever seen to do, by what it read |
 //! | `path` | what a recovery reads on its way down the tree |
 //! | `unchanged` | what has not changed since the crash point before, and need not be looked at again |
@@ -27,6 +29,7 @@
 mod blocks;
 mod checksums;
 mod corners;
+mod journal;
 mod minimize;
 mod observer;
 mod path;
@@ -35,6 +38,7 @@ mod random;
 mod recovery_schedules;
 mod schedules;
 mod set_aside;
+mod shards;
 mod shared_state;
 #[cfg(test)]
 mod tests;
@@ -43,12 +47,14 @@ mod unchanged;
 mod waiting;
 mod worker;
 
+pub(crate) use journal::{FILE as JOURNAL_FILE, Journal, read as read_journal};
 pub(crate) use minimize::{MAX_RUNS, minimize};
 pub(crate) use observer::{Incomplete, Judgement, Observer, Recovered};
 pub(crate) use plan::Plan;
 pub use random::Random;
 pub(crate) use random::{Draws, count};
 pub use schedules::Strategy;
+pub use shards::Shards;
 pub use shared_state::Statistics;
 pub(crate) use shared_state::{Search, Settings, Shared, Stop};
 pub(crate) use worker::{Recording, Worker, completed};

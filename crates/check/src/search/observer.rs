@@ -5,7 +5,7 @@ use px86::Line;
 
 use crate::crash::{CrashState, Read, Revealed};
 use crate::search::tree::{Diverged, Outcome};
-use crate::subject::{Bytes, Schedule};
+use crate::subject::{Bytes, Limit, Schedule};
 
 /// A recovery that ended: after which crashes, what it read, and how it ended.
 #[derive(Clone, Copy)]
@@ -29,6 +29,8 @@ pub(crate) struct Judgement {
     pub(crate) unrecoverable: bool,
     /// If it fails: the store that would have to persist, by its execution and site.
     pub(crate) cause: Option<(usize, u32)>,
+    /// If it does not fail, but reads something stale: the same.
+    pub(crate) stale: Option<(usize, u32)>,
 }
 
 /// Why a search does not cover everything.
@@ -44,6 +46,8 @@ pub(crate) enum Incomplete {
     PerCrash(u64),
     /// What is known of recovery does not fit into the memory allowed, in bytes.
     Memory(u64),
+    /// A recovery ran into a limit.
+    Run(Limit),
     /// Recovery is not a function of what it reads.
     Diverged(Diverged),
 }

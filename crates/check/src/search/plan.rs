@@ -34,6 +34,16 @@ pub(crate) enum Plan<'a> {
 }
 
 impl Plan<'_> {
+    /// Is a crash point one of those that this check takes? Points at which another schedule was crashed, too, go by what
+    /// they have in common.
+    fn is_in_shard<S: Subject>(&self, worker: &Worker<S>, at: usize, block: usize) -> bool {
+        let Some(shards) = &worker.search.settings.shards else { return true };
+        match self {
+            Plan::Unseen(cuts, _) => shards.takes(cuts[at]),
+            Plan::Everything | Plan::Random(_) => shards.takes((worker.recording.schedule.seed, block)),
+        }
+    }
+
     /// Crashes the run at one worker's share of the crash points: number `number` of `of`.
     ///
     /// Shares are blocks: crashes close to each other make recovery do the same, and one worker should find
@@ -50,24 +60,34 @@ impl Plan<'_> {
             if let Some(before) = worker.unrecoverable_at.take() {
                 worker.search.observer.next_crash_point(before, timeline.at);
             }
-            if point / BLOCK % of != number {
+            let block = point / BLOCK;
+            if block % of != number {
+                return Ok(());
+            }
+            let is_new = match self {
+                Plan::Unseen(cuts, seen) => {
+                    seen.lock().unwrap_or_else(PoisonError::into_inner).insert(cuts[timeline.at])
+                }
+                Plan::Everything | Plan::Random(_) => true,
+            };
+            if !is_new || !self.is_in_shard(worker, timeline.at, block) {
                 return Ok(());
             }
             worker.recoveries = 0;
             let state = worker.crashed(timeline);
             match self {
                 Plan::Everything | Plan::Unseen(..) => {
-                    if let Plan::Unseen(cuts, seen) = self
-                        && !seen.lock().unwrap_or_else(PoisonError::into_inner).insert(cuts[timeline.at])
-                    {
-                        return Ok(());
-                    }
                     worker.begin_crash(&state)?;
                     if !worker.is_large(&state) {
                         return worker.explore(&state);
                     }
                     worker.search.shared().coverage.large_points += 1;
-                    let ended = worker.corners(&state)?;
+                    let ended = worker.corners(&state);
+                    if matches!(ended, Err(Stop::Crash)) {
+                        worker.search.shared().coverage.corners_cut += 1;
+                        worker.is_cut(timeline);
+                    }
+                    let ended = ended?;
                     let drops = worker.search.shared().tree.drops();
                     large.insert(point, Large { recoveries: worker.recoveries, ended, drops });
                     Ok(())
@@ -88,7 +108,9 @@ impl Plan<'_> {
             }
             let result = worker.explore(&worker.crashed(timeline));
             worker.reported.clear();
-            worker.search.shared().coverage.points_cut += u64::from(matches!(result, Err(Stop::Crash)));
+            if matches!(result, Err(Stop::Crash)) {
+                worker.is_cut(timeline);
+            }
             result
         });
         completed(result).map(|_| ())

@@ -9,7 +9,7 @@ use num_bigint::BigUint;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-use crate::crash::{Chosen, CrashState, Later, Persisted, Timeline, had_read};
+use crate::crash::{Chosen, CrashState, Later, Persisted, Revealed, Timeline, had_read};
 use crate::search::shared_state::Stop;
 use crate::search::worker::Worker;
 use crate::subject::{Schedule, Subject};
@@ -106,10 +106,13 @@ impl<S: Subject> Worker<'_, S> {
         self.search.observer.crashed(state.first.at);
         let mut lines: Vec<_> = state.open_lines().into_iter().collect();
         lines.sort_unstable();
-        let mut chosen = Chosen::default();
+        let (mut chosen, mut fixed) = (Chosen::default(), Revealed::default());
         for line in lines {
-            let contents = state.contents(line, self.subject.image_line(line));
-            chosen.insert(line, contents[generator.random_range(0..contents.len())].bytes);
+            let contents = state.contents_given(line, &fixed, |line| self.subject.image_line(line));
+            let content = &contents[generator.random_range(0..contents.len())];
+            chosen.insert(line, content.bytes);
+            // What survives together with it has to fit.
+            fixed.insert(line, vec![content.clone()]);
         }
         let Some(followed) = self.follow_chosen(state, &|_, line| chosen[&line])? else { return Ok(()) };
         let (threads, outcome) = {

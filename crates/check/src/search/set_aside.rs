@@ -1,7 +1,8 @@
 //! Crash states that are set aside because failing recoveries have already shown what is wrong with them.
 //!
 //! A program that forgets a flush fails in every state that loses the store; there may be millions, and they hide what
-//! else is wrong. So once recoveries have failed for one store, exploration goes on as if that store persisted at once.
+//! else is wrong. So once recoveries have failed for one store, exploration goes on as if that store persisted at once. The
+//! same holds, after far more of them, for recoveries that read something stale and do not fail.
 //! And once recoveries have waited for ever for what one store wrote, such as a lock that was left locked, states in which
 //! that is still there are not recovered from. The report names the stores; `--exhaustive` sets nothing aside.
 
@@ -15,6 +16,8 @@ use crate::crash::{Content, CrashState};
 
 /// Failing recoveries that confirm one cause.
 const CONFIRMED: u32 = 4;
+/// Recoveries that read something stale for want of one flush and went on, before the rest of them is set aside.
+const CONFIRMED_STALE: u32 = 256;
 /// The same for recoveries that do not end, each of which takes long.
 const CONFIRMED_ENDLESS: u32 = 2;
 
@@ -26,6 +29,8 @@ pub(crate) type StoreSite = (bool, u32);
 pub(crate) struct SetAside {
     /// Recoveries that failed, by the store that would have had to persist.
     failed: FxHashMap<StoreSite, u32>,
+    /// Recoveries that did not fail, by the store without which they read something stale.
+    stale: FxHashMap<StoreSite, u32>,
     /// Stores that are taken to persist at once.
     assumed: BTreeSet<StoreSite>,
     /// Recoveries that never ended, by the site of the store whose value they waited to change.
@@ -44,6 +49,20 @@ impl SetAside {
         if *count >= CONFIRMED && self.assumed.insert(store) {
             self.version += 1;
         }
+    }
+
+    /// A recovery read something stale, and did not fail; this store would have had to persist.
+    pub(crate) fn stale(&mut self, store: StoreSite) {
+        let count = self.stale.entry(store).or_default();
+        *count += 1;
+        if *count >= CONFIRMED_STALE && self.assumed.insert(store) {
+            self.version += 1;
+        }
+    }
+
+    /// Have recoveries failed without a store?
+    pub(crate) fn has_failed(&self, store: StoreSite) -> bool {
+        self.failed.get(&store).is_some_and(|count| *count >= CONFIRMED)
     }
 
     /// A recovery waited for ever for what a store at this site of the recorded run wrote.
@@ -115,6 +134,11 @@ impl View {
 
     pub(crate) fn version(&self) -> u64 {
         self.version
+    }
+
+    /// The stores of the recorded run that are taken to persist at once, by site.
+    pub(crate) fn assumed_of_run(&self) -> BTreeSet<u32> {
+        self.assumed.iter().filter(|(recovery, _)| !recovery).map(|(_, site)| *site).collect()
     }
 
     pub(crate) fn assumes_anything(&self) -> bool {

@@ -7,14 +7,16 @@ use std::time::{Duration, Instant};
 
 use crashproof_protocol::Record;
 use num_bigint::BigUint;
-use px86::Platform;
+use px86::{Kind, Platform};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::crash::History;
+use crate::crash::{History, ignored};
+use crate::search::journal::{Journal, Journaled};
 use crate::search::observer::{Incomplete, Observer};
 use crate::search::recovery_schedules::RecoverySchedules;
 use crate::search::set_aside::SetAside;
-use crate::search::tree::Tree;
+use crate::search::shards::Shards;
+use crate::search::tree::{Outcome, Tree};
 use crate::subject::{Ending, Error, Failure, Limits, RunLimits};
 
 /// How far a search goes.
@@ -33,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) memory: u64,
     /// Is nothing to be set aside?
     pub(crate) exhaustive: bool,
+    /// The crash points to take; all if not given.
+    pub(crate) shards: Option<Shards>,
     /// Will anybody ask for the history of an execution?
     pub(crate) history: bool,
 }
@@ -100,20 +104,27 @@ pub(crate) struct Shared {
     pub(crate) active: FxHashMap<usize, u32>,
     /// Was anything dropped from the tree to stay within the memory?
     pub(crate) dropped: bool,
+    /// Recoveries that were run by somebody else, or before.
+    pub(crate) known_before: u64,
     /// The longest that a recovery took that ended, and how many did not end.
     longest: Duration,
     endless: u64,
 }
 
 /// How much was covered where limits cut.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Coverage {
     /// Crash points with more states than recoveries they are allowed.
     pub(crate) large_points: u64,
     /// Corners of those that were tried.
     pub(crate) corners: u64,
+    /// Crash points of which not even all corners were tried.
+    pub(crate) corners_cut: u64,
     /// Crash points that were not explored whole.
     pub(crate) points_cut: u64,
+    /// Crash states of those, and how many recoveries were run for them.
+    pub(crate) states_cut: BigUint,
+    pub(crate) tried: u64,
 }
 
 impl Shared {
@@ -150,6 +161,8 @@ impl Shared {
 pub(crate) struct Search<'a> {
     pub(crate) settings: Settings,
     pub(crate) observer: &'a dyn Observer,
+    /// Where recoveries are kept, if they are.
+    pub(crate) journal: Option<Journal>,
     started: Instant,
     shared: Mutex<Shared>,
     workers: AtomicUsize,
@@ -160,6 +173,7 @@ impl<'a> Search<'a> {
         Search {
             settings,
             observer,
+            journal: None,
             started: Instant::now(),
             shared: Mutex::default(),
             workers: AtomicUsize::new(0),
@@ -173,6 +187,32 @@ impl<'a> Search<'a> {
 
     pub(crate) fn into_shared(self) -> Shared {
         self.shared.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in a recovery that was run before.
+    pub(crate) fn learn(&self, recovery: Journaled) {
+        let Journaled { records, ending, output, waits_for } = recovery;
+        let outcome =
+            Outcome { ending, output, writes: self.writes(&records), ignored: ignored(&records), waits_for };
+        let (added, behaviors) = {
+            let mut shared = self.shared();
+            let before = shared.tree.behaviors();
+            let added = shared.tree.add(&records, outcome);
+            let new = (shared.tree.behaviors() - before) as u64;
+            shared.statistics.recoveries += new;
+            shared.known_before += new;
+            (added, shared.tree.behaviors())
+        };
+        self.observer.ran(&records, behaviors);
+        if let Err(diverged) = added {
+            self.observer.incomplete(Incomplete::Diverged(diverged));
+        }
+    }
+
+    /// All that a recovery did, if it stored anything and may be crashed itself.
+    pub(crate) fn writes(&self, records: &[Record]) -> Option<Vec<Record>> {
+        let stores = |record: &Record| record.event_kind().is_some_and(Kind::stores);
+        (self.settings.crashes > 1 && records.iter().any(stores)).then(|| records.to_vec())
     }
 
     /// The stores of an execution, if anybody will ask for them.

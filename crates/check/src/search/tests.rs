@@ -81,6 +81,7 @@ fn settings() -> Settings {
         max_time: None,
         memory: 1 << 30,
         exhaustive: false,
+        shards: None,
         limits: RunLimits { max_records: 1000, max_run_seconds: 1, max_cpu_seconds: 1 },
         history: true,
     }

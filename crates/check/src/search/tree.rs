@@ -147,11 +147,16 @@ pub(crate) struct Outcome {
     pub(crate) writes: Option<Vec<Record>>,
     /// The numbers of its reads that do not count for robustness, in order.
     pub(crate) ignored: Vec<u32>,
+    /// If it did not end: the addresses that it read over and over.
+    pub(crate) waits_for: Vec<u64>,
 }
 
 impl Outcome {
     fn is_plain(&self) -> bool {
-        self.output.is_empty() && self.writes.is_none() && self.ignored.is_empty()
+        self.output.is_empty()
+            && self.writes.is_none()
+            && self.ignored.is_empty()
+            && self.waits_for.is_empty()
     }
 
     fn bytes(&self) -> usize {

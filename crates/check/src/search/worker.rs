@@ -1,18 +1,18 @@
 //! Crashes a recorded run and walks the tree of what recovery does; several workers share the tree.
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
 use crashproof_protocol::{CRASHES_ADDRESS, Patch, Record, exit};
 use num_bigint::BigUint;
 use px86::{Kind, Line};
-use rustc_hash::{FxHashSet, FxHasher};
+use rustc_hash::FxHashSet;
 
 use crate::crash::{
     Content, CrashState, History, Later, Persisted, Read, Reads, Revealed, Timeline, group, ignored, value,
 };
 use crate::schedules::Steps;
+use crate::search::journal::{Journaled, two_hashes};
 use crate::search::observer::{Incomplete, Recovered};
 use crate::search::path::Path;
 use crate::search::set_aside::View;
@@ -37,8 +37,6 @@ pub(crate) struct Worker<'a, S> {
     pub(crate) search: &'a Search<'a>,
     pub(crate) subject: &'a mut S,
     pub(crate) recording: Recording<'a>,
-    /// Files on the PM path that the recorded run created; a bit each.
-    files_created: u64,
     /// Recoveries run for the crash of the recorded run that is being explored.
     pub(crate) recoveries: u64,
     /// Recoveries run for all of them.
@@ -103,16 +101,6 @@ fn certain_value(subject: &impl Subject, state: &CrashState, address: u64, width
     (!state.is_open(Line::containing(address))).then(|| subject.image_value(address, width))
 }
 
-/// What stands for something long.
-fn two_hashes(bytes: &[u8]) -> u128 {
-    let hash = |seed: u64| {
-        let mut hasher = FxHasher::default();
-        (seed, bytes).hash(&mut hasher);
-        u128::from(hasher.finish())
-    };
-    hash(1) << 64 | hash(0x9e37_79b9_7f4a_7c15)
-}
-
 /// The one path that recovery takes if lines hold what was chosen.
 pub(crate) struct Followed {
     /// Where in the tree it ends.
@@ -128,12 +116,10 @@ pub(crate) struct Followed {
 
 impl<'a, S: Subject> Worker<'a, S> {
     pub(crate) fn new(search: &'a Search<'a>, subject: &'a mut S, recording: Recording<'a>) -> Worker<'a, S> {
-        let files_created = subject.files_created();
         Worker {
             search,
             subject,
             recording,
-            files_created,
             recoveries: 0,
             runs: 0,
             runs_left: None,
@@ -182,11 +168,19 @@ impl<'a, S: Subject> Worker<'a, S> {
         &mut self,
         mut crash: impl FnMut(&mut Self, &Timeline, usize) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let mut timeline = Timeline::first(&self.search.settings.platform, self.files_created);
+        let mut timeline = Timeline::first(&self.search.settings.platform);
         let mut point = 0;
         (self.unchanged, self.last) = (Unchanged::default(), LastWalk::default());
+        let mut assumed = 0;
         loop {
             if timeline.is_crash_point(self.recording.records) {
+                self.look_what_is_set_aside(timeline.at);
+                if self.sets_aside && self.set_aside.version() != assumed {
+                    assumed = self.set_aside.version();
+                    for store in timeline.assume(&self.set_aside.assumed_of_run()) {
+                        self.subject.set_image(store.event.address, store.event.width, store.event.value);
+                    }
+                }
                 timeline.take_changed(|line| self.unchanged.line_changed(line));
                 match crash(self, &timeline, point) {
                     Ok(()) | Err(Stop::Crash) => {}
@@ -248,13 +242,13 @@ impl<'a, S: Subject> Worker<'a, S> {
     fn prepare(&mut self, state: &CrashState) -> Result<(), Stop> {
         if state.later.is_empty() {
             self.search.make_room(self.number)?;
-            self.look_what_is_set_aside(state);
+            self.look_what_is_set_aside(state.first.at);
         }
         Ok(())
     }
 
     /// Takes in what was found out since the last crash.
-    fn look_what_is_set_aside(&mut self, state: &CrashState) {
+    fn look_what_is_set_aside(&mut self, at: usize) {
         if self.sets_aside {
             let version = self.set_aside.version();
             let newer = || {
@@ -263,7 +257,7 @@ impl<'a, S: Subject> Worker<'a, S> {
             };
             let newer = newer();
             self.last.uneventful &= newer.is_none();
-            self.set_aside.update(|| newer, &self.recording.records[..state.first.at]);
+            self.set_aside.update(|| newer, &self.recording.records[..at]);
         }
     }
 
@@ -304,6 +298,14 @@ impl<'a, S: Subject> Worker<'a, S> {
                 Seen::Leaf(number) => {
                     let outcome = self.outcome(number);
                     if self.only_known.is_none() {
+                        // Set aside, whether or not somebody has run it.
+                        if Failure::of(outcome.ending) == Some(Failure::Endless)
+                            && self.would_wait(state, &self.most_kept(state, &walk.revealed))
+                        {
+                            self.search.shared().set_aside.not_recovered += 1;
+                            self.last.uneventful = false;
+                            break;
+                        }
                         self.search.shared().statistics.recoveries_saved += u64::from(walk.known);
                         if !self.reported.contains(&at) {
                             self.leaf(state, &walk.revealed, &walk.path, &outcome);
@@ -377,6 +379,9 @@ impl<'a, S: Subject> Worker<'a, S> {
             return;
         }
         let reads = path.reads();
+        if !outcome.waits_for.is_empty() && state.later.is_empty() {
+            self.waited_for(state, &outcome.waits_for);
+        }
         let judged =
             self.recovered(state, revealed, &reads, outcome, &mut |recovered| observer.ended(recovered));
         if judged.unrecoverable {
@@ -385,7 +390,10 @@ impl<'a, S: Subject> Worker<'a, S> {
         if let Some((level, site)) = judged.cause {
             let endless = Failure::of(outcome.ending) == Some(Failure::Endless);
             self.search.shared().set_aside.failed((level > 0, site), endless);
-            self.look_what_is_set_aside(state);
+            self.look_what_is_set_aside(state.first.at);
+        }
+        if let Some((level, site)) = judged.stale {
+            self.search.shared().set_aside.stale((level > 0, site));
         }
         self.last.uneventful &= !judged.noted;
     }
@@ -573,14 +581,18 @@ impl<'a, S: Subject> Worker<'a, S> {
             .collect()
     }
 
+    fn run_once(&mut self, run: &Run, patches: &[Patch]) -> Result<Ended, Stop> {
+        match self.subject.run(run, patches) {
+            Ok(ended) => Ok(ended),
+            Err(Error::Interrupted) => Err(self.search.stop(Incomplete::Interrupted)),
+            Err(error) => Err(Stop::Error(error)),
+        }
+    }
+
     /// Runs the last recovery once more: it must do the same again, or nothing that is known of it counts.
     fn repeat(&mut self, run: &Run, patches: &[Patch]) -> Result<(), Stop> {
         let before = self.subject.records().to_vec();
-        match self.subject.run(run, patches) {
-            Ok(_) => {}
-            Err(Error::Interrupted) => return Err(self.search.stop(Incomplete::Interrupted)),
-            Err(error) => return Err(Stop::Error(error)),
-        }
+        self.run_once(run, patches)?;
         let now = self.subject.records();
         let longest = before.len().max(now.len());
         if let Some(at) = (0..longest).find(|at| before.get(*at) != now.get(*at)) {
@@ -619,11 +631,12 @@ impl<'a, S: Subject> Worker<'a, S> {
             limits: self.search.recovery_limits(self.recording.records.len()),
         };
         let started = Instant::now();
-        let Ended { ending, threads, waits_for, .. } = match self.subject.run(&run, patches) {
-            Ok(ended) => ended,
-            Err(Error::Interrupted) => return Err(self.search.stop(Incomplete::Interrupted)),
-            Err(error) => return Err(Stop::Error(error)),
-        };
+        let mut ended = self.run_once(&run, patches)?;
+        // Where code is followed by faults, that a state repeats is less than certain: it must be seen twice.
+        if ended.repeats && plan.is_none() && !self.subject.is_rebuilt() {
+            ended = self.run_once(&run, patches)?;
+        }
+        let Ended { ending, threads, waits_for, .. } = ended;
         self.search.shared().took(ending, started.elapsed());
         if plan.is_some() && threads > 1 {
             let steps = Steps::read(self.subject.notes(), self.subject.records(), &settings.platform);
@@ -631,19 +644,31 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
         // What comes of it where its plan can be followed no further, others show.
         let infeasible = plan.is_some() && ending == Ending::Exit(exit::INFEASIBLE);
-        let ending = if infeasible { Ending::Exit(0) } else { ending };
-        if Failure::of(ending) == Some(Failure::Endless) && state.later.is_empty() {
-            self.waited_for(state, &waits_for);
+        let too_long = plan.is_some() && ending == Ending::Exit(exit::TOO_MANY_STEPS);
+        self.search.shared().recovery_schedules.too_long |= too_long;
+        let ending = if infeasible || too_long { Ending::Exit(0) } else { ending };
+        if let Ending::Limit(limit) = ending {
+            self.search.observer.incomplete(Incomplete::Run(limit));
         }
         let output = if ending == Ending::Exit(0) { String::new() } else { self.subject.output(ending) };
-        // Files that a recovery creates are there when it runs again.
-        if self.runs % REPEATED == 1 && threads == 1 && !self.subject.uses_files() {
+        // One that never ends is stopped somewhere else.
+        let endless = Failure::of(ending) == Some(Failure::Endless);
+        if self.runs % REPEATED == 1 && threads == 1 && !endless && self.subject.is_rebuilt() {
             self.repeat(&run, patches)?;
         }
         let records = self.subject.records();
-        let stores = |record: &Record| record.event_kind().is_some_and(Kind::stores);
-        let writes = (settings.crashes > 1 && records.iter().any(stores)).then(|| records.to_vec());
-        let outcome = Outcome { ending, output, writes, ignored: ignored(records) };
+        let waits_for = if endless { waits_for } else { Vec::new() };
+        if let Some(journal) = self.search.journal.as_ref().filter(|_| plan.is_none() && threads == 1) {
+            let (output, waits_for) = (output.clone(), waits_for.clone());
+            journal.add(&Journaled { records: records.to_vec(), ending, output, waits_for });
+        }
+        let outcome = Outcome {
+            ending,
+            output,
+            writes: self.search.writes(records),
+            ignored: ignored(records),
+            waits_for,
+        };
         let (added, behaviors) = {
             let mut shared = self.search.shared();
             shared.statistics.recoveries += 1;

@@ -1,19 +1,21 @@
-//! The limit on open files. Every worker needs a handful of descriptors, so the checker raises its own limit as far as it
-//! may; the program under test gets the limit that the user has.
+//! The limits on open files and on their size. Every worker needs a handful of descriptors and large, nearly empty files
+//! in memory, so the checker raises its own limits as far as it may; the program under test gets the limit on open files
+//! that the user has.
 
 #![allow(unsafe_code, reason = "limits of the process")]
 
 use std::sync::OnceLock;
 
-use crashproof_protocol::fd;
+use crashproof_protocol::{POOL_BYTES, TRACE_BYTES, fd};
 
 use crate::subject::error::{Error, system};
 
 /// The limit before it was raised.
 static FOUND: OnceLock<libc::rlimit> = OnceLock::new();
 
-/// Raises the limit, once.
-pub(crate) fn raise_limit() -> Result<(), Error> {
+/// Raises the limits, once.
+pub(crate) fn raise_limits() -> Result<(), Error> {
+    raise_file_size()?;
     if FOUND.get().is_some() {
         return Ok(());
     }
@@ -32,6 +34,30 @@ pub(crate) fn raise_limit() -> Result<(), Error> {
     if limit.rlim_max < needed {
         let message = format!("the limit is {}, at least {needed} are needed (ulimit -n)", limit.rlim_max);
         return Err(system("too few files may be open")(std::io::Error::other(message)));
+    }
+    Ok(())
+}
+
+/// Memory that is shared with the program counts as a file: nearly all of it is never written.
+fn raise_file_size() -> Result<(), Error> {
+    let needed = if POOL_BYTES > TRACE_BYTES { POOL_BYTES } else { TRACE_BYTES };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes the limit, and then only reads it. Without success the old one holds.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit);
+        if limit.rlim_cur < needed {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit);
+        }
+    }
+    if limit.rlim_cur < needed {
+        let message = format!(
+            "the limit is {} bytes, and memory shared with the program counts as a file of {} GiB that is nearly empty \
+             (ulimit -f unlimited)",
+            limit.rlim_cur,
+            needed >> 30
+        );
+        return Err(system("files may not be large enough")(std::io::Error::other(message)));
     }
     Ok(())
 }

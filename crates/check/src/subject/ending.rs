@@ -11,6 +11,43 @@ pub(crate) enum Ending {
     Signal(i32),
     /// It wrote over what it shares with the checker: how it ended is not known.
     Corrupted,
+    /// It ran into a limit of the checker's: how it would have ended is not known.
+    Limit(Limit),
+}
+
+/// A limit of the checker's that a run ran into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// Memory.
+    Memory,
+    /// Address space.
+    AddressSpace,
+    /// What it printed.
+    Output,
+    /// It waited for input or another process.
+    Idle,
+    /// Events of persistent memory.
+    Events,
+}
+
+impl Limit {
+    /// As the end of the sentence "recovery …", with what to do about it.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Limit::Memory => {
+                "takes more memory than half of the machine's or twice what --memory says; give more with --memory"
+            }
+            Limit::AddressSpace => "takes more address space than --address-space allows",
+            Limit::Output => "prints more than the checker keeps; give more with --output",
+            Limit::Idle => {
+                "waits for input or another process, for 20 seconds: a server needs --client, or --until-idle if it is \
+                 recovery that serves"
+            }
+            Limit::Events => {
+                "has more events of persistent memory than are recorded; give more with --max-events"
+            }
+        }
+    }
 }
 
 /// How a run ended, and how many threads it had.
@@ -22,6 +59,8 @@ pub(crate) struct Ended {
     pub(crate) switch_points: u64,
     /// If it did not end: the addresses that it read over and over.
     pub(crate) waits_for: Vec<u64>,
+    /// Was it stopped because its state was seen to repeat?
+    pub(crate) repeats: bool,
 }
 
 /// In which way a run failed.
@@ -47,11 +86,9 @@ impl Failure {
     /// The failure that an ending amounts to, if any.
     pub(crate) fn of(ending: Ending) -> Option<Failure> {
         Some(match ending {
-            Ending::Exit(0) => return None,
+            Ending::Exit(0) | Ending::Limit(_) => return None,
             Ending::Exit(exit::ASSERT) => Failure::Assertion,
-            Ending::Exit(exit::TOO_MUCH_WORK) | Ending::Signal(libc::SIGXCPU | libc::SIGKILL) => {
-                Failure::Endless
-            }
+            Ending::Exit(exit::TOO_MUCH_WORK) | Ending::Signal(libc::SIGXCPU) => Failure::Endless,
             Ending::Exit(exit::DEADLOCK) => Failure::Deadlock,
             Ending::Exit(exit::SANITIZER) => Failure::Sanitizer,
             Ending::Exit(code) => Failure::Exit(code),

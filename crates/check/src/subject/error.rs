@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::subject::ending::Failure;
+use crate::subject::ending::{Failure, Limit};
 
 /// What can keep a program from being checked.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +39,20 @@ pub enum Error {
         /// The file.
         program: PathBuf,
     },
+    /// It was built in a way that the runtime cannot live with.
+    #[error("{program} {what}")]
+    Unsuitable {
+        /// The program.
+        program: PathBuf,
+        /// In which way, and what to do.
+        what: &'static str,
+    },
+    /// It takes longer than the user gave it.
+    #[error(
+        "the run to record did not end within the time allowed (--time), so nothing was checked\n\
+         give it more time"
+    )]
+    TimeUp,
     /// It fails without any crash.
     #[error("the program fails without any crash ({how}); fix that first\n{output}")]
     FailsAlone {
@@ -48,6 +62,23 @@ pub enum Error {
         failure: Failure,
         /// What it printed last.
         output: String,
+    },
+    /// It ran into a limit of the checker's.
+    #[error("UNKNOWN: the program {}", .0.describe())]
+    Limit(Limit),
+    /// It did something that cannot be followed.
+    #[error("UNKNOWN: the program did something that cannot be followed\n{output}")]
+    Unsupported {
+        /// What, as the runtime said it.
+        output: String,
+    },
+    /// What was to prepare the files failed.
+    #[error("--setup: {program} {how}")]
+    Setup {
+        /// The program.
+        program: PathBuf,
+        /// How it failed.
+        how: String,
     },
     /// Another program is to recover, which cannot know where the first one has its globals.
     #[error(
@@ -73,6 +104,16 @@ pub enum Error {
     OtherBuild {
         /// The program.
         program: PathBuf,
+    },
+    /// A checkpoint cannot be gone on with, or not be written.
+    #[error(
+        "cannot use the checkpoint {directory}: {why}\nname another directory, or remove it to begin anew"
+    )]
+    Checkpoint {
+        /// Where it is.
+        directory: PathBuf,
+        /// Why.
+        why: String,
     },
     /// The check was interrupted before the program was recorded.
     #[error("interrupted before anything was checked")]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use object::elf::{ET_DYN, ET_EXEC, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
-use object::{Endianness, Object};
+use object::{Endianness, Object, ObjectSymbol};
 
 use crate::subject::error::Error;
 
@@ -26,8 +26,42 @@ pub(crate) fn is_usable(program: &Path) -> Result<(), Error> {
     });
     let Some((header, endian)) = kind else { return Err(Error::NoProgram { program: program.into() }) };
     let mut segments = header.program_headers(endian, &*bytes).unwrap_or_default().iter();
-    let loaded = segments.any(|segment| matches!(segment.interpreter(endian, &*bytes), Ok(Some(_))));
-    if loaded { Ok(()) } else { Err(Error::Static { program: program.into() }) }
+    let Some(loader) = segments.find_map(|segment| segment.interpreter(endian, &*bytes).ok().flatten())
+    else {
+        return Err(Error::Static { program: program.into() });
+    };
+    if String::from_utf8_lossy(loader).contains("ld-musl") {
+        return Err(Error::Unsuitable { program: program.into(), what: MUSL });
+    }
+    match SANITIZERS.iter().find(|(symbol, _)| has_symbol(&bytes, symbol)) {
+        Some((_, what)) => Err(Error::Unsuitable { program: program.into(), what }),
+        None => Ok(()),
+    }
+}
+
+const MUSL: &str = "uses musl, and the runtime needs glibc: link it against glibc";
+/// Sanitizers whose shadow memory is where persistent memory is, by a function that every such program has.
+const SANITIZERS: [(&str, &str); 3] = [
+    (
+        "__tsan_init",
+        "was built with ThreadSanitizer, which has its shadow memory where the checker has persistent memory: build it \
+         without -fsanitize=thread (address and undefined work)",
+    ),
+    (
+        "__msan_init",
+        "was built with MemorySanitizer, which has its shadow memory where the checker has persistent memory: build it \
+         without -fsanitize=memory (address and undefined work)",
+    ),
+    (
+        "__hwasan_init",
+        "was built with HWAddressSanitizer, which puts tags into addresses: build it without -fsanitize=hwaddress \
+         (address and undefined work)",
+    ),
+];
+
+fn has_symbol(bytes: &[u8], wanted: &str) -> bool {
+    let Ok(file) = object::File::parse(bytes) else { return false };
+    file.dynamic_symbols().any(|symbol| symbol.name() == Ok(wanted))
 }
 
 /// Was a program built with crashproof, or linked against the runtime otherwise?

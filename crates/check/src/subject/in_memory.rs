@@ -51,8 +51,13 @@ impl InMemory {
 
 impl Subject for InMemory {
     fn run(&mut self, run: &Run, patches: &[Patch]) -> Result<Ended, Error> {
-        let mut ended =
-            Ended { ending: Ending::Exit(0), threads: 1, switch_points: 0, waits_for: Vec::new() };
+        let mut ended = Ended {
+            ending: Ending::Exit(0),
+            threads: 1,
+            switch_points: 0,
+            waits_for: Vec::new(),
+            repeats: false,
+        };
         if run.mode != Mode::Recover {
             self.records.clone_from(&self.recorded);
             return Ok(ended);
@@ -115,12 +120,12 @@ impl Subject for InMemory {
         self.image.clear();
     }
 
-    fn files_created(&self) -> u64 {
-        0
-    }
-
     fn uses_files(&self) -> bool {
         false
+    }
+
+    fn is_rebuilt(&self) -> bool {
+        true
     }
 
     fn mapped_outside(&self) -> Option<PathBuf> {

@@ -8,6 +8,7 @@ use px86::{LINE_BYTES, Line};
 
 use crate::subject::ending::{Ended, Ending};
 use crate::subject::error::Error;
+use crate::subject::file_names::FileNames;
 use crate::subject::run::Run;
 use crate::subject::sites::Sites;
 use crate::subject::trace::Trace;
@@ -59,14 +60,24 @@ pub(crate) trait Subject: Send + Sized + 'static {
     /// Restores the image to what it was before anything was written.
     fn rewind(&mut self);
 
-    /// The files on the PM path that runs have created since the program started; a bit each.
-    fn files_created(&self) -> u64;
-
-    /// Does the program use files on the PM path? All processes see them, so only one may run at a time.
+    /// Does the program use files? Each process numbers them as it meets them, so only one may run at a time.
     fn uses_files(&self) -> bool;
+
+    /// Was the program built with crashproof? If not, it is followed as it runs, and two runs need not record the same reads.
+    fn is_rebuilt(&self) -> bool;
 
     /// A file outside the PM path that a run mapped to share what it writes, if any.
     fn mapped_outside(&self) -> Option<PathBuf>;
+
+    /// A file that a run wrote, and that is not followed.
+    fn written_outside(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// The persistent files, for messages.
+    fn file_names(&self) -> FileNames {
+        FileNames::default()
+    }
 
     /// The variables of the environment that runs have asked for, with their values.
     fn environment(&self) -> Vec<(String, String)> {

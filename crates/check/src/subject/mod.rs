@@ -13,6 +13,7 @@
 //! | `pinning` | keeps a worker and its process on one processor |
 //! | `sanitizer`, `panic`, `fault` | what sanitizers, Rust panics and the runtime print |
 //! | `executable` | what kind of program it is, before it runs |
+//! | `sandbox`, `private_files` | what keeps a process from the rest of the machine |
 //! | `placement` | where code, heap and stack of a process are |
 //!
 //! Nothing here knows the memory model or decides what to run: `search` and `driver` do. A traced binary or a remote
@@ -23,6 +24,7 @@ mod ending;
 mod error;
 mod executable;
 pub(crate) mod fault;
+mod file_names;
 #[cfg(test)]
 mod in_memory;
 mod interface;
@@ -30,16 +32,20 @@ mod interrupt;
 mod panic;
 mod pinning;
 mod placement;
+mod private_files;
 mod process;
 mod run;
+mod sandbox;
 mod sanitizer;
 mod sites;
 mod trace;
+mod waiting;
 
-pub use ending::Failure;
 pub(crate) use ending::{Ended, Ending};
+pub use ending::{Failure, Limit};
 pub use error::Error;
 pub(crate) use error::system;
+pub(crate) use file_names::{FileFact, FileNames};
 #[cfg(test)]
 pub(crate) use in_memory::{InMemory, Memory};
 pub(crate) use interface::{Bytes, Subject};
@@ -48,5 +54,6 @@ pub(crate) use placement::Placement;
 pub use process::Heap;
 pub(crate) use process::{Launch, Process};
 pub(crate) use run::{Durable, Limits, Mode, Run, RunLimits, Schedule};
+pub use sandbox::{Level, Sandbox, permitted_level};
 pub(crate) use sites::{AllSites, Sites, in_user_code, same_place};
 pub use trace::Trace;

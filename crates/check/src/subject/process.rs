@@ -11,35 +11,37 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{
-    CONTROL_BYTES, Control, DECISIONS_OFFSET, ENVIRONMENT, FILES, FILES_OFFSET, HEAP, LATE_MODULES_OFFSET,
-    LateModule, MAX_FILES, MAX_NOTES, MAX_STACKS, NOTES_OFFSET, PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE,
-    POOL_BYTES, Patch, PmFile, RUN, Record, SLEEPING_OFFSET, STACKS_OFFSET, Stack, TRACE_BYTES, VERSION,
-    caller, exit, fd, fill, flag,
+    CONTROL_BYTES, Control, DECISIONS_OFFSET, DEFAULT_PM_PATH, ENVIRONMENT, FACTS, FILES, FILES_OFFSET, HEAP,
+    LATE_MODULES_OFFSET, LateModule, MAX_CHANGES, MAX_FILES, MAX_NOTES, MAX_STACKS, NOTES_OFFSET, NameChange,
+    PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE, POOL_BYTES, Patch, PmFile, RUN, Record, SLEEPING_OFFSET,
+    STACKS_OFFSET, Stack, TRACE_BYTES, Tables, VERSION, caller, exit, fd, fill, flag,
 };
 use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line, Platform};
 use rustc_hash::FxHashMap;
 
 use crate::subject::descriptors;
-use crate::subject::ending::{Ended, Ending};
+use crate::subject::ending::{Ended, Ending, Limit};
 use crate::subject::error::{Error, system};
 use crate::subject::executable;
 use crate::subject::fault;
+use crate::subject::file_names::FileNames;
 use crate::subject::interface::{Bytes, Subject};
 use crate::subject::interrupt::Interrupt;
 use crate::subject::panic;
 use crate::subject::pinning::Pinning;
 use crate::subject::placement::Placement;
-use crate::subject::run::Run;
+use crate::subject::run::{Mode, Run};
+use crate::subject::sandbox::{self, Confined, Sandbox};
 use crate::subject::sanitizer;
 use crate::subject::sites::Sites;
 use crate::subject::trace::{PAGE, Trace};
+use crate::subject::waiting::{OnIdle, Waited, Waiting, addresses};
 
 /// A program and everything that stays the same in all its runs.
 #[derive(Clone, Debug)]
@@ -47,6 +49,8 @@ pub(crate) struct Launch {
     /// The program, built with crashproof.
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<OsString>,
+    /// Where it runs, if not here.
+    pub(crate) directory: Option<PathBuf>,
     /// What stands before it on the command line, such as a debugger.
     pub(crate) wrapper: Vec<OsString>,
     /// Files below these count as persistent memory; if empty, those below the runtime's default paths.
@@ -56,6 +60,17 @@ pub(crate) struct Launch {
     pub(crate) platform: Platform,
     /// Bytes of memory a run may take beyond what the program has before `main`.
     pub(crate) max_memory: u64,
+    /// Bytes of memory that a run may really use.
+    pub(crate) most_memory: u64,
+    /// Bytes a run may print.
+    pub(crate) max_output: u64,
+    /// Switches for the runtime, besides those above; see [`flag`].
+    pub(crate) switches: u32,
+    /// The command that talks to the program once it waits for input.
+    pub(crate) client: Vec<String>,
+    /// Has a recovery that waits for input recovered, and what asks it then?
+    pub(crate) until_idle: bool,
+    pub(crate) recovered: Vec<String>,
     pub(crate) placement: Placement,
     pub(crate) heap: Heap,
     /// Variables of the environment, besides the checker's own.
@@ -63,6 +78,24 @@ pub(crate) struct Launch {
     pub(crate) interrupt: Interrupt,
     /// The runtime, for programs that were not built with it.
     pub(crate) runtime: Option<PathBuf>,
+    pub(crate) sandbox: Sandbox,
+}
+
+impl Launch {
+    /// Where files count as persistent memory, as far as there are such directories.
+    fn pm_directories(&self) -> Vec<PathBuf> {
+        let usual = || DEFAULT_PM_PATH.split(':').map(PathBuf::from).collect();
+        let paths: Vec<PathBuf> = if self.pm_path.is_empty() { usual() } else { self.pm_path.clone() };
+        let matching = |path: &PathBuf| -> Vec<PathBuf> {
+            let Some(start) = path.to_str().and_then(|text| text.strip_suffix('*')) else {
+                return vec![path.clone()];
+            };
+            let parent = Path::new(start).parent().unwrap_or(Path::new("/"));
+            let entries = std::fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
+            entries.filter(|entry| entry.to_string_lossy().starts_with(start)).collect()
+        };
+        paths.iter().flat_map(matching).collect()
+    }
 }
 
 /// How the heap lies and what it holds, if it is persistent memory.
@@ -86,7 +119,7 @@ impl Default for Heap {
 /// The parked process.
 pub(crate) struct Process {
     launch: Launch,
-    process: Child,
+    process: Confined,
     command: UnixStream,
     control: MmapMut,
     control_file: File,
@@ -102,15 +135,26 @@ pub(crate) struct Process {
     trace_start: u64,
     /// What the lines that were written held before; see [`Subject::rewind`].
     original: FxHashMap<Line, Bytes>,
-    /// Removes the files that came into being when it ends.
-    owns_files: bool,
     pinning: Pinning,
     last_ending: Option<Ending>,
 }
 
-/// Bytes a run may print.
-const MAX_OUTPUT: u64 = 4 << 20;
+/// Records that may follow the last one that the limit allows: how the run ended.
+const LAST_RECORDS: u64 = 4096;
 
+/// Was this part of a file ever written? What was not is no record, and to look at it would take memory.
+fn written(file: &File, start: u64, bytes: u64) -> bool {
+    const LITTLE: u64 = 1 << 20;
+    if bytes <= LITTLE {
+        return true;
+    }
+    // Safety: seeking in a file of our own, whose position nobody uses.
+    let hole = unsafe { libc::lseek(file.as_raw_fd(), start as i64, libc::SEEK_HOLE) };
+    u64::try_from(hole).is_ok_and(|hole| hole >= start.saturating_add(bytes))
+}
+
+/// The exit code of a loader that gives up.
+const LOADER_FAILS: i32 = 127;
 fn shared_file(name: &str, bytes: u64) -> Result<File, Error> {
     let name = CString::new(name).expect("no zero in the name");
     // Above the descriptors that the program inherits, so that giving them their numbers disturbs none.
@@ -137,50 +181,6 @@ fn regular_input() -> Option<File> {
     File::open("/proc/self/fd/0").ok().filter(|file| file.metadata().is_ok_and(|it| it.is_file()))
 }
 
-/// Waits for the answer to a command.
-///
-/// Work is what bounds a run. But one that waits for something that never comes does none; it is ended when it
-/// has not used the processor for a while, and then gives its answer. None if somebody ended the check meanwhile.
-fn wait_for(
-    child: i32,
-    may_end: bool,
-    command: &mut UnixStream,
-    interrupt: &Interrupt,
-) -> std::io::Result<Option<i32>> {
-    const LOOK: Duration = Duration::from_millis(100);
-    const IDLE: u32 = 200;
-    let mut answer = [0; 4];
-    let mut used = String::new();
-    let mut idle = 0;
-    let mut interrupted = false;
-    command.set_read_timeout(Some(LOOK))?;
-    loop {
-        match command.read_exact(&mut answer) {
-            Ok(()) => break,
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-        let now = processor_time(child);
-        idle = if now == used { idle + 1 } else { 0 };
-        used = now;
-        interrupted = interrupt.is_set();
-        if may_end && idle == IDLE || interrupted {
-            // Safety: the child is not waited for before its parent answers, so its number is its own.
-            unsafe { libc::kill(child, libc::SIGKILL) };
-        }
-    }
-    command.set_read_timeout(None)?;
-    Ok((!interrupted).then_some(i32::from_le_bytes(answer)))
-}
-
-/// How much processor time a process and its threads have taken, and what the children it waited for took:
-/// something that changes when they run. The fields of `stat` after the name, which may hold anything.
-fn processor_time(process: i32) -> String {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let fields = stat.rsplit(')').next().unwrap_or_default();
-    fields.split_whitespace().skip(11).take(4).collect::<Vec<_>>().join(" ")
-}
-
 /// The command that starts a program with these descriptors, each under the number it expects.
 fn command(launch: &Launch, inherited: [(i32, i32); 6], bind_now: bool) -> Command {
     let placed = launch.placement.words(&launch.program);
@@ -196,6 +196,9 @@ fn command(launch: &Launch, inherited: [(i32, i32); 6], bind_now: bool) -> Comma
         command.env("LD_BIND_NOW", "1");
     }
     command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
+    if let Some(directory) = &launch.directory {
+        command.current_dir(directory);
+    }
     launch.placement.set_environment(&launch.program, &mut command);
     if let Some(runtime) = launch.runtime.as_ref().filter(|_| !executable::is_rebuilt(&launch.program)) {
         command.env("LD_PRELOAD", executable::preloaded(runtime));
@@ -252,12 +255,12 @@ impl Process {
     fn start_bound(launch: Launch, bind_now: bool) -> Result<Process, Error> {
         let program = &launch.program;
         executable::is_usable(program)?;
-        descriptors::raise_limit()?;
+        descriptors::raise_limits()?;
         let control = shared_file("crashproof-control", CONTROL_BYTES)?;
         let image = shared_file("crashproof-image", POOL_BYTES)?;
         let trace = shared_file("crashproof-trace", TRACE_BYTES)?;
         let sites = shared_file("crashproof-sites", 0)?;
-        let output = shared_file("crashproof-output", MAX_OUTPUT)?;
+        let output = shared_file("crashproof-output", launch.max_output)?;
         // What a run prints beyond this is lost, and its `write` fails; memory is not.
         let seals = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK;
         if unsafe { libc::fcntl(output.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
@@ -272,9 +275,11 @@ impl Process {
             (sites.as_raw_fd(), fd::SITES),
             (output.as_raw_fd(), fd::OUTPUT),
         ];
-        let mut command = command(&launch, inherited, bind_now);
-        let process =
-            command.spawn().map_err(|source| Error::Start { program: program.to_owned(), source })?;
+        // A debugger is the user's own.
+        let sandbox = if launch.wrapper.is_empty() { launch.sandbox.clone() } else { Sandbox::off() };
+        let make = || command(&launch, inherited, bind_now);
+        let process = sandbox::start(&sandbox, make, &launch.pm_directories())
+            .map_err(|source| Error::Start { program: program.to_owned(), source })?;
         drop(theirs);
         let mut process = Process {
             control: map(&control, CONTROL_BYTES)?,
@@ -290,16 +295,26 @@ impl Process {
             recorded: 0,
             trace_start: 0,
             original: FxHashMap::default(),
-            owns_files: true,
             pinning: Pinning::default(),
             last_ending: None,
             launch,
         };
         let mut hello = [0];
         let greeted = process.command.read_exact(&mut hello).is_ok();
-        if !greeted && bind_now && process.loader_failed() {
-            // Some programs start only if functions that they never call are not looked for.
-            return Process::start_bound(process.launch.clone(), false);
+        if !greeted {
+            match process.exit_code() {
+                // Some programs start only if functions that they never call are not looked for.
+                Some(LOADER_FAILS) if bind_now => {
+                    return Process::start_bound(process.launch.clone(), false);
+                }
+                // It has said why.
+                Some(exit::UNSUPPORTED) => {
+                    return Err(system("the runtime cannot start in the program")(std::io::Error::other(
+                        "see above",
+                    )));
+                }
+                _ => {}
+            }
         }
         let followed = process.launch.runtime.is_some();
         if !greeted || hello != [PARKED] || process.control().modules == 0 && !followed {
@@ -310,32 +325,39 @@ impl Process {
             (process.launch.strict, flag::STRICT),
             (process.launch.platform.every_cache_survives(), flag::EADR),
         ];
-        process.control_mut().flags =
-            switches.iter().filter(|(on, _)| *on).fold(0, |flags, (_, flag)| flags | flag);
-        process.control_mut().max_memory = process.launch.max_memory;
+        process.control_mut().flags = switches
+            .iter()
+            .filter(|(on, _)| *on)
+            .fold(process.launch.switches, |flags, (_, flag)| flags | flag);
         let heap = process.launch.heap;
         process.control_mut().layout = heap.layout;
         process.control_mut().fill = fill::value(heap.fresh, heap.freed);
         Ok(process)
     }
 
-    /// Looks at what the child recorded. False if no runtime wrote it: then the child has written over it, and what it did
-    /// is not known.
-    fn take_records(&mut self) -> bool {
+    /// Did a run ask the kernel to write files back?
+    pub(crate) fn has_synced(&self) -> bool {
+        self.control().synced != 0
+    }
+
+    /// Looks at what the child recorded, of at most `most` records. False if no runtime wrote it: then the child has written
+    /// over it, and what it did is not known.
+    fn take_records(&mut self, most: u64) -> bool {
         let room = TRACE_BYTES.saturating_sub(self.trace_start) / size_of::<Record>() as u64;
-        self.recorded = self.control().records.min(room) as usize;
-        let intact = self.control().records <= room;
+        let claimed = self.control().records;
+        let written =
+            written(&self.trace_file, self.trace_start, claimed.saturating_mul(size_of::<Record>() as u64));
+        let intact = claimed <= room.min(most.saturating_add(LAST_RECORDS)) && written;
+        self.recorded = if intact { claimed as usize } else { 0 };
         let possible = self.records().iter().take_while(|record| record.is_possible()).count();
         let whole = intact && possible == self.recorded;
         self.recorded = possible;
         whole
     }
 
-    /// Did the loader give up on a program that has gone away?
-    fn loader_failed(&mut self) -> bool {
-        const LOADER_FAILS: i32 = 127;
-        let _ = self.process.kill();
-        self.process.wait().is_ok_and(|status| status.code() == Some(LOADER_FAILS))
+    /// How a program ended that has gone away.
+    fn exit_code(&mut self) -> Option<i32> {
+        self.process.end().filter(|status| libc::WIFEXITED(*status)).map(|status| libc::WEXITSTATUS(status))
     }
 
     fn control(&self) -> &Control {
@@ -367,13 +389,15 @@ impl Process {
         }
     }
 
-    /// The files on the PM path that runs have opened.
-    fn files(&self) -> &[PmFile] {
+    /// The table of files.
+    fn tables(&self) -> &Tables {
         // Safety: the table lies in the mapping, aligned; plain data in which every pattern is valid.
-        unsafe {
-            let start = self.control.as_ptr().add(FILES_OFFSET as usize).cast::<PmFile>();
-            std::slice::from_raw_parts(start, MAX_FILES)
-        }
+        unsafe { &*self.control.as_ptr().add(FILES_OFFSET as usize).cast::<Tables>() }
+    }
+
+    /// The persistent files that runs have opened.
+    fn files(&self) -> &[PmFile] {
+        &self.tables().files[..(self.tables().file_count as usize).min(MAX_FILES)]
     }
 
     /// The end of what the last child printed.
@@ -386,10 +410,15 @@ impl Process {
     }
 }
 
+/// A path that ends in zero, if there is one.
+fn path_in(bytes: &[u8]) -> Option<PathBuf> {
+    let path = CStr::from_bytes_until_nul(bytes).ok()?.to_bytes();
+    (!path.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(path)))
+}
+
 impl Subject for Process {
     fn run(&mut self, run: &Run, patches: &[Patch]) -> Result<Ended, Error> {
-        let files_created = self.files_created();
-        run.fill(self.control_mut(), files_created);
+        run.fill(self.control_mut());
         self.control_mut().trace_start = self.trace_start;
         self.control_mut().patches = patches.len() as u64;
         let size = size_of::<Patch>();
@@ -406,23 +435,62 @@ impl Subject for Process {
         let mut answer = [0; 4];
         self.command.read_exact(&mut answer).map_err(lost)?;
         let child = i32::from_le_bytes(answer);
-        // Under a debugger a run may take all the time it wants.
-        let may_end = run.limits.cpu_seconds > 0;
-        let status = wait_for(child, may_end, &mut self.command, &self.launch.interrupt).map_err(lost)?;
+        let serves = self.launch.until_idle || !self.launch.client.is_empty();
+        let on_idle = match run.mode {
+            // Under a debugger a run may take all the time it wants.
+            _ if run.limits.cpu_seconds == 0 => OnIdle::Nothing,
+            Mode::Record { .. } if !self.launch.client.is_empty() => OnIdle::Client(&self.launch.client),
+            Mode::Recover if serves => OnIdle::Recovered(&self.launch.recovered),
+            _ => OnIdle::GiveUp,
+        };
+        // Beyond what the parked process has. Watched rather than forbidden: a program that is refused memory fails for
+        // the checker's reasons.
+        let allowed = Some(self.launch.max_memory).filter(|bytes| *bytes > 0);
+        let most_addresses = allowed.map(|bytes| bytes + addresses(self.process.id() as i32));
+        let process = &self.process;
+        let waiting = Waiting {
+            child: &|| process.child(child),
+            command: &mut self.command,
+            interrupt: &self.launch.interrupt,
+            on_idle,
+            most_memory: self.launch.most_memory,
+            most_addresses,
+        };
+        let waited = waiting.wait().map_err(lost)?;
         self.pinning.after_run(self.process.id());
-        let status = status.ok_or(Error::Interrupted)?;
-        let ending = if !self.take_records() {
-            Ending::Corrupted
-        } else if libc::WIFSIGNALED(status) {
-            Ending::Signal(libc::WTERMSIG(status))
+        let whole = self.take_records(run.limits.records);
+        let printed = self.output.stream_position().unwrap_or(0);
+        let full = printed + 4096 >= self.launch.max_output;
+        let ending = match waited {
+            Waited::Interrupted => return Err(Error::Interrupted),
+            _ if !whole => Ending::Corrupted,
+            Waited::As(ending) => ending,
+            Waited::Ended(status) if libc::WIFSIGNALED(status) => Ending::Signal(libc::WTERMSIG(status)),
+            Waited::Ended(status) => Ending::Exit(libc::WEXITSTATUS(status)),
+        };
+        let endless = self.control().repeats != 0 || self.control().records < run.limits.records;
+        let ending = match (ending, run.mode) {
+            (Ending::Exit(exit::TOO_MUCH_WORK), Mode::Record { .. }) if !endless => {
+                Ending::Limit(Limit::Events)
+            }
+            (ending, _) if full && ending != Ending::Exit(0) => Ending::Limit(Limit::Output),
+            (ending, _) => ending,
+        };
+        // The runtime's filter, where its handler could not run: signals were blocked.
+        let ending = if ending == Ending::Signal(libc::SIGSYS) {
+            let what =
+                "it passes persistent memory to the kernel in a system call, while all signals are blocked\n";
+            let _ = self.output.write_all(what.as_bytes());
+            Ending::Exit(exit::UNSUPPORTED)
         } else {
-            Ending::Exit(libc::WEXITSTATUS(status))
+            ending
         };
         (self.control_mut().decisions, self.control_mut().sleeping) = (0, 0);
         self.last_ending = Some(ending);
         let control = self.control();
         let waits_for = control.waits_for.iter().copied().filter(|address| *address != 0).collect();
-        Ok(Ended { ending, threads: control.threads, switch_points: control.points, waits_for })
+        let repeats = control.repeats != 0;
+        Ok(Ended { ending, threads: control.threads, switch_points: control.points, waits_for, repeats })
     }
 
     fn decide(&mut self, decisions: &[Actor], sleeping: &[Note]) {
@@ -445,10 +513,13 @@ impl Subject for Process {
     }
 
     fn notes(&self) -> &[Note] {
-        // Safety: the child has ended; it wrote so many whole notes there, aligned.
+        let claimed = self.control().notes.min(MAX_NOTES);
+        let is_written = written(&self.control_file, NOTES_OFFSET, claimed * size_of::<Note>() as u64);
+        let count = if is_written { claimed as usize } else { 0 };
+        // Safety: the child has ended; so many whole notes fit there, aligned.
         unsafe {
             let start = self.control.as_ptr().add(NOTES_OFFSET as usize).cast::<Note>();
-            std::slice::from_raw_parts(start, self.control().notes.min(MAX_NOTES) as usize)
+            std::slice::from_raw_parts(start, count)
         }
     }
 
@@ -463,7 +534,7 @@ impl Subject for Process {
     /// A sanitizer's report, a panic, or the end of what was printed.
     fn output(&mut self, ending: Ending) -> String {
         match ending {
-            Ending::Exit(exit::SANITIZER) => sanitizer::report(&self.output_tail(MAX_OUTPUT)),
+            Ending::Exit(exit::SANITIZER) => sanitizer::report(&self.output_tail(1 << 22)),
             // The calls that led to a panic come after it.
             Ending::Exit(panic::EXIT) | Ending::Signal(libc::SIGABRT) => {
                 let output = self.output_tail(1 << 16);
@@ -532,18 +603,26 @@ impl Subject for Process {
         }
     }
 
-    fn files_created(&self) -> u64 {
-        let created = self.files().iter().enumerate().filter(|(_, file)| file.created != 0);
-        created.fold(0, |set, (index, _)| set | 1 << index)
+    fn uses_files(&self) -> bool {
+        !self.files().is_empty()
     }
 
-    fn uses_files(&self) -> bool {
-        self.files().iter().any(|file| file.path[0] != 0)
+    fn is_rebuilt(&self) -> bool {
+        executable::is_rebuilt(&self.launch.program)
+    }
+
+    fn file_names(&self) -> FileNames {
+        let tables = self.tables();
+        let changes = &tables.changes[..(tables.change_count as usize).min(MAX_CHANGES)];
+        FileNames::new(self.files(), changes, self.launch.switches & flag::DISK != 0)
     }
 
     fn mapped_outside(&self) -> Option<PathBuf> {
-        let path = CStr::from_bytes_until_nul(&self.control().mapped_outside).ok()?.to_bytes();
-        (!path.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(path)))
+        path_in(&self.control().mapped_outside)
+    }
+
+    fn written_outside(&self) -> Option<PathBuf> {
+        path_in(&self.control().written_outside)
     }
 
     fn environment(&self) -> Vec<(String, String)> {
@@ -557,7 +636,6 @@ impl Subject for Process {
 
     fn twin(&self) -> Result<Process, Error> {
         let mut twin = Process::start(self.launch.clone())?;
-        twin.owns_files = false;
         twin.copy_image(self, POOL_BASE..POOL_BASE + POOL_BYTES);
         twin.copy_file_table(self);
         let late = LATE_MODULES_OFFSET as usize..;
@@ -569,14 +647,23 @@ impl Subject for Process {
     fn adopt_files(&mut self, other: &Process) {
         // What the heap holds at first is part of it, as the content of files is.
         self.copy_image(other, HEAP.base..HEAP.end());
+        self.copy_image(other, FACTS.base..FACTS.end());
         self.copy_image(other, FILES.base..FILES.end());
         self.copy_file_table(other);
     }
 
     /// What the other one added to the table has kept its place.
     fn copy_file_table(&mut self, other: &Process) {
-        let tables = FILES_OFFSET as usize..FILES_OFFSET as usize + MAX_FILES * size_of::<PmFile>();
-        self.control[tables.clone()].copy_from_slice(&other.control[tables]);
+        // Huge and nearly empty: only what is taken.
+        let changes = std::mem::offset_of!(Tables, changes);
+        let files = std::mem::offset_of!(Tables, files);
+        let count = (other.tables().change_count as usize).min(MAX_CHANGES);
+        for (from, bytes) in
+            [(0, files + size_of_val(other.files())), (changes, count * size_of::<NameChange>())]
+        {
+            let start = FILES_OFFSET as usize + from;
+            self.control[start..start + bytes].copy_from_slice(&other.control[start..start + bytes]);
+        }
     }
 
     fn want_stacks(&mut self, indices: &[u64]) {
@@ -609,12 +696,6 @@ impl Subject for Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        for file in self.files().iter().filter(|file| self.owns_files && file.created != 0) {
-            if let Ok(path) = CStr::from_bytes_until_nul(&file.path) {
-                let _ = std::fs::remove_file(OsStr::from_bytes(path.to_bytes()));
-            }
-        }
+        self.process.end();
     }
 }

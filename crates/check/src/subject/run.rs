@@ -37,30 +37,14 @@ impl Schedule {
 pub(crate) struct Durable {
     /// End of the arena.
     pub(crate) arena_end: u64,
-    /// Files that do not exist although they may be on disk; a bit each.
-    pub(crate) files_absent: u64,
-    /// Files whose existence is known. Those that are not known and on disk were created by some other run: for this
-    /// one they do not exist.
-    pub(crate) files_known: u64,
     /// Ends of the heap's size classes.
     pub(crate) heap_ends: [u64; HEAP_CLASSES],
 }
 
 impl Durable {
-    /// Before the first run, when the files that runs have created since do not exist yet.
-    pub(crate) fn nothing(files_created: u64) -> Durable {
-        Durable {
-            arena_end: ARENA.base,
-            files_absent: files_created,
-            files_known: files_created,
-            heap_ends: [0; HEAP_CLASSES],
-        }
-    }
-
-    /// A file came into being, or was removed.
-    pub(crate) fn set_file(&mut self, file: u64, exists: bool) {
-        self.files_known |= 1 << file;
-        self.files_absent = self.files_absent & !(1 << file) | u64::from(!exists) << file;
+    /// Before the first run.
+    pub(crate) fn nothing() -> Durable {
+        Durable { arena_end: ARENA.base, heap_ends: [0; HEAP_CLASSES] }
     }
 }
 
@@ -116,8 +100,8 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Fills the control block; `files_created` are all files that exist only since the program started.
-    pub(crate) fn fill(&self, control: &mut Control, files_created: u64) {
+    /// Fills the control block.
+    pub(crate) fn fill(&self, control: &mut Control) {
         control.mode = match self.mode {
             Mode::Record { regions: true } => mode::RECORD_REGIONS,
             Mode::Record { regions: false } => mode::RECORD,
@@ -128,25 +112,9 @@ impl Run {
         control.expected_points = self.schedule.expected_points;
         control.crashes = self.crashes as u32;
         control.arena_end = self.durable.arena_end;
-        control.files_absent = self.durable.files_absent | files_created & !self.durable.files_known;
         control.heap_ends = self.durable.heap_ends;
         control.max_records = self.limits.records;
         control.max_cpu_seconds = self.limits.cpu_seconds;
         control.max_idle_reads = self.limits.idle_reads;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_of_other_runs_do_not_exist() {
-        let mut durable = Durable::nothing(0b001);
-        durable.set_file(1, true);
-        durable.set_file(2, true);
-        durable.set_file(2, false);
-        assert_eq!(durable.files_absent, 0b101);
-        assert_eq!(0b1111 & !durable.files_known, 0b1000, "the fourth is another run's");
     }
 }

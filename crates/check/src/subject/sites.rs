@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 use crashproof_findings::{Frame, Place, is_of_others};
-use crashproof_protocol::abi::kind;
+use crashproof_protocol::abi::{FLAG_ATOMIC, FLAG_VOLATILE, kind};
 use crashproof_protocol::{LATE_MODULES_OFFSET, LateModule, caller};
 use elsa::sync::FrozenMap;
 use rustc_hash::FxHashSet;
@@ -58,6 +58,8 @@ struct Site {
     place: Place,
     /// What is not understood about it, or the assembly it is.
     text: String,
+    /// Is it a plain access: one that is neither atomic nor `volatile`?
+    plain: bool,
 }
 
 /// The sites of the program that is recorded, and of the one that recovers if it is another.
@@ -131,10 +133,12 @@ impl Sites {
             let other = |kind: u8| {
                 !flushes.contains(&kind) && ![kind::ASM, kind::UNKNOWN, kind::PAUSE].contains(&kind)
             };
-            if tag.parse::<u32>().is_ok_and(|tag| other(tag as u8)) {
+            let tag = tag.parse::<u32>().ok();
+            if tag.is_some_and(|tag| other(tag as u8)) {
                 accessing.insert(function);
             }
-            sites.push(Site { place: in_user_code(&place), text });
+            let plain = tag.is_some_and(is_plain);
+            sites.push(Site { place: in_user_code(&place), text, plain });
         }
         Sites {
             sites,
@@ -163,14 +167,14 @@ impl Sites {
         Some(PathBuf::from(OsStr::from_bytes(path)))
     }
 
-    /// The place, or the first call on the way there outside of functions that only flush and fence: what such a
-    /// function is called for is the caller's business.
+    /// The place, or the first call on the way there outside of functions that only flush and fence, and of code without
+    /// source, such as a library that was not rebuilt: what they are called for is the caller's business.
     pub(crate) fn outside_helpers(&self, mut place: Place) -> Place {
         let is_helper = |function: &str, file: &str| {
             let accesses = || self.accessing.contains(&(function.to_owned(), file.to_owned()));
             is_of_others(file) || sounds_like_helper(function, file) && !accesses()
         };
-        while is_helper(&place.function, &place.file)
+        while (!place.is_known() || is_helper(&place.function, &place.file))
             && let Some(at) = place.frames.iter().position(|frame| frame.line > 0)
         {
             let Frame { file, line, column, function, .. } = place.frames[at].clone();
@@ -215,6 +219,11 @@ impl Sites {
         }
     }
 
+    /// Is a site a plain access of the program: neither atomic nor `volatile`, and in code that was rebuilt?
+    pub(crate) fn is_plain(&self, number: u32) -> bool {
+        self.sites.get(number as usize).is_some_and(|site| site.plain)
+    }
+
     /// What is not understood about a site, or the assembly it is.
     pub(crate) fn text(&self, number: u32) -> &str {
         self.sites.get(number as usize).map_or("", |site| &site.text)
@@ -246,6 +255,13 @@ impl Sites {
             Some(Place { file: path.display().to_string(), function, ..Place::default() })
         })
     }
+}
+
+/// Does this tag say that a site is a plain access?
+fn is_plain(tag: u32) -> bool {
+    let accesses =
+        [kind::LOAD, kind::STORE, kind::MEMCPY, kind::MEMMOVE, kind::MEMSET, kind::GATHER, kind::SCATTER];
+    accesses.contains(&(tag as u8)) && tag & (FLAG_ATOMIC | FLAG_VOLATILE) == 0
 }
 
 /// A C++ name that was not demangled, as far as it consists of plain parts: `_ZN3Log7recoverEv` is `Log::recover`.

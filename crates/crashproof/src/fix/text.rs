@@ -31,25 +31,35 @@ pub(crate) fn outcome(outcome: &Outcome, applied: bool) -> String {
             relative(&place.file),
             place.line,
             place.column,
-            remaining.violation.message()
+            remaining.message
         );
         let _ = writeln!(text, "   {} {}", paint(UNSURE, "no patch:"), remaining.reason);
     }
     for (place, statement) in &outcome.removed {
         let _ = writeln!(text, "removed {place}: {statement}");
     }
-    let fixed = outcome.missing.saturating_sub(outcome.remaining.len());
-    let done = if applied { "written" } else { "not written; --apply does" };
+    let left = outcome.report.errors();
+    let fixed = outcome.errors.saturating_sub(left);
+    let done = match (outcome.written, applied) {
+        (true, _) => "written; `crashproof fix --undo` restores",
+        (false, true) => "not written, because the result is not clean; --keep-partial does",
+        (false, false) => "not written; --apply does",
+    };
     let change = if outcome.changed.is_empty() { String::new() } else { format!(" ({done})") };
-    let found = match outcome.missing {
+    let found = match outcome.errors {
+        0 if outcome.changed.is_empty() && !outcome.report.unknown.is_empty() => {
+            "no flush is known to be missing, but not everything was checked".to_owned()
+        }
         0 if outcome.changed.is_empty() => "nothing to fix: no flush is missing".to_owned(),
-        missing => format!("{fixed} of {missing} missing flushes fixed{change}"),
+        errors => {
+            format!("{fixed} of {errors} {} fixed{change}", if errors == 1 { "error" } else { "errors" })
+        }
     };
     let times = if outcome.rounds == 0 { "once".to_owned() } else { format!("{} times", outcome.rounds + 1) };
     let _ = writeln!(
         text,
         "{}: {found}; checked {times}",
-        match outcome.report.errors() {
+        match left {
             0 if outcome.report.unknown.is_empty() => paint(GOOD, "clean"),
             0 => paint(UNSURE, "unknown"),
             1 => paint(BAD, "1 error left"),
@@ -60,8 +70,9 @@ pub(crate) fn outcome(outcome: &Outcome, applied: bool) -> String {
         let _ = writeln!(text, "  {} not covered: {reason}", paint(UNSURE, "!"));
     }
     let others = outcome.report.findings.iter().filter(|finding| finding.cause.is_none());
-    let places: Vec<String> =
+    let mut places: Vec<String> =
         others.map(|it| format!("{}:{}", relative(&it.place.file), it.place.line)).collect();
+    places.dedup();
     if !places.is_empty() {
         let need = if places.len() == 1 { "needs" } else { "need" };
         let _ = writeln!(

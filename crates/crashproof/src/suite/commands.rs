@@ -36,8 +36,8 @@ fn found(name: &str) -> PathBuf {
 
 /// The tests in a file: a command per line, `#` begins a comment.
 pub(crate) fn read(file: &Path) -> Result<Vec<Case>, String> {
-    let text =
-        std::fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let text = crashproof_findings::text_file::read(file)
+        .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let directory = file.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let directory = std::path::absolute(directory).map_err(|error| error.to_string())?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));

@@ -137,6 +137,9 @@ pub(crate) struct Checking {
     /// Name every untracked access to persistent memory (slow)
     #[arg(long)]
     strict: bool,
+    /// Run tests with access to the whole machine
+    #[arg(long)]
+    no_sandbox: bool,
     /// Treat warnings as errors
     #[arg(long, value_name = "LEVEL", value_parser = ["warnings"])]
     deny: Option<String>,
@@ -178,6 +181,7 @@ impl Checking {
             ("--exhaustive", self.exhaustive),
             ("--no-robust", self.no_robust),
             ("--strict", self.strict),
+            ("--no-sandbox", self.no_sandbox),
         ];
         words.extend(flags.iter().filter(|flag| flag.1).map(|flag| flag.0.into()));
         words

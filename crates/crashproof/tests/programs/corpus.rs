@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use crate::engines::{self, Answer, Finding};
 use crate::header::{Bug, Engine, Program, Variant, mark_of};
+use crate::papers;
 
 /// What the three engines say of one variant.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +46,8 @@ pub(crate) fn is_corpus(program: &Program) -> bool {
 /// Asks an engine; `Robust` is check without recovery's own checks.
 pub(crate) fn ask(engine: Engine, program: &Program, variant: &Variant) -> Option<Answer> {
     let asked = if engine == Engine::Robust { Engine::Check } else { engine };
-    if variant.expected.get(&asked).is_some_and(|expected| expected.kind() == "skipped") {
+    let skipped = |engine| variant.expected.get(&engine).is_some_and(|expected| expected.kind() == "skipped");
+    if skipped(asked) || skipped(engine) {
         return None;
     }
     if engine != Engine::Robust {
@@ -149,7 +151,7 @@ fn is_class(class: &str, cause: &str) -> bool {
 }
 
 /// Processor time of all processes that have ended and were waited for; of use if one engine runs at a time.
-fn processor_seconds() -> f64 {
+pub(crate) fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
     let ticks =
@@ -321,9 +323,9 @@ impl Table {
         (found.iter().filter(|found| **found).count(), found.len())
     }
 
-    /// The table as a chapter of the book.
-    pub(crate) fn chapter(&self) -> String {
-        let mut text = String::from(HEAD);
+    /// How many bugs are found, as a table.
+    fn shares(&self) -> String {
+        let mut text = String::new();
         let flush = |class: &str| class.split('|').any(|class| FLUSHES.contains(&class));
         let any = |_: &str| true;
         let by = |engine: Engine| move |row: &Row, variant: &Variant| row.found(variant).contains(&engine);
@@ -349,10 +351,16 @@ impl Table {
         let silent = right.iter().filter(|silent| **silent).count();
         let _ = writeln!(
             text,
-            "| correct variants that no engine accuses | {silent} of {} | {:.0}% |\n",
+            "| correct variants that no engine accuses | {silent} of {} | {:.0}% |",
             right.len(),
             100.0 * silent as f64 / right.len().max(1) as f64
         );
+        text
+    }
+
+    /// The table as a chapter of the book.
+    pub(crate) fn chapter(&self) -> String {
+        let mut text = String::from(HEAD) + &self.shares() + "\n";
         let mut program = "";
         for (name, variant, row) in &self.rows {
             if name != program {
@@ -403,6 +411,23 @@ impl Table {
         if !wrong.is_empty() {
             let _ = write!(text, "\n## Known to be wrong\n\n{}", wrong.concat());
         }
+        let found = self.rows.iter().map(|(name, variant, row)| {
+            let by: Vec<&str> = row.found(variant).iter().map(|engine| engine.name()).collect();
+            (name.trim_start_matches("corpus/"), variant, by.join(", "))
+        });
+        text + &papers::section(found)
+    }
+
+    /// The shares and what they are of, as in README.
+    pub(crate) fn short(&self) -> String {
+        let mut text = self.shares();
+        let structures: std::collections::BTreeSet<&str> =
+            self.rows.iter().map(|(name, ..)| name.as_str()).collect();
+        let _ = writeln!(
+            text,
+            "\n{} structures; every bug, engine, and time is in [the table](docs/src/corpus.md) that `make corpus` makes.",
+            structures.len()
+        );
         text
     }
 }

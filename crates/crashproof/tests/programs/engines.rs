@@ -63,9 +63,11 @@ pub(crate) struct Answer {
     /// There was no persistent memory to judge, or nothing was claimed of it.
     pub(crate) vacuous: bool,
     pub(crate) figures: String,
-    /// Recorded accesses, and recoveries that ran.
+    /// Recorded accesses, crash points, recoveries that ran, and states that brute force would try.
     pub(crate) events: u64,
+    pub(crate) crash_points: u64,
     pub(crate) recoveries: u64,
+    pub(crate) eager: String,
 }
 
 impl Answer {
@@ -145,6 +147,10 @@ pub(crate) fn ask(engine: Engine, program: &Program, variant: &Variant) -> Answe
                 command.arg("--robust");
             }
             command.args(["--timeout", PROVE_SECONDS]);
+            if variant.expected.get(&engine).is_some_and(|expected| expected.kind() == "unknown") {
+                // It is about the prover's own reason, which runs would hide.
+                command.arg("--no-runs");
+            }
             if variant.stdin.is_some() {
                 command.arg("--stdin").arg(&stdin);
             }
@@ -260,8 +266,18 @@ fn read(engine: Engine, output: &Output, text: &str) -> Answer {
         _ => String::new(),
     };
     let count = |value: &Value| value.as_u64().unwrap_or_default();
-    let (events, recoveries) = (count(&stats["events"]), count(&stats["recoveries"]));
-    Answer { findings, unknown, refused: None, vacuous, figures, events, recoveries }
+    let eager = stats["eager_states"].as_str().unwrap_or_default().to_owned();
+    Answer {
+        findings,
+        unknown,
+        refused: None,
+        vacuous,
+        figures,
+        events: count(&stats["events"]),
+        crash_points: count(&stats["failure_points"]),
+        recoveries: count(&stats["recoveries"]),
+        eager,
+    }
 }
 
 fn finding(found: &Value) -> Finding {

@@ -209,6 +209,8 @@ pub(crate) struct Variant {
     pub(crate) wrong: BTreeMap<Engine, String>,
     /// Judged by `make corpus` alone.
     pub(crate) slow: bool,
+    /// Rows of the papers' tables of bugs that it is the counterpart of, such as `Jaaru 13.1`.
+    pub(crate) like: Vec<String>,
 }
 
 /// A seeded bug: its class and the mark of the lines it is at, any of which will do.
@@ -271,6 +273,7 @@ impl Program {
             ("stdin", "") => section.stdin = Some(value.replace("\\n", "\n")),
             ("figures", "") => section.figures = Some(value.to_owned()),
             ("tier", "") if value == "slow" => section.slow = true,
+            ("like", "") => section.like.extend(value.split(", ").map(str::to_owned)),
             ("bug", "") => {
                 let (class, at) =
                     value.split_once(" at ").ok_or_else(|| format!("bug: CLASS at MARK, not {value}"))?;
@@ -361,6 +364,7 @@ fn combined(common: &Variant, own: Variant) -> Variant {
     all.bug = own.bug;
     all.wrong.extend(own.wrong);
     all.slow = own.slow;
+    all.like = own.like;
     for (engine, flags) in own.flags {
         let known = all.flags.entry(engine).or_default();
         // What a variant says of schedules replaces what is said for all.

@@ -23,9 +23,11 @@
 //! //@ file old: some text              {dir}/old begins with this text before the run, and is there afterwards
 //! //@ variant good: -DGOOD             what follows, up to the next variant, is for the program compiled like this
 //! //@ tier: slow                       in the corpus: this variant is judged by `make corpus` alone
+//! //@ like: Jaaru 13.1, PSan.6         in the corpus: rows of the papers' tables that this bug is like
 //! ```
 //!
-//! `corpus.rs` says what the programs below `corpus` have instead of expectations, `mutate.rs` what `make mutate` does.
+//! `corpus.rs` says what the programs below `corpus` have instead of expectations, `mutate.rs` what `make mutate` does,
+//! `compare.rs` what is measured as in the papers, `papers.rs` which of their bugs must have a counterpart.
 //!
 //! Every error must be listed, by as many lines as there are; lint must list its warnings, too, and check or prove
 //! if they list one. Clauses behind `at`: `survived`, `read`, `crash`, `note`, `candidate` or `fix` with a mark (a
@@ -41,10 +43,12 @@
 //! A `known wrong` answer that has become right fails the test, so that the words are removed.
 
 mod bless;
+mod compare;
 mod corpus;
 mod engines;
 mod header;
 mod mutate;
+mod papers;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -52,6 +56,10 @@ use std::sync::{Arc, Mutex};
 
 use header::{Engine, Program};
 use libtest_mimic::{Arguments, Failed, Trial};
+
+/// Around the table of README that is made here.
+const SHORT_BEGINS: &str = "<!-- made by `make corpus` -->\n";
+const SHORT_ENDS: &str = "<!-- end -->\n";
 
 /// How many expectations of one engine are of each kind.
 type Tally = BTreeMap<(Engine, &'static str), usize>;
@@ -173,6 +181,19 @@ fn main() {
             trials.push(Trial::test(name, move || judge(&program, index, &tally)));
         }
     }
+    if mode == Some("corpus") {
+        let (root, structures) = (root.clone(), structures.clone());
+        trials.push(Trial::test("corpus/comparisons", move || {
+            Ok(compare::trial(&root, &structures, blessing)?)
+        }));
+    }
+    if mode != Some("mutate") && !blessing {
+        let structures = structures.clone();
+        trials.push(Trial::test("corpus/papers", move || {
+            let missing = papers::missing(structures.iter().flat_map(|program| &program.variants));
+            if missing.is_empty() { Ok(()) } else { Err(missing.join("\n").into()) }
+        }));
+    }
     if !arguments.list {
         crashproof_toolchain::testing::tools();
     }
@@ -186,10 +207,20 @@ fn main() {
         }
     }
     if mode == Some("corpus") {
-        let chapter = corpus::Table::kept(&structures).chapter();
+        let table = corpus::Table::kept(&structures);
+        let chapter = table.chapter() + &compare::sections(&root);
         println!("{chapter}");
-        if let Some(book) = std::env::var_os("CRASHPROOF_CORPUS_BOOK") {
+        if let Some(book) = std::env::var_os("CRASHPROOF_CORPUS_BOOK").map(PathBuf::from) {
+            let picture = book.with_file_name("corpus-growth.svg");
+            std::fs::write(picture, compare::picture(&root)).expect("a picture that can be written");
             std::fs::write(book, chapter).expect("a chapter that can be written");
+        }
+        if let Some(readme) = std::env::var_os("CRASHPROOF_CORPUS_README") {
+            let text = std::fs::read_to_string(&readme).expect("README.md");
+            let (head, rest) = text.split_once(SHORT_BEGINS).expect("where the short table begins");
+            let (_, tail) = rest.split_once(SHORT_ENDS).expect("where the short table ends");
+            let text = format!("{head}{SHORT_BEGINS}{}{SHORT_ENDS}{tail}", table.short());
+            std::fs::write(readme, text).expect("a file that can be written");
         }
     }
     conclusion.exit();

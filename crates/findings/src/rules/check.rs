@@ -7,6 +7,9 @@ pub static RULES: &[&Rule] = &[
     &RECOVERY_FAILS,
     &RECOVERY_FAILS_NOTHING_LOST,
     &FAILS_UNDER_SCHEDULE,
+    &DEADLOCK,
+    &LOST_WAKEUP,
+    &DATA_RACE,
     &FAILS_WITHOUT_CRASH,
     &VOLATILE_POINTER,
     &MISSING_FLUSH,
@@ -40,6 +43,28 @@ pub static FAILS_UNDER_SCHEDULE: Rule = rule!(
     "c",
     "--schedules",
     "20"
+);
+
+/// Under some schedule no thread can go on.
+pub static DEADLOCK: Rule =
+    rule!("deadlock", Check, Error, "under some schedule all threads wait for each other", "c");
+
+/// Under some schedule a thread waits for a signal that came before.
+pub static LOST_WAKEUP: Rule = rule!(
+    "lost-wakeup",
+    Check,
+    Error,
+    "under some schedule a thread waits for a signal that came before",
+    "c"
+);
+
+/// Two plain accesses that nothing orders.
+pub static DATA_RACE: Rule = rule!(
+    "data-race",
+    Check,
+    Warning,
+    "two threads access the same persistent memory without atomics or locks, and one stores",
+    "c"
 );
 
 /// The program crashes by itself.

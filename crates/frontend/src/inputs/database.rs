@@ -36,7 +36,8 @@ pub(crate) fn read(
     jobs: &mut Vec<Job>,
     notes: &mut Vec<String>,
 ) -> Result<(), Error> {
-    let text = std::fs::read_to_string(path).map_err(|cause| Error::Read { path: path.to_owned(), cause })?;
+    let text = crashproof_findings::text_file::read(path)
+        .map_err(|cause| Error::Read { path: path.to_owned(), cause })?;
     let entries: Vec<Entry> = serde_json::from_str(&text).map_err(|error| Error::Database {
         path: path.to_owned(),
         reason: format!("this is no compilation database: {error}"),

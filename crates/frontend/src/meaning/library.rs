@@ -173,7 +173,7 @@ const TABLE: &[Row] = &[
         &[read(1, text(1))],
         Anything,
     ),
-    (&["__fprintf_chk", "__vfprintf_chk"], &[read(2, text(2))], Anything),
+    (&["__fprintf_chk", "__vfprintf_chk", "__dprintf_chk", "__vdprintf_chk"], &[read(2, text(2))], Anything),
     // Values that are made of text: every argument behind the format is written to.
     (
         &["sscanf", "__isoc99_sscanf", "__isoc23_sscanf", "fscanf", "__isoc99_fscanf", "__isoc23_fscanf"],

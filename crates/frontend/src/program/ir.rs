@@ -318,12 +318,16 @@ pub enum Op {
         address: Operand,
         value: Operand,
         bytes: u64,
+        /// It stores only if memory holds this, and its result is a pair: what memory held, and whether it stored.
+        expected: Option<Operand>,
     },
     /// `base + offset + sum of index * scale`.
     Offset {
         base: Operand,
         offset: i64,
         index: Vec<(Operand, i64)>,
+        /// The array that the indices choose from, as its type says: where it begins behind `base`, and its bytes.
+        within: Option<(i64, i64)>,
     },
     Arithmetic {
         what: Arithmetic,

@@ -18,6 +18,11 @@ pub(crate) struct Flags {
     pub(crate) persistent: bool,
     /// A description says so, of the memory itself; not only that the program flushes it.
     pub(crate) declared: bool,
+    /// A mapping: its first byte begins a page.
+    pub(crate) page: bool,
+    /// Some of it begins somewhere else than a page: an allocation, part of a mapping, an element of an array that a mapping begins
+    /// with.
+    pub(crate) inside: bool,
     pub(crate) stack: bool,
     pub(crate) heap: bool,
     pub(crate) global: bool,
@@ -28,6 +33,8 @@ impl Flags {
         let before = *self;
         self.persistent |= other.persistent;
         self.declared |= other.declared;
+        self.page |= other.page;
+        self.inside |= other.inside;
         self.stack |= other.stack;
         self.heap |= other.heap;
         self.global |= other.global;
@@ -37,6 +44,11 @@ impl Flags {
     /// Persistent by a description, and nothing else.
     pub(crate) fn surely_declared(self) -> bool {
         self.declared && !self.volatile()
+    }
+
+    /// Whether its first byte begins a page.
+    fn begins_page(self) -> bool {
+        self.page && !self.inside && !self.volatile()
     }
 
     /// Some of what the node stands for is surely volatile.
@@ -116,6 +128,13 @@ impl Graph {
     pub(crate) fn is_volatile_part(&self, cell: Cell) -> bool {
         let cell = self.find(cell);
         self.nodes[cell.node as usize].volatile.iter().any(|range| range.contains(&cell.offset))
+    }
+
+    /// Whether a cell is the first byte of a mapped file, and nothing else.
+    pub(crate) fn begins_page(&self, cell: Cell) -> bool {
+        let cell = self.find(cell);
+        let node = &self.nodes[cell.node as usize];
+        cell.offset == 0 && !node.collapsed && node.flags.begins_page()
     }
 
     /// What is known of the memory of a cell.
@@ -228,6 +247,7 @@ impl Graph {
             self.nodes[right.node as usize].forward = Some(Cell { node: left.node, offset: shift });
             let target = &mut self.nodes[left.node as usize];
             target.flags.add(moved.flags);
+            target.flags.inside |= shift != 0 && (moved.flags.page || target.flags.page);
             target.functions.extend(moved.functions);
             for range in moved.volatile {
                 target.add_volatile(range, shift);
@@ -309,7 +329,8 @@ impl Graph {
             if !seen.insert((own.node, theirs.node)) {
                 continue;
             }
-            let flags = caller.nodes[theirs.node as usize].flags;
+            let mut flags = caller.nodes[theirs.node as usize].flags;
+            flags.inside |= own.offset != theirs.offset;
             changed |= self.nodes[own.node as usize].flags.add(flags);
             let functions = caller.nodes[theirs.node as usize].functions.clone();
             self.nodes[own.node as usize].functions.extend(functions);

@@ -11,7 +11,15 @@ use super::graph::{Cell, Flags};
 use crashproof_frontend::frameworks::{Apis, Meaning, Returns, What};
 use crashproof_frontend::program::ir::{Callee, Function, FunctionId, Op, Operand, Program, SourceType};
 
-const NONE: Flags = Flags { persistent: false, declared: false, stack: false, heap: false, global: false };
+const NONE: Flags = Flags {
+    persistent: false,
+    declared: false,
+    page: false,
+    inside: false,
+    stack: false,
+    heap: false,
+    global: false,
+};
 const PERSISTENT: Flags = Flags { persistent: true, ..NONE };
 const DECLARED: Flags = Flags { persistent: true, declared: true, ..NONE };
 const HEAP: Flags = Flags { heap: true, ..NONE };
@@ -193,7 +201,7 @@ fn one(program: &Program, apis: &Apis, owner: &Function, graph: &mut FunctionGra
                 described(graph, this, meaning, arguments);
                 if mapping::is_shared_file(program, apis, owner, op) {
                     let cell = graph.value(this);
-                    graph.graph.add_flags(cell, DECLARED);
+                    graph.graph.add_flags(cell, Flags { page: true, ..DECLARED });
                 }
                 if let Some(id) = returned::function(program, apis, meaning.returns) {
                     let cell = graph.value(this);
@@ -213,7 +221,7 @@ fn access(graph: &mut FunctionGraph, this: Operand, op: &Op) {
             let pointee = graph.graph.pointee(address);
             define(graph, this, pointee);
         }
-        Op::Store { address, value, bytes: 8, .. } | Op::Locked { address, value, bytes: 8 }
+        Op::Store { address, value, bytes: 8, .. } | Op::Locked { address, value, bytes: 8, .. }
             if is_value(*address) && is_value(*value) =>
         {
             let address = graph.value(*address);
@@ -253,8 +261,11 @@ fn copy(graph: &mut FunctionGraph, target: Operand, source: Operand) {
 /// Pointers that are computed from others.
 fn computed(graph: &mut FunctionGraph, this: Operand, op: &Op) {
     match op {
-        Op::Offset { base, offset, .. } if is_value(*base) => {
+        Op::Offset { base, offset, index, .. } if is_value(*base) => {
             let base = graph.value(*base);
+            if !index.is_empty() && graph.graph.find(base).offset + offset == 0 {
+                graph.graph.add_flags(base, Flags { inside: true, ..Flags::default() });
+            }
             define(graph, this, Cell { node: base.node, offset: base.offset + offset });
         }
         // The side that is a pointer stays the same object.
@@ -294,8 +305,11 @@ fn described(graph: &mut FunctionGraph, this: Operand, meaning: &Meaning, argume
     }
     let cell = graph.value(this);
     match meaning.returns {
-        Returns::Persistent | Returns::Fresh => {
-            graph.graph.add_flags(cell, DECLARED);
+        Returns::Persistent => {
+            graph.graph.add_flags(cell, Flags { page: true, ..DECLARED });
+        }
+        Returns::Fresh => {
+            graph.graph.add_flags(cell, Flags { inside: true, ..DECLARED });
         }
         Returns::Found | Returns::Direct(_) => {
             graph.graph.add_flags(cell, PERSISTENT);

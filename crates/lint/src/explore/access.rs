@@ -6,7 +6,7 @@ use crate::expression::{Expression, Form, NOTHING, Persistence};
 use crate::gap::Gap;
 use crate::rules::Model;
 use crate::span::Length;
-use crashproof_frontend::program::ir::{Op, Operand, PlaceId};
+use crashproof_frontend::program::ir::{Compare, Op, Operand, PlaceId};
 
 /// A copy or fill of memory.
 pub(super) struct Bulk {
@@ -46,7 +46,7 @@ impl Walk<'_, '_> {
                 }
                 NOTHING
             }
-            Op::Locked { address, value, bytes } => {
+            Op::Locked { address, value, bytes, expected: _ } => {
                 let address = self.known_address(state, *address, place);
                 let value = self.value(state, *value);
                 // What is pending is durable before a locked instruction stores.
@@ -66,6 +66,31 @@ impl Walk<'_, '_> {
             }
             _ => NOTHING,
         }
+    }
+
+    /// A compare-exchange: one path on which it stores, and one on which it finds something else and only fences.
+    pub(super) fn compare_exchange(
+        &mut self,
+        mut state: State,
+        number: u32,
+        op: &Op,
+        place: PlaceId,
+    ) -> Vec<State> {
+        let Op::Locked { address, bytes, expected: Some(expected), .. } = op else { return vec![state] };
+        let address = self.known_address(&state, *address, place);
+        let expected = self.value(&state, *expected);
+        let (yes, no) = (self.explorer.expressions.int(1), self.explorer.expressions.int(0));
+        let mut failed = state.clone();
+        self.locked(&mut failed, place);
+        let found = self.opaque(&failed, number);
+        let same = self.explorer.expressions.comparison(Compare::Eq, found, expected);
+        self.assume(&mut failed, same, false);
+        self.remember(&mut failed, address, *bytes, found);
+        failed.values[number as usize] = self.explorer.expressions.add(Form::Pair(found, no));
+        self.access_memory(&mut state, number, op, place);
+        let old = if expected == NOTHING { found } else { expected };
+        state.values[number as usize] = self.explorer.expressions.add(Form::Pair(old, yes));
+        vec![state, failed]
     }
 
     /// The address of a store or flush. An address that is not followed may be persistent memory: a gap.

@@ -2,9 +2,13 @@
 
 use std::rc::Rc;
 
+use px86::LINE_BYTES;
+
 use super::walk::{COUNTED, EXHAUSTED, State, Walk};
-use crate::expression::{Expression, Form, LAST_ERROR, NOTHING};
-use crashproof_frontend::program::ir::{Arithmetic, Compare, Op};
+use crate::event::Kind;
+use crate::expression::{Expression, Form, LAST_ERROR, NOTHING, Persistence};
+use crashproof_frontend::frameworks::What;
+use crashproof_frontend::program::ir::{Arithmetic, Callee, Compare, Op};
 
 impl Walk<'_, '_> {
     /// Whether a condition is known to hold.
@@ -193,9 +197,11 @@ impl Walk<'_, '_> {
         match (known, op) {
             (Some(to), _) => self.goto(state, block, to),
             (None, Op::Branch { yes, no, .. }) => {
+                let flushing = self.flushing_side(block, condition, *yes, *no);
                 for (to, holds) in [(*yes, true), (*no, false)] {
-                    if ways.contains(&to) {
+                    if ways.contains(&to) && flushing.is_none_or(|side| side == to) {
                         self.note_assertion(condition, if holds { *no } else { *yes });
+                        self.note_branch(condition, block);
                         let mut next = state.clone();
                         // The number of rounds stands for any number: callers must not see it as a fact.
                         if !(self.ends_loop(block, &state, to) && self.is_about_parameters(condition)) {
@@ -214,6 +220,60 @@ impl Walk<'_, '_> {
             }
             _ => {}
         }
+    }
+
+    /// Of a branch on where something lies in its cache line, the side that flushes: on the other side, the flush of another part
+    /// of the line does.
+    fn flushing_side(&mut self, block: u32, condition: Expression, yes: u32, no: u32) -> Option<u32> {
+        if condition == NOTHING || !self.is_about_lines(condition) {
+            return None;
+        }
+        let only = |this: &Self, side: u32, other: u32| {
+            let others = this.shape.reached(other, block);
+            this.shape.reached(side, block).difference(&others).any(|at| this.flushes(*at))
+        };
+        match (only(self, yes, no), only(self, no, yes)) {
+            (true, false) => Some(yes),
+            (false, true) => Some(no),
+            _ => None,
+        }
+    }
+
+    fn is_about_lines(&mut self, condition: Expression) -> bool {
+        match self.explorer.expressions.form(condition) {
+            Form::Operation(Arithmetic::Rem, address, unit) => {
+                self.explorer.expressions.as_int(unit) == Some(LINE_BYTES as i64)
+                    && self.persistence(address) != Persistence::No
+            }
+            Form::Operation(Arithmetic::And, address, mask)
+                if self.explorer.expressions.as_int(mask) == Some(LINE_BYTES as i64 - 1) =>
+            {
+                self.persistence(address) != Persistence::No
+            }
+            Form::Operation(_, left, right) | Form::Comparison(_, left, right) => {
+                self.is_about_lines(left) || self.is_about_lines(right)
+            }
+            Form::Plus(inner, _) => self.is_about_lines(inner),
+            _ => false,
+        }
+    }
+
+    /// Whether a block flushes, itself or by a call.
+    fn flushes(&self, block: u32) -> bool {
+        self.function.block(block).any(|(_, instruction)| match &instruction.op {
+            Op::Flush { .. } => true,
+            Op::Call { callee: Callee::Direct(called), .. } => {
+                let ways = self.explorer.summaries.get(called).map_or(&[][..], |summary| &summary.ways);
+                let described = self.explorer.apis.meaning(&self.explorer.program.function(*called).name);
+                described
+                    .is_some_and(|meaning| meaning.effects.iter().any(|effect| effect.what == What::Flush))
+                    || ways
+                        .iter()
+                        .flat_map(|way| &way.events)
+                        .any(|event| matches!(event.kind, Kind::Flush { .. }))
+            }
+            _ => false,
+        })
     }
 
     /// The state in which a switch goes to a target, if it can.
@@ -263,7 +323,10 @@ impl Walk<'_, '_> {
                     return;
                 }
                 entry.0 += 1;
-                let is_done = entry.1.contains(&signature) || entry.0 >= self.explorer.bounds.loops;
+                // With the steps used up, one more round has to do.
+                let rounds =
+                    if self.steps > self.explorer.bounds.steps { 1 } else { self.explorer.bounds.loops };
+                let is_done = entry.1.contains(&signature) || entry.0 >= rounds;
                 entry.1.push(signature);
                 if is_done {
                     // One more visit of the head, to leave.

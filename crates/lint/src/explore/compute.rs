@@ -1,13 +1,29 @@
 //! Instructions that compute a value from others.
 
 use super::walk::{State, Walk};
-use crate::expression::{Expression, Form, NOTHING};
+use crate::expression::{Expression, Form, NOTHING, Persistence};
+use crate::span::{Length, Span};
 use crashproof_frontend::program::ir::{Arithmetic, Op, Operand};
 
 impl Walk<'_, '_> {
     pub(super) fn computed_value(&mut self, state: &State, number: u32, op: &Op) -> Expression {
         let value = match op {
-            Op::Offset { base, offset, index } => self.offset(state, *base, *offset, index),
+            Op::Offset { base, offset, index, within } => {
+                let address = self.offset(state, *base, *offset, index);
+                if let Some((start, bytes)) = *within {
+                    let base = self.value(state, *base);
+                    let scale = index.last().map_or(1, |last| last.1);
+                    let explorer = &mut *self.explorer;
+                    explorer.extents.note(
+                        &explorer.expressions,
+                        base,
+                        address,
+                        (start, start + bytes),
+                        scale,
+                    );
+                }
+                address
+            }
             Op::Arithmetic { what, left, right } => {
                 let (left, right) = (self.value(state, *left), self.value(state, *right));
                 self.explorer.expressions.arithmetic(*what, left, right)
@@ -55,6 +71,41 @@ impl Walk<'_, '_> {
             address = self.explorer.expressions.element(address, value, *scale);
         }
         self.explorer.expressions.plus(address, offset)
+    }
+
+    /// A choice between places in one persistent object is a branch that the optimizer took away: both are followed.
+    pub(super) fn select_each(
+        &mut self,
+        states: Vec<State>,
+        number: u32,
+        [condition, yes, no]: [Operand; 3],
+    ) -> Vec<State> {
+        let mut after = Vec::new();
+        for mut state in states {
+            let chosen = [yes, no].map(|operand| self.value(&state, operand));
+            let open = self.value(&state, condition);
+            let [one, other] = chosen.map(|value| self.explorer.expressions.address(value));
+            let is_branch = open != NOTHING
+                && one.object == other.object
+                && self.persistence(one.object) != Persistence::No
+                && self.select(&state, condition, yes, no) == NOTHING;
+            if !is_branch {
+                let op = Op::Select { condition, yes, no };
+                state.values[number as usize] = self.computed_value(&state, number, &op);
+                after.push(state);
+                continue;
+            }
+            for (value, holds) in chosen.into_iter().zip([true, false]) {
+                let mut next = state.clone();
+                self.assume(&mut next, open, holds);
+                next.values[number as usize] = value;
+                // What decides which of them counts must not persist before it.
+                let at = self.explorer.expressions.address(value);
+                self.note_touched(&next, &Span { at, length: Length::Unknown });
+                after.push(next);
+            }
+        }
+        self.thin(after)
     }
 
     fn select(&mut self, state: &State, condition: Operand, yes: Operand, no: Operand) -> Expression {
@@ -109,7 +160,7 @@ impl Walk<'_, '_> {
                 let (left, right) = (self.ahead(state, *left), self.ahead(state, *right));
                 self.explorer.expressions.arithmetic(*what, left, right)
             }
-            Op::Offset { base, offset, index } => {
+            Op::Offset { base, offset, index, .. } => {
                 let mut address = self.ahead(state, *base);
                 for (operand, scale) in index {
                     let value = self.ahead(state, *operand);

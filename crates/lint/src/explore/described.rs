@@ -301,6 +301,8 @@ fn control(what: What, framework: usize) -> Option<Kind> {
         What::StrandBegin => Kind::StrandBegin,
         What::StrandEnd => Kind::StrandEnd,
         What::StrandJoin => Kind::StrandJoin,
+        What::TolerateBegin => Kind::TolerateBegin,
+        What::TolerateEnd => Kind::TolerateEnd,
         _ => return None,
     })
 }

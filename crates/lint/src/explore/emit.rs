@@ -30,7 +30,11 @@ impl Walk<'_, '_> {
             }
             None => 0,
         };
-        self.emit_at(state, kind, Site { place, call: None, name, outer: 0, by_library });
+        let outer = match &kind {
+            Kind::Store { span, .. } => self.larger_name(state, span, name),
+            _ => 0,
+        };
+        self.emit_at(state, kind, Site { place, call: None, name, outer, by_library });
     }
 
     pub(super) fn emit_at(&mut self, state: &mut State, kind: Kind, site: Site) {

@@ -53,17 +53,37 @@ impl Walk<'_, '_> {
         state.values[number as usize] = self.opaque(state, number);
     }
 
-    pub(super) fn flush_loop(&mut self, state: &mut State, flushes: FlushLoop) {
-        let start = self.value(state, flushes.start);
+    pub(super) fn flush_loop(&mut self, state: &mut State, block: u32, flushes: FlushLoop) {
+        // It may be computed anew in each round.
+        let mut start = self.ahead(state, flushes.start);
+        if flushes.counts_lines.is_some() {
+            let unit = self.explorer.expressions.int(flushes.unit);
+            start = self.explorer.expressions.arithmetic(Arithmetic::Mul, start, unit);
+        }
+        if start == NOTHING {
+            // Then round by round.
+            self.shape.flush_loops.remove(&block);
+            return;
+        }
+        let unit = self.explorer.expressions.int(flushes.unit);
         let first = self.value(state, flushes.first);
+        let first = self.explorer.expressions.arithmetic(Arithmetic::Mul, first, unit);
         let start = self.explorer.expressions.arithmetic(Arithmetic::Add, start, first);
         if start == NOTHING || self.persistence(start) == Persistence::No {
             return;
         }
         let length = match flushes.end.map(|end| self.ahead(state, end)) {
             Some(end) if end != NOTHING => {
+                let end = self.explorer.expressions.arithmetic(Arithmetic::Mul, end, unit);
                 let from = if flushes.counts_bytes { first } else { start };
                 let length = self.explorer.expressions.difference(end, from);
+                // A rounded end loses nothing of its line, if that is flushed as well.
+                let more = match flushes.counts_lines {
+                    Some(true) => 1,
+                    Some(false) => 1 - flushes.unit,
+                    None => 0,
+                };
+                let length = self.explorer.expressions.plus(length, more);
                 let length = self.explorer.expressions.without_misalignment(length);
                 self.length(length)
             }

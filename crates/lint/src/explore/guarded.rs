@@ -2,16 +2,26 @@
 
 use super::walk::{State, Walk};
 use crate::event::{Kind, Site};
-use crate::expression::{Address, Expression, Form, Persistence};
-use crate::guards::names_a_member;
+use crate::expression::{Address, Expression, Form, NOTHING, Persistence};
+use crate::guards::count_members;
 use crate::span::{Length, Span};
-use crashproof_frontend::program::ir::{FunctionId, Op};
+use crashproof_frontend::program::ir::{Compare, FunctionId, Op};
+
+/// A content of persistent memory that decides whether a path comes here.
+struct Guard {
+    content: Expression,
+    /// As far as is known it only says that there is room left.
+    is_capacity: bool,
+}
 
 impl Walk<'_, '_> {
     /// The path touches a range: whatever its facts are about guards it.
     pub(super) fn note_touched(&mut self, state: &State, span: &Span) {
         let Some(address) = self.explorer.expressions.at(&span.at) else { return };
         let guards = self.guards(state);
+        // That there is room left for a record says nothing of whether it counts.
+        let counts = |guard: &Guard| !guard.is_capacity || !self.is_chosen_by(&span.at, guard.content);
+        let guards: Vec<Expression> = guards.into_iter().filter(counts).map(|guard| guard.content).collect();
         let unseen: Vec<Expression> =
             guards.into_iter().filter(|guard| self.seen_guards.insert((*guard, address))).collect();
         let is_new = self.seen_touched.insert(address);
@@ -38,7 +48,7 @@ impl Walk<'_, '_> {
         if self.seen_callees.insert(callee) {
             self.explorer.touched.entry(self.id).or_default().extend(&touched);
         }
-        for guard in self.guards(state) {
+        for Guard { content: guard, .. } in self.guards(state) {
             if self.seen_guarded_callees.insert((guard, callee)) {
                 let guard = self.guard_name(state, guard);
                 for name in &touched {
@@ -56,18 +66,98 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Contents of persistent memory that the facts of a path are about.
-    fn guards(&mut self, state: &State) -> Vec<Expression> {
-        let mut all = Vec::new();
-        for fact in state.facts.keys().filter(|fact| !self.asserted.contains(fact)) {
-            self.explorer.expressions.contents(*fact, &mut all);
+    /// A branch on a condition: what only one side does is guarded by it.
+    pub(super) fn note_branch(&mut self, condition: Expression, block: u32) {
+        if condition == NOTHING {
+            return;
         }
-        all.retain(|content| match self.explorer.expressions.form(*content) {
+        if self.is_condition(condition)
+            && let Form::Operation(_, left, right) = self.explorer.expressions.form(condition)
+        {
+            self.note_branch(left, block);
+            self.note_branch(right, block);
+        }
+        let (fact, _) = self.explorer.expressions.fact(condition, true);
+        self.branches.entry(fact).or_default().insert(block);
+    }
+
+    /// Whether a fact decides that the block which is walked is reached: some branch on it may lead past the block. Of facts that
+    /// no branch of this function made nothing is known.
+    fn decides(&mut self, fact: Expression) -> bool {
+        let Some(branches) = self.branches.get(&fact) else { return true };
+        let current = self.current;
+        for from in branches.clone() {
+            let known = self.either_way.get(&(from, current)).copied();
+            let either_way = known.unwrap_or_else(|| self.shape.is_reached_either_way(from, current));
+            self.either_way.insert((from, current), either_way);
+            if !either_way {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Contents of persistent memory that the facts of a path are about, as far as they decide that the path comes here.
+    fn guards(&mut self, state: &State) -> Vec<Guard> {
+        let mut all: Vec<Guard> = Vec::new();
+        let facts: Vec<(Expression, bool)> = state
+            .facts
+            .iter()
+            .filter(|(fact, _)| !self.asserted.contains(fact))
+            .map(|(fact, holds)| (*fact, *holds))
+            .collect();
+        for (fact, holds) in facts {
+            if !self.decides(fact) {
+                continue;
+            }
+            let is_capacity = self.is_capacity(fact, holds);
+            let mut contents = Vec::new();
+            self.explorer.expressions.contents(fact, &mut contents);
+            for content in contents {
+                match all.iter_mut().find(|guard| guard.content == content) {
+                    Some(known) => known.is_capacity &= is_capacity,
+                    None => all.push(Guard { content, is_capacity }),
+                }
+            }
+        }
+        all.retain(|guard| match self.explorer.expressions.form(guard.content) {
             Form::Content(address) => self.persistence(address) != Persistence::No,
             _ => false,
         });
-        all.dedup();
         all
+    }
+
+    /// Whether the index that chooses an element is computed from a content of memory.
+    fn is_chosen_by(&self, at: &Address, content: Expression) -> bool {
+        let expressions = &self.explorer.expressions;
+        let mut next = at.element;
+        while let Some(element) = next {
+            next = match expressions.form(element) {
+                Form::Element(base, index, _) => {
+                    let mut contents = Vec::new();
+                    expressions.contents(index, &mut contents);
+                    if contents.contains(&content) {
+                        return true;
+                    }
+                    Some(base)
+                }
+                Form::Plus(base, _) => Some(base),
+                _ => None,
+            };
+        }
+        false
+    }
+
+    /// Whether a fact may say only that there is room left: a number is below a limit.
+    fn is_capacity(&self, fact: Expression, holds: bool) -> bool {
+        let expressions = &self.explorer.expressions;
+        let Form::Comparison(what, _, limit) = expressions.form(fact) else { return false };
+        let bounds = match what {
+            Compare::Lt | Compare::Below => holds,
+            Compare::Gt | Compare::Above => !holds,
+            _ => false,
+        };
+        bounds && expressions.as_int(limit).is_some_and(|limit| limit > 1)
     }
 
     fn guard_name(&mut self, state: &State, content: Expression) -> String {
@@ -76,13 +166,25 @@ impl Walk<'_, '_> {
         self.describe(state, &Span { at, length: Length::Unknown })
     }
 
-    /// What this function calls the memory of a callee's store, if the callee only has a pointer to it.
-    pub(super) fn outer_name(&mut self, state: &State, kind: &Kind, site: Site) -> u32 {
-        let Kind::Store { span, .. } = kind else { return 0 };
-        if names_a_member(self.explorer.names.text(site.name)) {
+    /// What a store's memory is called as part of something larger, if it is known only by a pointer to it: `t->a` for `*chosen`.
+    pub(super) fn larger_name(&mut self, state: &State, span: &Span, name: u32) -> u32 {
+        if count_members(self.explorer.names.text(name)) > 0 {
             return 0;
         }
+        self.hidden = Some(span.at);
         let text = self.describe(state, span);
-        if names_a_member(&text) { self.explorer.names.add(text) } else { site.outer }
+        self.hidden = None;
+        if count_members(&text) > 0 { self.explorer.names.add(text) } else { 0 }
+    }
+
+    /// What this function calls the memory of a callee's store, if it knows more members on the way there than the callee, which
+    /// may have only a pointer.
+    pub(super) fn outer_name(&mut self, state: &State, kind: &Kind, site: Site) -> u32 {
+        let Kind::Store { span, .. } = kind else { return 0 };
+        let names = &self.explorer.names;
+        let known = if site.outer == 0 { site.name } else { site.outer };
+        let known = count_members(names.text(known));
+        let text = self.describe(state, span);
+        if count_members(&text) > known { self.explorer.names.add(text) } else { site.outer }
     }
 }

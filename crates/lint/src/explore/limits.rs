@@ -34,8 +34,10 @@ pub(crate) enum Cut {
     Ways,
     /// Contents of memory that callers see of one way.
     Memory,
-    /// Events that callers see of one way.
+    /// Events that callers see of one way: of more, only what they leave open.
     Events,
+    /// The same, and what a way leaves open cannot be told either.
+    HiddenEvents,
     /// Stores that are remembered on one path.
     Stores,
 }
@@ -56,6 +58,12 @@ impl Cut {
                 format!("callers see only {} of the places written by", super::way::MAX_MEMORY)
             }
             Cut::Events => {
+                format!(
+                    "callers see only what the ways with more than {} events leave open",
+                    super::way::MAX_EVENTS
+                )
+            }
+            Cut::HiddenEvents => {
                 format!(
                     "callers see nothing of the ways with more than {} events through",
                     super::way::MAX_EVENTS
@@ -84,7 +92,9 @@ impl Cuts {
 
     /// Whether callers do not see all ways of a function.
     pub(super) fn hides_ways(&self, function: FunctionId) -> bool {
-        self.all.get(&function).is_some_and(|cuts| cuts.iter().any(|cut| *cut != Cut::Memory))
+        self.all
+            .get(&function)
+            .is_some_and(|cuts| cuts.iter().any(|cut| !matches!(cut, Cut::Memory | Cut::Events)))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (FunctionId, &BTreeSet<Cut>)> {

@@ -1,5 +1,7 @@
 //! Names of memory in the source, for messages, and its types, for alignment.
 
+use px86::LINE_BYTES;
+
 use super::walk::{State, Walk};
 use crate::expression::{Address, Expression, Form, NOTHING};
 use crate::span::{Length, Span};
@@ -29,8 +31,9 @@ impl Walk<'_, '_> {
             None => name,
         };
         // What the C++ library keeps inside of an atomic is of no interest.
-        let end = name.find("._M_").unwrap_or(name.len());
-        let name = name[..end].to_owned();
+        let inside = ["._M_", "->_M_"].into_iter().filter_map(|inside| name.find(inside)).min();
+        let name =
+            if name.starts_with("_M_") { "" } else { &name[..inside.unwrap_or(name.len())] }.to_owned();
         let in_rust =
             self.function.place.is_some_and(|place| self.explorer.program.place(place).file.ends_with(".rs"));
         if in_rust { name.replace("->", ".") } else { name }
@@ -91,6 +94,7 @@ impl Walk<'_, '_> {
             let Some(base) = variable.ty.and_then(|ty| self.ty(ty).base) else { continue };
             let own = self.explorer.expressions.address(value);
             if value == NOTHING
+                || self.hidden == Some(own)
                 || own.object != at.object
                 || own.element != at.element
                 || own.offset > at.offset
@@ -109,14 +113,17 @@ impl Walk<'_, '_> {
             }
         }
         self.variables = variables;
-        if let Some((_, found)) = best {
-            return Some(found);
+        // What a library calls it means nothing to its users, unless nobody else has a name.
+        let by_library = best.as_ref().is_some_and(|((.., of_a_library), _)| *of_a_library);
+        let best = best.map(|(_, found)| found);
+        if best.is_some() && !by_library {
+            return best;
         }
         if let Some(found) = self.global_pointer(state, at) {
             return Some(found);
         }
-        let (name, base) = self.pointer(state, at.element.unwrap_or(at.object), depth)?;
-        (at.offset >= 0).then_some((at.offset, name, base))
+        let loaded = self.pointer(state, at.element.unwrap_or(at.object), depth).filter(|_| at.offset >= 0);
+        loaded.map(|(name, base)| (at.offset, name, base)).or(best)
     }
 
     /// A global variable that holds a pointer to the object: a pool that was mapped on this path.
@@ -174,6 +181,9 @@ impl Walk<'_, '_> {
         let ty = self.ty(base);
         let declared = self.explorer.apis.types.iter().filter(|known| known.name == ty.name);
         let alignment = declared.map(|known| known.alignment).fold(ty.alignment, u64::max);
+        // A structure that is padded to whole lines is laid out in lines.
+        let padded = ty.bytes > 0 && ty.bytes.is_multiple_of(LINE_BYTES) && !ty.members.is_empty();
+        let alignment = if padded { alignment.max(LINE_BYTES) } else { alignment };
         if alignment > 8 {
             self.explorer.expressions.set_alignment(object, alignment);
         }

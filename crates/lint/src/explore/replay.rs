@@ -19,10 +19,11 @@ impl Walk<'_, '_> {
         summary: &Summary,
         callee: FunctionId,
     ) -> Vec<State> {
-        self.steps += (summary.alignments.len() + summary.loaded.len()) / 16;
+        self.steps += (summary.alignments.len() + summary.loaded.len() + summary.extents.len()) / 16;
         let visit = self.visit(&state);
         let mut here = Translation::new(&state, call, visit, callee);
         self.take_over_objects(&mut here, summary);
+        self.take_over_extents(&mut here, summary);
         let wrapper = is_wrapper(summary);
         self.note_callee(&state, callee);
         let mut after = Vec::new();
@@ -51,18 +52,32 @@ impl Walk<'_, '_> {
         after
     }
 
-    /// What the callee's types say of an object holds here too, if it is a whole object here as well.
+    /// What the callee's types say of an object holds here too, also where it is part of a larger one.
     fn take_over_objects(&mut self, here: &mut Translation, summary: &Summary) {
         for (object, alignment) in &summary.alignments {
             let own = self.translate(here, *object);
-            if own != NOTHING && self.explorer.expressions.address(own).object == own {
-                self.explorer.expressions.set_alignment(own, *alignment);
+            let at = self.explorer.expressions.address(own);
+            if own != NOTHING && at.offset % *alignment as i64 == 0 {
+                self.explorer.expressions.set_alignment(at.element.unwrap_or(at.object), *alignment);
             }
         }
         for (pointer, persistence) in &summary.loaded {
             let own = self.translate(here, *pointer);
             if matches!(self.explorer.expressions.form(own), Form::Content(_)) {
                 self.explorer.expressions.set_loaded(own, *persistence);
+            }
+        }
+    }
+
+    /// The arrays that a callee's indices choose from.
+    fn take_over_extents(&mut self, here: &mut Translation, summary: &Summary) {
+        for extent in &summary.extents {
+            let Some(element) = extent.at.element else { continue };
+            let outer = self.translate(here, extent.outer.unwrap_or(extent.at.object));
+            let element = self.translate(here, element);
+            if outer != NOTHING && element != NOTHING {
+                let explorer = &mut *self.explorer;
+                explorer.extents.take_over(&explorer.expressions, extent, outer, element);
             }
         }
     }

@@ -12,10 +12,24 @@ use crate::event::Kind;
 use crate::expression::{Expression, Expressions, Form, NOTHING};
 use crate::machine::Exit;
 use crate::rules::Model;
-use crashproof_frontend::program::ir::Operand;
+use crashproof_frontend::program::ir::{Op, Operand, PlaceId};
 
 impl Walk<'_, '_> {
-    pub(super) fn returns(&mut self, state: State, value: Option<Operand>) {
+    /// Places where a library's function was to store and failed, as the path found out: whether it stored anything is of no
+    /// interest, for the path gave up.
+    fn failed_stores(&self, state: &State) -> FxHashSet<PlaceId> {
+        let mut tested = FxHashSet::default();
+        for fact in state.facts.keys() {
+            self.explorer.expressions.unknowns(*fact, &mut tested);
+        }
+        let instructions = (0..).zip(&self.function.instructions);
+        let results = instructions.filter(|(number, instruction): &(usize, _)| {
+            matches!(instruction.op, Op::Other) && tested.contains(&state.values[*number])
+        });
+        results.map(|(_, instruction)| instruction.place).collect()
+    }
+
+    pub(super) fn returns(&mut self, mut state: State, value: Option<Operand>) {
         let result = value.map_or(NOTHING, |value| self.value(&state, value));
         let failure = match self.explorer.expressions.as_int(result) {
             Some(number) if number < 0 => true,
@@ -25,6 +39,10 @@ impl Walk<'_, '_> {
         let known = self.explorer.expressions.as_int(result).is_some();
         let result = if failure && !known { self.explorer.expressions.add(Form::Failure) } else { result };
         let exit = if failure { Exit::Failure } else { Exit::Normal };
+        let void = if failure { self.failed_stores(&state) } else { FxHashSet::default() };
+        if !void.is_empty() {
+            Rc::make_mut(&mut state.machine).forget_stores(&void);
+        }
         state.machine.hands_over(&mut self.context());
         let returns_pointer = self.function.returns_pointer;
         state.machine.judge_late(&mut self.context(), result, returns_pointer);
@@ -35,7 +53,9 @@ impl Walk<'_, '_> {
             self.ends.push((Rc::clone(&state.machine), exit, perhaps));
         }
         let own = |this: &Self, object: Expression| matches!(this.explorer.expressions.form(object), Form::Local(function, _) if function == this.id);
-        let events = self.explorer.traces.events(state.trace);
+        let mut events = self.explorer.traces.events(state.trace);
+        events
+            .retain(|event| !(matches!(event.kind, Kind::Store { .. }) && void.contains(&event.site.place)));
         let memory: Vec<Entry> = state
             .memory
             .iter()
@@ -59,7 +79,13 @@ impl Walk<'_, '_> {
             .map(|(fact, holds)| (*fact, *holds))
             .collect();
         let (signature, open) = (state.machine.signature(), state.machine.open());
-        let events = slice(events);
+        let mut events = slice(events);
+        if events.len() > MAX_EVENTS
+            && let Some(open) = state.machine.what_is_open(&mut self.context())
+        {
+            self.cut(Cut::Events);
+            events = open;
+        }
         self.ways.push(Way { events, result, facts, memory, exit: failure, signature, open });
     }
 
@@ -103,7 +129,7 @@ impl Walk<'_, '_> {
         let all = ways.len();
         ways.retain(|way| way.events.len() <= MAX_EVENTS);
         if ways.len() < all {
-            self.cut(Cut::Events);
+            self.cut(Cut::HiddenEvents);
         }
         let failure = self.explorer.expressions.add(Form::Failure);
         let expressions = &self.explorer.expressions;
@@ -189,7 +215,9 @@ impl Walk<'_, '_> {
             (self.explorer.expressions.take_alignments(), self.explorer.expressions.take_loaded());
         alignments.retain(|(object, _)| mentioned.contains(object));
         loaded.retain(|(pointer, _)| mentioned.contains(pointer));
-        Summary { ways: groups, alignments, loaded }
+        let mut extents = self.explorer.extents.take();
+        extents.retain(|extent| mentioned.contains(&extent.at.object));
+        Summary { ways: groups, alignments, loaded, extents }
     }
 }
 

@@ -61,6 +61,7 @@ impl Walk<'_, '_> {
             program: self.explorer.program,
             apis: self.explorer.apis,
             expressions: &mut self.explorer.expressions,
+            extents: &self.explorer.extents,
             names: &self.explorer.names,
             verdicts: &mut self.explorer.verdicts,
             graph: &self.explorer.analysis.graphs[&self.id],

@@ -8,6 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::dsa::Analysis;
 use crate::event::{EMPTY, Names, Traces};
 use crate::expression::{Address, Expression, Expressions, NOTHING, Persistence};
+use crate::extent::Extents;
 use crate::guards::Guards;
 use crate::loops::Shape;
 use crate::machine::{Exit, Machine};
@@ -54,6 +55,8 @@ pub(crate) struct Explorer<'a> {
     pub(crate) pedantic: bool,
     pub(crate) bounds: Bounds,
     pub(crate) expressions: Expressions,
+    /// Arrays that indices choose from, in the function that is being walked.
+    pub(crate) extents: Extents,
     pub(crate) names: Names,
     pub(crate) verdicts: Verdicts,
     pub(super) traces: Traces,
@@ -99,6 +102,7 @@ impl Explorer<'_> {
             pedantic,
             bounds,
             expressions: Expressions::new(),
+            extents: Extents::default(),
             names: Names::new(),
             verdicts: Verdicts::default(),
             traces: Traces::default(),
@@ -153,9 +157,7 @@ impl Explorer<'_> {
     /// Without a `main`, others may call whatever is not static, also if the program itself calls it: it is judged as an
     /// entry point as well. What one of its callers makes good is left to them.
     fn run_exported(&mut self) {
-        // With transactions, a function may only be meant to be called inside of one.
-        if self.has_transactions || self.program.defined().any(|id| self.program.function(id).name == "main")
-        {
+        if self.program.defined().any(|id| self.program.function(id).name == "main") {
             return;
         }
         self.verdicts.is_tentative = true;
@@ -174,7 +176,7 @@ impl Explorer<'_> {
             }
         }
         self.verdicts.is_tentative = false;
-        self.verdicts.adopt();
+        self.verdicts.adopt(self.has_transactions);
     }
 }
 
@@ -199,11 +201,18 @@ pub(super) struct Walk<'e, 'a> {
     pub(super) meetings: u32,
     /// Conditions of assertions.
     pub(super) asserted: FxHashSet<Expression>,
+    /// The block that is walked, and where facts come from: blocks that branch on them.
+    pub(super) current: u32,
+    pub(super) branches: FxHashMap<Expression, FxHashSet<u32>>,
+    /// Whether a block is reached whichever way another branches, as far as that was asked for.
+    pub(super) either_way: FxHashMap<(u32, u32), bool>,
     /// What was noted already of guards, and of what is touched.
     pub(super) seen_guards: FxHashSet<(Expression, Expression)>,
     pub(super) seen_touched: FxHashSet<Expression>,
     pub(super) seen_callees: FxHashSet<FunctionId>,
     pub(super) seen_guarded_callees: FxHashSet<(Expression, FunctionId)>,
+    /// Pointers to here are not used for names.
+    pub(super) hidden: Option<Address>,
     /// Variables that hold pointers, in a fixed order.
     pub(super) variables: Vec<(Operand, &'a crashproof_frontend::program::ir::Variable)>,
 }
@@ -227,10 +236,14 @@ impl<'e, 'a> Walk<'e, 'a> {
             steps: 0,
             meetings: 0,
             asserted: FxHashSet::default(),
+            current: 0,
+            branches: FxHashMap::default(),
+            either_way: FxHashMap::default(),
             seen_guards: FxHashSet::default(),
             seen_touched: FxHashSet::default(),
             seen_callees: FxHashSet::default(),
             seen_guarded_callees: FxHashSet::default(),
+            hidden: None,
             variables: Vec::new(),
             explorer,
             id,
@@ -302,10 +315,11 @@ impl<'e, 'a> Walk<'e, 'a> {
 
     /// Walks all open paths through a block at once, so that they can be joined after each call.
     fn block(&mut self, block: u32, mut states: Vec<State>) {
+        self.current = block;
         if let Some(flushes) = self.shape.flush_loops.get(&block).copied() {
             for state in &mut states {
                 if state.rounds.get(&block).is_some_and(|(rounds, _)| *rounds == 0) {
-                    self.flush_loop(state, flushes);
+                    self.flush_loop(state, block, flushes);
                 }
             }
         }
@@ -325,6 +339,17 @@ impl<'e, 'a> Walk<'e, 'a> {
                 }
                 states = if after.len() > 1 { self.join(block, Some(number), after) } else { after };
                 states = self.thin(states);
+            } else if let Op::Locked { expected: Some(_), .. } = &instruction.op {
+                let each = states.into_iter();
+                let after: Vec<State> = each
+                    .flat_map(|state| {
+                        self.compare_exchange(state, number, &instruction.op, instruction.place)
+                    })
+                    .collect();
+                states = self.join(block, Some(number), after);
+                states = self.thin(states);
+            } else if let Op::Select { condition, yes, no } = &instruction.op {
+                states = self.select_each(states, number, [*condition, *yes, *no]);
             } else {
                 for state in &mut states {
                     self.step(state, number, &instruction.op, instruction.place);

@@ -2,6 +2,7 @@
 
 use crate::event::Event;
 use crate::expression::{Address, Expression, Persistence};
+use crate::extent::Extent;
 
 /// Ways that callers see of a function, beside one that stands for all others.
 pub(super) const MAX_WAYS: usize = 12;
@@ -33,6 +34,8 @@ pub(crate) struct Summary {
     pub(super) alignments: Vec<(Expression, u64)>,
     /// Pointers loaded from somewhere unknown that lead to persistent memory.
     pub(super) loaded: Vec<(Expression, Persistence)>,
+    /// Arrays that indices choose from.
+    pub(super) extents: Vec<Extent>,
 }
 
 /// What memory holds at an address: a number of bytes, a value.

@@ -6,17 +6,19 @@ use rustc_hash::FxHashSet;
 use super::naming;
 use crate::dsa::FunctionGraph;
 use crate::event::{Names, Site};
-use crate::expression::{Expression, Expressions, Form, Persistence};
+use crate::expression::{Address, Expression, Expressions, Form, Persistence};
+use crate::extent::Extents;
 use crate::rules::{Condition, Model, RelatedPlace, Rule, Verdict, Verdicts};
 use crate::span::Span;
 use crashproof_frontend::frameworks::Apis;
-use crashproof_frontend::program::ir::{FunctionId, GlobalId, PlaceId, Program};
+use crashproof_frontend::program::ir::{FunctionId, GlobalId, Op, PlaceId, Program};
 
 /// Where the machine runs.
 pub(crate) struct Context<'a> {
     pub(crate) program: &'a Program,
     pub(crate) apis: &'a Apis,
     pub(crate) expressions: &'a mut Expressions,
+    pub(crate) extents: &'a Extents,
     pub(crate) names: &'a Names,
     pub(crate) verdicts: &'a mut Verdicts,
     pub(crate) graph: &'a FunctionGraph,
@@ -74,6 +76,11 @@ impl Context<'_> {
             // Files are mapped at pages.
             Form::Mapped(_) => LINE_BYTES,
             Form::Content(variable) if self.is_base(variable) => LINE_BYTES,
+            Form::Content(_) | Form::Parameter(_)
+                if self.cell(object).is_some_and(|cell| self.graph.graph.begins_page(cell)) =>
+            {
+                LINE_BYTES
+            }
             _ => self.expressions.alignment(object).unwrap_or(8),
         }
     }
@@ -83,6 +90,8 @@ impl Context<'_> {
     pub(super) fn alignment_of(&self, span: &Span) -> u64 {
         let mut alignment = self.alignment(span.at.object);
         let mut at = span.at.element;
+        // What a type says of an element, whatever the larger object is.
+        let known = at.and_then(|element| self.expressions.alignment(element));
         while let Some(expression) = at {
             at = match self.expressions.form(expression) {
                 Form::Element(base, _, scale) => {
@@ -95,7 +104,15 @@ impl Context<'_> {
                 _ => None,
             };
         }
-        alignment
+        known.map_or(alignment, |known| known.max(alignment))
+    }
+
+    /// Whether two ranges surely lie on one line.
+    pub(super) fn are_on_one_line(&self, one: &Span, other: &Span) -> bool {
+        one.same_line(other, self.alignment_of(other))
+            || self.extents.are_on_one_line(one, other, &|element| {
+                self.alignment_of(&Span { at: Address { element, ..one.at }, length: one.length })
+            })
     }
 
     /// Whether an address is an object plus a number of bytes that is not a constant.
@@ -147,6 +164,18 @@ impl Context<'_> {
             return false;
         }
         self.expressions.has_opaque(left) || self.expressions.has_opaque(right)
+    }
+
+    /// Whether the function that something is in returns anything.
+    pub(super) fn returns_something(&self, place: PlaceId) -> bool {
+        let name = self.inside(place);
+        let returns = |op: &Op| matches!(op, Op::Return { value: Some(_) });
+        // With namespaces, or without.
+        self.program
+            .functions
+            .iter()
+            .filter(|function| function.readable.contains(name))
+            .any(|function| function.instructions.iter().any(|instruction| returns(&instruction.op)))
     }
 
     /// The function that something is in; without debug information, the one that is walked.

@@ -1,10 +1,14 @@
 //! Unknown code, the end of a callee, and the end of a path: what can be judged there, and what cannot.
 
+use px86::order::Class;
+use rustc_hash::FxHashSet;
+
 use super::context::Context;
-use super::state::{Exit, Machine, Status, stage};
-use crate::event::Site;
+use super::state::{Exit, Machine, Status, Write, stage};
+use crate::event::{Event, Kind, Site, UnknownCode};
 use crate::expression::{Expression, Persistence};
 use crate::rules::{RelatedPlace, Rule};
+use crashproof_frontend::program::ir::PlaceId;
 
 impl Machine {
     /// Whether the state of a store depends on unknown code: it was given the object, or may fence a pending flush.
@@ -48,6 +52,55 @@ impl Machine {
         self.change();
     }
 
+    /// What a path leaves open, as events that are fewer than those that led there: a fence if there was one, then stores that are
+    /// not durable, with their flushes. None if the path had to do with transactions, epochs or strands.
+    pub(crate) fn what_is_open(&self, context: &mut Context) -> Option<Vec<Event>> {
+        let is_plain = self.transactions.is_empty()
+            && self.logs.is_empty()
+            && self.epochs_open.is_empty()
+            && self.strand.is_none()
+            && self.begun.is_none()
+            && !self.inside_callers
+            && self.tolerates == 0;
+        if !is_plain || self.writes.is_empty() {
+            return None;
+        }
+        self.judge_overtaken(context);
+        self.judge_early(context);
+        let mut events = Vec::new();
+        let mut unsure: Vec<Expression> = self.cut_short.clone();
+        for write in self.writes.iter().filter(|write| write.status == Status::Maybe) {
+            if !unsure.contains(&write.span.at.object) {
+                unsure.push(write.span.at.object);
+            }
+        }
+        let site = self.writes[0].site;
+        if !unsure.is_empty() {
+            let kind = Kind::Unknown { objects: unsure, code: UnknownCode::NotWalked };
+            events.push(Event { kind, site });
+        } else if self.last_fence > 0 {
+            events.push(Event { kind: Kind::Fence { class: Class::Fence, drains: true }, site });
+        }
+        for write in &self.writes {
+            let &Write { span, value, nontemporal, bulk, site, .. } = write;
+            let store = Event { kind: Kind::Store { span, value, nontemporal, bulk }, site };
+            match write.status {
+                Status::Durable | Status::Maybe => {}
+                Status::Dirty => events.push(store),
+                Status::Pending(place, ordered) => {
+                    events.push(store);
+                    let class = if ordered { Class::Flush } else { Class::FlushOpt };
+                    events.push(Event { kind: Kind::Flush { span, class }, site: Site { place, ..site } });
+                }
+                Status::Queued(place) => {
+                    events.push(store);
+                    events.push(Event { kind: Kind::Queue { span }, site: Site { place, ..site } });
+                }
+            }
+        }
+        Some(events)
+    }
+
     /// The end of a callee that began at event `from`, inside a transaction: what it wrote and flushed must
     /// be waited for (Table 4, nested transactions).
     pub(crate) fn callee_ends(&mut self, context: &mut Context, from: u32, name: &str) {
@@ -81,6 +134,11 @@ impl Machine {
         }
     }
 
+    /// Stores that a library's function failed to do.
+    pub(crate) fn forget_stores(&mut self, at: &FxHashSet<PlaceId>) {
+        self.writes.retain(|write| write.status == Status::Durable || !at.contains(&write.site.place));
+    }
+
     /// The end of a callee that began at event `from` and returned a failure.
     pub(crate) fn callee_failed(&mut self, from: u32) {
         for write in self.writes.iter_mut().filter(|write| write.number > from) {
@@ -99,6 +157,7 @@ impl Machine {
             return;
         }
         self.judge_overtaken(context);
+        self.judge_early(context);
         // A new object that nothing points to is given up by a failure, and what belongs to a library is the library's to undo.
         // Whatever else was stored before it is there to stay.
         for write in &self.writes {

@@ -32,13 +32,16 @@ struct BeforeFlush {
 }
 
 /// Whether a flush is surely not of what was stored, although their addresses cannot be compared: the source calls them by
-/// different members, or one is at a fixed offset and the other at an offset that the program computes.
+/// different members, they are in different arrays, or one is at a fixed offset and the other at an offset that the program
+/// computes.
 fn is_apart(context: &Context, write: &Write, flush: Site, span: &Span) -> bool {
     let by_byte = write.span.at.object == span.at.object
         && span.bytes().is_some()
         && (write.span.at.element.is_none() && context.is_by_byte(span.at.element)
             || span.at.element.is_none() && context.is_by_byte(write.span.at.element));
-    by_byte || context.are_named_apart(write.site, flush)
+    by_byte
+        || context.are_named_apart(write.site, flush)
+        || context.extents.are_in_other_arrays(&write.span, span)
 }
 
 impl Machine {
@@ -64,8 +67,18 @@ impl Machine {
                 Meets::Never
             };
             let meets = match meets {
+                Meets::Maybe | Meets::Never if context.are_on_one_line(&write.span, &span) => Meets::Covers,
                 Meets::Maybe if is_apart(context, write, site, &span) => Meets::Never,
                 Meets::Maybe if write.span.is_comparable(&span) => write.cover(&span, alignment),
+                // Flushes of the first and the last byte write back what lies between, wherever that is.
+                Meets::Never
+                    if write.span.is_comparable(&span) && write.span.may_share_line(&span, alignment) =>
+                {
+                    match write.cover(&span, alignment) {
+                        Meets::Covers => Meets::Covers,
+                        _ => Meets::Never,
+                    }
+                }
                 other => other,
             };
             match meets {
@@ -83,7 +96,7 @@ impl Machine {
         }
         self.flushed_together(&together);
         for (stored, by) in overwritten {
-            Machine::judge_overwritten(context, stored, by);
+            Machine::judge_overwritten(context, &stored, by);
         }
         self.clean.retain(|clean| span.contains(&clean.span) != Meets::Covers);
         self.clean.push(Clean {

@@ -70,6 +70,7 @@ impl Machine {
         add(&mut self.cared_for, &other.cared_for);
         add(&mut self.cut_short, &other.cut_short);
         self.meet_overtaken(other);
+        self.meet_early(other);
         for place in &other.overtaken {
             if !self.overtaken.contains(place) {
                 self.overtaken.push(*place);
@@ -78,6 +79,7 @@ impl Machine {
         self.inside_callers |= other.inside_callers;
         self.maybe_logged |= other.maybe_logged;
         self.forgotten |= other.forgotten;
+        self.tolerates = self.tolerates.max(other.tolerates);
         self.drained &= other.drained;
         self.queue_drained &= other.queue_drained;
         self.last_fence = self.last_fence.max(other.last_fence);

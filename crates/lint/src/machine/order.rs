@@ -8,10 +8,11 @@
 //! Not seen: an index that is computed from something else than what selects the record.
 
 use super::context::Context;
-use super::state::{Late, Logged, Machine, Status, Write};
+use super::overtaken::known_as;
+use super::state::{Early, Late, Logged, Machine, Overwritten, Status, Write};
 use crate::event::Site;
-use crate::expression::{Expression, Expressions, Form, Persistence};
-use crate::rules::{RelatedPlace, Rule};
+use crate::expression::{Expression, Expressions, Form, NOTHING, Persistence};
+use crate::rules::{Condition, RelatedPlace, Rule};
 use crate::span::Span;
 
 /// Unknown values that a number is computed from.
@@ -82,6 +83,16 @@ fn covers(all: &Expressions, value: Expression, record: &Span) -> bool {
     })
 }
 
+/// Whether a number is the one that chooses a record.
+fn refers_to(all: &Expressions, value: Expression, record: &Span) -> bool {
+    all.as_int(value).is_none() && indices(all, record.at.element).iter().any(|(index, _)| *index == value)
+}
+
+/// Whether a number is what memory held at a place.
+fn is_content(all: &Expressions, number: Expression, span: &Span) -> bool {
+    all.at(&span.at).is_some_and(|address| all.form(number) == Form::Content(address))
+}
+
 /// Whether the index that was stored already covers the record that is stored only now.
 fn covered_already(all: &Expressions, index: &Write, record: &Span) -> bool {
     if !is_computed(all, index.value) {
@@ -92,8 +103,11 @@ fn covered_already(all: &Expressions, index: &Write, record: &Span) -> bool {
             return false;
         }
         match all.form(index.value) {
-            // A count: it covers all elements below.
-            Form::Plus(inner, more) if inner == number => {
+            // A count: it covers all elements below. A number that one element holds of another is none, unless it was counted on.
+            Form::Plus(inner, more)
+                if inner == number
+                    && (index.span.at.element.is_none() || is_content(all, inner, &index.span)) =>
+            {
                 let start = all.array_start(record.at.object, scale).unwrap_or(record.at.offset);
                 (0..more).contains(&(record.at.offset - start).div_euclid(scale))
             }
@@ -107,23 +121,33 @@ fn covered_already(all: &Expressions, index: &Write, record: &Span) -> bool {
                 (is_map(left) && contains(all, right, number) || is_map(right) && contains(all, left, number))
                     && old != Some(number)
             }
+            Form::Plus(inner, _) if inner == number => false,
             // The number of the element itself, as two copies have that take turns.
             _ => contains(all, number, index.value),
         }
     })
 }
 
+/// Whether a function returns the number of a record: an allocator. What it hands out counts only when something refers to it.
+fn hands_out(all: &Expressions, result: Expression, element: Option<Expression>) -> bool {
+    all.as_int(result).is_none()
+        && result != NOTHING
+        && indices(all, element).into_iter().any(|(index, _)| index == result || contains(all, index, result))
+}
+
 impl Machine {
-    /// A store to what may be an index: the records that it covers must be durable.
-    pub(super) fn judge_index(
-        &self,
+    /// A store to what may be an index: the records that it covers must be durable. Whether it is one shows later: it may be
+    /// part of a record itself, which another index or flag makes count.
+    pub(super) fn note_index(
+        &mut self,
         context: &mut Context,
         site: Site,
         to: &Span,
         value: Expression,
         logged: Logged,
     ) {
-        let safe = !self.knows_transaction(context)
+        let safe = context.has_transactions
+            || !self.knows_transaction(context)
             || self.in_transaction() && logged != Logged::No
             || self.logs_every_store(context);
         if safe || !is_scalar(to) {
@@ -137,17 +161,82 @@ impl Machine {
             };
             open && write.span.at.element != to.at.element
                 && covers(context.expressions, value, &write.span)
-                && !write.span.same_line(to, context.alignment_of(to))
+                && !context.are_on_one_line(&write.span, to)
                 && context.persistence(write.span.at.object) == Persistence::Surely
         };
-        let lost: Vec<(Site, Status)> = self
+        self.hand_on_early(context, site, to, value);
+        let at = *to;
+        let early: Vec<Early> = self
             .writes
             .iter()
             .filter(|write| is_lost(context, write))
-            .map(|write| (write.site, write.status))
+            .map(|write| Early {
+                stored: write.site,
+                status: write.status,
+                number: write.number,
+                index: site,
+                at,
+            })
             .collect();
-        for (stored, status) in lost {
-            Machine::judge_covered(context, site, stored, status);
+        for early in early {
+            let known = |other: &Early| {
+                other.stored.place == early.stored.place && other.index.place == early.index.place
+            };
+            if !self.early.iter().any(known) {
+                self.early.push(early);
+            }
+        }
+    }
+
+    /// A store that makes count what was taken for an index: a count or bit that covers it, or a flag beside it. It is then this
+    /// store before which records must be durable.
+    fn hand_on_early(&mut self, context: &Context, site: Site, to: &Span, value: Expression) {
+        let is_constant = context.expressions.as_int(value).is_some_and(|value| value != 0);
+        let (writes, expressions) = (&self.writes, &context.expressions);
+        self.early.retain_mut(|early| {
+            let record = writes.iter().find(|write| write.number == early.number);
+            // What refers to the record makes it count, and not the number up to which memory is taken.
+            if early.index.place != site.place
+                && record.is_some_and(|record| {
+                    record.status == Status::Durable && refers_to(expressions, value, &record.span)
+                })
+            {
+                return false;
+            }
+            let beside = early.at.at.object == to.at.object
+                && early.at.at.element == to.at.element
+                && early.at != *to
+                && is_constant;
+            let covered = early.at.at.element != to.at.element && covers(expressions, value, &early.at);
+            if !beside && !covered || early.index.place == site.place {
+                return true;
+            }
+            match record.map(|write| write.status) {
+                Some(status @ (Status::Dirty | Status::Queued(_) | Status::Pending(_, false))) if covered => {
+                    (early.index, early.status, early.at) = (site, status, *to);
+                    true
+                }
+                Some(Status::Dirty | Status::Queued(_) | Status::Pending(_, false)) => true,
+                _ => false,
+            }
+        });
+    }
+
+    /// The end of a path: records that were not durable in time.
+    pub(super) fn judge_early(&self, context: &mut Context) {
+        for early in &self.early {
+            Machine::judge_covered(context, early.index, early.stored, early.status);
+        }
+    }
+
+    pub(super) fn meet_early(&mut self, other: &Machine) {
+        for theirs in &other.early {
+            let same = |own: &Early| {
+                own.stored.place == theirs.stored.place && own.index.place == theirs.index.place
+            };
+            if !self.early.iter().any(same) {
+                self.early.push(theirs.clone());
+            }
         }
     }
 
@@ -194,7 +283,7 @@ impl Machine {
                 && self.writes.iter().all(|write| {
                     write.number <= index.number || write.span.at.element == span.at.element
                 })
-                && !index.span.same_line(span, context.alignment_of(span))
+                && !context.are_on_one_line(&index.span, span)
         });
         if let Some(index) = covering {
             self.late.push(Late { stored: site, index: index.site, at: span.at });
@@ -219,7 +308,9 @@ impl Machine {
             return;
         }
         for late in &self.late {
-            let returned = returns_pointer && context.expressions.address(result).object == late.at.object;
+            let returned = returns_pointer && context.expressions.address(result).object == late.at.object
+                || hands_out(context.expressions, result, late.at.element)
+                || late.index.call.is_some() && context.returns_something(late.index.place);
             // What a callee stored is judged there: here it may be an object that the callee made.
             if returned
                 || late.stored.call.is_some()
@@ -242,20 +333,45 @@ impl Machine {
 
     /// The store that another one to the same place makes void before it was written back, although later stores became
     /// durable in between: whoever relies on that order never sees it.
-    pub(super) fn overwritten(&self, context: &Context, span: &Span, value: Expression) -> Option<Site> {
-        let value = context.expressions.as_int(value)?;
+    pub(super) fn overwritten(
+        &self,
+        context: &Context,
+        site: Site,
+        span: &Span,
+        value: Expression,
+    ) -> Option<Overwritten> {
         let before = self.writes.iter().rev().find(|write| write.span == *span)?;
-        let other = context.expressions.as_int(before.value)?;
-        let void = before.status == Status::Dirty
-            && !before.nontemporal
-            && before.epoch < self.epoch
-            && before.transaction == 0
-            && other != value;
-        void.then_some(before.site)
+        if before.status != Status::Dirty
+            || before.nontemporal
+            || before.epoch >= self.epoch
+            || before.transaction != 0
+            || before.unpublished
+        {
+            return None;
+        }
+        let constant = |value: Expression| context.expressions.as_int(value);
+        let is_certain = match (constant(before.value), constant(value)) {
+            (Some(old), Some(new)) if old == new => return None,
+            // A zero that is lost is mostly what memory held before.
+            (Some(old), Some(_)) => old != 0,
+            // A number that is counted on in rounds is stored in one place.
+            _ if before.site.place == site.place => return None,
+            (None, Some(_)) => false,
+            _ => match (context.expressions.form(before.value), context.expressions.form(value)) {
+                (Form::Plus(base, old), Form::Plus(same, new)) if base == same && old != new => false,
+                _ => return None,
+            },
+        };
+        let durable = self.writes.iter().filter(|write| {
+            write.number > before.number && write.status == Status::Durable && write.epoch >= before.epoch
+        });
+        let between: Vec<Site> = durable.map(|write| write.site).collect();
+        Some(Overwritten { stored: before.site, is_certain, between })
     }
 
     /// A store was overwritten before it was written back, and the program does write that place back.
-    pub(super) fn judge_overwritten(context: &mut Context, stored: Site, by: Site) {
+    pub(super) fn judge_overwritten(context: &mut Context, overwritten: &Overwritten, by: Site) {
+        let stored = overwritten.stored;
         let name = context.name(stored);
         let related =
             vec![RelatedPlace { role: "overwritten", place: by.place, message: "overwritten here".into() }];
@@ -265,6 +381,16 @@ impl Machine {
         );
         let advice =
             format!("flush {} after this store and fence, before the next store", context.it(stored));
-        context.violates(Rule::UnflushedWrite, stored, message, related).advise(advice);
+        let rule = Rule::UnflushedWrite;
+        if overwritten.is_certain {
+            context.violates(rule, stored, message, related).advise(advice);
+            return;
+        }
+        for between in &overwritten.between {
+            let (guard, guarded) = (known_as(stored), known_as(*between));
+            let condition = Condition { guard, guarded, unless: Vec::new() };
+            let (message, related) = (message.clone(), related.clone());
+            context.violates_if(condition, rule, stored, message, related).advise(advice.clone());
+        }
     }
 }

@@ -2,15 +2,26 @@
 //! only when all functions were walked: the verdict is conditional.
 
 use super::context::Context;
-use super::state::{Logged, Machine, Overtaken, Status};
+use super::state::{Logged, Machine, Overtaken, Status, Write};
 use crate::event::Site;
-use crate::expression::{Expression, Form, Persistence};
+use crate::expression::{Expression, Expressions, Form, Persistence};
 use crate::rules::{Condition, RelatedPlace, Rule};
 use crate::span::Span;
 
 /// What other functions know a store by.
-fn known_as(site: Site) -> u32 {
+pub(super) fn known_as(site: Site) -> u32 {
     if site.outer == 0 { site.name } else { site.outer }
+}
+
+/// Whether two ranges are chosen by the same indices: members of one record, or of one place in arrays beside each other.
+fn are_of_one_record(all: &Expressions, one: &Span, other: &Span) -> bool {
+    let index = |span: &Span| {
+        span.at.element.map(|element| match all.form(element) {
+            Form::Element(base, index, _) => (base, index),
+            _ => (element, element),
+        })
+    };
+    one.at.object == other.at.object && one.at.element.is_some() && index(one) == index(other)
 }
 
 impl Machine {
@@ -23,7 +34,9 @@ impl Machine {
         value: Expression,
         logged: Logged,
     ) {
-        let safe = !self.knows_transaction(context)
+        // Where a library's transactions keep the order, members that are tested before others say nothing of it.
+        let safe = context.has_transactions
+            || !self.knows_transaction(context)
             || self.in_transaction() && logged != Logged::No
             || self.logs_every_store(context);
         if safe || to.bytes().is_none_or(|(from, end)| end - from > 8) {
@@ -35,6 +48,7 @@ impl Machine {
             Status::Pending(_, ordered) => !ordered,
             Status::Maybe | Status::Durable => false,
         };
+        self.published_later(context, site, to);
         for overtaken in &mut self.overtaking {
             // What was stored before the lost store as well belongs to the next operation.
             let (writes, lost) = (&self.writes, overtaken.numbers.0);
@@ -49,7 +63,6 @@ impl Machine {
                 overtaken.unless.push(name);
             }
         }
-        let alignment = context.alignment_of(to);
         let is_computed = matches!(context.expressions.form(value), Form::Opaque(..) | Form::Nothing);
         for write in &self.writes {
             let known = |overtaken: &Overtaken| {
@@ -60,7 +73,7 @@ impl Machine {
                 // A zero that is lost is mostly what memory held before.
                 && context.expressions.as_int(write.value) != Some(0)
                 && write.span != *to
-                && !write.span.same_line(to, alignment)
+                && !context.are_on_one_line(&write.span, to)
                 && context.persistence(write.span.at.object) == Persistence::Surely
                 && !self.overtaking.iter().any(known)
             {
@@ -74,6 +87,26 @@ impl Machine {
                 });
             }
         }
+    }
+
+    /// A record whose members became durable together, before something outside of it is stored: that publishes it, and the order
+    /// of its members does not matter.
+    fn published_later(&mut self, context: &Context, site: Site, to: &Span) {
+        let writes = &self.writes;
+        let find = |number: u32| writes.iter().find(|write| write.number == number);
+        self.overtaking.retain(|overtaken| {
+            let (Some(lost), Some(by)) = (find(overtaken.numbers.0), find(overtaken.numbers.1)) else {
+                return true;
+            };
+            let is_durable = |write: &Write| write.status == Status::Durable;
+            let is_outside = to.at.object == lost.span.at.object && to.at.element != lost.span.at.element;
+            !(is_durable(lost)
+                && is_durable(by)
+                && lost.epoch == by.epoch
+                && is_outside
+                && site.place != by.site.place
+                && are_of_one_record(context.expressions, &lost.span, &by.span))
+        });
     }
 
     /// One flush takes these stores: a checksum beside what it is the checksum of needs no order.

@@ -56,7 +56,28 @@ pub(super) struct Write {
     /// Parts of it that were written back one by one, by bytes of the object.
     pub(super) parts: Vec<(i64, i64)>,
     /// The store that it made void before that was written back.
-    pub(super) overwrites: Option<Site>,
+    pub(super) overwrites: Option<Overwritten>,
+}
+
+/// A store that was made void before it was written back.
+#[derive(Clone, Debug)]
+pub(super) struct Overwritten {
+    pub(super) stored: Site,
+    /// It matters whatever it guards.
+    pub(super) is_certain: bool,
+    /// What became durable in between.
+    pub(super) between: Vec<Site>,
+}
+
+/// A record that was not durable when an index that covers it was stored.
+#[derive(Clone, Debug)]
+pub(super) struct Early {
+    pub(super) stored: Site,
+    pub(super) status: Status,
+    /// The store of the record, among all events.
+    pub(super) number: u32,
+    pub(super) index: Site,
+    pub(super) at: Span,
 }
 
 /// A record that was stored after the index that covers it.
@@ -187,8 +208,12 @@ pub(crate) struct Machine {
     pub(super) cut_short: Vec<Expression>,
     /// Records that an index covered before they were stored.
     pub(super) late: Vec<Late>,
+    /// Records that an index covered before they were durable.
+    pub(super) early: Vec<Early>,
     /// Stores that others may have overtaken.
     pub(super) overtaking: Vec<Overtaken>,
+    /// How many calls that begin stores which may be lost are open.
+    pub(super) tolerates: u32,
 }
 
 /// Stores remembered per path. A function with a longer path is UNKNOWN.
@@ -333,6 +358,8 @@ impl Machine {
                 self.strands += 1;
                 self.strand = Some(self.strands);
             }
+            Kind::TolerateBegin => self.tolerates += 1,
+            Kind::TolerateEnd => self.tolerates = self.tolerates.saturating_sub(1),
             Kind::StrandEnd => self.strand = None,
             Kind::StrandJoin => {
                 self.accesses.clear();

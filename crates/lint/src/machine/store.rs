@@ -43,11 +43,15 @@ impl Machine {
         if every {
             self.judge_repeated(context, site, &span, transaction);
         }
+        if self.tolerates > 0 {
+            self.store_tolerated(&span);
+            return;
+        }
         self.publish(context, site, &span, value, logged);
-        self.judge_index(context, site, &span, value, logged);
+        self.note_index(context, site, &span, value, logged);
         self.note_overtaken(context, site, &span, value, logged);
         self.note_late(context, site, &span, transaction);
-        let overwrites = if transaction == 0 { self.overwritten(context, &span, value) } else { None };
+        let overwrites = if transaction == 0 { self.overwritten(context, site, &span, value) } else { None };
         self.change();
         // Only the last store to a range can be lost.
         let same_transaction = transaction;
@@ -78,6 +82,14 @@ impl Machine {
             let durable = self.writes.iter().position(|write| write.status == Status::Durable);
             self.forgotten |= durable.is_none();
             self.writes.remove(durable.unwrap_or(0));
+        }
+    }
+
+    /// A store that may be lost. A later flush of it is not redundant, and an earlier store to the same place is void.
+    fn store_tolerated(&mut self, span: &Span) {
+        self.writes.retain(|write| span.contains(&write.span) != Meets::Covers);
+        if !self.cut_short.contains(&span.at.object) {
+            self.cut_short.push(span.at.object);
         }
     }
 

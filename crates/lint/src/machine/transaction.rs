@@ -31,7 +31,8 @@ impl Machine {
                     let message =
                         format!("{name} was allocated in this transaction: there is nothing to undo");
                     context.violates(Rule::RepeatedPersist, site, message, Vec::new());
-                } else {
+                } else if context.is_root {
+                    // What callers passed, or logged before, is seen where they call.
                     context.verdicts.satisfies(Rule::RepeatedPersist, site.place);
                 }
             }
@@ -126,8 +127,13 @@ impl Machine {
         rules: Commit,
     ) -> Vec<Site> {
         let mut lost = Vec::new();
+        // A function that its own file calls as well is not accused of what a log of the same object may cover.
+        let logs = if context.verdicts.is_tentative { self.logs.as_slice() } else { &[] };
         for write in self.writes.iter_mut().filter(|write| write.transaction == transaction.number) {
             let fresh = context.is_fresh(write.span.at.object);
+            if write.logged == Logged::Yes && write.site.call.is_some() {
+                context.verdicts.logged_by_caller(write.site.place);
+            }
             let flushed = match write.logged {
                 Logged::Yes if fresh => rules.flushes_allocated,
                 Logged::Yes => rules.flushes_logged,
@@ -138,7 +144,9 @@ impl Machine {
                     // If the commit does not flush, later code still may.
                     if rules.flushes_logged {
                         let sure = context.persistence(write.span.at.object) == Persistence::Surely;
-                        if context.is_root && sure {
+                        let object = write.span.at.object;
+                        let unsure = logs.iter().any(|log| context.may_be_same(log.span.at.object, object));
+                        if context.is_root && sure && !unsure {
                             lost.push(write.site);
                         }
                         write.status = Status::Maybe;

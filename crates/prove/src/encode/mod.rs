@@ -30,6 +30,7 @@
 //! terms. Loads whose value nobody uses are dropped, unless asked for ([`Settings::keep_all_reads`]): a load can always
 //! read something. Stores that nobody can see take no part in any order.
 
+mod counters;
 mod crash;
 mod ppo;
 mod reads;
@@ -343,6 +344,7 @@ impl<'a> Encoder<'a> {
         encoder.reads();
         encoder.survivors();
         encoder.coherence();
+        encoder.counters();
         encoder.recovery();
         encoder.only_what_was_followed();
         encoder

@@ -47,13 +47,14 @@
       list.append(make('div', {}, make('dt', {}, name), make('dd', {}, shown)));
     }
     if (list.children.length) byId('figures').append(list);
-    const box = (title, lines, look) => {
-      if (lines.length) header.append(make('div', { class: `box ${look}` }, make('b', {}, title), make('ul', {}, ...lines.map(line => make('li', {}, line)))));
+    const box = (title, lines, look, where = header) => {
+      if (lines.length) where.append(make('div', { class: `box ${look}` }, make('b', {}, title), make('ul', {}, ...lines.map(line => make('li', {}, line)))));
     };
     box('Not covered', data.incomplete, '');
-    box('Notes', data.notes, 'plain');
-    box('Left out of this page', data.left_out, 'plain');
-    box('Findings that do not count', data.set_aside, 'plain');
+    const after = byId('notes');
+    box('Notes', data.notes, 'plain', after);
+    box('Left out of this page', data.left_out, 'plain', after);
+    box('Findings that do not count', data.set_aside, 'plain', after);
     const footer = byId('figures');
     const bounds = Object.entries(data.bounds).filter(([, value]) => typeof value !== 'object').map(([key, value]) => `${key.replaceAll('_', ' ')} ${value}`);
     if (bounds.length) footer.append(make('p', { class: 'summary' }, `The verdict holds within these bounds: ${bounds.join(', ')}.`));
@@ -212,6 +213,19 @@
   const keyOf = place => `${place.file}:${place.line}`;
   const textOf = place => (data.sources[place.file] ?? {})[place.line];
 
+  // Comments, strings, numbers and keywords of C, C++ and Rust; a line at a time is enough to read by.
+  const TOKEN = /(\/\/.*|\/\*.*?(?:\*\/|$)|^\s*\*\s.*)|("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])')|\b(0[xX][0-9a-fA-F]+\w*|\d[\d.]*\w*)\b|\b(alignas|as|auto|bool|break|case|char|class|const|constexpr|continue|default|do|double|else|enum|extern|false|float|fn|for|goto|if|impl|inline|int|let|long|loop|match|mod|mut|namespace|new|nullptr|operator|private|pub|public|ref|return|self|short|signed|sizeof|static|struct|switch|template|this|throw|trait|true|try|type|typedef|typename|union|unsafe|unsigned|use|using|virtual|void|volatile|where|while)\b|(^\s*#\s*\w+)/g;
+  const colored = text => {
+    const parts = [];
+    let end = 0;
+    for (const match of text.matchAll(TOKEN)) {
+      const kind = ['comment', 'string', 'number', 'keyword', 'directive'][match.slice(1).findIndex(group => group !== undefined)];
+      parts.push(text.slice(end, match.index), make('span', { class: `tok t-${kind}` }, match[0]));
+      end = match.index + match[0].length;
+    }
+    return [...parts, text.slice(end)];
+  };
+
   // The lines around every place that has a part in it; the roles they play are written beside them.
   const sources = (finding, more, select) => {
     const roles = new Map();
@@ -240,7 +254,7 @@
         rows.push(make('div', it ? {
           class: `row event ${main}`, 'data-place': key, tabindex: '0', role: 'button', onclick: () => select(key),
           onkeydown: event => { if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); select(key); } },
-        } : { class: 'row' }, make('span', { class: 'number' }, line), make('span', { class: 'text' }, textOf({ file, line })),
+        } : { class: 'row' }, make('span', { class: 'number' }, line), make('span', { class: 'text' }, ...colored(textOf({ file, line }))),
           it ? make('span', { class: 'roles' }, ...[...it.roles].map(role => make('span', { class: `role ${role}` }, role))) : null));
       }
       return make('div', { class: 'file' }, make('div', { class: 'name mono' }, file), make('div', { class: 'lines code' }, ...rows));
@@ -304,12 +318,14 @@
   const timeline = (story, select) => {
     const lines = [...new Set(story.executions.flatMap(it => it.lanes.map(lane => lane.address)))].sort((a, b) => BigInt(a) < BigInt(b) ? -1 : 1);
     const TOP = 46, LANE = 62, LEFT = 12, GAP = 56, LETTER = 7.2;
-    const wordOf = event => event.value ? shortened(event.shown || event.value) : event.kind.replace('flush-opt', 'clwb')
+    // What is lost, survives or is read is named; the rest of a line only has its values.
+    const memberOf = event => (event.fate === 'lost' || event.fate === 'survived' || event.kind === 'read') && event.name ?
+      `${event.name.split(/->|\./).pop().slice(0, 16)} = ` : '';
+    const wordOf = event => event.value ? memberOf(event) + shortened(event.shown || event.value) : event.kind.replace('flush-opt', 'clwb')
       .replace('store-fence', 'sfence').replace(/^flush$/, 'clflush').replace(/^fence$/, 'mfence');
     const every = story.executions.flatMap(it => it.events);
-    // Labels never meet: a step is as wide as the longest of them.
-    const longest = Math.max(4, ...every.map(event => wordOf(event).length + (every.some(it => it.thread !== event.thread) ? 4 : 0)));
-    const STEP = Math.max(every.length < 12 ? 78 : 56, longest * LETTER + 14);
+    // Labels never meet: each event is as wide as its own.
+    const widthOf = (event, several) => Math.max(every.length < 12 ? 78 : 56, (wordOf(event).length + (several ? 4 : 0)) * LETTER + 14);
     const yOf = address => TOP + 24 + lines.indexOf(address) * LANE;
     const bottom = TOP + lines.length * LANE;
     const layers = { back: draw('g'), middle: draw('g'), front: draw('g') };
@@ -317,9 +333,14 @@
     for (const execution of story.executions) {
       const start = x;
       const several = new Set(execution.events.map(event => event.thread)).size > 1;
-      const xs = execution.events.map((_, index) => start + STEP / 2 + 12 + index * STEP);
+      let wide = 0;
+      const xs = execution.events.map(event => {
+        const width = widthOf(event, several);
+        wide += width;
+        return start + 12 + wide - width / 2;
+      });
       const title = execution.title + (execution.left_out ? `, after ${number(execution.left_out)} earlier events` : '');
-      const end = start + 24 + Math.max(Math.max(execution.events.length, 1.6) * STEP, title.length * LETTER + 8);
+      const end = start + 24 + Math.max(wide, 90, title.length * LETTER + 8);
       layers.back.append(draw('rect', { class: 'panel', x: start, y: 6, width: end - start, height: bottom - 2, rx: 8 }));
       layers.middle.append(draw('text', { class: 'dim', x: start + 12, y: 25 }, title));
       for (const lane of execution.lanes) {

@@ -12,12 +12,15 @@ use crashproof_protocol::abi::Site;
 use libc::{pid_t, timespec, timeval};
 
 use super::memory::write;
+use super::results::with_result;
 use super::time;
+use super::waiting::{others_first, wait_for_descriptors, wait_for_sets};
 use crate::cell::RunningThreadCell;
 use crate::interpose::replace;
 use crate::random::Random;
 use crate::session::under_checker;
 use crate::system::{own_process, own_thread};
+use crate::threads::turns::through_kernel;
 
 static RANDOM: RunningThreadCell<Random> = RunningThreadCell::new(Random::new(0x0C8A_59F0_07C5_A700));
 
@@ -180,19 +183,29 @@ replace! {
 
     /// Without descriptors it is a way to sleep.
     fn poll(descriptors: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int, caller(rcx)
-    |_site| {
+    |site| {
         if count == 0 && timeout >= 0 {
             return sleep(i64::from(timeout / 1000), i64::from(timeout % 1000) * 1_000_000);
         }
-        real(descriptors, count, timeout)
+        wait_for_descriptors(descriptors, count, site, |descriptors| {
+            if timeout != 0 {
+                through_kernel();
+                others_first(timeout, |milliseconds| real(descriptors, count, milliseconds) != 0);
+            }
+            real(descriptors, count, timeout)
+        })
     }
 
     fn select(count: c_int, read: *mut c_void, written: *mut c_void, other: *mut c_void, timeout: *mut timeval) -> c_int,
         caller(r9)
-    |_site| {
-        if count == 0 && !timeout.is_null() {
-            return sleep((*timeout).tv_sec, (*timeout).tv_usec * 1000);
-        }
-        real(count, read, written, other, timeout)
+    |site| {
+        with_result(timeout, site, |timeout| {
+            if count == 0 && !timeout.is_null() {
+                return sleep((*timeout).tv_sec, (*timeout).tv_usec * 1000);
+            }
+            wait_for_sets([read, written, other], site, |[read, written, other]| {
+                real(count, read, written, other, timeout)
+            })
+        })
     }
 }

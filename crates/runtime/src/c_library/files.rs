@@ -1,18 +1,18 @@
 //! Files by descriptor and by name, and mappings; see `files`.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::ptr::null_mut;
 
 use crashproof_protocol::abi::{Site, is_pm};
 use crashproof_protocol::reason;
 
-use super::determinism::open_random;
-use super::memory::text_length;
+use super::memory::{copy, text_length};
 use super::results::with_result;
-use crate::files;
+use crate::files::{self, Standing};
+use crate::fixed;
 use crate::interpose::replace;
+use crate::mappings;
 use crate::recorder::unknown;
-use crate::system::fail;
+use crate::system::{errno, fail};
 
 type Status = *mut libc::stat;
 
@@ -26,22 +26,19 @@ fn follow_copy(descriptor: c_int, copy: c_int) -> c_int {
     copy
 }
 
-unsafe fn open_stream(
+/// Answers a question about a name with `about`, which is given the descriptor that stands in for its file; none if it
+/// is no file that is followed.
+unsafe fn ask(
+    directory: c_int,
     name: *const c_char,
-    mode: *const c_char,
     site: *const Site,
-    open: impl FnOnce() -> *mut c_void,
-) -> *mut c_void {
+    about: impl FnOnce(c_int) -> c_int,
+) -> Option<c_int> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
-    unsafe {
-        text_length(name, site);
-        text_length(mode, site);
-        files::note_stream(name, mode, site);
-        match open_random(name) {
-            None => open(),
-            Some(-1) => null_mut(),
-            Some(descriptor) => libc::fdopen(descriptor, mode).cast(),
-        }
+    match unsafe { files::standing(directory, name, site) } {
+        Standing::Other => None,
+        Standing::Missing => Some(fail(libc::ENOENT)),
+        Standing::File(file) => Some(about(files::stand_in(file, site))),
     }
 }
 
@@ -81,21 +78,31 @@ replace! {
     |_site| { libc::fcntl(descriptor, command, argument) }
 
     fn munmap(start: usize, bytes: usize) -> c_int, caller(rdx)
-    |_site| { if is_pm(start as u64) { 0 } else { real(start, bytes) } }
+    |_site| {
+        if is_pm(start as u64) {
+            return 0;
+        }
+        fixed::remove(start as u64, bytes as u64);
+        real(start, bytes)
+    }
 
     fn mprotect(start: usize, bytes: usize, protection: c_int) -> c_int, caller(rcx)
-    |_site| { if is_pm(start as u64) { 0 } else { real(start, bytes, protection) } }
+    |_site| {
+        let in_pool = is_pm(fixed::in_pool(start as u64));
+        if in_pool { 0 } else { real(start, bytes, protection) }
+    }
 
     fn msync(start: usize, bytes: usize, flags: c_int) -> c_int, caller(rcx)
     |site| {
-        if !is_pm(start as u64) {
-            return real(start, bytes, flags);
+        let start = fixed::in_pool(start as u64);
+        if !is_pm(start) {
+            return real(start as usize, bytes, flags);
         }
-        if !(start as u64).is_multiple_of(PAGE) {
+        if !start.is_multiple_of(PAGE) {
             return fail(libc::EINVAL);
         }
         if flags & libc::MS_SYNC != 0 {
-            files::write_back(start as u64, bytes as u64, site);
+            files::write_back(start, bytes as u64, site);
         }
         0
     }
@@ -118,26 +125,108 @@ replace! {
 
     fn rename(from: *const c_char, to: *const c_char) -> c_int, caller(rdx)
     |site| {
-        if files::named(libc::AT_FDCWD, from).or(files::named(libc::AT_FDCWD, to)).is_some() {
-            unknown(reason::RENAMED, site);
-            return fail(libc::EXDEV);
-        }
-        real(from, to)
+        let here = libc::AT_FDCWD;
+        files::rename((here, from), (here, to), false, false, site).unwrap_or_else(|| real(from, to))
     }
 
-    fn access(name: *const c_char, mode: c_int) -> c_int, caller(rdx)
-    |_site| { if files::is_missing(libc::AT_FDCWD, name) { fail(libc::ENOENT) } else { real(name, mode) } }
+    fn renameat(from: c_int, name: *const c_char, to: c_int, new: *const c_char) -> c_int, caller(r8)
+    |site| {
+        files::rename((from, name), (to, new), false, false, site).unwrap_or_else(|| real(from, name, to, new))
+    }
+
+    fn renameat2(from: c_int, name: *const c_char, to: c_int, new: *const c_char, flags: u32) -> c_int, caller(r9)
+    |site| {
+        if flags & libc::RENAME_EXCHANGE != 0 {
+            unknown(reason::RENAMED, site);
+        }
+        let exclusive = flags & libc::RENAME_NOREPLACE != 0;
+        files::rename((from, name), (to, new), exclusive, false, site)
+            .unwrap_or_else(|| real(from, name, to, new, flags))
+    }
+
+    fn link(from: *const c_char, to: *const c_char) -> c_int, caller(rdx)
+    |site| {
+        let here = libc::AT_FDCWD;
+        files::rename((here, from), (here, to), false, true, site).unwrap_or_else(|| real(from, to))
+    }
+
+    fn linkat(from: c_int, name: *const c_char, to: c_int, new: *const c_char, flags: c_int) -> c_int, caller(r9)
+    |site| {
+        files::rename((from, name), (to, new), false, true, site).unwrap_or_else(|| real(from, name, to, new, flags))
+    }
+
+    /// A file that is followed has neither holes nor parts without data.
+    fn lseek(descriptor: c_int, offset: i64, whence: c_int) -> i64, caller(rcx)
+    |_site| { files::seek(descriptor, offset, whence).unwrap_or_else(|| real(descriptor, offset, whence)) }
+
+    fn lseek64(descriptor: c_int, offset: i64, whence: c_int) -> i64, caller(rcx)
+    |_site| { files::seek(descriptor, offset, whence).unwrap_or_else(|| real(descriptor, offset, whence)) }
 
     fn faccessat(directory: c_int, name: *const c_char, mode: c_int, flags: c_int) -> c_int, caller(r8)
-    |_site| { if files::is_missing(directory, name) { fail(libc::ENOENT) } else { real(directory, name, mode, flags) } }
+    |site| { ask(directory, name, site, |_| 0).unwrap_or_else(|| real(directory, name, mode, flags)) }
 
     /// What Rust's standard library asks.
     fn statx(directory: c_int, name: *const c_char, flags: c_int, mask: u32, status: *mut libc::statx) -> c_int, caller(r9)
     |site| {
-        if files::is_missing(directory, name) { return fail(libc::ENOENT); }
-        with_result(status, site, |status| real(directory, name, flags, mask, status))
+        let about = |descriptor| {
+            with_result(status, site, |status| real(descriptor, c"".as_ptr(), libc::AT_EMPTY_PATH, mask, status))
+        };
+        ask(directory, name, site, about)
+            .unwrap_or_else(|| with_result(status, site, |status| real(directory, name, flags, mask, status)))
     }
+
+    fn chmod(name: *const c_char, mode: libc::mode_t) -> c_int, caller(rdx)
+    |site| { ask(libc::AT_FDCWD, name, site, |_| 0).unwrap_or_else(|| real(name, mode)) }
+
+    fn fchmodat(directory: c_int, name: *const c_char, mode: libc::mode_t, flags: c_int) -> c_int, caller(r8)
+    |site| { ask(directory, name, site, |_| 0).unwrap_or_else(|| real(directory, name, mode, flags)) }
+
+    fn utimensat(directory: c_int, name: *const c_char, times: *const libc::timespec, flags: c_int) -> c_int, caller(r8)
+    |site| { ask(directory, name, site, |_| 0).unwrap_or_else(|| real(directory, name, times, flags)) }
+
+    fn sync(), caller(rdi)
+    |site| { files::sync_all(site) }
+
+    fn syncfs(descriptor: c_int) -> c_int, caller(rsi)
+    |site| { let _ = descriptor; files::sync_all(site); 0 }
+
+    fn posix_fallocate(descriptor: c_int, offset: i64, bytes: i64) -> c_int, caller(rcx)
+    |site| { files::punch(descriptor, 0, offset, bytes, site).unwrap_or_else(|| real(descriptor, offset, bytes)) }
+
+    fn posix_fallocate64(descriptor: c_int, offset: i64, bytes: i64) -> c_int, caller(rcx)
+    |site| { files::punch(descriptor, 0, offset, bytes, site).unwrap_or_else(|| real(descriptor, offset, bytes)) }
 }
+
+replace! { [chown lchown] {
+    (name: *const c_char, owner: libc::uid_t, group: libc::gid_t) -> c_int, caller(rcx)
+    |site| { ask(libc::AT_FDCWD, name, site, |_| 0).unwrap_or_else(|| real(name, owner, group)) }
+} }
+
+replace! { [utime utimes] {
+    (name: *const c_char, times: *const c_void) -> c_int, caller(rdx)
+    |site| { ask(libc::AT_FDCWD, name, site, |_| 0).unwrap_or_else(|| real(name, times)) }
+} }
+
+replace! { [access euidaccess eaccess] {
+    (name: *const c_char, mode: c_int) -> c_int, caller(rdx)
+    |site| { ask(libc::AT_FDCWD, name, site, |_| 0).unwrap_or_else(|| real(name, mode)) }
+} }
+
+// What programs call that were built with an older C library.
+replace! { [__xstat __xstat64 __lxstat __lxstat64] {
+    (version: c_int, name: *const c_char, status: Status) -> c_int, caller(rcx)
+    |site| {
+        text_length(name, site);
+        let about = |descriptor| with_result(status, site, |status| libc::fstat(descriptor, status));
+        ask(libc::AT_FDCWD, name, site, about)
+            .unwrap_or_else(|| with_result(status, site, |status| real(version, name, status)))
+    }
+} }
+
+replace! { [truncate truncate64] {
+    (name: *const c_char, size: i64) -> c_int, caller(rdx)
+    |site| { files::resize_named(name, size, site).unwrap_or_else(|| real(name, size)) }
+} }
 
 replace! { [open open64] {
     (name: *const c_char, flags: c_int, mode: c_int) -> c_int, caller(rcx)
@@ -163,7 +252,7 @@ replace! { [mmap mmap64] {
     (wanted: usize, bytes: usize, protection: c_int, flags: c_int, descriptor: c_int, offset: i64) -> *mut c_void,
         caller(stack)
     |site| {
-        match files::map_anything(wanted as u64, bytes as u64, protection, flags, descriptor, offset as u64, site) {
+        match mappings::map_anything(wanted as u64, bytes as u64, protection, flags, descriptor, offset as u64, site) {
             Some(address) => address,
             None => real(wanted, bytes, protection, flags, descriptor, offset),
         }
@@ -172,7 +261,7 @@ replace! { [mmap mmap64] {
 
 replace! { [madvise posix_madvise] {
     (start: usize, bytes: usize, advice: c_int) -> c_int, caller(rcx)
-    |_site| { if is_pm(start as u64) { 0 } else { real(start, bytes, advice) } }
+    |_site| { if is_pm(fixed::in_pool(start as u64)) { 0 } else { real(start, bytes, advice) } }
 } }
 
 replace! { [ftruncate ftruncate64] {
@@ -185,16 +274,6 @@ replace! { [fallocate fallocate64] {
     |site| {
         files::punch(descriptor, mode, offset, bytes, site).unwrap_or_else(|| real(descriptor, mode, offset, bytes))
     }
-} }
-
-replace! { [sendfile sendfile64] {
-    (to: c_int, from: c_int, offset: *mut i64, bytes: usize) -> isize, caller(r8)
-    |site| { files::copied_by_kernel(to, from, site); real(to, from, offset, bytes) }
-} }
-
-replace! { [splice copy_file_range] {
-    (from: c_int, at: *mut i64, to: c_int, to_at: *mut i64, bytes: usize, flags: u32) -> isize, caller(stack)
-    |site| { files::copied_by_kernel(to, from, site); real(from, at, to, to_at, bytes, flags) }
 } }
 
 replace! { [fsync fdatasync] {
@@ -211,22 +290,106 @@ replace! { [unlink remove] {
 replace! { [stat stat64 lstat lstat64] {
     (name: *const c_char, status: Status) -> c_int, caller(rdx)
     |site| {
-        if files::is_missing(libc::AT_FDCWD, name) { return fail(libc::ENOENT); }
         text_length(name, site);
-        with_result(status, site, |status| real(name, status))
+        let about = |descriptor| with_result(status, site, |status| libc::fstat(descriptor, status));
+        ask(libc::AT_FDCWD, name, site, about)
+            .unwrap_or_else(|| with_result(status, site, |status| real(name, status)))
     }
 } }
 
 replace! { [fstatat fstatat64] {
     (directory: c_int, name: *const c_char, status: Status, flags: c_int) -> c_int, caller(r8)
     |site| {
-        if files::is_missing(directory, name) { return fail(libc::ENOENT); }
         text_length(name, site);
-        with_result(status, site, |status| real(directory, name, status, flags))
+        let about = |descriptor| with_result(status, site, |status| libc::fstat(descriptor, status));
+        ask(directory, name, site, about)
+            .unwrap_or_else(|| with_result(status, site, |status| real(directory, name, status, flags)))
     }
 } }
 
-replace! { [fopen fopen64] {
-    (name: *const c_char, mode: *const c_char) -> *mut c_void, caller(rdx)
-    |site| { open_stream(name, mode, site, || real(name, mode)) }
+/// Makes a file under a temporary name: letters take the place of the `X`s, the same in every run.
+unsafe fn make_temporary(template: *mut c_char, ending: c_int, flags: c_int, site: *const Site) -> c_int {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        let length = text_length(template, site);
+        let Some(start) = length.checked_sub(6 + ending.max(0) as usize) else { return fail(libc::EINVAL) };
+        let mut name = vec![0u8; length + 1];
+        copy(name.as_mut_ptr(), template, length, site);
+        for number in 0..10_000_000_u32 {
+            for (place, digit) in (0..6).zip(format!("{number:06}").bytes().rev()) {
+                name[start + 5 - place] = digit;
+            }
+            let how = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+            let descriptor = libc::open(name.as_ptr().cast(), how, 0o600);
+            if descriptor >= 0 || errno() != libc::EEXIST {
+                copy(template.add(start), name[start..].as_ptr(), 6, site);
+                return descriptor;
+            }
+        }
+        fail(libc::EEXIST)
+    }
+}
+
+replace! { [mkstemp mkstemp64] {
+    (template: *mut c_char) -> c_int, caller(rsi)
+    |site| { make_temporary(template, 0, 0, site) }
 } }
+
+replace! { [mkostemp mkostemp64] {
+    (template: *mut c_char, flags: c_int) -> c_int, caller(rdx)
+    |site| { make_temporary(template, 0, flags, site) }
+} }
+
+replace! { [mkstemps mkstemps64] {
+    (template: *mut c_char, ending: c_int) -> c_int, caller(rdx)
+    |site| { make_temporary(template, ending, 0, site) }
+} }
+
+/// `realpath`, into memory that the program gives or that is made for it.
+unsafe fn find_path(
+    name: *const c_char,
+    to: *mut c_char,
+    site: *const Site,
+    find: impl FnOnce(*mut c_char) -> *mut c_char,
+) -> *mut c_char {
+    const ROOM: usize = libc::PATH_MAX as usize;
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        if name.is_null() {
+            return find(to);
+        }
+        let mut found = match files::real_path(name, site) {
+            Some(Some(path)) => path,
+            Some(None) => {
+                fail(libc::ENOENT);
+                return std::ptr::null_mut();
+            }
+            None if !is_pm(to as u64) => return find(to),
+            None => {
+                let mut here = vec![0u8; ROOM];
+                if find(here.as_mut_ptr().cast()).is_null() {
+                    return std::ptr::null_mut();
+                }
+                here.truncate(here.iter().position(|byte| *byte == 0).unwrap_or(0));
+                here
+            }
+        };
+        found.push(0);
+        let to = if to.is_null() { libc::malloc(found.len()).cast() } else { to };
+        if !to.is_null() {
+            copy(to, found.as_ptr(), found.len(), site);
+        }
+        to
+    }
+}
+
+replace! {
+    fn realpath(name: *const c_char, to: *mut c_char) -> *mut c_char, caller(rdx)
+    |site| { find_path(name, to, site, |to| real(name, to)) }
+
+    fn __realpath_chk(name: *const c_char, to: *mut c_char, room: usize) -> *mut c_char, caller(rcx)
+    |site| { find_path(name, to, site, |to| real(name, to, room)) }
+
+    fn canonicalize_file_name(name: *const c_char) -> *mut c_char, caller(rsi)
+    |site| { find_path(name, std::ptr::null_mut(), site, |_| real(name)) }
+}

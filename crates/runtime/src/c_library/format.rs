@@ -15,9 +15,10 @@ use super::memory::{text_length, text_length_within, write};
 use super::results::with_result;
 use crate::conversions::{Argument, Written, printed, scanned};
 use crate::interpose::enter;
+use crate::protection::Opened;
 use crate::real::Real;
 use crate::session::recording;
-use crate::{callers, raw};
+use crate::{callers, files, raw};
 
 /// `va_list` of x86-64.
 #[repr(C)]
@@ -334,7 +335,23 @@ formats! {
 
     fn vdprintf, dprintf(descriptor: c_int, ; format, with),
         fixed(16) list(rdx) caller(rcx) first(read_arguments)
-    |site| { real(descriptor, format, with) }
+    |site| {
+        if files::of(descriptor).is_some() {
+            format_to_file(descriptor, format, with, site)
+        } else {
+            real(descriptor, format, with)
+        }
+    }
+
+    fn __vdprintf_chk, __dprintf_chk(descriptor: c_int, flag: c_int, ; format, with),
+        fixed(24) list(rcx) caller(r8) first(read_arguments)
+    |site| {
+        if files::of(descriptor).is_some() {
+            format_to_file(descriptor, format, with, site)
+        } else {
+            real(descriptor, flag, format, with)
+        }
+    }
 
     fn vasprintf, asprintf(to: *mut *mut c_char, ; format, with),
         fixed(16) list(rdx) caller(rcx) first(read_arguments)
@@ -361,6 +378,32 @@ formats! {
     fn __isoc23_vfscanf, __isoc23_fscanf(file: File, ; format, with),
         fixed(16) list(rdx) caller(rcx) first(read_format)
     |site| { scan_into(format, with, site, |with| real(file, format, with)) }
+}
+
+/// Formats, and writes what comes of it to a file that is followed.
+unsafe fn format_to_file(
+    descriptor: c_int,
+    format: *const c_char,
+    with: *mut Arguments,
+    site: *const Site,
+) -> c_int {
+    static REAL: Real = Real::new("vasprintf\0", None);
+    // SAFETY: that is the real function's type; the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        let format_text: unsafe extern "C" fn(*mut *mut c_char, *const c_char, *mut Arguments) -> c_int =
+            std::mem::transmute(REAL.get());
+        let mut text = std::ptr::null_mut();
+        let length = {
+            let _open = Opened::new();
+            format_text(&raw mut text, format, with)
+        };
+        if length < 0 {
+            return length;
+        }
+        let written = files::write(descriptor, text.cast(), length as usize, None, site);
+        libc::free(text.cast());
+        written.map_or(-1, |written| written as c_int)
+    }
 }
 
 unsafe fn read_format(format: *const c_char, _with: *const Arguments, site: *const Site) -> Counts {

@@ -6,9 +6,10 @@
 //! stays volatile, since nobody sees what they store there; that includes memory that members of `std::string` and
 //! the like get for themselves inside libstdc++.
 
-use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crashproof_protocol::{HEAP, fault, fill, flag, record};
 
@@ -20,6 +21,7 @@ use crate::recorder::note;
 use crate::session::{self, recording};
 use crate::size_classes::{Block, FreeBlocks, MAPPED, Misuse, base, block_bytes};
 use crate::system::{set_errno, write_error};
+use crate::threads::step_notes::exploring;
 use crate::{access, callers};
 
 unsafe extern "C" {
@@ -28,45 +30,6 @@ unsafe extern "C" {
     fn __libc_realloc(old: *mut c_void, bytes: usize) -> *mut c_void;
     fn __libc_memalign(align: usize, bytes: usize) -> *mut c_void;
     fn __libc_free(old: *mut c_void);
-}
-
-/// What the runtime itself allocates never is PM.
-struct Volatile;
-
-#[cfg_attr(not(test), global_allocator)]
-static OWN: Volatile = Volatile;
-
-// SAFETY: the C library's allocator fulfills the contract.
-unsafe impl GlobalAlloc for Volatile {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: any size will do.
-        unsafe {
-            if layout.align() <= 16 {
-                __libc_malloc(layout.size()).cast()
-            } else {
-                __libc_memalign(layout.align(), layout.size()).cast()
-            }
-        }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: any size will do; what is filled was just allocated.
-        unsafe {
-            if layout.align() <= 16 {
-                return __libc_calloc(1, layout.size()).cast();
-            }
-            let fresh = self.alloc(layout);
-            if !fresh.is_null() {
-                fresh.write_bytes(0, layout.size());
-            }
-            fresh
-        }
-    }
-
-    unsafe fn dealloc(&self, old: *mut u8, _layout: Layout) {
-        // SAFETY: it came from the C library.
-        unsafe { __libc_free(old.cast()) };
-    }
 }
 
 static FREE: RunningThreadCell<FreeBlocks> = RunningThreadCell::new(FreeBlocks::new());
@@ -166,7 +129,18 @@ unsafe extern "C" fn realloc_from(old: *mut c_void, bytes: usize, caller: usize)
     // SAFETY: sizes are the program's to choose, and blocks are ones that it was given.
     unsafe {
         if !is_ours(old) {
-            return if old.is_null() { malloc_from(bytes, caller) } else { __libc_realloc(old, bytes) };
+            return match old.is_null() {
+                true => malloc_from(bytes, caller),
+                false if keeps(old) => {
+                    let fresh = __libc_malloc(bytes);
+                    if !fresh.is_null() {
+                        let held = malloc_usable_size(old).min(bytes);
+                        std::ptr::copy_nonoverlapping(old.cast::<u8>(), fresh.cast(), held);
+                    }
+                    fresh
+                }
+                false => __libc_realloc(old, bytes),
+            };
         }
         let size = block_bytes(old as u64, layout());
         if bytes as u64 <= size && bytes as u64 > size / 2 {
@@ -255,11 +229,27 @@ unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
     unsafe { __libc_memalign(4096, bytes.next_multiple_of(4096)) }
 }
 
+/// Does a volatile block that the program gives back stay as it is? While schedules are explored it must: another thread
+/// that got the same address would seem to depend on this one, which holds in one order of the two only. So the other
+/// order would be taken for one that was explored.
+unsafe fn keeps(block: *mut c_void) -> bool {
+    /// Beyond this, blocks are reused all the same.
+    const MOST: usize = 256 << 20;
+    static KEPT: AtomicUsize = AtomicUsize::new(0);
+    // What glibc keeps before a block. Not by `malloc_usable_size`: finding that function frees memory.
+    // SAFETY: the program says that it is a block.
+    let bytes = || unsafe { block.cast::<usize>().sub(1).read() } & !7;
+    exploring() && KEPT.fetch_add(bytes(), Relaxed) < MOST
+}
+
 unsafe extern "C" fn free_from(old: *mut c_void, caller: usize) {
     // SAFETY: sizes are the program's to choose, and blocks are ones that it was given.
     unsafe {
         if !is_ours(old) {
-            return __libc_free(old);
+            if old.is_null() || !keeps(old) {
+                __libc_free(old);
+            }
+            return;
         }
         // In a child that is not followed the block just stays.
         if !recording() {

@@ -15,10 +15,16 @@ use crashproof_protocol::abi::{Site, is_pm};
 use libc::{iovec, msghdr, sockaddr, socklen_t};
 
 use super::memory::{copy, fill, readable, text_length, write};
+use super::waiting::{others_first_for, others_may_wait_for};
 use crate::interpose::{interpose, replace};
-use crate::{files, raw};
+use crate::{files, fixed, raw};
 
 type Stream = *mut c_void;
+
+/// How long a call on a socket with these flags waits: for ever, or not at all.
+fn patience(flags: c_int) -> c_int {
+    if flags & libc::MSG_DONTWAIT != 0 { 0 } else { -1 }
+}
 
 /// Reads `bytes` at most with `input`, into volatile memory if they are to go to PM.
 unsafe fn receive(
@@ -29,6 +35,7 @@ unsafe fn receive(
 ) -> isize {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
+        let to = fixed::in_pool(to as u64) as *mut c_void;
         if !is_pm(to as u64) {
             return input(to);
         }
@@ -51,7 +58,7 @@ unsafe fn receive_parts(
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
         let parts = std::slice::from_raw_parts(parts, count);
-        if !parts.iter().any(|part| is_pm(part.iov_base as u64)) {
+        if !parts.iter().any(|part| is_pm(fixed::in_pool(part.iov_base as u64))) {
             return input(parts.as_ptr());
         }
         let mut buffers: Vec<Vec<u8>> = parts.iter().map(|part| vec![0; part.iov_len]).collect();
@@ -76,7 +83,8 @@ unsafe fn readable_parts(parts: *const iovec, count: usize, site: *const Site) -
     unsafe {
         let there = |part: &iovec| {
             readable(part.iov_base.cast_const(), part.iov_len, site);
-            iovec { iov_base: raw::reachable_pointer(part.iov_base).cast_mut(), iov_len: part.iov_len }
+            let there = raw::reachable(fixed::in_pool(part.iov_base as u64)) as *mut c_void;
+            iovec { iov_base: there, iov_len: part.iov_len }
         };
         std::slice::from_raw_parts(parts, count).iter().map(there).collect()
     }
@@ -144,7 +152,10 @@ replace! {
     fn read(descriptor: c_int, to: *mut c_void, bytes: usize) -> isize, caller(rcx)
     |site| {
         files::read(descriptor, to, bytes, None, site)
-            .unwrap_or_else(|| receive(to, bytes, site, |to| real(descriptor, to, bytes)))
+            .unwrap_or_else(|| {
+                others_first_for(descriptor, -1);
+                receive(to, bytes, site, |to| real(descriptor, to, bytes))
+            })
     }
 
     fn __read_chk(descriptor: c_int, to: *mut c_void, bytes: usize, room: usize) -> isize, caller(r8)
@@ -158,7 +169,10 @@ replace! {
         let from_file = |part: &iovec, at| files::read(descriptor, part.iov_base, part.iov_len, at, site);
         match each_part(parts, count as usize, None, from_file) {
             Some(bytes) if files::of(descriptor).is_some() => bytes,
-            _ => receive_parts(parts, count as usize, site, |parts| real(descriptor, parts, count)),
+            _ => {
+                others_first_for(descriptor, -1);
+                receive_parts(parts, count as usize, site, |parts| real(descriptor, parts, count))
+            }
         }
     }
 
@@ -175,6 +189,7 @@ replace! {
     |site| {
         files::write(descriptor, from, bytes, None, site).unwrap_or_else(|| {
             readable(from, bytes, site);
+            others_may_wait_for(descriptor);
             real(descriptor, from, bytes)
         })
     }
@@ -186,6 +201,7 @@ replace! {
             Some(bytes) if files::of(descriptor).is_some() => bytes,
             _ => {
                 let parts = readable_parts(parts, count as usize, site);
+                others_may_wait_for(descriptor);
                 real(descriptor, parts.as_ptr(), count)
             }
         }
@@ -203,9 +219,38 @@ replace! {
         }
     }
 
+    fn pwritev2(descriptor: c_int, parts: *const iovec, count: c_int, offset: i64, how: c_int) -> isize, caller(r9)
+    |site| {
+        let at = (offset >= 0).then_some(offset);
+        let to_file = |part: &iovec, at| files::write(descriptor, part.iov_base, part.iov_len, at, site);
+        match each_part(parts, count as usize, at, to_file) {
+            Some(bytes) if files::of(descriptor).is_some() => {
+                if how & (libc::RWF_DSYNC | libc::RWF_SYNC) != 0 {
+                    files::sync(descriptor, site);
+                }
+                bytes
+            }
+            _ => {
+                let parts = readable_parts(parts, count as usize, site);
+                real(descriptor, parts.as_ptr(), count, offset, how)
+            }
+        }
+    }
+
+    fn preadv2(descriptor: c_int, parts: *const iovec, count: c_int, offset: i64, how: c_int) -> isize, caller(r9)
+    |site| {
+        let at = (offset >= 0).then_some(offset);
+        let from_file = |part: &iovec, at| files::read(descriptor, part.iov_base, part.iov_len, at, site);
+        match each_part(parts, count as usize, at, from_file) {
+            Some(bytes) if files::of(descriptor).is_some() => bytes,
+            _ => receive_parts(parts, count as usize, site, |parts| real(descriptor, parts, count, offset, how)),
+        }
+    }
+
     fn recvmsg(socket: c_int, message: *mut msghdr, flags: c_int) -> isize, caller(rcx)
     |site| {
         let (parts, count) = ((*message).msg_iov, (*message).msg_iovlen);
+        others_first_for(socket, patience(flags));
         let received = receive_parts(parts, count, site, |volatile| {
             (*message).msg_iov = volatile.cast_mut();
             real(socket, message, flags)
@@ -218,6 +263,7 @@ replace! {
     |site| {
         let mut parts = readable_parts((*message).msg_iov, (*message).msg_iovlen, site);
         let message = msghdr { msg_iov: parts.as_mut_ptr(), ..*message };
+        others_may_wait_for(socket);
         real(socket, &raw const message, flags)
     }
 
@@ -306,25 +352,41 @@ unsafe fn get_line(
     }
 }
 
+replace! {
+    fn recv(socket: c_int, to: *mut c_void, bytes: usize, flags: c_int) -> isize, caller(r8)
+    |site| {
+        others_first_for(socket, patience(flags));
+        receive(to, bytes, site, |to| real(socket, to, bytes, flags))
+    }
+
+    fn __recv_chk(socket: c_int, to: *mut c_void, bytes: usize, room: usize, flags: c_int) -> isize, caller(r9)
+    |site| {
+        others_first_for(socket, patience(flags));
+        receive(to, bytes, site, |to| real(socket, to, bytes, room, flags))
+    }
+
+    fn recvfrom(socket: c_int, to: *mut c_void, bytes: usize, flags: c_int, from: *mut sockaddr, size: *mut socklen_t) -> isize, caller(stack)
+    |site| {
+        others_first_for(socket, patience(flags));
+        receive(to, bytes, site, |to| real(socket, to, bytes, flags, from, size))
+    }
+
+    fn send(socket: c_int, from: *const c_void, bytes: usize, flags: c_int) -> isize, caller(r8)
+    |site| {
+        readable(from, bytes, site);
+        others_may_wait_for(socket);
+        real(socket, from, bytes, flags)
+    }
+
+    fn sendto(socket: c_int, from: *const c_void, bytes: usize, flags: c_int, to: *const sockaddr, size: socklen_t) -> isize, caller(stack)
+    |site| {
+        readable(from, bytes, site);
+        others_may_wait_for(socket);
+        real(socket, from, bytes, flags, to, size)
+    }
+}
+
 interpose! {
-    fn recv(socket: c_int, to: *mut c_void, bytes: usize, flags: c_int) -> isize, pm(to = "rsi"), caller(r8)
-    |site| { receive(to, bytes, site, |to| real(socket, to, bytes, flags)) }
-
-    fn __recv_chk(socket: c_int, to: *mut c_void, bytes: usize, room: usize, flags: c_int) -> isize,
-        pm(to = "rsi"), caller(r9)
-    |site| { receive(to, bytes, site, |to| real(socket, to, bytes, room, flags)) }
-
-    fn recvfrom(socket: c_int, to: *mut c_void, bytes: usize, flags: c_int, from: *mut sockaddr, size: *mut socklen_t) -> isize,
-        pm(to = "rsi"), caller(stack)
-    |site| { receive(to, bytes, site, |to| real(socket, to, bytes, flags, from, size)) }
-
-    fn send(socket: c_int, from: *const c_void, bytes: usize, flags: c_int) -> isize, pm(from = "rsi"), caller(r8)
-    |site| { readable(from, bytes, site); real(socket, from, bytes, flags) }
-
-    fn sendto(socket: c_int, from: *const c_void, bytes: usize, flags: c_int, to: *const sockaddr, size: socklen_t) -> isize,
-        pm(from = "rsi"), caller(stack)
-    |site| { readable(from, bytes, site); real(socket, from, bytes, flags, to, size) }
-
     fn fread(to: *mut c_void, size: usize, count: usize, stream: Stream) -> usize, pm(to = "rdi"), caller(r8)
     |site| {
         let mut items = 0;

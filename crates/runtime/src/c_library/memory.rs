@@ -8,18 +8,22 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
 use crashproof_protocol::abi::{Site, is_pm};
+use crashproof_protocol::{VERIFIED_BYTES, record};
 use px86::Kind;
 
 use crate::interpose::interpose;
 use crate::raw::{self, byte_at};
+use crate::recorder::note;
+use crate::shadow::{bracket_begins, bracket_ends};
 use crate::text::{find_by_words, merge_order};
-use crate::{access, text};
+use crate::{access, callers, fixed, session, text};
 
 type Order = unsafe extern "C" fn(*const c_void, *const c_void) -> c_int;
 type OrderWith = unsafe extern "C" fn(*const c_void, *const c_void, *mut c_void) -> c_int;
 
 /// Makes a range ready for reading, if it is in PM.
 pub(crate) unsafe fn readable<T>(start: *const T, bytes: usize, site: *const Site) {
+    let start = fixed::in_pool(start as u64) as *const T;
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
         if is_pm(start as u64) {
@@ -30,6 +34,7 @@ pub(crate) unsafe fn readable<T>(start: *const T, bytes: usize, site: *const Sit
 
 /// Writes, as stores if it is to PM; the source is ready for reading.
 pub(crate) unsafe fn write<T, U>(to: *mut T, from: *const U, bytes: usize, site: *const Site) {
+    let to = fixed::in_pool(to as u64) as *mut T;
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
         if is_pm(to as u64) {
@@ -42,15 +47,31 @@ pub(crate) unsafe fn write<T, U>(to: *mut T, from: *const U, bytes: usize, site:
 
 /// Copies from anywhere to anywhere.
 pub(crate) unsafe fn copy<T, U>(to: *mut T, from: *const U, bytes: usize, site: *const Site) {
+    let (to, from) = (fixed::in_pool(to as u64) as *mut T, fixed::in_pool(from as u64) as *const U);
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
+        let verified = bytes >= VERIFIED_BYTES
+            && is_pm(from as u64)
+            && !is_pm(to as u64)
+            && session::recovering()
+            && callers::verifies(site);
+        if verified {
+            note(record::CHECKSUM_BEGIN, 0, 0, site);
+            bracket_begins();
+        }
         readable(from, bytes, site);
+        if verified {
+            // Whether it matches shows later; what is believed is read again.
+            note(record::CHECKSUM_END, 0, 0, site);
+            bracket_ends(false);
+        }
         write(to, from, bytes, site);
     }
 }
 
 /// Sets every byte, anywhere.
 pub(crate) unsafe fn fill<T>(to: *mut T, byte: c_int, bytes: usize, site: *const Site) {
+    let to = fixed::in_pool(to as u64) as *mut T;
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
         if is_pm(to as u64) {

@@ -1,12 +1,12 @@
-//! Functions of the C library that touch memory and are not followed there: on PM they make the verdict
+//! Functions of the C library that touch memory or files and are not followed there: on PM they make the verdict
 //! UNKNOWN, by name.
 //!
 //! Programs seldom use them on PM. Others that are neither here nor interposed are found by what memory holds
 //! at the end of the run, if they store, and by strict mode in any case.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int, c_void};
 
-use crashproof_protocol::abi::{Site, is_pm};
+use crashproof_protocol::abi::Site;
 use crashproof_protocol::{reason, record, untracked};
 
 use crate::files;
@@ -17,29 +17,40 @@ fn untracked(function: u64, site: *const Site) {
     note(record::UNKNOWN, function, reason::FUNCTION, site);
 }
 
-/// Is a request for input or output about PM?
-unsafe fn concerns_pm(request: *const libc::aiocb) -> bool {
-    // SAFETY: the program vouches for its pointers, as it would to the C library.
-    unsafe {
-        is_pm(request as u64)
-            || !request.is_null()
-                && (is_pm((*request).aio_buf as u64) || files::of((*request).aio_fildes).is_some())
+/// Would a function that looks for names find others than there are?
+fn names_differ(function: u64, site: *const Site) {
+    if files::have_names() {
+        untracked(function, site);
     }
 }
 
-// The kernel, or another thread, reads and writes the buffer some time later.
-replace! { [aio_read aio_read64] {
-    (request: *mut libc::aiocb) -> c_int, caller(rsi)
+// A stream stays the same and becomes one of another file.
+replace! { [freopen freopen64] {
+    (name: *const c_char, mode: *const c_char, stream: *mut c_void) -> *mut c_void, caller(rcx)
     |site| {
-        if concerns_pm(request) { untracked(const { untracked::number("aio_read") }, site); }
-        real(request)
+        if !name.is_null() && files::is_for_stream(name, mode, site) {
+            untracked(const { untracked::number("freopen") }, site);
+        }
+        real(name, mode, stream)
     }
 } }
 
-replace! { [aio_write aio_write64] {
-    (request: *mut libc::aiocb) -> c_int, caller(rsi)
-    |site| {
-        if concerns_pm(request) { untracked(const { untracked::number("aio_write") }, site); }
-        real(request)
-    }
+replace! { [glob glob64] {
+    (pattern: *const c_char, flags: c_int, error: *const c_void, found: *mut c_void) -> c_int, caller(r8)
+    |site| { names_differ(const { untracked::number("glob") }, site); real(pattern, flags, error, found) }
+} }
+
+replace! { [ftw ftw64] {
+    (directory: *const c_char, each: *const c_void, descriptors: c_int) -> c_int, caller(rcx)
+    |site| { names_differ(const { untracked::number("ftw") }, site); real(directory, each, descriptors) }
+} }
+
+replace! { [nftw nftw64] {
+    (directory: *const c_char, each: *const c_void, descriptors: c_int, flags: c_int) -> c_int, caller(r8)
+    |site| { names_differ(const { untracked::number("nftw") }, site); real(directory, each, descriptors, flags) }
+} }
+
+replace! { [fts_open fts64_open] {
+    (paths: *const *mut c_char, options: c_int, order: *const c_void) -> *mut c_void, caller(rcx)
+    |site| { names_differ(const { untracked::number("fts_open") }, site); real(paths, options, order) }
 } }

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use crashproof_protocol::abi::Site;
 
+use super::moved;
 use crate::{assembly, callers, protection, session};
 
 /// Is what touches PM now to go unrecorded?
@@ -14,6 +15,7 @@ pub(crate) fn is_announced() -> bool {
 /// Where an instruction is in the program. What the runtime does with the program's pointers it does for the innermost
 /// call from rebuilt code, or from any code if there is none.
 pub(crate) fn place(instruction: usize) -> *const Site {
+    let instruction = moved::original(instruction);
     if !callers::is_in_runtime(instruction) {
         return assembly::site().unwrap_or_else(|| callers::place(instruction));
     }

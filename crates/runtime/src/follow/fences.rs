@@ -3,48 +3,57 @@
 //! A fence orders what came before it, whoever issued that: `sfence` and `mfence` are looked for in every module when it
 //! is loaded, locked instructions only in modules that touch PM (volatile code runs as it is otherwise, and what pthreads
 //! do is the runtime's anyway). Functions are known from unwind tables, which stripped libraries have, too; bytes that
-//! merely look like a fence are not where an instruction begins.
+//! merely look like a fence are not where an instruction begins. Code that no table knows is decoded from where the
+//! function before it ends.
+//!
+//! What cannot be decoded (data among code), and code of no module, may hide fences. Then the verdict says so, and what
+//! such code flushes counts as complete at once: a missing fence there would be the checker's own mistake.
 //!
 //! Modules that come later are seen at the breakpoint that the loader offers to debuggers.
 
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use crashproof_protocol::abi::is_pm;
-use crashproof_protocol::reason;
+use crashproof_protocol::{reason, record};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use px86::Kind;
 
 use super::announced::is_announced;
 use super::instruction::{Instructed, register};
-use super::{breakpoints, trampoline};
+use super::{breakpoints, moved, trampoline};
 use crate::cell::RunningThreadCell;
-use crate::recorder::unknown;
+use crate::recorder::{note, unknown};
 use crate::threads::buffers::{current, volatile_fence};
 use crate::{access, callers, modules, raw};
 
 const MODULES: usize = 128;
 
 #[derive(Clone, Copy)]
-struct Module {
-    begin: usize,
-    end: usize,
+pub(crate) struct Module {
+    pub(crate) begin: usize,
+    pub(crate) end: usize,
     /// The table of functions for unwinding.
     functions: usize,
     /// Are its locked instructions to be looked for once it touches PM?
     locked: bool,
+    /// Something like a fence in code that cannot be decoded; 0 if there is none.
+    uncertain: usize,
 }
+
+const NO_MODULE: Module = Module { begin: 0, end: 0, functions: 0, locked: false, uncertain: 0 };
 
 struct Modules {
     known: [Module; MODULES],
     count: usize,
 }
 
-static KNOWN: RunningThreadCell<Modules> = RunningThreadCell::new(Modules {
-    known: [Module { begin: 0, end: 0, functions: 0, locked: false }; MODULES],
-    count: 0,
-});
+static KNOWN: RunningThreadCell<Modules> =
+    RunningThreadCell::new(Modules { known: [NO_MODULE; MODULES], count: 0 });
+
+/// Was it said that code of no module touches PM?
+static SAID_NO_MODULE: AtomicBool = AtomicBool::new(false);
 
 /// Where the loader stops for debuggers.
 static LOADER_STOP: AtomicUsize = AtomicUsize::new(0);
@@ -109,11 +118,17 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, _: *mut 
     let known = KNOWN.with(|known| known.known[..known.count].iter().any(|known| known.begin == begin));
     let contains = |part: &[u8]| name.windows(part.len()).any(|it| it == part);
     let own = (begin..end).contains(&(visit as *const () as usize));
-    if known || begin >= end || own || contains(b"vdso") || contains(b"/ld-linux") {
+    if known || begin >= end || own {
         return 0;
     }
-    let locked = !contains(b"/libc.so") && !modules::is_instrumented(begin as *const c_void);
-    let module = Module { begin, end, functions, locked };
+    // The loader itself, and the kernel's: they do not touch PM for the program.
+    let ignored = contains(b"vdso") || contains(b"/ld-linux");
+    let locked = !ignored && !contains(b"/libc.so") && !modules::is_instrumented(begin as *const c_void);
+    let mut module = Module { begin, end, functions, locked, uncertain: 0 };
+    if !ignored {
+        module.uncertain = sweep_fences(&module);
+        say_uncertain(&module);
+    }
     KNOWN.with(|known| {
         let count = known.count;
         if let Some(slot) = known.known.get_mut(count) {
@@ -121,13 +136,27 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, _: *mut 
             known.count += 1;
         }
     });
-    sweep_fences(&module);
     0
 }
 
-/// Functions that unwind tables know of: from the start of one to the start of the next.
-fn function_around(module: &Module, address: usize) -> Option<(usize, usize)> {
-    let (table, count) = table_of(module)?;
+/// Called when a child of the checker begins: what its modules may hide belongs to the verdict.
+pub(crate) fn start() {
+    let count = KNOWN.with(|known| known.count);
+    for index in 0..count {
+        say_uncertain(&KNOWN.with(|known| known.known[index]));
+    }
+}
+
+fn say_uncertain(module: &Module) {
+    if module.uncertain != 0 {
+        unknown(reason::FENCES, callers::place(module.uncertain));
+    }
+}
+
+/// Functions that unwind tables know of: from the start of one to the start of the next. What is before the first is one,
+/// too, and so is a module without tables.
+pub(crate) fn function_around(module: &Module, address: usize) -> (usize, usize) {
+    let Some((table, count)) = table_of(module) else { return (module.begin, module.end) };
     // SAFETY: the table has so many entries.
     let start = |index: usize| unsafe { start_of(module, table, index) };
     let (mut low, mut high) = (0, count);
@@ -139,8 +168,9 @@ fn function_around(module: &Module, address: usize) -> Option<(usize, usize)> {
             high = middle;
         }
     }
-    let index = low.checked_sub(1)?;
-    Some((start(index), if index + 1 < count { start(index + 1) } else { module.end }))
+    let begin = low.checked_sub(1).map_or(module.begin, start).max(module.begin);
+    let end = if low < count { start(low) } else { module.end };
+    (begin, end.min(module.end))
 }
 
 /// The sorted table behind the header of the unwind tables, in the one form that linkers write.
@@ -166,7 +196,7 @@ unsafe fn start_of(module: &Module, table: usize, index: usize) -> usize {
 }
 
 /// The code of a module.
-fn code(begin: usize, end: usize) -> &'static [u8] {
+pub(crate) fn code(begin: usize, end: usize) -> &'static [u8] {
     // SAFETY: the module is loaded; if it goes, nobody comes back here.
     unsafe { std::slice::from_raw_parts(begin as *const u8, end - begin) }
 }
@@ -208,65 +238,138 @@ impl Batch {
     }
 }
 
-/// Makes breakpoints of the instructions in a function that are wanted.
-fn sweep(begin: usize, end: usize, wanted: impl Fn(&Instruction) -> bool, batch: &mut Batch) {
+/// Makes breakpoints of the instructions in a function that are wanted. Gives how far it could be decoded.
+fn sweep(begin: usize, end: usize, wanted: impl Fn(&Instruction) -> bool, batch: &mut Batch) -> usize {
     let mut decoder = Decoder::with_ip(64, code(begin, end), begin as u64, DecoderOptions::NONE);
     let mut instruction = Instruction::default();
     while decoder.can_decode() {
         decoder.decode_out(&mut instruction);
         if instruction.is_invalid() {
             // Data, or what this decoder does not know: the rest is uncertain.
-            return;
+            return instruction.ip() as usize;
         }
         if wanted(&instruction) {
             batch.add(instruction.ip() as usize);
         }
     }
+    end
 }
 
-fn sweep_fences(module: &Module) {
+/// Gives something like a fence that may or may not be one; 0 if there is none.
+fn sweep_fences(module: &Module) -> usize {
     let bytes = code(module.begin, module.end);
     let mut batch = Batch::new();
-    let mut swept = 0;
+    let (mut swept, mut decoded, mut uncertain) = (0, 0, 0);
     for (offset, window) in bytes.windows(3).enumerate() {
         if window[0] != 0x0f || window[1] != 0xae || !matches!(window[2], 0xf0..=0xff) {
             continue;
         }
         let at = module.begin + offset;
-        if at < swept {
-            continue;
-        }
-        if let Some((start, end)) = function_around(module, at) {
-            let end = end.min(module.end);
-            sweep(start.max(module.begin), end, is_fence, &mut batch);
+        if at >= swept {
+            let (start, end) = function_around(module, at);
+            decoded = sweep(start, end, is_fence, &mut batch);
             swept = end;
+        }
+        if at >= decoded && uncertain == 0 {
+            uncertain = at;
         }
     }
     batch.flush();
+    uncertain
+}
+
+/// What is known of the fences of code that touches PM.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fences {
+    /// They are breakpoints.
+    Found,
+    /// Some may have been missed.
+    Uncertain,
 }
 
 /// Code at an address touches PM: the locked instructions of its module are looked for, the first time.
-pub(crate) fn first_touch(at: usize) {
+pub(crate) fn first_touch(at: usize, address: u64) -> Fences {
     let module = KNOWN.with(|known| {
         let count = known.count;
-        let module =
-            known.known[..count].iter_mut().find(|module| (module.begin..module.end).contains(&at))?;
-        std::mem::take(&mut module.locked).then_some(*module)
+        let found = known.known[..count].iter_mut().find(|module| (module.begin..module.end).contains(&at));
+        found.map(|module| (std::mem::take(&mut module.locked), *module))
     });
-    let Some(module) = module else { return };
-    let Some((table, count)) = table_of(&module) else { return };
-    let mut batch = Batch::new();
-    for index in 0..count {
-        // SAFETY: so many entries.
-        let (start, end) = unsafe {
-            let end = if index + 1 < count { start_of(&module, table, index + 1) } else { module.end };
-            (start_of(&module, table, index), end)
-        };
-        if module.begin <= start && start < end && end <= module.end {
-            sweep(start, end, is_locked, &mut batch);
+    let Some((sweeps, module)) = module else {
+        // The runtime's own is not in the list, nor what it writes to let an instruction run elsewhere, nor code that
+        // was rebuilt and announces its fences.
+        if callers::is_in_runtime(at)
+            || callers::is_instrumented(at)
+            || trampoline::is_code(at)
+            || moved::original(at) != at
+        {
+            return Fences::Found;
         }
+        if !SAID_NO_MODULE.swap(true, Relaxed) {
+            note(record::UNKNOWN, address, reason::CODE_OF_NO_MODULE, std::ptr::null());
+        }
+        return Fences::Uncertain;
+    };
+    if sweeps && let Some(undecoded) = sweep_locked(&module) {
+        unknown(reason::FENCES, callers::place(undecoded));
+        KNOWN.with(|known| {
+            let count = known.count;
+            let known = known.known[..count].iter_mut().find(|known| known.begin == module.begin);
+            known.map(|known| known.uncertain = undecoded)
+        });
+        return Fences::Uncertain;
     }
+    if module.uncertain != 0 { Fences::Uncertain } else { Fences::Found }
+}
+
+/// The module that an address is in.
+pub(crate) fn module_of(at: usize) -> Option<Module> {
+    KNOWN.with(|known| {
+        let count = known.count;
+        known.known[..count].iter().find(|module| (module.begin..module.end).contains(&at)).copied()
+    })
+}
+
+/// Looks for locked instructions as if the code at an address had touched PM.
+pub(crate) fn sweep_locked_of(at: usize) {
+    let module = KNOWN.with(|known| {
+        let count = known.count;
+        let found =
+            known.known[..count].iter_mut().find(|module| (module.begin..module.end).contains(&at))?;
+        std::mem::take(&mut found.locked).then_some(*found)
+    });
+    if let Some(undecoded) = module.and_then(|module| sweep_locked(&module)) {
+        KNOWN.with(|known| {
+            let count = known.count;
+            let found =
+                known.known[..count].iter_mut().find(|module| (module.begin..module.end).contains(&at));
+            found.map(|found| found.uncertain = undecoded)
+        });
+    }
+}
+
+/// Goes through a module's functions, and what lies between them.
+pub(crate) fn each_function(module: &Module, mut visit: impl FnMut(usize, usize)) {
+    let mut at = module.begin;
+    while at < module.end {
+        let (_, end) = function_around(module, at);
+        visit(at, end);
+        at = end.max(at + 1);
+    }
+}
+
+/// Makes breakpoints of a module's locked instructions. Gives where it cannot be decoded, if anywhere.
+fn sweep_locked(module: &Module) -> Option<usize> {
+    let mut batch = Batch::new();
+    let mut undecoded = None;
+    each_function(module, |begin, end| {
+        let decoded = sweep(begin, end, is_locked, &mut batch);
+        // Without locked instructions in what is left, nothing is missed.
+        if decoded < end && code(decoded, end).iter().any(|byte| matches!(byte, 0xf0 | 0x86 | 0x87)) {
+            undecoded = undecoded.or(Some(decoded));
+        }
+    });
     batch.flush();
+    undecoded
 }
 
 /// A breakpoint: does what stood there. False if it is none of ours.
@@ -282,8 +385,9 @@ pub(crate) unsafe fn perform(context: &mut libc::ucontext_t) -> bool {
     // SAFETY: code that is running; the program would access its operands itself.
     unsafe {
         if at == LOADER_STOP.load(Relaxed) {
-            look_for_modules();
+            // Places in new modules are known first.
             callers::look_again();
+            look_for_modules();
             // The function does nothing but return.
             let stack = *register(context, libc::REG_RSP);
             *register(context, libc::REG_RIP) = raw::peek(stack as u64, 8) as i64;

@@ -9,6 +9,7 @@ use iced_x86::{
 
 use super::breakpoints;
 use crate::cell::RunningThreadCell;
+use crate::fixed;
 
 /// A register of the program where it was interrupted.
 pub(crate) fn register(context: &mut libc::ucontext_t, which: c_int) -> &mut i64 {
@@ -160,6 +161,63 @@ impl Instructed {
         )
     }
 
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// What the instruction does to its explicit memory operand, wherever that is.
+    pub(crate) fn shape(&self) -> Option<Operand> {
+        // SAFETY: plain data may be zero.
+        let mut nowhere: libc::ucontext_t = unsafe { std::mem::zeroed() };
+        self.operand(&mut nowhere)
+    }
+
+    /// Where the displacement of an operand is that is relative to the instruction: in this one, or once it was moved so.
+    pub(crate) fn displacement(&self) -> Option<usize> {
+        self.operation().map(|(_, form)| form + 1)
+    }
+
+    /// `lea rcx, [operand]`.
+    pub(crate) fn address_to_rcx(&self, code: &mut [u8]) -> Option<usize> {
+        let (start, form) = self.operation()?;
+        let bytes = &self.bytes[..self.decoded.len()];
+        // Bits that extend index and base.
+        let extends = match bytes[start] {
+            // The long forms have them inverted.
+            0xc5 => 0,
+            0xc4 | 0x62 => !(bytes[start + 1] >> 5) & 3,
+            byte if (0x40..0x50).contains(&byte) => byte & 3,
+            _ => 0,
+        };
+        let (mode, operand) = (bytes[form] >> 6, bytes[form] & 7);
+        // Vectors of 64 bytes have displacements of their own unit.
+        let scaled = bytes[start] == 0x62 && mode == 1;
+        let indexed = usize::from(operand == 4);
+        let wide = mode == 2 || mode == 0 && (operand == 4 && bytes[form + 1] & 7 == 5);
+        let mut length = 0;
+        let mut put = |byte: u8| {
+            *code.get_mut(length)? = byte;
+            length += 1;
+            Some(())
+        };
+        put(0x48 | extends)?;
+        put(0x8d)?;
+        let mode = if scaled { 2 } else { mode };
+        put(mode << 6 | 1 << 3 | operand)?;
+        if indexed == 1 {
+            put(bytes[form + 1])?;
+        }
+        if scaled || wide {
+            let displacement = self.decoded.memory_displacement32();
+            for byte in displacement.to_le_bytes() {
+                put(byte)?;
+            }
+        } else if mode == 1 {
+            put(bytes[form + 1 + indexed])?;
+        }
+        Some(length)
+    }
+
     /// The explicit memory operand, if it is the only one in PM and its size is known.
     pub(crate) fn operand(&self, context: &mut libc::ucontext_t) -> Option<Operand> {
         let decoded = &self.decoded;
@@ -182,7 +240,9 @@ impl Instructed {
             for memory in info.used_memory() {
                 let address = memory.virtual_address(0, |register, _, _| value(register))?;
                 let bytes = memory.memory_size().size() as u64;
-                let explicit = memory.base() == decoded.memory_base()
+                // An address relative to the instruction is given without it.
+                let base = Some(decoded.memory_base()).filter(|_| !decoded.is_ip_rel_memory_operand());
+                let explicit = memory.base() == base.unwrap_or(Register::None)
                     && memory.index() == decoded.memory_index()
                     && memory.displacement() == decoded.memory_displacement64();
                 if !explicit {
@@ -192,14 +252,24 @@ impl Instructed {
                     }
                     continue;
                 }
+                // The decoder takes some masked stores for whole ones.
+                let masked = decoded.op_mask() != Register::None
+                    || matches!(
+                        decoded.mnemonic(),
+                        Mnemonic::Vmaskmovps
+                            | Mnemonic::Vmaskmovpd
+                            | Mnemonic::Vpmaskmovd
+                            | Mnemonic::Vpmaskmovq
+                    );
                 let (reads, writes, conditional) = match memory.access() {
                     OpAccess::Read | OpAccess::CondRead => (true, false, false),
-                    OpAccess::Write => (false, true, false),
+                    OpAccess::Write => (false, true, masked),
                     OpAccess::CondWrite => (false, true, true),
                     OpAccess::ReadWrite => (true, true, false),
                     OpAccess::ReadCondWrite => (true, true, true),
                     _ => (false, false, false),
                 };
+                let address = fixed::in_pool(address);
                 found = Some(Operand { address, bytes, reads, writes, conditional });
             }
             found
@@ -227,29 +297,18 @@ impl Instructed {
         })
     }
 
-    /// The same instruction with its memory operand at the address in a register.
-    pub(crate) fn moved_to(&self, base: u8, code: &mut [u8]) -> Option<usize> {
+    /// Where the operation begins, behind its prefixes but with the one that extends registers, and where the byte is
+    /// that says what kind of operand it has.
+    fn operation(&self) -> Option<(usize, usize)> {
         let bytes = &self.bytes[..self.decoded.len()];
         let prefixes = self.prefixes();
-        let mut start = bytes.to_owned_array();
         let first = *bytes.get(prefixes)?;
-        let modrm = match first {
-            // Extension bits of base and index are inverted, and the index is not used any more.
+        let form = match first {
             0xc5 => prefixes + 3,
-            0xc4 => {
-                start[prefixes + 1] |= 0x60;
-                prefixes + 4
-            }
-            0x62 => {
-                start[prefixes + 1] |= 0x60;
-                prefixes + 5
-            }
+            0xc4 => prefixes + 4,
+            0x62 => prefixes + 5,
             _ => {
-                let mut at = prefixes;
-                if (0x40..0x50).contains(&first) {
-                    start[at] &= !3;
-                    at += 1;
-                }
+                let at = prefixes + usize::from((0x40..0x50).contains(&first));
                 match (bytes.get(at)?, bytes.get(at + 1)) {
                     (0x0f, Some(0x38 | 0x3a)) => at + 3,
                     (0x0f, Some(0x0f)) => return None,
@@ -260,6 +319,21 @@ impl Instructed {
                 }
             }
         };
+        (form < bytes.len()).then_some((prefixes, form))
+    }
+
+    /// The same instruction with its memory operand at the address in a register. Number 5 makes it relative to the
+    /// instruction: four bytes are still to be inserted then.
+    pub(crate) fn moved_to(&self, base: u8, code: &mut [u8]) -> Option<usize> {
+        let bytes = &self.bytes[..self.decoded.len()];
+        let mut start = bytes.to_owned_array();
+        let (prefixes, modrm) = self.operation()?;
+        match start[prefixes] {
+            // Extension bits of base and index are inverted, and the index is not used any more.
+            0xc4 | 0x62 => start[prefixes + 1] |= 0x60,
+            0x40..=0x4f => start[prefixes] &= !3,
+            _ => {}
+        }
         let form = *bytes.get(modrm)?;
         let (mode, operand) = (form >> 6, form & 7);
         if mode == 3 {
@@ -324,6 +398,30 @@ mod tests {
         assert_eq!(moved(&[0xc4, 0xc1, 0x7e, 0x7f, 0x08], 1), Some(vec![0xc4, 0xe1, 0x7e, 0x7f, 0x09]));
         // mov rax, rcx has none.
         assert_eq!(moved(&[0x48, 0x89, 0xc8], 2), None);
+    }
+
+    #[test]
+    fn addresses_are_computed_as_the_instruction_would() {
+        prepare();
+        let address = |code: &[u8]| {
+            let mut room = [0; 32];
+            let length = Instructed::of(code, 0x1000)?.address_to_rcx(&mut room)?;
+            Some(room[..length].to_vec())
+        };
+        // mov [rdi + rcx*8 + 0x10], rax -> lea rcx, [rdi + rcx*8 + 0x10]
+        assert_eq!(address(&[0x48, 0x89, 0x44, 0xcf, 0x10]), Some(vec![0x48, 0x8d, 0x4c, 0xcf, 0x10]));
+        // mov dword ptr [r12], 7 -> lea rcx, [r12]
+        assert_eq!(address(&[0x41, 0xc7, 0x04, 0x24, 7, 0, 0, 0]), Some(vec![0x49, 0x8d, 0x0c, 0x24]));
+        // movups [rbp - 0x20], xmm9 -> lea rcx, [rbp - 0x20]
+        assert_eq!(address(&[0x44, 0x0f, 0x11, 0x4d, 0xe0]), Some(vec![0x48, 0x8d, 0x4d, 0xe0]));
+        // vmovdqu [r8], ymm1 -> lea rcx, [r8]
+        assert_eq!(address(&[0xc4, 0xc1, 0x7e, 0x7f, 0x08]), Some(vec![0x49, 0x8d, 0x08]));
+        // mov rax, [rbx + 0x12345678] -> lea rcx, [rbx + 0x12345678]
+        let wide = address(&[0x48, 0x8b, 0x83, 0x78, 0x56, 0x34, 0x12]);
+        assert_eq!(wide, Some(vec![0x48, 0x8d, 0x8b, 0x78, 0x56, 0x34, 0x12]));
+        // vmovdqu64 [rax + 64], zmm1, whose displacement counts vectors -> lea rcx, [rax + 64]
+        let scaled = address(&[0x62, 0xf1, 0xfe, 0x48, 0x7f, 0x48, 0x01]);
+        assert_eq!(scaled, Some(vec![0x48, 0x8d, 0x88, 64, 0, 0, 0]));
     }
 
     #[test]

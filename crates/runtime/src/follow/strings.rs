@@ -5,7 +5,7 @@ use iced_x86::Mnemonic;
 use px86::Kind;
 
 use super::instruction::{Instructed, register};
-use crate::{access, raw};
+use crate::{access, fixed, raw};
 
 const CARRY: u64 = 1;
 const PARITY: u64 = 1 << 2;
@@ -34,6 +34,7 @@ fn compared(one: u64, other: u64, width: u64) -> u64 {
 }
 
 unsafe fn load(address: u64, width: u64, announced: bool, site: *const Site) -> u64 {
+    let address = fixed::in_pool(address);
     // SAFETY: the program would access it itself.
     unsafe {
         if is_pm(address) && !announced {
@@ -46,6 +47,7 @@ unsafe fn load(address: u64, width: u64, announced: bool, site: *const Site) -> 
 
 unsafe fn store(address: u64, width: u64, value: u64, announced: bool, site: *const Site) {
     let value = value & u64::MAX >> (64 - 8 * width);
+    let address = fixed::in_pool(address);
     // SAFETY: the program would access it itself.
     unsafe {
         if is_pm(address) && !announced {

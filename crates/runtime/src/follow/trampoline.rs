@@ -68,6 +68,12 @@ pub(crate) fn prepare() {
     }
 }
 
+/// Is an address in what is written here?
+pub(crate) fn is_code(at: usize) -> bool {
+    let memory = SLOT_MEMORY.load(Relaxed);
+    memory != 0 && (memory..memory + SLOTS * size_of::<Slot>()).contains(&at)
+}
+
 fn next_slot() -> Option<&'static mut Slot> {
     let memory = SLOT_MEMORY.load(Relaxed);
     if memory == 0 {
@@ -227,42 +233,69 @@ pub(crate) unsafe fn finish(context: &mut libc::ucontext_t) -> bool {
     context.uc_sigmask = store.blocked;
     let width = store.bytes as usize;
     let mut after = [0u8; 64];
-    let Store { address, bytes, site, .. } = store;
+    let Store { address, bytes, site, before, conditional, compares, locked, kind, .. } = store;
     // SAFETY: the buffer is a slot's; the program would access the addresses itself.
     unsafe {
         raw::copy(after.as_mut_ptr(), store.buffer as *const u8, width);
-        let word = |bytes: &[u8; 64], at: usize| {
-            u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
-        };
-        if store.locked {
-            let failed = store.compares && *register(context, libc::REG_EFL) & ZERO == 0;
+        let stored = Stored { address, bytes, before, after, conditional, compares, locked, kind, site };
+        complete(&stored, *register(context, libc::REG_EFL) & ZERO == 0);
+    }
+    true
+}
+
+/// What an instruction has stored to the buffer that stands for its operand.
+pub(crate) struct Stored {
+    pub(crate) address: u64,
+    pub(crate) bytes: u64,
+    pub(crate) before: [u8; 64],
+    pub(crate) after: [u8; 64],
+    /// Perhaps not all of it was written.
+    pub(crate) conditional: bool,
+    pub(crate) compares: bool,
+    pub(crate) locked: bool,
+    pub(crate) kind: Kind,
+    pub(crate) site: *const Site,
+}
+
+/// Stores it to PM; `unequal` is how a comparison ended.
+///
+/// # Safety
+///
+/// The program would access the address itself.
+pub(crate) unsafe fn complete(stored: &Stored, unequal: bool) {
+    let &Stored { address, bytes, before, after, kind, site, .. } = stored;
+    let width = bytes as usize;
+    let word =
+        |bytes: &[u8; 64], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let failed = stored.compares && unequal;
+    // SAFETY: as for this function.
+    unsafe {
+        if stored.locked {
             match (failed, bytes) {
-                (true, _) => access::failed_exchange(address, bytes.min(8), word(&store.before, 0), site),
+                (true, _) => access::failed_exchange(address, bytes.min(8), word(&before, 0), site),
                 (_, 16) => {
                     access::store(Kind::Rmw, address, 8, word(&after, 0), site);
                     access::store(Kind::Store, address + 8, 8, word(&after, 8), site);
                 }
                 _ => access::store(Kind::Rmw, address, bytes, word(&after, 0), site),
             }
-            access::end_exchange(failed || after == store.before);
-        } else if store.conditional {
-            let changed = |at: &usize| after[*at] != store.before[*at];
-            let failed = store.compares && *register(context, libc::REG_EFL) & ZERO == 0;
+            access::end_exchange(failed || after == before);
+        } else if stored.conditional {
+            let changed = |at: &usize| after[*at] != before[*at];
             let mut at = 0;
             while at < width && !failed {
                 let run = (at..width).take_while(changed).count();
                 if run > 0 {
                     let from = after.as_ptr().add(at);
-                    access::store_range(store.kind, address + at as u64, from, run as u64, site);
+                    access::store_range(kind, address + at as u64, from, run as u64, site);
                 }
                 at += run + 1;
             }
         } else if bytes <= 8 {
             let value = word(&after, 0) & u64::MAX >> (64 - 8 * bytes);
-            access::store(store.kind, address, bytes, value, site);
+            access::store(kind, address, bytes, value, site);
         } else {
-            access::store_range(store.kind, address, after.as_ptr(), bytes, site);
+            access::store_range(kind, address, after.as_ptr(), bytes, site);
         }
     }
-    true
 }

@@ -8,11 +8,15 @@ use libc::timespec;
 
 use super::conditions::{condition_wait, init_condition, signal};
 use super::create::c11::{ERROR, result};
-use super::mutexes::{Object, give_way_if, init_mutex, lock_mutex, looks_at, try_mutex, unlock_mutex};
+use super::mutexes::{
+    Object, give_way_if, init_mutex, lock_mutex, looks_at, timed_lock, try_mutex, unlock_mutex,
+};
 use crate::c_library::time::deadline;
 use crate::interpose::schedule_at;
 use crate::threads::locks;
-use crate::threads::turns::{others_may_run, settle, synchronize, wake_all, wake_one};
+use crate::threads::turns::{
+    others_may_run, settle, synchronize, synchronize_unless_exploring, wake_all, wake_one,
+};
 
 schedule_at! {
     fn mtx_init(mutex: Object, kind: c_int) -> c_int, caller(rdx) |real| {
@@ -24,16 +28,12 @@ schedule_at! {
     }
 
     fn mtx_lock(mutex: Object) -> c_int, caller(rsi) |real| {
-        synchronize();
+        synchronize_unless_exploring();
         result(lock_mutex(mutex, None))
     }
 
     fn mtx_timedlock(mutex: Object, at: *const timespec) -> c_int, caller(rdx) |real| {
-        synchronize();
-        match deadline(libc::CLOCK_REALTIME, at) {
-            Ok(moment) => result(lock_mutex(mutex, Some(moment))),
-            Err(_) => ERROR,
-        }
+        result(timed_lock(mutex, deadline(libc::CLOCK_REALTIME, at)))
     }
 
     fn mtx_trylock(mutex: Object) -> c_int, caller(rsi) |real| {

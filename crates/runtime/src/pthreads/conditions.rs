@@ -5,15 +5,19 @@ use std::ffi::{c_int, c_uint, c_void};
 use crashproof_protocol::abi::is_pm;
 use libc::timespec;
 
-use super::mutexes::{Object, lock_mutex, unlock_mutex};
+use super::mutexes::{Object, lock_mutex, lock_mutex_in_step, unlock_mutex};
 use super::persistent::{self, ONCE_DONE};
 use crate::c_library::time::deadline;
 use crate::interpose::schedule_at;
+use crate::threads::buffers::volatile_fence;
+use crate::threads::exploration::{Lock, Need};
 use crate::threads::happens_before::synchronized;
 use crate::threads::locks::{self, Once};
 use crate::threads::scheduler::{Class, Key, Wait, Woken};
 use crate::threads::step_notes::exploring;
-use crate::threads::turns::{end_cancelled, others_may_run, settle, synchronize, wait, wake_all, wake_one};
+use crate::threads::turns::{
+    end_cancelled, needs_next, others_may_run, settle, synchronize, wait, wake_all, wake_one,
+};
 
 fn condition_key(condition: Object) -> Key {
     Key { class: Class::Condition, address: condition as u64 }
@@ -31,15 +35,27 @@ pub(super) unsafe fn condition_wait(condition: Object, mutex: Object, deadline: 
     if unlocked != 0 {
         return unlocked;
     }
+    // Once it is called it goes on when it can have the mutex: that is one step.
+    let one_step = exploring() && deadline.is_none();
     if exploring() {
         synchronized(condition as u64);
+    }
+    if one_step {
+        needs_next(Need::lock(Lock::Mutex(mutex as u64)));
     }
     let woken = wait(Wait::new(condition_key(condition), deadline).cancellable());
     if woken == Woken::Called && !exploring() {
         synchronized(condition as u64);
     }
     // SAFETY: there is a mutex.
-    let locked = unsafe { lock_mutex(mutex, None) };
+    let locked = unsafe {
+        if one_step && woken == Woken::Called {
+            volatile_fence(std::ptr::null());
+            lock_mutex_in_step(mutex, None)
+        } else {
+            lock_mutex(mutex, None)
+        }
+    };
     match woken {
         Woken::Cancelled => end_cancelled(),
         Woken::TimedOut => libc::ETIMEDOUT,
@@ -105,6 +121,7 @@ unsafe fn once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) {
     let volatile = !is_pm(address);
     synchronize();
     loop {
+        let one_step = persistent::one_step(address);
         let done = match volatile {
             // SAFETY: there is one.
             true => (unsafe { *control }) as u32 == ONCE_DONE,
@@ -118,15 +135,14 @@ unsafe fn once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) {
             // It never comes to its end.
             locks::with(|locks| locks.set_once(address, Some(Once::Running)));
         }
-        match locks::with(|locks| locks.once(address)) {
-            Some(Once::Running) => {
-                wait(Wait::new(Key { class: Class::Once, address }, None));
-            }
-            None => break,
+        if locks::with(|locks| locks.once(address)).is_none() {
+            synchronized(address);
+            locks::with(|locks| locks.set_once(address, Some(Once::Running)));
+            break;
         }
+        drop(one_step);
+        wait(Wait::new(Key { class: Class::Once, address }, None));
     }
-    synchronized(address);
-    locks::with(|locks| locks.set_once(address, Some(Once::Running)));
     if !volatile {
         persistent::set_once(address, true, false);
     }
@@ -147,9 +163,9 @@ unsafe fn once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) {
 /// Waits until a barrier opens; gives what `pthread_barrier_wait` returns.
 unsafe fn pass_barrier(address: u64) -> c_int {
     synchronize();
+    let one_step = persistent::one_step(address);
     synchronized(address);
     let persistent = is_pm(address);
-    // Looking at one in PM may let others run, so it comes before.
     let fresh = match persistent && !locks::with(|locks| locks.knows_barrier(address)) {
         true => persistent::barrier(address),
         false if persistent => (1, 0),
@@ -158,6 +174,7 @@ unsafe fn pass_barrier(address: u64) -> c_int {
     };
     let key = Key { class: Class::Barrier, address };
     let arrived = locks::with(|locks| locks.arrive(address, || fresh));
+    drop(one_step);
     if persistent {
         persistent::set_barrier(address, || locks::with(|locks| locks.came(address)));
     }

@@ -27,8 +27,8 @@ use crate::threads::running;
 use crate::threads::scheduler::{Key, Wait, Woken};
 use crate::threads::step_notes::{self, exploring};
 use crate::threads::turns::{
-    baton_of, end_cancelled, first_turn, give_way, leave, others_may_run, real_join, reap_if_detached,
-    settle, synchronize, wait,
+    baton_of, cancel, end_cancelled, first_turn, give_way, leave, others_may_run, real_join,
+    reap_if_detached, send_signal, settle, synchronize, wait,
 };
 use crate::{faults, session};
 
@@ -342,10 +342,22 @@ schedule! {
     fn pthread_cancel(handle: pthread_t) -> c_int |real| {
         synchronize();
         let Some(number) = scheduler(|scheduler| scheduler.find(handle)) else { return libc::ESRCH };
-        scheduler(|scheduler| scheduler.cancel(number));
+        cancel(number);
         // Only waiting functions and pthread_testcancel look; reading and writing files do not.
         unknown(reason::CANCEL, std::ptr::null());
         0
+    }
+
+    fn pthread_kill(handle: pthread_t, signal: c_int) -> c_int |real| {
+        let number = scheduler(|scheduler| scheduler.find(handle));
+        match number.filter(|&number| signal != 0 && number != running::number() && running::concurrent()) {
+            Some(number) if scheduler(|scheduler| !scheduler.thread(number).has_ended()) => {
+                unknown(reason::SIGNAL, std::ptr::null());
+                send_signal(number, signal);
+                0
+            }
+            _ => real()(handle, signal),
+        }
     }
 
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int |real| {

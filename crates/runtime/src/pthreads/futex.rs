@@ -1,24 +1,24 @@
 //! `syscall`, for those who wait on futexes themselves: Rust's standard library, `std::atomic::wait`, the
 //! guards of C++'s local statics.
 
-use std::ffi::{c_int, c_long, c_void};
+use std::ffi::{c_char, c_int, c_long, c_void};
 
 use crashproof_protocol::abi::is_pm;
 use crashproof_protocol::reason;
 use libc::timespec;
 
 use crate::c_library::{determinism, time};
-use crate::raw;
 use crate::recorder::unknown;
 use crate::session::recording;
-use crate::system::{fail, raw_syscall};
+use crate::system::{errno, fail, raw_syscall};
 use crate::threads::buffers::scheduler;
 use crate::threads::decisions;
 use crate::threads::happens_before::synchronized;
 use crate::threads::running;
 use crate::threads::scheduler::{Class, Key, Wait, Woken};
 use crate::threads::step_notes::exploring;
-use crate::threads::turns::{end_process, give_way, others_may_run, synchronize, wait};
+use crate::threads::turns::{end_process, give_way, others_may_run, synchronize, wait, wake};
+use crate::{callers, raw};
 
 fn key(word: usize) -> Key {
     Key { class: Class::Futex, address: word as u64 }
@@ -35,58 +35,121 @@ unsafe extern "C-unwind" fn syscall(
     e: usize,
     f: usize,
 ) -> c_long {
-    let arguments = [a, b, c, d, e, f];
-    if recording() {
-        let (descriptor, buffer, offset) = (a as c_int, b as *mut c_void, d as i64);
-        // SAFETY: the program vouches for the call, by whatever way it makes it.
-        let known = unsafe {
-            match number {
-                libc::SYS_read => Some(libc::read(descriptor, buffer, c)),
-                libc::SYS_write => Some(libc::write(descriptor, buffer, c)),
-                libc::SYS_pread64 => Some(libc::pread(descriptor, buffer, c, offset)),
-                libc::SYS_pwrite64 => Some(libc::pwrite(descriptor, buffer, c, offset)),
-                _ => None,
-            }
-        };
-        if let Some(result) = known {
-            return result as c_long;
-        }
-    }
     // SAFETY: the program vouches for the call.
-    let result = unsafe {
-        match number {
-            libc::SYS_futex if recording() => futex(arguments),
-            libc::SYS_sched_yield if recording() => {
-                give_way();
-                0
-            }
-            // What differs from run to run is the same under the checker, however it is asked for.
-            libc::SYS_getrandom if recording() => {
-                determinism::give_random(a as *mut c_void, b, std::ptr::null());
-                b as isize
-            }
-            libc::SYS_getpid if recording() => libc::getpid() as isize,
-            libc::SYS_getppid if recording() => libc::getppid() as isize,
-            libc::SYS_gettid if recording() => libc::gettid() as isize,
-            libc::SYS_clock_gettime if recording() => {
-                libc::clock_gettime(a as c_int, b as *mut timespec) as isize
-            }
-            libc::SYS_exit_group if recording() => {
-                end_process();
-                raw_syscall(number, arguments)
-            }
-            _ => raw_syscall(number, reachable(number, arguments)),
-        }
-    };
+    let result = unsafe { call(number, [a, b, c, d, e, f]) };
     if (-4095..0).contains(&result) {
         return fail(-result as c_int).into();
     }
     result as c_long
 }
 
+/// Makes a system call for the program; a negative result is an error.
+///
+/// # Safety
+///
+/// As for the call.
+pub(crate) unsafe fn call(number: c_long, arguments: [usize; 6]) -> isize {
+    let [a, b, c, d, e, f] = arguments;
+    if !recording() {
+        // SAFETY: as for this function.
+        return unsafe { raw_syscall(number, reachable(number, arguments)) };
+    }
+    // What the C library's functions give, as the kernel would.
+    let told = |result: isize| if result < 0 { -(errno() as isize) } else { result };
+    let (descriptor, buffer, offset) = (a as c_int, b as *mut c_void, d as i64);
+    let _call = if is_of_files(number) { callers::outer_call() } else { None };
+    // SAFETY: the program vouches for the call, by whatever way it makes it.
+    unsafe {
+        match number {
+            libc::SYS_read => told(libc::read(descriptor, buffer, c)),
+            libc::SYS_write => told(libc::write(descriptor, buffer, c)),
+            libc::SYS_pread64 => told(libc::pread(descriptor, buffer, c, offset)),
+            libc::SYS_pwrite64 => told(libc::pwrite(descriptor, buffer, c, offset)),
+            libc::SYS_readv => told(libc::readv(descriptor, b as *const libc::iovec, c as c_int)),
+            libc::SYS_writev => told(libc::writev(descriptor, b as *const libc::iovec, c as c_int)),
+            libc::SYS_preadv => told(libc::preadv(descriptor, b as *const libc::iovec, c as c_int, offset)),
+            libc::SYS_pwritev => told(libc::pwritev(descriptor, b as *const libc::iovec, c as c_int, offset)),
+            libc::SYS_open => told(libc::open(a as *const c_char, b as c_int, c as c_int) as isize),
+            libc::SYS_openat => {
+                told(libc::openat(a as c_int, b as *const c_char, c as c_int, d as c_int) as isize)
+            }
+            libc::SYS_close => told(libc::close(descriptor) as isize),
+            libc::SYS_lseek => told(libc::lseek(descriptor, b as i64, c as c_int) as isize),
+            libc::SYS_fsync => told(libc::fsync(descriptor) as isize),
+            libc::SYS_fdatasync => told(libc::fdatasync(descriptor) as isize),
+            libc::SYS_ftruncate => told(libc::ftruncate(descriptor, b as i64) as isize),
+            libc::SYS_fallocate => told(libc::fallocate(descriptor, b as c_int, c as i64, d as i64) as isize),
+            libc::SYS_rename => told(libc::rename(a as *const c_char, b as *const c_char) as isize),
+            libc::SYS_unlink => told(libc::unlink(a as *const c_char) as isize),
+            libc::SYS_dup => told(libc::dup(descriptor) as isize),
+            libc::SYS_dup2 => told(libc::dup2(descriptor, b as c_int) as isize),
+            libc::SYS_sendfile => told(libc::sendfile(descriptor, b as c_int, c as *mut i64, d)),
+            libc::SYS_copy_file_range => {
+                told(libc::copy_file_range(descriptor, b as *mut i64, c as c_int, d as *mut i64, e, f as u32))
+            }
+            libc::SYS_splice => {
+                told(libc::splice(descriptor, b as *mut i64, c as c_int, d as *mut i64, e, f as u32))
+            }
+            libc::SYS_mmap => {
+                let mapped = libc::mmap(a as *mut c_void, b, c as c_int, d as c_int, e as c_int, f as i64);
+                if mapped == libc::MAP_FAILED { -(errno() as isize) } else { mapped as isize }
+            }
+            libc::SYS_msync => told(libc::msync(a as *mut c_void, b, c as c_int) as isize),
+            libc::SYS_munmap => told(libc::munmap(a as *mut c_void, b) as isize),
+            libc::SYS_futex => futex(arguments),
+            libc::SYS_sched_yield => {
+                give_way();
+                0
+            }
+            // What differs from run to run is the same under the checker, however it is asked for.
+            libc::SYS_getrandom => {
+                determinism::give_random(a as *mut c_void, b, std::ptr::null());
+                b as isize
+            }
+            libc::SYS_getpid => libc::getpid() as isize,
+            libc::SYS_getppid => libc::getppid() as isize,
+            libc::SYS_gettid => libc::gettid() as isize,
+            libc::SYS_clock_gettime => told(libc::clock_gettime(a as c_int, b as *mut timespec) as isize),
+            libc::SYS_exit_group => {
+                end_process();
+                raw_syscall(number, arguments)
+            }
+            _ => raw_syscall(number, reachable(number, arguments)),
+        }
+    }
+}
+
+/// Is a call about files, so that where the program makes it may be told?
+fn is_of_files(number: c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_read
+            | libc::SYS_write
+            | libc::SYS_pread64
+            | libc::SYS_pwrite64
+            | libc::SYS_readv
+            | libc::SYS_writev
+            | libc::SYS_preadv
+            | libc::SYS_pwritev
+            | libc::SYS_open
+            | libc::SYS_openat
+            | libc::SYS_fsync
+            | libc::SYS_fdatasync
+            | libc::SYS_ftruncate
+            | libc::SYS_fallocate
+            | libc::SYS_rename
+            | libc::SYS_unlink
+            | libc::SYS_sendfile
+            | libc::SYS_copy_file_range
+            | libc::SYS_splice
+            | libc::SYS_mmap
+            | libc::SYS_msync
+    )
+}
+
 /// Arguments as the kernel can use them: it cannot follow anybody into the window. What it stores to PM shows at the end
 /// of the run.
-fn reachable(number: c_long, mut arguments: [usize; 6]) -> [usize; 6] {
+pub(crate) fn reachable(number: c_long, mut arguments: [usize; 6]) -> [usize; 6] {
     let maps = [
         libc::SYS_mmap,
         libc::SYS_munmap,
@@ -110,11 +173,11 @@ unsafe fn futex([word, operation, value, timeout, second, bits]: [usize; 6]) -> 
     let realtime = operation as c_int & libc::FUTEX_CLOCK_REALTIME != 0;
     // SAFETY: the program says that there is a word.
     let holds = |expected: usize| unsafe { *(word as *const u32) == expected as u32 };
-    let wake = |bits| scheduler(|scheduler| scheduler.wake(key(word), value as c_int as usize, bits));
+    let wake = |bits| wake(key(word), value as c_int as usize, bits);
     synchronize();
     if exploring() {
         // SAFETY: the program says that there is a word.
-        scheduler(|scheduler| unsafe { decisions::reads_memory(scheduler, word as u64, 4, word) });
+        scheduler(|scheduler| unsafe { decisions::reads_memory(scheduler, word as u64, 4) });
         synchronized(word as u64);
     }
     match command {

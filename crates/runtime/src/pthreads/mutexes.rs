@@ -15,7 +15,8 @@ use crate::threads::running;
 use crate::threads::scheduler::{Class, Key, Wait, Woken};
 use crate::threads::step_notes::exploring;
 use crate::threads::turns::{
-    give_way, others_may_run, settle, step_for_lock, synchronize, wait, wake_all, wake_one,
+    give_way, others_may_run, settle, settle_stores, step_for_lock, synchronize,
+    synchronize_unless_exploring, wait, wake_all, wake_one,
 };
 use crashproof_protocol::steps::AccessKind;
 
@@ -37,7 +38,7 @@ unsafe fn fresh_mutex(address: u64) -> Mutex {
     Mutex::new(MutexKind::of((kind & 3) as c_int), kind & ROBUST != 0)
 }
 
-/// What a mutex is if nothing is known of it: looking at one in PM may let others run, so it comes before.
+/// What a mutex is if nothing is known of it.
 unsafe fn fresh_if_unknown(address: u64) -> Mutex {
     match locks::with(|locks| locks.knows_mutex(address)) {
         true => Mutex::new(MutexKind::Normal, false),
@@ -53,14 +54,19 @@ unsafe fn fresh_if_unknown(address: u64) -> Mutex {
 /// The program says that there is a mutex. The same for all functions that take one.
 pub(super) unsafe fn try_mutex(mutex: Object) -> c_int {
     let address = mutex as u64;
+    let one_step = persistent::one_step(address);
     // SAFETY: there is a mutex.
     let fresh = unsafe { fresh_if_unknown(address) };
-    match locks::with(|locks| locks.take_mutex(address, running::number(), || fresh)) {
+    let attempt = locks::with(|locks| locks.take_mutex(address, running::number(), || fresh));
+    if matches!(attempt, Attempt::Taken(_)) {
+        synchronized_as(AccessKind::Acquire, address);
+    }
+    drop(one_step);
+    match attempt {
         Attempt::Taken(result) => {
             if is_pm(address) {
                 persistent::mutex_taken(address);
             }
-            synchronized_as(AccessKind::Acquire, address);
             result
         }
         Attempt::Nested => {
@@ -76,10 +82,16 @@ pub(super) unsafe fn try_mutex(mutex: Object) -> c_int {
 
 /// Takes the mutex, waits for it if need be.
 pub(super) unsafe fn lock_mutex(mutex: Object, deadline: Option<u64>) -> c_int {
-    let address = mutex as u64;
     if deadline.is_none() {
-        step_for_lock(Lock::Mutex(address));
+        step_for_lock(Lock::Mutex(mutex as u64));
     }
+    // SAFETY: there is a mutex.
+    unsafe { lock_mutex_in_step(mutex, deadline) }
+}
+
+/// The same, in a step that is for this.
+pub(super) unsafe fn lock_mutex_in_step(mutex: Object, deadline: Option<u64>) -> c_int {
+    let address = mutex as u64;
     loop {
         // SAFETY: there is a mutex.
         let result = unsafe { try_mutex(mutex) };
@@ -145,7 +157,7 @@ pub(super) fn give_way_if(busy: bool) {
 }
 
 /// A free mutex is taken even if the deadline is no time at all, as POSIX wants it.
-unsafe fn timed_lock(mutex: Object, deadline: Result<u64, c_int>) -> c_int {
+pub(super) unsafe fn timed_lock(mutex: Object, deadline: Result<u64, c_int>) -> c_int {
     synchronize();
     looks_at(mutex);
     // SAFETY: there is a mutex.
@@ -160,17 +172,21 @@ unsafe fn timed_lock(mutex: Object, deadline: Result<u64, c_int>) -> c_int {
 fn try_rw(lock: Object, access: Access, class: Class) -> c_int {
     let address = lock as u64;
     let spins = class == Class::SpinLock;
-    // Looking at one in PM may let others run, so it comes before.
+    let one_step = persistent::one_step(address);
     let fresh = match is_pm(address) && !locks::with(|locks| locks.knows_rw(address)) {
         true => persistent::rw_lock(address, spins),
         false => RwLock::default(),
     };
-    match locks::with(|locks| locks.take_rw(address, running::number(), access, fresh)) {
+    let attempt = locks::with(|locks| locks.take_rw(address, running::number(), access, fresh));
+    if matches!(attempt, Attempt::Taken(_)) {
+        synchronized_as(AccessKind::Acquire, address);
+    }
+    drop(one_step);
+    match attempt {
         Attempt::Taken(_) => {
             if is_pm(address) {
                 persistent::rw_taken(address, spins, access);
             }
-            synchronized_as(AccessKind::Acquire, address);
             0
         }
         _ => libc::EBUSY,
@@ -191,12 +207,15 @@ fn lock_rw(lock: Object, access: Access, deadline: Result<Option<u64>, c_int>, c
         Ok(deadline) => deadline,
         Err(error) => return error,
     };
-    synchronize();
     if deadline.is_none() {
+        synchronize_unless_exploring();
         step_for_lock(match access {
             Access::Read => Lock::Shared(lock as u64),
             Access::Write => Lock::Exclusive(lock as u64),
         });
+    } else {
+        synchronize();
+        looks_at(lock);
     }
     let key = Key { class, address: lock as u64 };
     while try_rw(lock, access, class) != 0 {
@@ -211,7 +230,11 @@ fn lock_rw(lock: Object, access: Access, deadline: Result<Option<u64>, c_int>, c
 }
 
 fn unlock_rw(lock: Object, class: Class) -> c_int {
-    settle();
+    match class {
+        // A plain store gives it back: the C library has no fence there.
+        Class::SpinLock => settle_stores(),
+        _ => settle(),
+    }
     if is_pm(lock as u64) {
         // Before anybody else can take it.
         persistent::rw_released(lock as u64, class == Class::SpinLock);
@@ -240,7 +263,7 @@ schedule_at! {
     }
 
     fn pthread_mutex_lock(mutex: Object) -> c_int, caller(rsi) |real| {
-        synchronize();
+        synchronize_unless_exploring();
         lock_mutex(mutex, None)
     }
 

@@ -20,6 +20,7 @@ use crate::c_library::memory::write;
 use crate::callers::call_site;
 use crate::cell::RunningThreadCell;
 use crate::threads::locks::{Access, Mutex, MutexKind, Release, RwLock};
+use crate::threads::memory::Atomic;
 use crate::threads::running;
 
 /// Locks in PM whose state this run knows, since it has taken or initialized them.
@@ -31,6 +32,13 @@ fn is_known(address: u64) -> bool {
 
 fn set_known(address: u64) {
     KNOWN.with(|known| known.insert(address));
+}
+
+/// Looking at the bytes of a lock and taking it is one step, as it is for one in volatile memory: begins it, if there are
+/// several threads and the lock is in PM. What taking it stores comes after: those are the thread's own steps, and nobody
+/// else can have the lock meanwhile.
+pub(super) fn one_step(address: u64) -> Option<Atomic> {
+    (is_pm(address) && running::concurrent()).then(Atomic::begin)
 }
 
 /// What glibc puts where the owner of a lock is said: the number of the thread, as the program sees it.

@@ -17,13 +17,15 @@ use crate::c_library::time::deadline;
 use crate::callers;
 use crate::cell::RunningThreadCell;
 use crate::interpose::schedule_at;
+use crate::own_memory;
 use crate::system::fail;
 use crate::threads::exploration::Lock;
 use crate::threads::happens_before::synchronized_as;
 use crate::threads::locks;
 use crate::threads::scheduler::{Class, Key, Wait, Woken};
 use crate::threads::turns::{
-    end_cancelled, others_may_run, settle, step_for_lock, synchronize, wait, wake_one,
+    end_cancelled, others_may_run, settle, step_for_lock, synchronize, synchronize_unless_exploring, wait,
+    wake_one,
 };
 
 /// A semaphore with a name.
@@ -34,14 +36,15 @@ struct Named {
 
 static NAMED: RunningThreadCell<BTreeMap<Vec<u8>, Named>> = RunningThreadCell::new(BTreeMap::new());
 
-/// Changes the value; of a semaphore that was initialized before `main` it is as glibc keeps it.
+/// Changes the value, in one step; of a semaphore that was initialized before `main` it is as glibc keeps it. `kind` is what
+/// a change is to others.
 ///
 /// # Safety
 ///
 /// The program says that there is a semaphore.
-unsafe fn with_value<R>(semaphore: Object, change: impl FnOnce(&mut u32) -> R) -> R {
+unsafe fn with_value<R>(semaphore: Object, kind: AccessKind, change: impl FnOnce(&mut u32) -> R) -> R {
     let address = semaphore as u64;
-    // Looking at one in PM may let others run, so it comes before.
+    let one_step = persistent::one_step(address);
     let fresh = match is_pm(address) {
         true if locks::with(|locks| locks.knows_semaphore(address)) => 0,
         true => persistent::semaphore(address),
@@ -51,7 +54,12 @@ unsafe fn with_value<R>(semaphore: Object, change: impl FnOnce(&mut u32) -> R) -
     let value = || locks::with(|locks| *locks.semaphore(address, || fresh));
     let before = value();
     let result = locks::with(|locks| change(locks.semaphore(address, || fresh)));
-    if is_pm(address) && value() != before {
+    let changed = value() != before;
+    if changed {
+        synchronized_as(kind, address);
+    }
+    drop(one_step);
+    if is_pm(address) && changed {
         persistent::set_semaphore(address, value);
     }
     result
@@ -59,20 +67,17 @@ unsafe fn with_value<R>(semaphore: Object, change: impl FnOnce(&mut u32) -> R) -
 
 /// Takes one, if there is one to take.
 unsafe fn try_take(semaphore: Object) -> bool {
+    let less = |value: &mut u32| value.checked_sub(1).map(|less| *value = less).is_some();
     // SAFETY: there is one.
-    let taken =
-        unsafe { with_value(semaphore, |value| value.checked_sub(1).map(|less| *value = less).is_some()) };
-    if taken {
-        synchronized_as(AccessKind::Acquire, semaphore as u64);
-    }
-    taken
+    unsafe { with_value(semaphore, AccessKind::Acquire, less) }
 }
 
 unsafe fn take(semaphore: Object, deadline: Result<Option<u64>, c_int>) -> c_int {
-    synchronize();
     if matches!(deadline, Ok(None)) {
+        synchronize_unless_exploring();
         step_for_lock(Lock::Semaphore(semaphore as u64));
     } else {
+        synchronize();
         looks_at(semaphore);
     }
     // SAFETY: there is one.
@@ -100,8 +105,7 @@ fn open(name: &[u8], flags: c_int, count: c_uint) -> Result<*mut libc::sem_t, c_
         Some(semaphore) => Ok(semaphore),
         None if flags & libc::O_CREAT == 0 => Err(libc::ENOENT),
         None => {
-            // SAFETY: a semaphore is a block of bytes.
-            let semaphore = Box::into_raw(Box::new(unsafe { std::mem::zeroed::<libc::sem_t>() }));
+            let semaphore: *mut libc::sem_t = own_memory::for_program(size_of::<libc::sem_t>()).cast();
             locks::with(|locks| locks.set_semaphore(semaphore as u64, count));
             NAMED.with(|named| named.insert(name.to_vec(), Named { semaphore, unlinked: false }));
             Ok(semaphore)
@@ -158,7 +162,7 @@ schedule_at! {
 
     fn sem_post(semaphore: Object) -> c_int, caller(rsi) |real| {
         settle();
-        let full = with_value(semaphore, |value| {
+        let full = with_value(semaphore, AccessKind::Release, |value| {
             let full = *value == c_int::MAX as u32;
             *value += u32::from(!full);
             full
@@ -166,7 +170,6 @@ schedule_at! {
         if full {
             return fail(libc::EOVERFLOW);
         }
-        synchronized_as(AccessKind::Release, semaphore as u64);
         wake_one(Key { class: Class::Semaphore, address: semaphore as u64 });
         others_may_run();
         0
@@ -175,7 +178,7 @@ schedule_at! {
     fn sem_getvalue(semaphore: Object, out: *mut c_int) -> c_int, caller(rdx) |real| {
         synchronize();
         looks_at(semaphore);
-        let value = with_value(semaphore, |value| *value as c_int);
+        let value = with_value(semaphore, AccessKind::Sync, |value| *value as c_int);
         write(out, &raw const value, size_of::<c_int>(), callers::call_site());
         0
     }

@@ -5,7 +5,7 @@ use crashproof_protocol::steps::{self, Access, AccessKind, Actor, Note, is_entry
 use crashproof_protocol::{exit, schedule};
 use px86::Kind;
 
-use super::exploration::{Choice, Counts, Exploration, Hidden, Need, object, prefer};
+use super::exploration::{Arrival, Choice, Counts, Exploration, Hidden, Need, object, prefer};
 use super::program_state::program_state;
 use super::scheduler::Scheduler;
 use super::state::scheduler;
@@ -56,7 +56,8 @@ pub(super) fn accessed(scheduler: &mut Scheduler, actor: Actor, access: Access) 
             let progress = &mut scheduler.thread(number).progress;
             if number != me {
                 progress.changed(&access);
-            } else if access.kind != AccessKind::Sync {
+            } else if access.kind != AccessKind::Sync && !is_entry(actor) {
+                // What leaves its buffer it has seen all along.
                 progress.did_something();
             }
         }
@@ -68,12 +69,49 @@ pub(super) fn synchronizes(scheduler: &mut Scheduler, kind: AccessKind, address:
     accessed(scheduler, steps::thread(running::number()), object(kind, address));
 }
 
-/// The running thread reads, at this place of the program, and gets this value.
-pub(super) fn reads(scheduler: &mut Scheduler, address: u64, bytes: u64, place: usize, value: u64) {
+/// The running thread waits until another one does something to an object.
+pub(super) fn awaits(scheduler: &mut Scheduler, address: u64) {
+    scheduler.thread(running::number()).progress.awaits(object(AccessKind::Sync, address));
+}
+
+/// The running thread reads.
+pub(super) fn reads(scheduler: &mut Scheduler, address: u64, bytes: u64) {
     let access = Access::new(AccessKind::Read, address, bytes as u32);
     accessed(scheduler, steps::thread(running::number()), access);
-    let counts = scheduler.thread(running::number()).progress.read(place, access, value, program_state);
-    note_counting(counts);
+}
+
+/// A read that a thread is about to do.
+#[derive(Clone, Copy)]
+pub(super) struct Read {
+    /// Where in the program.
+    pub(super) place: usize,
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+    /// May a loop wait for what it reads?
+    pub(super) may_wait: bool,
+}
+
+impl Read {
+    fn access(&self) -> Access {
+        Access::new(AccessKind::Read, self.address, self.bytes as u32)
+    }
+}
+
+/// The running thread is about to read. If it has been here in the same state it waits from now on, until something that it
+/// has read since changes. Gives its state, as far as that was asked for.
+pub(super) fn arrives(scheduler: &mut Scheduler, read: Read) -> Option<u64> {
+    let progress = &mut scheduler.thread(running::number()).progress;
+    let (arrival, state) = progress.arrives(read.place, read.access(), read.may_wait, program_state);
+    if arrival == Arrival::Counts {
+        note_counting(Counts::ForLong);
+    }
+    state
+}
+
+/// It reads now, having arrived there in this state.
+pub(super) fn goes_to_read(scheduler: &mut Scheduler, read: Read, state: Option<u64>) {
+    let progress = &mut scheduler.thread(running::number()).progress;
+    progress.reads(read.place, read.access(), state);
 }
 
 /// A thread that counts its rounds is taken to wait from here on, and might not: the note says so by a width.
@@ -102,10 +140,10 @@ pub(super) fn waits_until(scheduler: &mut Scheduler) {
 /// # Safety
 ///
 /// The program is about to access it.
-pub(crate) unsafe fn reads_memory(scheduler: &mut Scheduler, address: u64, bytes: u64, place: usize) {
+pub(crate) unsafe fn reads_memory(scheduler: &mut Scheduler, address: u64, bytes: u64) {
     // SAFETY: as for this function.
     let value = unsafe { peek(address, bytes.clamp(1, 8)) };
-    reads(scheduler, address, bytes, place, value);
+    reads(scheduler, address, bytes);
     scheduler.thread(running::number()).progress.exchanged = Some((address, bytes, value));
 }
 
@@ -169,6 +207,38 @@ fn enabled(scheduler: &mut Scheduler) -> Vec<Actor> {
     enabled
 }
 
+/// Those who could wake up without a signal, and have not yet.
+fn may_wake_up(scheduler: &mut Scheduler) -> Vec<Actor> {
+    let numbers = scheduler.alive().to_vec();
+    let may = |number: &u16| {
+        scheduler.waits_for_condition(*number).is_some()
+            && !scheduler.thread(*number).progress.woke_up
+            && is_available(scheduler, *number)
+    };
+    numbers.into_iter().filter(may).map(steps::spurious).collect()
+}
+
+/// The running thread wakes one of several that wait: the index of that one, which is a decision of its own.
+pub(super) fn choose_woken(waiting: &[u16]) -> usize {
+    let me = running::number();
+    let choices: Vec<Actor> = waiting.iter().map(|&woken| steps::choice(me, woken)).collect();
+    let chosen = follow(&choices, &[]);
+    choices.iter().position(|&choice| choice == chosen).unwrap_or(0)
+}
+
+/// The next step: who takes it, of those who can. It is noted.
+fn follow(enabled: &[Actor], only_decided: &[Actor]) -> Actor {
+    let actor = match with(|exploration| exploration.choose(enabled, only_decided)) {
+        Choice::Step(actor) => actor,
+        Choice::Redundant => session::end_at_once(exit::REDUNDANT),
+        Choice::Infeasible => session::end_at_once(exit::INFEASIBLE),
+    };
+    write(kind::STEP, actor, 0, 0);
+    enabled.iter().chain(only_decided).for_each(|&other| write(kind::ENABLED, other, 0, 0));
+    session::control(|control| control.points += 1);
+    actor
+}
+
 /// Nobody can step: time passes, or those who spin go on. Says whether that helped.
 fn let_somebody_go_on(scheduler: &mut Scheduler) -> bool {
     let alive = scheduler.alive().to_vec();
@@ -185,7 +255,9 @@ fn let_somebody_go_on(scheduler: &mut Scheduler) -> bool {
             session::too_much_work();
         }
         for number in spinning {
-            scheduler.thread(number).progress.did_something();
+            let progress = &mut scheduler.thread(number).progress;
+            progress.did_something();
+            progress.retried = true;
             write(kind::RETRIED, steps::thread(number), 0, 0);
         }
         return true;
@@ -199,24 +271,20 @@ fn let_somebody_go_on(scheduler: &mut Scheduler) -> bool {
 /// Lets stores drain as decided, until a thread is to step: that one. None: a deadlock.
 pub(super) fn next_thread(drain: impl Fn(u16, usize)) -> Option<u16> {
     loop {
-        let enabled = scheduler(enabled);
-        if enabled.is_empty() {
+        let (enabled, sleepers) = scheduler(|scheduler| (enabled(scheduler), may_wake_up(scheduler)));
+        if enabled.is_empty() && !with(|exploration| exploration.is_decided(&sleepers)) {
             if scheduler(let_somebody_go_on) {
                 continue;
             }
             return None;
         }
-        let actor = match with(|exploration| exploration.choose(&enabled)) {
-            Choice::Step(actor) => actor,
-            Choice::Redundant => session::end_at_once(exit::REDUNDANT),
-            Choice::Infeasible => session::end_at_once(exit::INFEASIBLE),
-        };
-        write(kind::STEP, actor, 0, 0);
-        enabled.iter().for_each(|&other| write(kind::ENABLED, other, 0, 0));
-        session::control(|control| control.points += 1);
+        let actor = follow(&enabled, &sleepers);
         let number = thread_of(actor);
         if !is_entry(actor) {
             scheduler(|scheduler| {
+                if steps::is_spurious(actor) {
+                    wakes_up(scheduler, number);
+                }
                 scheduler.time_out(number);
                 let progress = &mut scheduler.thread(number).progress;
                 progress.visible = false;
@@ -232,6 +300,15 @@ pub(super) fn next_thread(drain: impl Fn(u16, usize)) -> Option<u16> {
             scheduler.thread(number).buffer.entries().position(|entry| entry.tag == tag)
         });
         drain(number, index.expect("it is enabled"));
+    }
+}
+
+/// A thread goes on without a signal, which comes before or after every signal.
+fn wakes_up(scheduler: &mut Scheduler, number: u16) {
+    if let Some(condition) = scheduler.waits_for_condition(number) {
+        scheduler.wake_up(number);
+        scheduler.thread(number).progress.woke_up = true;
+        accessed(scheduler, steps::thread(number), object(AccessKind::Sync, condition));
     }
 }
 

@@ -9,11 +9,11 @@
 
 use crashproof_protocol::steps::{Access, AccessKind, Actor, thread_of};
 
-/// How often a thread may read the same value at the same place of the program, doing nothing else that others could
-/// see, before it is taken to wait for that to change.
-const REPEATED_READS: u32 = 3;
+/// How often a thread may let others run in the same state, doing nothing that others could see, before it is taken to wait
+/// for a change.
+const REPEATED_YIELDS: u32 = 3;
 /// How many steps one thread takes, if nothing is decided, while others could.
-const STEPS_IN_A_ROW: u32 = 500;
+const STEPS_IN_A_ROW: u32 = 200;
 /// How often it may do so with another state each time, as one that counts its rounds: there may be no end to it.
 const MOST_ROUNDS: u32 = 100;
 /// How many places it may read in a loop that waits.
@@ -83,6 +83,10 @@ pub(crate) struct Progress {
     waited: Option<(u64, u64)>,
     /// It waits for a moment at most, and whatever can become of that did before: time passes only if nobody else can run.
     pub(crate) patient: bool,
+    /// It waited for a change, and went on without one: nobody else could run.
+    pub(crate) retried: bool,
+    /// Has it woken up without a signal? Once per run is enough to show who does not look again.
+    pub(crate) woke_up: bool,
     /// What it did that others may see.
     pub(crate) changes: u64,
     /// It ends the process, and waits until nobody else can run.
@@ -99,12 +103,21 @@ struct RepeatedRead {
     /// Where in the program.
     place: usize,
     access: Access,
-    value: u64,
-    /// The thread's state when it last did, if that was asked for.
+    /// The thread's state just before it last did, if that was asked for.
     state: Option<u64>,
-    /// How often it did in that state, and in any.
-    alike: u32,
+    /// How often it did.
     rounds: u32,
+}
+
+/// A thread is about to read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Arrival {
+    GoesOn,
+    /// It has been here in the same state, and nothing that it has read since has changed: it will come here again, until
+    /// something does.
+    Waits,
+    /// It comes here again and again, each time in another state.
+    Counts,
 }
 
 /// Whether a thread has gone on counting for so long that it is taken to wait, which it need not.
@@ -115,37 +128,40 @@ pub(crate) enum Counts {
 }
 
 impl Progress {
-    /// It reads, in this state; it may seem to wait for something else to be there.
-    pub(crate) fn read(
+    /// It is about to read at this place of the program; `state` gives its state, and is asked at its first visit only if
+    /// `may_wait`. Gives the state, too, for [`Self::reads`].
+    pub(crate) fn arrives(
         &mut self,
         place: usize,
         access: Access,
-        value: u64,
+        may_wait: bool,
         state: impl FnOnce() -> u64,
-    ) -> Counts {
+    ) -> (Arrival, Option<u64>) {
         let known = self.reads.iter_mut().find(|read| (read.place, read.access) == (place, access));
-        match known {
-            Some(read) if read.value == value => {
-                let state = Some(state());
-                read.alike = if read.state == state { read.alike + 1 } else { 1 };
-                read.state = state;
-                read.rounds += 1;
-                // The state is not known of the first one.
-                let waits = read.alike + 1 >= REPEATED_READS;
-                let counts = !waits && read.rounds >= MOST_ROUNDS;
-                self.spins |= waits || counts;
-                return if counts { Counts::ForLong } else { Counts::No };
-            }
-            Some(read) => *read = RepeatedRead { place, access, value, state: None, alike: 1, rounds: 1 },
-            None => {
-                // A loop that waits does not read that much.
-                if self.reads.len() >= MOST_READS {
-                    self.reads.clear();
-                }
-                self.reads.push(RepeatedRead { place, access, value, state: None, alike: 1, rounds: 1 });
-            }
+        let state = (may_wait || known.is_some()).then(state);
+        let Some(read) = known else { return (Arrival::GoesOn, state) };
+        read.rounds += 1;
+        let arrival = match read.state {
+            before if before.is_some() && before == state => Arrival::Waits,
+            _ if read.rounds >= MOST_ROUNDS => Arrival::Counts,
+            _ => Arrival::GoesOn,
+        };
+        self.spins |= arrival != Arrival::GoesOn;
+        (arrival, state)
+    }
+
+    /// It reads, having arrived there in this state.
+    pub(crate) fn reads(&mut self, place: usize, access: Access, state: Option<u64>) {
+        let known = self.reads.iter_mut().find(|read| (read.place, read.access) == (place, access));
+        if let Some(read) = known {
+            read.state = state;
+            return;
         }
-        Counts::No
+        // A loop that waits does not read that much.
+        if self.reads.len() >= MOST_READS {
+            self.reads.clear();
+        }
+        self.reads.push(RepeatedRead { place, access, state, rounds: 1 });
     }
 
     /// It begins to wait for a moment at most, in this state, when others had done so much.
@@ -160,6 +176,12 @@ impl Progress {
         (self.spins, self.yields, self.yielded) = (false, 0, (0, 0));
     }
 
+    /// It waits until another thread does this, or something that conflicts with it.
+    pub(crate) fn awaits(&mut self, access: Access) {
+        self.reads.push(RepeatedRead { place: 0, access, state: None, rounds: 1 });
+        (self.spins, self.retried) = (true, false);
+    }
+
     /// It lets others run, in this state, as loops do that wait.
     pub(crate) fn gives_way(&mut self, state: u64) -> Counts {
         if self.yields > 0 && self.yielded.0 != state {
@@ -170,20 +192,23 @@ impl Progress {
         self.yields += 1;
         let counts = self.yielded.1 >= MOST_ROUNDS;
         if counts {
-            self.yields = REPEATED_READS;
+            self.yields = REPEATED_YIELDS;
         }
-        self.spins |= self.yields >= REPEATED_READS;
+        self.spins |= self.yields >= REPEATED_YIELDS;
         if counts { Counts::ForLong } else { Counts::No }
     }
 
     /// Something changed: if it waits for that, it goes on.
     pub(crate) fn changed(&mut self, access: &Access) {
-        let waits_for_anything = self.yields >= REPEATED_READS;
+        let waits_for_anything = self.yields >= REPEATED_YIELDS;
         if waits_for_anything || self.reads.iter().any(|read| read.access.conflicts(access)) {
             self.did_something();
         }
     }
 }
+
+/// An actor that sleeps, and what its next step accesses.
+type Sleeper = (Actor, Vec<Access>);
 
 /// The decisions, how far they were followed, and who sleeps.
 #[derive(Default)]
@@ -191,8 +216,8 @@ pub(crate) struct Exploration {
     decisions: Vec<Actor>,
     taken: usize,
     /// Sleepers from the last decision on.
-    asleep_then: Vec<(Actor, Vec<Access>)>,
-    sleeping: Vec<(Actor, Vec<Access>)>,
+    asleep_then: Vec<Sleeper>,
+    sleeping: Vec<Sleeper>,
     /// What the present step accessed so far.
     accessed: Vec<Access>,
     /// Whose step it is.
@@ -214,7 +239,7 @@ pub(crate) enum Choice {
 
 impl Exploration {
     /// A run that follows these decisions; from the last one on, these actors sleep.
-    pub(crate) fn new(decisions: Vec<Actor>, asleep_then: Vec<(Actor, Vec<Access>)>) -> Exploration {
+    pub(crate) fn new(decisions: Vec<Actor>, asleep_then: Vec<Sleeper>) -> Exploration {
         Exploration { decisions, asleep_then, ..Exploration::default() }
     }
 
@@ -235,15 +260,21 @@ impl Exploration {
         self.accessed.clear();
     }
 
-    /// Who steps next, of those who can; `enabled` is in the order of preference.
-    pub(crate) fn choose(&mut self, enabled: &[Actor]) -> Choice {
+    /// Is one of these decided on for the next step?
+    pub(crate) fn is_decided(&self, actors: &[Actor]) -> bool {
+        self.decisions.get(self.taken).is_some_and(|actor| actors.contains(actor))
+    }
+
+    /// Who steps next, of those who can; `enabled` is in the order of preference. Those in `only_decided` can, too, but do
+    /// only if that was decided.
+    pub(crate) fn choose(&mut self, enabled: &[Actor], only_decided: &[Actor]) -> Choice {
         self.end_step();
         if self.taken + 1 == self.decisions.len() {
             self.sleeping = std::mem::take(&mut self.asleep_then);
         }
         let sleeps = |actor: &Actor| self.sleeping.iter().any(|(sleeper, _)| sleeper == actor);
         let actor = match self.decisions.get(self.taken) {
-            Some(actor) if enabled.contains(actor) => *actor,
+            Some(actor) if enabled.contains(actor) || only_decided.contains(actor) => *actor,
             Some(_) => return Choice::Infeasible,
             None => match enabled.iter().find(|actor| !sleeps(actor)) {
                 Some(actor) => *actor,
@@ -251,9 +282,13 @@ impl Exploration {
             },
         };
         self.taken += 1;
+        // Who takes a lock and gives it back again and again is alone every other step.
         let alone = enabled.iter().all(|&other| thread_of(other) == thread_of(actor));
-        self.in_a_row =
-            if thread_of(actor) == thread_of(self.actor) && !alone { self.in_a_row + 1 } else { 0 };
+        if thread_of(actor) != thread_of(self.actor) {
+            self.in_a_row = 0;
+        } else if !alone {
+            self.in_a_row += 1;
+        }
         self.actor = actor;
         Choice::Step(actor)
     }
@@ -287,7 +322,7 @@ pub(crate) fn object(kind: AccessKind, address: u64) -> Access {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crashproof_protocol::steps::{entry, thread};
+    use crashproof_protocol::steps::{entry, spurious, thread};
 
     #[test]
     fn stores_drain_first_and_the_running_thread_goes_on() {
@@ -296,18 +331,28 @@ mod tests {
         assert_eq!(enabled, [entry(1, 1), thread(1), entry(2, 3), entry(2, 4), thread(2), thread(0)]);
     }
 
+    /// Comes to a place and reads there, unless it waits.
+    fn visit(progress: &mut Progress, access: Access, state: u64) -> Arrival {
+        let (arrival, state) = progress.arrives(1, access, true, || state);
+        if arrival == Arrival::GoesOn {
+            progress.reads(1, access, state);
+        }
+        arrival
+    }
+
     #[test]
-    fn who_reads_the_same_again_and_again_waits_for_a_change() {
+    fn who_comes_back_in_the_same_state_waits_for_a_change() {
         let mut progress = Progress::default();
         let read = Access::new(AccessKind::Read, 8, 8);
-        (0..REPEATED_READS - 1).for_each(|_| assert_eq!(progress.read(1, read, 5, || 7), Counts::No));
+        assert_eq!(visit(&mut progress, read, 7), Arrival::GoesOn);
         assert!(!progress.spins);
-        progress.read(1, read, 5, || 7);
+        assert_eq!(visit(&mut progress, read, 7), Arrival::Waits);
         assert!(progress.spins);
         progress.changed(&Access::new(AccessKind::Write, 16, 8));
         assert!(progress.spins);
         progress.changed(&Access::new(AccessKind::Write, 12, 4));
         assert!(!progress.spins);
+        assert_eq!(visit(&mut progress, read, 7), Arrival::GoesOn);
     }
 
     #[test]
@@ -315,10 +360,10 @@ mod tests {
         let mut progress = Progress::default();
         let read = Access::new(AccessKind::Read, 8, 8);
         for round in 1..MOST_ROUNDS {
-            assert_eq!(progress.read(1, read, 5, || round.into()), Counts::No);
+            assert_eq!(visit(&mut progress, read, round.into()), Arrival::GoesOn);
             assert!(!progress.spins);
         }
-        assert_eq!(progress.read(1, read, 5, || 0), Counts::ForLong);
+        assert_eq!(visit(&mut progress, read, 0), Arrival::Counts);
         assert!(progress.spins);
     }
 
@@ -343,14 +388,22 @@ mod tests {
             asleep_then: vec![(1, vec![write])],
             ..Exploration::default()
         };
-        assert_eq!(exploration.choose(&[1, 2]), Choice::Step(1));
-        assert_eq!(exploration.choose(&[1, 2]), Choice::Step(2));
-        assert_eq!(exploration.choose(&[1, 2]), Choice::Step(2));
-        assert_eq!(exploration.choose(&[1]), Choice::Redundant);
+        assert_eq!(exploration.choose(&[1, 2], &[]), Choice::Step(1));
+        assert_eq!(exploration.choose(&[1, 2], &[]), Choice::Step(2));
+        assert_eq!(exploration.choose(&[1, 2], &[]), Choice::Step(2));
+        assert_eq!(exploration.choose(&[1], &[]), Choice::Redundant);
         exploration.accesses(Access::new(AccessKind::Read, 8, 8));
-        assert_eq!(exploration.choose(&[1]), Choice::Step(1));
+        assert_eq!(exploration.choose(&[1], &[]), Choice::Step(1));
         exploration.decisions.push(7);
         exploration.taken = 2;
-        assert_eq!(exploration.choose(&[1]), Choice::Infeasible);
+        assert_eq!(exploration.choose(&[1], &[]), Choice::Infeasible);
+    }
+
+    #[test]
+    fn who_wakes_up_without_a_signal_was_decided_to() {
+        let mut exploration = Exploration::new(vec![spurious(2)], Vec::new());
+        assert!(exploration.is_decided(&[spurious(2)]));
+        assert_eq!(exploration.choose(&[], &[spurious(2)]), Choice::Step(spurious(2)));
+        assert_eq!(exploration.choose(&[1], &[spurious(3)]), Choice::Step(1));
     }
 }

@@ -10,12 +10,12 @@ use px86::Kind;
 use px86::line::{pieces, words};
 
 use super::buffers::{current, drain, issue, scheduler};
-use super::decisions;
+use super::decisions::{self, Read};
 use super::exploration::Need;
 use super::running;
 use super::step_notes::exploring;
 use super::strategy::Point;
-use super::turns::{point, step};
+use super::turns::{point, step, step_to_read};
 use crate::raw::{peek, poke};
 use crate::session::{append_once, recovering};
 use crate::shadow::{self, bits};
@@ -31,9 +31,9 @@ fn may_spin(site: *const Site) -> bool {
 }
 
 /// Where a thread may be switched before it reads PM.
-fn before_load(address: u64, site: *const Site) {
+fn before_load(address: u64, bytes: u64, site: *const Site) {
     if exploring() {
-        return step(Need::NOTHING);
+        return step_to_read(Need::NOTHING, read(address, bytes, site));
     }
     if !may_spin(site) {
         return point(Point::Memory);
@@ -49,11 +49,15 @@ fn before_load(address: u64, site: *const Site) {
     point(Point::Spin);
 }
 
+fn read(address: u64, bytes: u64, site: *const Site) -> Read {
+    Read { place: site as usize, address, bytes, may_wait: may_spin(site) }
+}
+
 /// Until this goes no other thread runs, and stores take effect at once.
-struct Atomic;
+pub(crate) struct Atomic;
 
 impl Atomic {
-    fn begin() -> Atomic {
+    pub(crate) fn begin() -> Atomic {
         scheduler(|scheduler| scheduler.begin_atomic());
         Atomic
     }
@@ -68,7 +72,7 @@ impl Drop for Atomic {
 /// Loads up to eight bytes.
 #[inline(never)]
 pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
-    before_load(address, site);
+    before_load(address, width, site);
     // SAFETY: pieces of the access.
     let load = |piece: px86::line::Piece| unsafe { load_piece(piece.address, piece.width.into(), site) };
     pieces(address, width).fold(0, |value, piece| value | load(piece) << (8 * piece.offset))
@@ -87,7 +91,7 @@ unsafe fn load_piece(address: u64, width: u64, site: *const Site) -> u64 {
         }
     }
     if exploring() {
-        scheduler(|scheduler| decisions::reads(scheduler, address, width, site as usize, value));
+        scheduler(|scheduler| decisions::reads(scheduler, address, width));
     }
     if recovering() {
         // SAFETY: a piece is within a line.
@@ -105,7 +109,7 @@ pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Si
     if exploring() {
         step(Need::EMPTY_BUFFER);
     } else {
-        before_load(address, site);
+        before_load(address, bytes, site);
     }
     drain(running::number());
     let _atomic = Atomic::begin();
@@ -119,7 +123,7 @@ pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Si
 #[inline(never)]
 pub(crate) unsafe fn load_range(to: *mut u8, address: u64, bytes: u64, site: *const Site) {
     let _atomic = (bytes <= 16 && may_spin(site)).then(|| {
-        before_load(address, site);
+        before_load(address, bytes, site);
         Atomic::begin()
     });
     for piece in words(address, bytes) {
@@ -146,11 +150,14 @@ pub(crate) unsafe fn store(kind: Kind, address: u64, width: u64, value: u64, sit
     }
 }
 
-/// A locked instruction begins: it fences, and until it ends no other thread runs.
+/// A locked instruction begins: it fences, and until it ends no other thread runs. What it reads, if it does.
 #[inline(never)]
-pub(crate) fn begin_exchange() {
+pub(crate) fn begin_exchange(of: Option<(u64, u64, *const Site)>) {
     point(Point::Memory);
-    step(Need::EMPTY_BUFFER);
+    match of {
+        Some((address, bytes, site)) => step_to_read(Need::EMPTY_BUFFER, read(address, bytes, site)),
+        None => step(Need::EMPTY_BUFFER),
+    }
     drain(running::number());
     scheduler(|scheduler| scheduler.begin_atomic());
 }

@@ -8,6 +8,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::callers;
+use crate::session;
 
 /// Frames of the program that are looked at.
 const FRAMES: u32 = 6;
@@ -64,9 +65,11 @@ extern "C" fn frame(context: *mut c_void, to: *mut c_void) -> c_int {
 /// A number for the state of the running thread, as far as its innermost frames go.
 pub(super) fn program_state() -> u64 {
     let mut frames = Frames::default();
+    // The unwinder takes locks: those are none of the program's doing, and would be steps.
+    // SAFETY: it unwinds what the program can unwind; the function fits.
+    session::unfollowed(|| unsafe { _Unwind_Backtrace(frame, (&raw mut frames).cast()) });
     // SAFETY: what lies between two frames of a stack can be read; nobody else runs.
     unsafe {
-        _Unwind_Backtrace(frame, (&raw mut frames).cast());
         let words = frames.last.saturating_sub(frames.first).min(MOST_BYTES) / 8;
         let words =
             std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<usize>(frames.first), words);

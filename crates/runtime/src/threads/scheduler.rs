@@ -136,6 +136,8 @@ pub(crate) struct Thread {
     /// How often the destructor of the exit key has run.
     pub(crate) exit_rounds: u32,
     pub(crate) cancel: Cancel,
+    /// Signals of other threads, which it gets when it runs next.
+    pub(crate) signals: Vec<i32>,
     pub(crate) buffer: StoreBuffer,
     /// Are there write-backs that a fence would complete?
     pub(crate) unfenced: bool,
@@ -172,6 +174,7 @@ impl Thread {
             detached: false,
             exit_rounds: 0,
             cancel: Cancel::default(),
+            signals: Vec::new(),
             buffer: StoreBuffer::default(),
             unfenced: false,
             last_read: 0,
@@ -471,6 +474,21 @@ impl Scheduler {
         waiting.into_iter().map(|(_, number)| number).collect()
     }
 
+    /// The condition that a thread waits for, however long that takes.
+    pub(crate) fn waits_for_condition(&self, number: u16) -> Option<u64> {
+        match self.threads[usize::from(number)].state {
+            State::Waiting(wait, _) if wait.key.class == Class::Condition && wait.deadline.is_none() => {
+                Some(wait.key.address)
+            }
+            _ => None,
+        }
+    }
+
+    /// A thread that waits goes on without having been called.
+    pub(crate) fn wake_up(&mut self, number: u16) {
+        self.call(number, Woken::Called);
+    }
+
     fn call(&mut self, number: u16, why: Woken) {
         let thread = self.thread(number);
         // Who waits for a moment at most could have gone on before.
@@ -485,10 +503,21 @@ impl Scheduler {
 
     /// Wakes at most `limit` of those who wait for `key`; gives how many.
     pub(crate) fn wake(&mut self, key: Key, limit: usize, bits: u32) -> usize {
+        self.wake_chosen(key, limit, bits, |scheduler, waiting| scheduler.strategy.wake(waiting.len()))
+    }
+
+    /// The same; `choose` says which of several is next, longest waiting first.
+    pub(crate) fn wake_chosen(
+        &mut self,
+        key: Key,
+        limit: usize,
+        bits: u32,
+        choose: impl Fn(&mut Scheduler, &[u16]) -> usize,
+    ) -> usize {
         let mut waiting = self.waiting(key, bits);
         let mut woken = 0;
         while woken < limit && !waiting.is_empty() {
-            let chosen = self.strategy.wake(waiting.len());
+            let chosen = if waiting.len() > 1 { choose(self, &waiting) } else { 0 };
             let number = waiting.remove(chosen);
             self.call(number, Woken::Called);
             woken += 1;

@@ -33,7 +33,7 @@ pub(super) fn set_follows_decisions(follows: bool) {
 pub(super) fn write(kind: u32, actor: Actor, address: u64, bytes: u32) {
     let record = session::control(|control| control.records as u32);
     if !session::append_note(Note::new(kind, actor, address, bytes, record)) {
-        session::end_at_once(exit::INFEASIBLE);
+        session::end_at_once(exit::TOO_MANY_STEPS);
     }
 }
 

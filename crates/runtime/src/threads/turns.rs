@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crashproof_protocol::abi::Site;
 use crashproof_protocol::exit;
-use crashproof_protocol::steps::kind;
+use crashproof_protocol::steps::{AccessKind, kind};
 
 use super::baton::Baton;
 use super::buffers::{self, current, scheduler, some_take_effect, volatile_fence, volatile_store};
@@ -24,6 +25,11 @@ use crate::system::{KeptErrno, own_process, own_thread, raw_syscall, write_error
 static LEAVING: RunningThreadCell<i32> = RunningThreadCell::new(0);
 /// Who asks every thread where it waits, before the process ends.
 static REPORTER: RunningThreadCell<Option<u16>> = RunningThreadCell::new(None);
+
+/// Stands for what threads do to each other through the kernel: pipes, sockets, signals.
+static KERNEL: AtomicBool = AtomicBool::new(false);
+/// Stands for that threads are cancelled, each by its number behind this. No lock is there.
+const CANCELLATION: u64 = 1 << 58;
 
 /// Makes the scheduler ready; the child has one thread.
 pub(crate) fn begin() {
@@ -52,11 +58,21 @@ extern "C" fn after_fork() {
 }
 
 pub(crate) fn wake_one(key: Key) {
-    scheduler(|scheduler| scheduler.wake(key, 1, u32::MAX));
+    wake(key, 1, u32::MAX);
 }
 
 pub(crate) fn wake_all(key: Key) {
-    scheduler(|scheduler| scheduler.wake(key, usize::MAX, u32::MAX));
+    wake(key, usize::MAX, u32::MAX);
+}
+
+/// Wakes at most `limit` of those who wait; gives how many.
+pub(crate) fn wake(key: Key, limit: usize, bits: u32) -> usize {
+    // Whoever tries again after it was woken is told apart by who takes the lock, not by who was woken.
+    let matters = matches!(key.class, Class::Condition | Class::Futex);
+    scheduler(|scheduler| match exploring() && matters && limit == 1 {
+        true => scheduler.wake_chosen(key, limit, bits, |_, waiting| decisions::choose_woken(waiting)),
+        false => scheduler.wake(key, limit, bits),
+    })
 }
 
 /// The thread to run after a place is running when this returns.
@@ -97,6 +113,16 @@ pub(crate) fn step(need: Need) {
     }
 }
 
+/// If the run follows decisions: the running thread is about to read, and needs this for it.
+pub(super) fn step_to_read(need: Need, read: decisions::Read) {
+    if !exploring() || scheduler(|scheduler| scheduler.is_atomic()) {
+        return;
+    }
+    let state = scheduler(|scheduler| decisions::arrives(scheduler, read));
+    step(need);
+    scheduler(|scheduler| decisions::goes_to_read(scheduler, read, state));
+}
+
 /// If the run follows decisions: the running thread waits until it can have a lock. Says whether that is so.
 pub(crate) fn step_for_lock(lock: Lock) -> bool {
     if exploring() {
@@ -106,11 +132,53 @@ pub(crate) fn step_for_lock(lock: Lock) -> bool {
     exploring()
 }
 
+/// If the run follows decisions: the running thread is about to wait, and needs this when it goes on.
+pub(crate) fn needs_next(need: Need) {
+    current(|thread| thread.progress.need = need);
+}
+
 /// If the run follows decisions: the running thread uses something of the runtime's that other threads use, too.
 pub(crate) fn step_for_shared(address: u64) {
     if exploring() {
         step(Need::NOTHING);
         happens_before::synchronized(address);
+    }
+}
+
+/// Before a system call through which threads may talk to each other. The kernel's locks fence on the way.
+pub(crate) fn through_kernel() {
+    if running::concurrent() {
+        settle();
+        happens_before::synchronized(&raw const KERNEL as u64);
+    }
+}
+
+/// If the run follows decisions: the running thread waits until another one has talked to the kernel. False if nobody can.
+pub(crate) fn wait_for_kernel() -> bool {
+    scheduler(|scheduler| decisions::awaits(scheduler, &raw const KERNEL as u64));
+    through_kernel();
+    !current(|thread| thread.progress.retried)
+}
+
+/// The running thread cancels another one.
+pub(crate) fn cancel(number: u16) {
+    happens_before::synchronized(CANCELLATION + u64::from(number));
+    scheduler(|scheduler| scheduler.cancel(number));
+}
+
+/// The running thread sends another one a signal, which that gets when it runs next: only one runs at a time.
+pub(crate) fn send_signal(number: u16, signal: i32) {
+    through_kernel();
+    scheduler(|scheduler| scheduler.thread(number).signals.push(signal));
+}
+
+/// The running thread gets what others sent it while it did not run.
+fn receive_signals() {
+    for signal in current(|thread| std::mem::take(&mut thread.signals)) {
+        happens_before::synchronized(&raw const KERNEL as u64);
+        let to = [own_process() as usize, own_thread() as usize, signal as usize, 0, 0, 0];
+        // SAFETY: the program has sent it.
+        unsafe { raw_syscall(libc::SYS_tgkill, to) };
     }
 }
 
@@ -138,6 +206,14 @@ pub(crate) fn synchronize() {
     others_may_run();
 }
 
+/// Before a function that waits for a lock. If the run follows decisions, [`step_for_lock`] is all that is needed: the
+/// instruction that takes the lock fences.
+pub(crate) fn synchronize_unless_exploring() {
+    if !exploring() {
+        synchronize();
+    }
+}
+
 /// Before a function that lets others go on: what this thread stored takes effect first. Others may run
 /// until then, and see that it has not.
 pub(crate) fn settle() {
@@ -149,6 +225,19 @@ pub(crate) fn settle() {
             point(Point::Memory);
         }
         volatile_fence(std::ptr::null());
+    }
+}
+
+/// The same for a function that lets others go on by a store without a fence: what was stored before takes effect first,
+/// but no write-back is waited for.
+pub(crate) fn settle_stores() {
+    if exploring() {
+        step(Need::EMPTY_BUFFER);
+    } else if running::concurrent() && current(|thread| !thread.buffer.is_empty()) {
+        point(Point::Memory);
+    }
+    if session::recording() && running::concurrent() {
+        buffers::drain(running::number());
     }
 }
 
@@ -196,6 +285,7 @@ pub(crate) fn before_volatile_access(address: u64, bytes: u64, site: *const Site
     if !exploring() {
         return;
     }
+    let read = decisions::Read { place: site as usize, address, bytes, may_wait: true };
     match accesses {
         VolatileAccess::Store => {
             if current(|thread| thread.buffer.len()) >= decisions::CAPACITY {
@@ -208,11 +298,11 @@ pub(crate) fn before_volatile_access(address: u64, bytes: u64, site: *const Site
             }
             return;
         }
-        VolatileAccess::Load => step(Need::NOTHING),
-        VolatileAccess::Exchange => step(Need::EMPTY_BUFFER),
+        VolatileAccess::Load => step_to_read(Need::NOTHING, read),
+        VolatileAccess::Exchange => step_to_read(Need::EMPTY_BUFFER, read),
     }
     // SAFETY: the program is about to access it.
-    scheduler(|scheduler| unsafe { decisions::reads_memory(scheduler, address, bytes, site as usize) });
+    scheduler(|scheduler| unsafe { decisions::reads_memory(scheduler, address, bytes) });
 }
 
 /// What an access of volatile memory does.
@@ -264,6 +354,7 @@ fn switch_to(next: u16) {
     let mine = baton_of(running::number());
     pass_to(next);
     wait_for_turn(&mine);
+    receive_signals();
 }
 
 /// Waits until it is this thread's turn, and until the one before it, if it has ended, is really gone: what
@@ -389,6 +480,11 @@ pub(crate) fn wait(wait: Wait) -> Woken {
     if exploring() && wait.deadline.is_some() {
         scheduler(decisions::waits_until);
     }
+    if exploring() && wait.cancellable {
+        // Whether it was cancelled before depends on the order.
+        let object = CANCELLATION + u64::from(me);
+        scheduler(|scheduler| decisions::synchronizes(scheduler, AccessKind::Sync, object));
+    }
     if let Err(cancelled) = scheduler(|scheduler| scheduler.wait(me, wait)) {
         return cancelled;
     }
@@ -414,6 +510,7 @@ pub(crate) fn first_turn(baton: &Baton) {
     let kernel_number = own_thread();
     current(|thread| thread.kernel_number = kernel_number);
     running::set_kernel_number(kernel_number);
+    receive_signals();
 }
 
 /// The running thread was cancelled: it unwinds and ends.
@@ -422,6 +519,7 @@ pub(crate) fn end_cancelled() -> ! {
         fn pthread_exit(value: *mut libc::c_void) -> !;
     }
     const CANCELED: *mut libc::c_void = -1isize as *mut libc::c_void;
+    happens_before::synchronized(CANCELLATION + u64::from(running::number()));
     current(|thread| thread.cancel.disabled = true);
     // SAFETY: all frames from the program's on may unwind.
     unsafe { pthread_exit(CANCELED) }

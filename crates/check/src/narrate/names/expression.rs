@@ -210,6 +210,10 @@ pub(crate) fn object_at(line: &str, column: u32, stores: bool, rust: bool) -> Op
             let assigned = tokens.get(next).is_some_and(|token| is_assignment(*token));
             (!stores || assigned).then_some(object)
         }
+        // Optimized code loads and compares in one instruction, at the operator.
+        Token::Sign("<" | ">" | "<=" | ">=" | "==" | "!=" | "+" | "-" | "&" | "|" | "^" | "%") if !stores => {
+            parser.memory_operand(index)
+        }
         _ => None,
     }
 }
@@ -283,6 +287,17 @@ impl Parser<'_> {
                 Some(Token::Sign("*")) if !self.ends_operand(start - 1) => return Some(start - 1),
                 _ => return Some(start),
             }
+        }
+    }
+
+    /// The operand of an operator that is in memory, if only one of the two can be: a variable may be in a register.
+    fn memory_operand(&self, operator: usize) -> Option<Expression> {
+        let left = self.start_of_operand(operator).and_then(|start| self.whole(start, operator));
+        let right = self.unary(operator + 1).map(|(object, _)| object);
+        let in_memory = |it: &Expression| !it.steps.is_empty();
+        match (left.filter(in_memory), right.filter(in_memory)) {
+            (Some(one), None) | (None, Some(one)) => Some(one),
+            _ => None,
         }
     }
 
@@ -461,6 +476,18 @@ mod tests {
     fn what_a_macro_of_rust_reads_has_no_name() {
         let line = "        assert_eq!(log.get(n), b\"record\");";
         assert_eq!(object_at(line, 9, false, true), None);
+    }
+
+    #[test]
+    fn what_an_operator_reads() {
+        for (line, object) in [
+            ("for (i = 0; i $< t->count; i++)", Some("t.count")),
+            ("  if (log->records[i].length $!= 3)", Some("log.records[i].length")),
+            ("  if (a->x $== b->x)", None),
+            ("  if (x $== y)", None),
+        ] {
+            assert_eq!(at(line, false).as_deref(), object, "{line}");
+        }
     }
 
     #[test]

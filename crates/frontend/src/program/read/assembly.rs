@@ -83,7 +83,7 @@ impl Statement<'_, '_> {
         let bytes = access.bytes.max(whole).ok_or("an access of unknown size")?.into();
         let (address, value) = (self.address(&access.address)?, Operand::Undefined);
         self.ops.push(if access.flags & LOCKED != 0 {
-            Op::Locked { address, value, bytes }
+            Op::Locked { address, value, bytes, expected: None }
         } else if access.flags & WRITE != 0 {
             Op::Store { address, value, bytes, nontemporal: access.flags & NONTEMPORAL != 0 }
         } else {
@@ -118,7 +118,7 @@ impl Statement<'_, '_> {
             Some((index, scale)) => vec![(self.input(index)?, i64::from(scale))],
             None => Vec::new(),
         };
-        self.ops.push(Op::Offset { base, offset: displacement, index });
+        self.ops.push(Op::Offset { base, offset: displacement, index, within: None });
         Ok(Operand::Instruction(self.first + self.ops.len() as u32 - 1))
     }
 }

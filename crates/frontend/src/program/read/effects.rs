@@ -78,11 +78,14 @@ impl Lowering<'_, '_> {
                     Length::Argument(argument, unit) => (0, vec![(self.argument(argument), unit as i64)]),
                     Length::Product(..) | Length::Text(..) => (0, vec![(Operand::Undefined, 1)]),
                 };
-                Op::Offset { base: self.argument(start), offset, index }
+                Op::Offset { base: self.argument(start), offset, index, within: None }
             }
-            Returns::Within(object) => {
-                Op::Offset { base: self.argument(object), offset: 0, index: vec![(Operand::Undefined, 1)] }
-            }
+            Returns::Within(object) => Op::Offset {
+                base: self.argument(object),
+                offset: 0,
+                index: vec![(Operand::Undefined, 1)],
+                within: None,
+            },
         };
         self.push(op);
     }

@@ -30,7 +30,7 @@ impl<'m> Reader<'m> {
                 return None;
             }
             let inside = self.innermost(base.global_type(), u64::try_from(offset).ok()?);
-            return inside.or_else(|| Some(Home::Variable(*self.globals.get(&base)?, offset)));
+            return inside.or_else(|| self.variable(base, offset));
         }
         if address.is_instruction() && address.opcode() == Opcode::LLVMGetElementPtr {
             return self.home_of_element(address);
@@ -44,6 +44,15 @@ impl<'m> Reader<'m> {
         if ty.is_pointer() && address.operand_count() == 2 && address.operand(0).opcode() == Opcode::LLVMLoad
         {
             return Some(Home::Virtual(address.operand(1).as_number()?));
+        }
+        // An element of a table that is a variable.
+        let base = address.operand(0);
+        if base.is_global_variable()
+            && ty.kind() == TypeKind::LLVMArrayTypeKind
+            && ty.element().is_pointer()
+            && base.global_type().kind() == TypeKind::LLVMArrayTypeKind
+        {
+            return self.variable(base, 0);
         }
         let mut offset = 0_u64;
         for position in 2..address.operand_count() {
@@ -65,6 +74,12 @@ impl<'m> Reader<'m> {
             offset = 0;
         }
         self.innermost(ty, offset)
+    }
+
+    /// A place in a variable. All elements of an array are one place: an index may choose any of them.
+    fn variable(&self, global: Value<'m>, offset: i64) -> Option<Home> {
+        let is_array = global.global_type().kind() == TypeKind::LLVMArrayTypeKind;
+        Some(Home::Variable(*self.globals.get(&global)?, if is_array { 0 } else { offset }))
     }
 
     /// The smallest structure around an offset, and the offset in it.
@@ -124,7 +139,10 @@ impl<'m> Reader<'m> {
                 None => return,
             },
             Some(home) => home,
-            None => Home::Variable(self.globals[&global], offset as i64),
+            None => match self.variable(global, offset as i64) {
+                Some(home) => home,
+                None => return,
+            },
         };
         self.moved_in(home, Operand::Function(function));
     }

@@ -30,7 +30,7 @@ impl<'m> Reader<'m> {
                 let stored = self.escaping(value.operand(0), context);
                 let bytes = self.bytes(value.operand(0).ty());
                 match self.module.store_manner(value) {
-                    Manner::Exchange => Op::Locked { address, value: stored, bytes },
+                    Manner::Exchange => Op::Locked { address, value: stored, bytes, expected: None },
                     manner => {
                         let nontemporal = manner == Manner::NonTemporal;
                         Op::Store { address, value: stored, bytes, nontemporal }
@@ -41,11 +41,13 @@ impl<'m> Reader<'m> {
                 address: self.operand(value.operand(0), context),
                 value: Operand::Undefined,
                 bytes: self.bytes(value.operand(1).ty()),
+                expected: None,
             },
             Opcode::LLVMAtomicCmpXchg => Op::Locked {
                 address: self.operand(value.operand(0), context),
                 value: self.escaping(value.operand(2), context),
                 bytes: self.bytes(value.operand(2).ty()),
+                expected: Some(self.operand(value.operand(1), context)),
             },
             Opcode::LLVMGetElementPtr => self.address(value, context),
             Opcode::LLVMPHI => Op::Phi {
@@ -168,9 +170,10 @@ impl<'m> Reader<'m> {
     pub(crate) fn address(&mut self, value: Value<'m>, context: &Context<'m>) -> Op {
         let base = self.escaping(value.operand(0), context);
         let mut ty = value.gep_source_type();
-        let (mut offset, mut index) = (0_i64, Vec::new());
+        let (mut offset, mut index, mut within) = (0_i64, Vec::new(), None);
         for position in 1..value.operand_count() {
             let operand = value.operand(position);
+            let mut elements = 0;
             let scale = if position == 1 {
                 self.module.alloc_size(ty)
             } else if ty.kind() == TypeKind::LLVMStructTypeKind {
@@ -179,15 +182,24 @@ impl<'m> Reader<'m> {
                 ty = ty.member(member);
                 continue;
             } else {
+                if ty.kind() == TypeKind::LLVMArrayTypeKind {
+                    elements = ty.array_length();
+                }
                 ty = ty.element();
                 self.module.alloc_size(ty)
             };
             match operand.as_signed() {
                 Some(number) => offset += number * scale as i64,
-                None => index.push((self.operand(operand, context), scale as i64)),
+                None => {
+                    // An array of one element at the end of a structure is mostly longer.
+                    if index.is_empty() && elements > 1 {
+                        within = i64::try_from(elements * scale).ok().map(|bytes| (offset, bytes));
+                    }
+                    index.push((self.operand(operand, context), scale as i64));
+                }
             }
         }
-        Op::Offset { base, offset, index }
+        Op::Offset { base, offset, index, within }
     }
 }
 

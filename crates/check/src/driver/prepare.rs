@@ -1,0 +1,180 @@
+//! What comes before the recorded run: files that another program prepares, and finding out which files the program maps.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crashproof_protocol::{DEFAULT_PM_PATH, PM_PATH, Record, exit, flag};
+use object::elf::{DT_NEEDED, FileHeader64};
+use object::read::elf::{Dyn, FileHeader};
+use object::{Endianness, Object, ObjectSymbol};
+use px86::Kind;
+
+use crate::driver::options::{Medium, Options};
+use crate::driver::recording::record_run;
+use crate::subject::{Durable, Ending, Error, Launch, Mode, Process, Run, Schedule, Subject};
+
+/// Starts a program, with the files that `--setup` prepares.
+pub(crate) fn start(options: &Options, launch: Launch) -> Result<Process, Error> {
+    let mut process = Process::start(launch)?;
+    if let [program, arguments @ ..] = &options.setup[..] {
+        let program = PathBuf::from(program);
+        let launch = Launch {
+            program: program.clone(),
+            arguments: arguments.iter().map(Into::into).collect(),
+            client: Vec::new(),
+            ..options.launch()
+        };
+        match Process::start(launch) {
+            Ok(setup) => process.adopt_files(&prepared(options, setup)?),
+            // It need not be ours: then what it does it does to the files themselves.
+            Err(Error::NotInstrumented { .. }) => run_plainly(&program, arguments)?,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(process)
+}
+
+/// Runs the program that prepares the files, and makes all it did durable.
+fn prepared(options: &Options, mut setup: Process) -> Result<Process, Error> {
+    let recorded = record_run(&mut setup, false, Schedule::default(), options.run_limits())?;
+    for record in recorded.records.iter().filter(|record| record.event_kind().is_some_and(Kind::stores)) {
+        setup.set_image(record.address(), record.width(), record.value);
+    }
+    Ok(setup)
+}
+
+fn run_plainly(program: &Path, arguments: &[String]) -> Result<(), Error> {
+    let failed = |how: String| Error::Setup { program: program.to_owned(), how };
+    let status = Command::new(program).args(arguments).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(failed(format!("failed ({status})"))),
+        Err(error) => Err(failed(format!("cannot be run: {error}"))),
+    }
+}
+
+/// Libraries that map no files of the program's.
+const MAPS_NOTHING: [&str; 9] = [
+    "libc.",
+    "libm.",
+    "libgcc_s.",
+    "libstdc++.",
+    "libpthread.",
+    "libdl.",
+    "librt.",
+    "ld-linux",
+    "libcrashproof_runtime.",
+];
+
+/// May the program map files, by itself or by a library? Most do not, and need not be run to find that out.
+fn may_map(program: &Path) -> bool {
+    let Ok(bytes) = std::fs::read(program) else { return false };
+    // A script: its interpreter may.
+    let Ok(file) = object::File::parse(&*bytes) else { return true };
+    let unknown = |name: &&str| !MAPS_NOTHING.iter().any(|known| name.starts_with(known));
+    file.dynamic_symbols().any(|symbol| {
+        symbol.is_undefined()
+            && symbol
+                .name()
+                .is_ok_and(|name| matches!(name.split('@').next(), Some("mmap" | "mmap64" | "dlopen")))
+    }) || needed(&bytes).iter().any(unknown)
+}
+
+/// The names of the libraries that a program needs.
+fn needed(bytes: &[u8]) -> Vec<&str> {
+    let Ok(header) = FileHeader64::<Endianness>::parse(bytes) else { return Vec::new() };
+    let read = || {
+        let endian = header.endian().ok()?;
+        let sections = header.sections(endian, bytes).ok()?;
+        let (entries, link) = sections.dynamic(endian, bytes).ok()??;
+        let strings = sections.strings(endian, bytes, link).ok()?;
+        let names = entries.iter().filter(|entry| entry.d_tag(endian) == DT_NEEDED);
+        let names = names.filter_map(|entry| strings.get(entry.d_val(endian) as u32).ok());
+        Some(names.filter_map(|name| std::str::from_utf8(name).ok()).collect())
+    };
+    read().unwrap_or_default()
+}
+
+/// Files that are found to be mapped, at most: one run finds one.
+const MOST_FILES: usize = 64;
+
+/// What a first run shows of a program that no option describes.
+#[derive(Default)]
+pub(crate) struct Discovered {
+    /// The files that it maps.
+    pub(crate) files: Vec<PathBuf>,
+    /// What they are on, as far as what it does to them says.
+    medium: Option<Medium>,
+}
+
+impl Discovered {
+    /// What the report says of it.
+    pub(crate) fn remark(&self) -> Option<String> {
+        let [first, others @ ..] = &self.files[..] else { return None };
+        let more = match others.len() {
+            0 => String::new(),
+            1 => format!(" and {}", others[0].display()),
+            count => format!(" and {count} other files"),
+        };
+        let why = match self.medium {
+            Some(Medium::Disk(_)) => "a disk: the program calls msync or fsync and flushes no cache line",
+            _ => "persistent memory",
+        };
+        Some(format!(
+            "{}{more}: mapped shared, and so taken for what must survive, on {why} (--pm-path says which files \
+             count, --medium what they are on)",
+            first.display()
+        ))
+    }
+}
+
+/// Without a PM path, whatever files the program maps to share what it writes are persistent. Runs it until it maps one,
+/// with everything it writes kept from the disk, and again, until it maps no other. That last run shows what the program
+/// does about durability: one that asks the kernel and never flushes a line takes its files to be on a disk.
+pub(crate) fn discover(options: &Options) -> Result<(Options, Discovered), Error> {
+    let mut options = options.clone();
+    let mut found = Discovered::default();
+    let asked = options.pm_path.is_empty() && std::env::var_os(PM_PATH).is_none_or(|paths| paths.is_empty());
+    if !asked || options.pm_heap || options.all_files || !may_map(&options.program) {
+        return Ok((options, found));
+    }
+    loop {
+        let mut launch = options.launch();
+        launch.switches |= flag::DISCOVER;
+        let mut process = start(&options, launch)?;
+        let run = Run {
+            mode: Mode::Record { regions: false },
+            schedule: Schedule::default(),
+            crashes: 0,
+            durable: Durable::nothing(),
+            limits: options.run_limits().recording(),
+        };
+        // However else it ends: the recorded run will show it.
+        let ending = process.run(&run, &[])?.ending;
+        let path = process.mapped_outside().filter(|_| ending == Ending::Exit(exit::DISCOVERED));
+        let Some(path) = path.filter(|path| !found.files.contains(path) && found.files.len() < MOST_FILES)
+        else {
+            let flushes = process.records().iter().any(asks_the_hardware);
+            if !found.files.is_empty() && options.medium.is_none() && process.has_synced() && !flushes {
+                found.medium = Some(Medium::DISK);
+                options.set_medium(Medium::DISK);
+                (options.all_files, options.robust) = (true, false);
+            }
+            return Ok((options, found));
+        };
+        if found.files.is_empty() {
+            options.pm_path = DEFAULT_PM_PATH.split(':').map(PathBuf::from).collect();
+        }
+        options.pm_path.push(path.clone());
+        found.files.push(path);
+    }
+}
+
+/// Does the program itself write a line back, rather than the kernel?
+fn asks_the_hardware(record: &Record) -> bool {
+    match record.event_kind() {
+        Some(Kind::Flush | Kind::FlushOpt) => record.width() == 0,
+        Some(Kind::NonTemporalStore) => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,149 @@
+//! What words of persistent memory say about files: whose size or name they are, and which files were only ever written
+//! by descriptor.
+
+use std::collections::BTreeMap;
+
+use crashproof_protocol::{FACTS, FILES, NameChange, PmFile};
+use px86::LINE_BYTES;
+
+/// The persistent files of a check, as far as messages need them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FileNames {
+    files: Vec<Known>,
+    /// Changes of names by the version that they lead to.
+    changes: BTreeMap<u64, Change>,
+    /// Whether nothing but the kernel writes back what files hold.
+    disk: bool,
+}
+
+/// A file, an extent of one, or a directory.
+#[derive(Clone, Debug)]
+struct Known {
+    place: u64,
+    room: u64,
+    mapped: bool,
+    name: String,
+}
+
+/// A change of a directory's names.
+#[derive(Clone, Debug)]
+enum Change {
+    Created(String),
+    Removed(String),
+    Renamed(String, String),
+}
+
+/// What an access to persistent memory is to a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileFact {
+    /// What it is, as part of a sentence.
+    pub(crate) object: String,
+    /// What a store of it does.
+    pub(crate) stored: String,
+    /// What makes it durable.
+    pub(crate) sync: String,
+}
+
+fn last_part(path: &[u8]) -> String {
+    let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
+    let name = path[..end].rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}
+
+impl FileNames {
+    pub(crate) fn new(files: &[PmFile], changes: &[NameChange], disk: bool) -> FileNames {
+        let known = |file: &PmFile| Known {
+            place: file.place,
+            room: file.room,
+            mapped: file.mapped != 0,
+            name: last_part(file.path()),
+        };
+        let change = |change: &NameChange| {
+            let [(first, path), (_, other)] = &change.names;
+            let (name, other) = (last_part(path), last_part(other));
+
+            match (first, other.is_empty()) {
+                (_, false) => Change::Renamed(name, other),
+                (0, true) => Change::Removed(name),
+                (_, true) => Change::Created(name),
+            }
+        };
+        FileNames {
+            files: files.iter().map(known).collect(),
+            changes: changes.iter().map(|it| (it.version, change(it))).collect(),
+            disk,
+        }
+    }
+
+    /// What a store of this value is to a file; none if it is an ordinary store to mapped memory.
+    pub(crate) fn stored(&self, address: u64, bytes: u64, value: u64) -> Option<FileFact> {
+        if FACTS.contains(address) {
+            let file = self.files.get(((address - FACTS.base) / LINE_BYTES) as usize)?;
+            return Some(match self.changes.get(&value) {
+                Some(Change::Created(name)) => FileFact {
+                    object: format!("the name `{name}`"),
+                    stored: format!("creates `{name}`"),
+                    sync: format!("fsync on `{name}` or its directory"),
+                },
+                Some(Change::Removed(name)) => FileFact {
+                    object: format!("the removal of `{name}`"),
+                    stored: format!("removes `{name}`"),
+                    sync: "fsync on the directory".into(),
+                },
+                Some(Change::Renamed(from, to)) => FileFact {
+                    object: format!("the new name `{to}`"),
+                    stored: format!("renames `{from}` to `{to}`"),
+                    sync: "fsync on the directory".into(),
+                },
+                None => FileFact {
+                    object: format!("the size of `{}`", file.name),
+                    stored: format!("makes `{}` {} bytes long", file.name, size(value)),
+                    sync: format!("fsync or fdatasync on `{}`", file.name),
+                },
+            });
+        }
+        let file = self.files.iter().find(|file| (file.place..file.place + file.room).contains(&address))?;
+        let from = address - file.place;
+        let range = format!("bytes {from} to {} of `{}`", from + bytes, file.name);
+        (FILES.contains(address) && !file.mapped).then(|| FileFact {
+            object: range.clone(),
+            stored: format!("writes {range}"),
+            sync: format!("fsync or fdatasync on `{}`", file.name),
+        })
+    }
+
+    /// What recovery learns of a file where it reads its size or a name; none if it reads memory.
+    pub(crate) fn read(&self, address: u64, value: u64, others: &[u64]) -> Option<String> {
+        let number = FACTS.contains(address).then(|| ((address - FACTS.base) / LINE_BYTES) as usize)?;
+        let file = self.files.get(number)?;
+        let is_name = |value: &u64| self.changes.contains_key(value);
+        if is_name(&value) || others.iter().any(is_name) {
+            let done = |value: u64| match self.changes.get(&value) {
+                Some(Change::Created(name)) => format!("`{name}` is there"),
+                Some(Change::Removed(name)) => format!("`{name}` is removed"),
+                Some(Change::Renamed(from, to)) => format!("`{from}` is renamed to `{to}`"),
+                None => "nothing has changed".into(),
+            };
+            let others: Vec<String> = others.iter().take(3).map(|other| done(*other)).collect();
+            let could =
+                if others.is_empty() { String::new() } else { format!("; or {}", others.join(", or ")) };
+            return Some(format!("looks up names: {}{could}", done(value)));
+        }
+        let others: Vec<String> = others.iter().take(3).map(|other| size(*other).to_string()).collect();
+        let could = if others.is_empty() {
+            String::new()
+        } else {
+            format!("; could also find {}", others.join(" or "))
+        };
+        Some(format!("finds `{}` to have {} bytes{could}", file.name, size(value)))
+    }
+
+    /// Is what is at this address written back by the kernel alone?
+    pub(crate) fn needs_kernel(&self, address: u64) -> bool {
+        FACTS.contains(address) || self.disk && FILES.contains(address)
+    }
+}
+
+fn size(word: u64) -> u64 {
+    word & ((1 << PmFile::EXTENT_AT) - 1)
+}

@@ -1,0 +1,194 @@
+//! The first command that anybody types: `crashproof check ./program`, without a word about persistent memory. A file that
+//! is mapped shared is what must survive, the report says so, and the user's files stay as they are.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crashproof_toolchain::testing;
+
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+/// What came of a check.
+struct Outcome {
+    code: i32,
+    text: String,
+}
+
+impl Outcome {
+    #[track_caller]
+    fn is(&self, code: i32, parts: &[&str]) {
+        assert_eq!(self.code, code, "{}", self.text);
+        for part in parts {
+            assert!(self.text.contains(part), "no {part:?} in:\n{}", self.text);
+        }
+    }
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { directory: tempfile::tempdir().expect("a directory") }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Builds a program with the system's compiler.
+    #[track_caller]
+    fn gcc(&self, source: &str, flags: &[&str]) {
+        fs::write(self.path("program.c"), source).expect("a file");
+        let output = Command::new("gcc")
+            .args(["-g", "-O1", "-mclflushopt", "-D_GNU_SOURCE", "program.c", "-o", "program"])
+            .args(flags)
+            .current_dir(self.directory.path())
+            .output()
+            .expect("the compiler runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn check(&self, arguments: &[&str]) -> Outcome {
+        let output = Command::new(testing::tools().join("crashproof"))
+            .arg("check")
+            .args(arguments)
+            .current_dir(self.directory.path())
+            .output()
+            .expect("crashproof runs");
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        Outcome { code: output.status.code().expect("it ends on its own"), text: text.concat() }
+    }
+}
+
+/// A log that somebody wrote for persistent memory: entries first, then their count.
+const LOG: &str = r#"
+#include <fcntl.h>
+#include <immintrin.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+struct log { long count; char pad[56]; char entries[8][64]; };
+static void write_back(struct log *log, void *at, size_t bytes) {
+#ifdef MSYNC
+  msync(log, sizeof *log, MS_SYNC);
+#else
+  for (char *line = (char *)((long)at & -64); line < (char *)at + bytes; line += 64)
+    _mm_clflushopt(line);
+  _mm_sfence();
+#endif
+}
+int main(int argc, char **argv) {
+  int fd = open(argc > 1 ? argv[1] : "pool", O_RDWR | O_CREAT, 0644);
+  if (fd < 0 || ftruncate(fd, sizeof(struct log)) != 0)
+    return 2;
+  struct log *log = mmap(0, sizeof *log, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (log == MAP_FAILED)
+    return 3;
+  for (long i = 0; i < log->count; i++)
+    if (strcmp(log->entries[i], "entry") != 0) {
+      fprintf(stderr, "entry %ld is lost\n", i);
+      return 1;
+    }
+  while (log->count < 3) {
+    strcpy(log->entries[log->count], "entry"); /* line 31 */
+#ifdef GOOD
+    write_back(log, log->entries[log->count], 64);
+#endif
+    log->count++;
+    write_back(log, &log->count, sizeof log->count);
+  }
+  return 0;
+}
+"#;
+
+#[test]
+fn a_mapped_file_is_persistent_memory() {
+    let place = Place::new();
+    place.gcc(LOG, &[]);
+    let said = ["pool: mapped shared", "on persistent memory", "--pm-path says which files"];
+    place.check(&["./program"]).is(1, &[&["program.c:31"][..], &said].concat());
+    place.check(&["program.c"]).is(1, &[&["program.c:31"][..], &said].concat());
+    place.gcc(LOG, &["-DGOOD"]);
+    place.check(&["./program"]).is(0, &said);
+    assert!(!place.path("pool").exists(), "nothing is left behind");
+}
+
+#[test]
+fn the_users_file_stays_as_it_is() {
+    let place = Place::new();
+    place.gcc(LOG, &["-DGOOD"]);
+    fs::write(place.path("pool"), [0; 576]).expect("a file");
+    place.check(&["./program"]).is(0, &["pool: mapped shared"]);
+    assert_eq!(fs::read(place.path("pool")).expect("it is there"), [0; 576]);
+    // What is there already is where the program begins, every time.
+    let mut old = vec![0; 576];
+    (old[0], old[64]) = (1, b'x');
+    fs::write(place.path("pool"), &old).expect("a file");
+    place.check(&["./program"]).is(2, &["entry 0 is lost"]);
+    assert_eq!(fs::read(place.path("pool")).expect("it is there"), old);
+}
+
+/// Who asks the kernel and never the processor has a disk in mind: a sector survives whole there.
+#[test]
+fn a_program_that_calls_msync_is_on_a_disk() {
+    let place = Place::new();
+    place.gcc(LOG, &["-DGOOD", "-DMSYNC"]);
+    place.check(&["./program"]).is(0, &["on a disk: the program calls msync or fsync", "medium disk"]);
+    place.check(&["./program", "--medium", "dax"]).is(0, &["medium dax"]);
+    place.gcc(LOG, &["-DMSYNC"]);
+    // The entry is in the same sector as the count, until it is not.
+    place.check(&["./program", "--sector", "64", "--medium", "disk"]).is(1, &["program.c:31", "synced"]);
+}
+
+/// Files that are mapped to be read, or for nobody else to see, are no data of the program's.
+#[test]
+fn what_is_only_read_is_no_persistent_memory() {
+    let place = Place::new();
+    let source = r#"
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(void) {
+  int fd = open("program.c", O_RDONLY);
+  char *shared = mmap(0, 4096, PROT_READ, MAP_SHARED, fd, 0);
+  char *own = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+  if (shared == MAP_FAILED || own == MAP_FAILED)
+    return 2;
+  own[0] = shared[1];
+  return 0;
+}
+"#;
+    place.gcc(source, &[]);
+    place.check(&["./program"]).is(3, &["no persistent memory found"]);
+}
+
+#[test]
+fn what_to_type_next() {
+    let place = Place::new();
+    place.gcc(LOG, &["-static"]);
+    place.check(&["./program"]).is(2, &["linked statically", "crashproof cc"]);
+    fs::write(place.path("script.py"), "import mmap\n").expect("a file");
+    place.check(&["script.py"]).is(2, &["crashproof check python3 -- script.py"]);
+    fs::write(place.path("Cargo.toml"), "[package]\nname = \"x\"\n").expect("a file");
+    place.check(&["Cargo.toml"]).is(2, &["crashproof cargo"]);
+}
+
+/// A program that only writes files says which option checks those.
+#[test]
+fn a_program_that_only_writes_files() {
+    let place = Place::new();
+    let source = r#"
+#include <fcntl.h>
+#include <unistd.h>
+int main(void) {
+  int fd = open("data", O_RDWR | O_CREAT, 0644);
+  return write(fd, "text", 4) != 4 || fsync(fd) != 0;
+}
+"#;
+    place.gcc(source, &[]);
+    place.check(&["./program"]).is(3, &["no persistent memory found", "`data`", "--medium disk"]);
+    place.check(&["./program", "--medium", "disk"]).is(0, &["medium disk"]);
+    assert!(!place.path("data").exists() || fs::read(place.path("data")).expect("a file") == b"text");
+}

@@ -1,0 +1,137 @@
+//! Arrays that an index cannot leave: `t->slots[i]` lies somewhere in `slots`, whatever `i` is.
+//!
+//! Two addresses of one object that different indices choose cannot be compared, but the arrays that they lie in can. The
+//! bounds are those of types: of a pointer that is indexed, and of an array of one element at the end of a structure, nothing
+//! is known.
+
+use px86::LINE_BYTES;
+use rustc_hash::FxHashMap;
+
+use crate::expression::{Address, Expression, Expressions};
+use crate::span::Span;
+
+/// What is known of addresses of an element: the address, its bytes, and where they may lie, seen from the object or from an
+/// element that is chosen by fewer indices.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Extent {
+    pub(crate) at: Address,
+    size: i64,
+    pub(crate) outer: Option<Expression>,
+    from: i64,
+    to: i64,
+}
+
+/// Extents of the function that is walked, by object and element.
+#[derive(Default, Debug)]
+pub(crate) struct Extents {
+    all: FxHashMap<(Expression, Expression), Vec<Extent>>,
+}
+
+/// A range of bytes behind an object or an element of it.
+type Range = (Option<Expression>, i64, i64);
+
+impl Extents {
+    fn add(&mut self, extent: Extent) {
+        let Some(element) = extent.at.element.filter(|_| extent.at.element != extent.outer) else { return };
+        let known = self.all.entry((extent.at.object, element)).or_default();
+        if !known.contains(&extent) {
+            known.push(extent);
+        }
+    }
+
+    /// Where an address may lie, with one index less. If it was made in several ways, all that any of them allows.
+    fn of(&self, at: &Address) -> Option<Range> {
+        let known = self.all.get(&(at.object, at.element?))?;
+        let near = known.iter().filter(|extent| (at.offset - extent.at.offset).abs() < extent.size);
+        let ranges = near.map(|extent| Some((extent.outer, extent.from, extent.to)));
+        ranges
+            .reduce(|one, other| {
+                let ((outer, a, b), (same, from, to)) = (one?, other?);
+                (outer == same).then(|| (outer, a.min(from), b.max(to)))
+            })
+            .flatten()
+    }
+
+    /// Notes that an address was made by an index into an array that lies in these bytes behind `base`.
+    pub(crate) fn note(
+        &mut self,
+        all: &Expressions,
+        base: Expression,
+        address: Expression,
+        array: (i64, i64),
+        scale: i64,
+    ) {
+        let (base, at) = (all.address(base), all.address(address));
+        if at.object == base.object {
+            let (from, to) = (base.offset + array.0, base.offset + array.1);
+            self.add(Extent { at, size: scale, outer: base.element, from, to });
+        }
+    }
+
+    /// A callee's extent, where what it is seen from and the element are these addresses here.
+    pub(crate) fn take_over(
+        &mut self,
+        all: &Expressions,
+        extent: &Extent,
+        outer: Expression,
+        element: Expression,
+    ) {
+        let (outer, element) = (all.address(outer), all.address(element));
+        if element.object == outer.object {
+            let at = Address { offset: element.offset + extent.at.offset, ..element };
+            let (from, to) = (outer.offset + extent.from, outer.offset + extent.to);
+            self.add(Extent { at, outer: outer.element, from, to, ..*extent });
+        }
+    }
+
+    /// All extents, which then are forgotten: the next function has its own parameters.
+    pub(crate) fn take(&mut self) -> Vec<Extent> {
+        let all = std::mem::take(&mut self.all);
+        let mut all: Vec<Extent> = all.into_values().flatten().collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Where a range may lie: seen from its own element, if its length is known, then with fewer and fewer indices.
+    fn ranges(&self, span: &Span) -> Vec<Range> {
+        let mut ranges: Vec<Range> =
+            span.bytes().map(|(from, to)| (span.at.element, from, to)).into_iter().collect();
+        let mut at = span.at;
+        // As many indices as a name has brackets at most.
+        while ranges.len() < 8
+            && let Some((outer, from, to)) = self.of(&at)
+        {
+            ranges.push((outer, from, to));
+            at = Address { element: outer, offset: from, ..at };
+        }
+        ranges
+    }
+
+    /// Both ranges seen from the same object or element.
+    fn seen_alike(&self, one: &Span, other: &Span) -> Vec<(Range, Range)> {
+        if one.at.object != other.at.object {
+            return Vec::new();
+        }
+        let others = self.ranges(other);
+        let alike = |own: &Range| others.iter().find(|other| other.0 == own.0).map(|other| (*own, *other));
+        self.ranges(one).iter().filter_map(alike).collect()
+    }
+
+    /// Whether ranges of one object surely have no byte in common, whatever their indices are.
+    pub(crate) fn are_in_other_arrays(&self, one: &Span, other: &Span) -> bool {
+        self.seen_alike(one, other).iter().any(|((_, a, b), (_, c, d))| b <= c || d <= a)
+    }
+
+    /// Whether ranges surely lie on one line, whatever their indices are. How an element is aligned is for the caller to say.
+    pub(crate) fn are_on_one_line(
+        &self,
+        one: &Span,
+        other: &Span,
+        alignment: &dyn Fn(Option<Expression>) -> u64,
+    ) -> bool {
+        let line = |at: i64| at.div_euclid(LINE_BYTES as i64);
+        self.seen_alike(one, other).iter().any(|((element, a, b), (_, c, d))| {
+            line(*a.min(c)) == line(*b.max(d) - 1) && alignment(*element) >= LINE_BYTES
+        })
+    }
+}

@@ -1,0 +1,280 @@
+//! What is known of persistent files besides their content: sizes and names.
+//!
+//! Each is a word of persistent memory, on a line of its own: the size of a file with the extent that holds its content,
+//! and the version of a directory's names. So they survive crashes or are lost as any other store is, apart from the
+//! content, and recovery that asks for them reads them. They are written back by `fsync` and its relatives.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CString, c_long};
+
+use crashproof_protocol::abi::Site;
+use crashproof_protocol::{PmFile, fact, reason, record};
+use px86::Kind;
+
+use crate::cell::RunningThreadCell;
+use crate::file_table::{self, Directory, File};
+use crate::recorder::{note, unknown};
+use crate::threads::running;
+use crate::{access, raw, session};
+
+/// The directories that this process has looked into.
+static DIRECTORIES: RunningThreadCell<BTreeMap<File, Directory>> = RunningThreadCell::new(BTreeMap::new());
+/// How many files of each name this process has created.
+static CREATED: RunningThreadCell<BTreeMap<Vec<u8>, u64>> = RunningThreadCell::new(BTreeMap::new());
+/// Words that were stored since they were last written back.
+static DIRTY: RunningThreadCell<BTreeSet<File>> = RunningThreadCell::new(BTreeSet::new());
+
+fn load(file: File, site: *const Site) -> u64 {
+    // SAFETY: the word is in the pool.
+    unsafe { access::load(fact(file.0), 8, site) }
+}
+
+fn store(file: File, word: u64, site: *const Site) {
+    // SAFETY: the word is in the pool.
+    unsafe { access::store(Kind::Store, fact(file.0), 8, word, site) };
+    DIRTY.with(|dirty| dirty.insert(file));
+}
+
+/// A file's size, and the extent that holds its content if it is not its own.
+pub(crate) fn size(file: File, site: *const Site) -> (u64, Option<File>) {
+    let word = load(file, site);
+    let size = word & ((1 << PmFile::EXTENT_AT) - 1);
+    (size, ((word >> PmFile::EXTENT_AT) as usize).checked_sub(1).map(File))
+}
+
+pub(crate) fn set_size(file: File, size: u64, extent: Option<File>, site: *const Site) {
+    let extent = extent.map_or(0, |extent| extent.0 as u64 + 1);
+    store(file, size | extent << PmFile::EXTENT_AT, site);
+}
+
+/// Begins to write back the words of these, and says whether there was anything to write back.
+fn write_back(files: impl Iterator<Item = File>, site: *const Site) -> bool {
+    let mut any = false;
+    for file in files {
+        if DIRTY.with(|dirty| dirty.remove(&file)) {
+            access::flush_implied(fact(file.0), site);
+            any = true;
+        }
+    }
+    any
+}
+
+/// Begins to write back what is known of a file: its size, and the names it has.
+pub(crate) fn write_back_file(file: File, site: *const Site) -> bool {
+    write_back(naming(file).into_iter().chain([file]), site)
+}
+
+/// Makes what is known of a file durable at once, as a mapping of a PM file system does before anything is stored through
+/// it. Nothing can crash just before: a program need not be ready for a file that is not yet mapped.
+pub(crate) fn settle_file(file: File, site: *const Site) {
+    if running::concurrent() {
+        // What is stored may still wait in a buffer.
+        if write_back_file(file, site) {
+            access::fence(Kind::StoreFence, site);
+        }
+        return;
+    }
+    for file in naming(file).into_iter().chain([file]) {
+        if DIRTY.with(|dirty| dirty.remove(&file)) {
+            note(record::SETTLED, fact(file.0), 0, site);
+        }
+    }
+}
+
+/// The directories that name a file.
+fn naming(file: File) -> Vec<File> {
+    DIRECTORIES.with(|directories| {
+        let naming = directories.iter().filter(|(_, directory)| directory.names_file(file));
+        naming.map(|(number, _)| *number).collect()
+    })
+}
+
+/// Begins to write back a directory's names.
+pub(crate) fn write_back_directory(directory: File, site: *const Site) -> bool {
+    write_back([directory].into_iter(), site)
+}
+
+/// Begins to write back everything.
+pub(crate) fn write_back_all(site: *const Site) -> bool {
+    let dirty: Vec<File> = DIRTY.with(|dirty| dirty.iter().copied().collect());
+    write_back(dirty.into_iter(), site)
+}
+
+fn parent(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+    &path[..end.max(1).min(path.len())]
+}
+
+fn directory_key(path: &[u8]) -> u64 {
+    file_table::key(&[path, b"directory"])
+}
+
+fn base_key(path: &[u8]) -> u64 {
+    file_table::key(&[path, b"on disk"])
+}
+
+/// The entry of something, which is added if there is none; none if the table is full.
+fn entry(key: u64, path: &[u8], site: *const Site) -> Option<(File, bool)> {
+    let found = session::files(|tables| file_table::find_or_add(tables, key, path));
+    if found.is_none() {
+        unknown(reason::TOO_MANY_FILES, site);
+    }
+    found
+}
+
+/// The entry of a directory.
+pub(crate) fn directory(path: &[u8], site: *const Site) -> Option<File> {
+    entry(directory_key(path), path, site).map(|(file, _)| file)
+}
+
+/// The entry of a directory that has one.
+pub(crate) fn known_directory(path: &[u8]) -> Option<File> {
+    let key = directory_key(path);
+    session::files(|tables| file_table::taken(tables).iter().position(|entry| entry.key == key)).map(File)
+}
+
+/// Looks into a directory: what its names are depends on the crash.
+fn look_into(directory: File, site: *const Site) {
+    if !DIRECTORIES.with(|known| known.contains_key(&directory)) {
+        let version = load(directory, site);
+        let now = session::files(|tables| Directory::at(tables, version));
+        DIRECTORIES.with(|known| known.insert(directory, now));
+    }
+}
+
+/// What is on disk under a path: the kind of file, and its size.
+pub(crate) fn on_disk(path: &[u8]) -> Option<(u32, u64)> {
+    let path = CString::new(path).ok()?;
+    // SAFETY: the structure may be zero; the kernel fills it in.
+    unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        let answer = libc::syscall(
+            libc::SYS_newfstatat,
+            libc::AT_FDCWD as c_long,
+            path.as_ptr(),
+            &raw mut status,
+            0 as c_long,
+        );
+        (answer == 0).then_some((status.st_mode & libc::S_IFMT, status.st_size as u64))
+    }
+}
+
+/// The file that was there before the check.
+fn base(path: &[u8], site: *const Site) -> Option<File> {
+    let (kind, size) = on_disk(path)?;
+    if kind == libc::S_IFDIR {
+        return None;
+    }
+    let (file, new) = entry(base_key(path), path, site)?;
+    if new {
+        session::set_durable(fact(file.0), &size.to_le_bytes());
+        // This process may have a copy of the page already.
+        // SAFETY: the word is in the pool.
+        unsafe { raw::poke(fact(file.0), 8, size) };
+    }
+    Some(file)
+}
+
+/// Is it the file that was under this path before the check?
+pub(crate) fn is_base(entry: &PmFile) -> bool {
+    entry.key == base_key(entry.path())
+}
+
+/// The file that a path stands for now.
+pub(crate) fn lookup(path: &[u8], site: *const Site) -> Option<File> {
+    let directory = directory(parent(path), site)?;
+    look_into(directory, site);
+    let changed = DIRECTORIES.with(|known| known.get(&directory).and_then(|it| it.get(path)));
+    changed.unwrap_or_else(|| base(path, site))
+}
+
+/// Has the path to do with a file of the table?
+pub(crate) fn is_known(path: &[u8], site: *const Site) -> bool {
+    let (own, inside) = session::files(|tables| {
+        let taken = file_table::taken(tables);
+        let directory = directory_key(parent(path));
+        let own = taken.iter().any(|entry| entry.path() == path && entry.key != directory_key(path));
+        (own, taken.iter().position(|entry| entry.key == directory).map(File))
+    });
+    let Some(directory) = inside.filter(|_| !own) else { return own };
+    look_into(directory, site);
+    DIRECTORIES.with(|known| known.get(&directory).is_some_and(|it| it.get(path).is_some()))
+}
+
+/// Gives names other files: all of one directory at once. False if the table is full.
+fn change(names: &[(&[u8], Option<File>)], site: *const Site) -> bool {
+    let Some(directory) = directory(parent(names[0].0), site) else { return false };
+    look_into(directory, site);
+    let crashes = session::control(|control| control.crashes);
+    let version = DIRECTORIES.with(|known| {
+        let now = known.get_mut(&directory)?;
+        session::files(|tables| now.change(tables, crashes, names)).then_some(now.version)
+    });
+    match version {
+        Some(version) => store(directory, version, site),
+        None => unknown(reason::TOO_MANY_FILES, site),
+    }
+    version.is_some()
+}
+
+/// Creates a file.
+pub(crate) fn create(path: &[u8], site: *const Site) -> Option<File> {
+    let directory = directory(parent(path), site)?;
+    look_into(directory, site);
+    // The how-manieth of its name in this run: recoveries that do the same use the same entry.
+    let number = CREATED.with(|created| {
+        let count = created.entry(path.to_vec()).or_default();
+        *count += 1;
+        *count
+    });
+    let crashes = session::control(|control| control.crashes);
+    let key = file_table::key(&[path, b"created", &number.to_le_bytes(), &crashes.to_le_bytes()]);
+    let (file, _) = entry(key, path, site)?;
+    change(&[(path, Some(file))], site).then_some(file)
+}
+
+/// An extent for new content of a file.
+pub(crate) fn new_extent(file: File, before: Option<File>, site: *const Site) -> Option<File> {
+    let crashes = session::control(|control| control.crashes);
+    let (key, path) = session::files(|tables| {
+        let before = before.map_or(0, |before| tables.files[before.0].key);
+        let file = &tables.files[file.0];
+        let parts = [&file.key.to_le_bytes()[..], b"extent", &before.to_le_bytes(), &crashes.to_le_bytes()];
+        (file_table::key(&parts), file.path().to_vec())
+    });
+    entry(key, &path, site).map(|(file, _)| file)
+}
+
+/// A name is removed.
+pub(crate) fn remove(path: &[u8], site: *const Site) {
+    change(&[(path, None)], site);
+}
+
+/// A file gets another name as well.
+pub(crate) fn link(path: &[u8], file: File, site: *const Site) {
+    change(&[(path, Some(file))], site);
+}
+
+/// A file gets another name instead. Between two directories that is durable at once, the new name first: file systems
+/// keep such a rename together, and one word cannot.
+pub(crate) fn rename(from: &[u8], to: &[u8], file: File, site: *const Site) {
+    if parent(from) == parent(to) {
+        change(&[(from, None), (to, Some(file))], site);
+        return;
+    }
+    for (path, now) in [(to, Some(file)), (from, None)] {
+        change(&[(path, now)], site);
+        write_back_all(site);
+        access::fence(Kind::StoreFence, site);
+    }
+}
+
+/// The paths in a directory that changed since the check began: there now, or no longer.
+pub(crate) fn changed_names(path: &[u8], site: *const Site) -> Vec<(Vec<u8>, bool)> {
+    let Some(directory) = known_directory(path) else { return Vec::new() };
+    look_into(directory, site);
+    DIRECTORIES.with(|known| {
+        let names = known.get(&directory).map(Directory::names).into_iter().flatten();
+        names.map(|(path, file)| (path.to_vec(), file.is_some())).collect()
+    })
+}

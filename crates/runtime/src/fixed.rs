@@ -1,0 +1,77 @@
+//! Mappings of persistent files at addresses that the program chose (`MAP_FIXED`).
+//!
+//! The content is in the pool all the same; at the program's address there is memory without access rights. Whatever
+//! touches it faults and is followed, rebuilt code too, as if the access had been to the pool.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+/// A range of addresses, and where in the pool its content is.
+struct Window {
+    start: AtomicU64,
+    end: AtomicU64,
+    pool: AtomicU64,
+}
+
+const MOST: usize = 64;
+
+static WINDOWS: [Window; MOST] =
+    [const { Window { start: AtomicU64::new(0), end: AtomicU64::new(0), pool: AtomicU64::new(0) } }; MOST];
+/// Signal handlers look at them at any time: one is complete before it counts.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Adds a mapping; false if there are too many.
+pub(crate) fn add(start: u64, bytes: u64, pool: u64) -> bool {
+    remove(start, bytes);
+    let count = COUNT.load(Relaxed);
+    let free = WINDOWS[..count].iter().position(|window| window.end.load(Relaxed) == 0).unwrap_or(count);
+    let Some(window) = WINDOWS.get(free) else { return false };
+    window.start.store(start, Relaxed);
+    window.pool.store(pool, Relaxed);
+    window.end.store(start + bytes, Release);
+    COUNT.store(count.max(free + 1), Release);
+    true
+}
+
+/// Mappings within a range are gone.
+pub(crate) fn remove(start: u64, bytes: u64) {
+    for window in &WINDOWS[..COUNT.load(Relaxed)] {
+        if window.start.load(Relaxed) >= start && window.end.load(Relaxed) <= start + bytes {
+            window.end.store(0, Release);
+        }
+    }
+}
+
+/// The address in the pool that an address of such a mapping stands for.
+#[inline]
+pub(crate) fn pool_address(address: u64) -> Option<u64> {
+    let count = COUNT.load(Acquire);
+    if count == 0 {
+        return None;
+    }
+    let holds =
+        |window: &&Window| address < window.end.load(Acquire) && address >= window.start.load(Relaxed);
+    let window = WINDOWS[..count].iter().find(holds)?;
+    Some(address - window.start.load(Relaxed) + window.pool.load(Relaxed))
+}
+
+/// The same; any other address stays what it is.
+#[inline]
+pub(crate) fn in_pool(address: u64) -> u64 {
+    pool_address(address).unwrap_or(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_stand_for_places_in_the_pool() {
+        assert!(add(0x6000_0000_0000, 0x2000, 1 << 44));
+        assert_eq!(pool_address(0x6000_0000_1008), Some((1 << 44) + 0x1008));
+        assert_eq!(pool_address(0x6000_0000_2000), None);
+        assert_eq!(in_pool(5), 5);
+        remove(0x6000_0000_0000, 0x2000);
+        assert_eq!(pool_address(0x6000_0000_1008), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! Where instructions were moved to by `patches`.
+
+use crate::cell::RunningThreadCell;
+
+/// Instructions that move at once, at most.
+pub(crate) const MOST: usize = 6;
+const ZONES: usize = 16;
+
+/// Memory close to a module, for its patches.
+#[derive(Clone, Copy)]
+pub(crate) struct Zone {
+    /// Where the module begins.
+    pub(crate) module: usize,
+    pub(crate) begin: usize,
+    pub(crate) used: usize,
+    /// A bit for each byte of the module that a jump may go to.
+    pub(crate) targets: usize,
+}
+
+/// Begins a patch; patches follow each other in the zone.
+#[repr(C, align(64))]
+pub(crate) struct Head {
+    /// All of the patch.
+    pub(crate) bytes: usize,
+    pub(crate) count: usize,
+    /// Where instructions were, and where they are now.
+    pub(crate) moved: [(usize, usize); MOST],
+    /// The two functions that code in the zone calls.
+    pub(crate) ask: usize,
+    pub(crate) tell: usize,
+}
+
+struct Zones {
+    zones: [Zone; ZONES],
+    count: usize,
+}
+
+static ZONES_IN_USE: RunningThreadCell<Zones> = RunningThreadCell::new(Zones {
+    zones: [Zone { module: 0, begin: 0, used: 0, targets: 0 }; ZONES],
+    count: 0,
+});
+
+/// The zone of the module that begins there.
+pub(crate) fn zone(module: usize) -> Option<Zone> {
+    ZONES_IN_USE.with(|all| all.zones[..all.count].iter().find(|zone| zone.module == module).copied())
+}
+
+/// Adds a zone, if there is room.
+pub(crate) fn add_zone(zone: Zone) -> bool {
+    ZONES_IN_USE.with(|all| {
+        let count = all.count;
+        let Some(slot) = all.zones.get_mut(count) else { return false };
+        *slot = zone;
+        all.count += 1;
+        true
+    })
+}
+
+/// So much of a zone is in use now.
+pub(crate) fn set_used(begin: usize, used: usize) {
+    ZONES_IN_USE.with(|all| {
+        if let Some(zone) = all.zones[..all.count].iter_mut().find(|zone| zone.begin == begin) {
+            zone.used = used;
+        }
+    });
+}
+
+/// Calls `find` with each patch of a zone, and where it begins, until it finds something.
+fn in_patches<R>(zone: &Zone, mut find: impl FnMut(usize, &Head) -> Option<R>) -> Option<R> {
+    let mut patch = zone.begin;
+    while patch < zone.begin + zone.used {
+        // SAFETY: patches follow each other up to there.
+        let head = unsafe { &*(patch as *const Head) };
+        if let Some(found) = find(patch, head) {
+            return Some(found);
+        }
+        patch += head.bytes;
+    }
+    None
+}
+
+/// Where the instruction at an address was before it was moved; the address itself if it was not.
+pub(crate) fn original(at: usize) -> usize {
+    let zone = ZONES_IN_USE.with(|all| {
+        all.zones[..all.count].iter().find(|zone| (zone.begin..zone.begin + zone.used).contains(&at)).copied()
+    });
+    let found = zone.and_then(|zone| {
+        in_patches(&zone, |begin, head| {
+            (begin..begin + head.bytes).contains(&at).then(|| {
+                let moved = head.moved[..head.count].iter().rev().find(|(_, there)| *there <= at);
+                moved.map_or(at, |(here, _)| *here)
+            })
+        })
+    });
+    found.unwrap_or(at)
+}
+
+/// Where the instruction that was at an address is now.
+pub(crate) fn from(at: usize) -> Option<usize> {
+    let (zones, count) = ZONES_IN_USE.with(|all| (all.zones, all.count));
+    zones[..count].iter().find_map(|zone| {
+        in_patches(zone, |_, head| {
+            head.moved[..head.count].iter().find(|(here, _)| *here == at).map(|(_, there)| *there)
+        })
+    })
+}
+
+/// Was the instruction at an address moved?
+pub(crate) fn is_moved(at: usize) -> bool {
+    from(at).is_some()
+}

@@ -1,0 +1,344 @@
+//! Hot places: an instruction that faults again and again is replaced by a jump to code that asks first.
+//!
+//! The jump takes five bytes, so a few instructions move along (the *window*): each that accesses memory looks whether its
+//! operand is in PM. If not, it runs as it is; if so, it runs on a buffer, as a trampoline lets it, but without signals.
+//! Then the program goes on behind the window.
+//!
+//! Nothing is lost by a patch: code that was not moved still faults, and so does what was moved without asking. Nobody may
+//! jump between the instructions of a window, though. Targets of direct jumps and calls are known for the whole module;
+//! functions that jump through tables, and windows that contain calls, are left alone.
+//!
+//! Children tell their parent what they patched, so that later ones find it patched.
+
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicPtr, AtomicUsize};
+
+use crashproof_protocol::flag;
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
+
+use super::asking::{Writer, ask, tell, write_asking, write_moved, write_operand};
+use super::breakpoints;
+use super::fences::{self, Module};
+use super::instruction::{Instructed, LONGEST, register};
+use super::moved::{self, Head, MOST, Zone};
+use crate::cell::RunningThreadCell;
+use crate::system::raw_syscall;
+use crate::threads::running;
+use crate::{assembly, callers, endless, raw, session};
+
+/// Faults after which a place is hot.
+const HOT: u32 = 3;
+/// Places whose faults are counted.
+const COUNTED: usize = 4096;
+/// Bytes of a jump.
+const JUMP: usize = 5;
+/// Code and data of the patches of one module.
+const ZONE_BYTES: usize = 1 << 20;
+const PAGE: usize = 4096;
+
+/// How often places faulted.
+static COUNTS: RunningThreadCell<[(usize, u32); COUNTED]> = RunningThreadCell::new([(0, 0); COUNTED]);
+
+/// What children have patched, for their parent. Shared with them.
+struct Learned {
+    count: AtomicUsize,
+    places: [AtomicUsize; 1024],
+}
+
+static LEARNED: AtomicPtr<Learned> = AtomicPtr::new(null_mut());
+
+/// Called once, before children are forked.
+pub(crate) fn prepare() {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    // SAFETY: new memory, all zeros, which is what nothing learned looks like.
+    let shared = unsafe { libc::mmap(null_mut(), size_of::<Learned>(), rights, flags, -1, 0) };
+    if shared != libc::MAP_FAILED && can_save() {
+        LEARNED.store(shared.cast(), Relaxed);
+    }
+}
+
+/// Can the processor save its vector registers the way that `ask` wants it to?
+fn can_save() -> bool {
+    std::is_x86_feature_detected!("xsavec")
+}
+
+fn learned() -> Option<&'static Learned> {
+    // SAFETY: null, or shared memory that stays.
+    unsafe { LEARNED.load(Relaxed).as_ref() }
+}
+
+/// Patches in the parent what children have patched.
+pub(crate) fn patch_what_children_patched() {
+    let Some(learned) = learned().filter(|learned| learned.count.load(Relaxed) > 0) else { return };
+    let count = learned.count.swap(0, Relaxed).min(learned.places.len());
+    endless::note_followed();
+    for place in &learned.places[..count] {
+        let at = place.swap(0, Relaxed);
+        if let Some(module) = fences::module_of(at) {
+            fences::sweep_locked_of(at);
+            if !moved::is_moved(at) {
+                // SAFETY: code of a module; this process runs nothing of it now.
+                unsafe { patch(&module, at) };
+            }
+        }
+    }
+}
+
+/// An instruction of code that was not rebuilt faults. If it is hot it is patched, and where it is now is given.
+///
+/// # Safety
+///
+/// The instruction is about to be executed by this thread.
+pub(crate) unsafe fn heat(at: usize) -> Option<usize> {
+    endless::note_followed();
+    learned()?;
+    let hot = COUNTS.with(|counts| {
+        let first = at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
+        for index in first..first + 8 {
+            let (place, count) = &mut counts[index % COUNTED];
+            if *place == at || *count == 0 {
+                *place = at;
+                *count = count.saturating_add(1);
+                return *count == HOT;
+            }
+        }
+        false
+    });
+    // Other threads may be anywhere, and strict mode wants to see everything.
+    if !hot
+        || running::concurrent()
+        || assembly::site().is_some()
+        || callers::is_instrumented(at)
+        || session::has_flag(flag::STRICT)
+    {
+        return None;
+    }
+    let module = fences::module_of(at)?;
+    // SAFETY: as for this function.
+    let there = unsafe { patch(&module, at) }?;
+    if let Some(learned) = learned()
+        && let Some(slot) = learned.places.get(learned.count.fetch_add(1, Relaxed))
+    {
+        slot.store(at, Relaxed);
+    }
+    Some(there)
+}
+
+/// The zone of a module, which is made if it has none.
+fn zone_of(module: &Module) -> Option<Zone> {
+    moved::zone(module.begin).or_else(|| {
+        let begin = memory_near(module)?;
+        let zone = Zone { module: module.begin, begin, used: 0, targets: find_targets(module)? };
+        moved::add_zone(zone).then_some(zone)
+    })
+}
+
+fn map(address: usize, bytes: usize, rights: i32, fixed: i32) -> Option<usize> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
+    // SAFETY: new memory, which replaces nothing.
+    let result = unsafe {
+        raw_syscall(libc::SYS_mmap, [address, bytes, rights as usize, flags as usize, usize::MAX, 0])
+    };
+    (!(-4095..0).contains(&result)).then_some(result as usize)
+}
+
+/// Somebody jumped to what is left of a window after all: goes on where that is now. False if it is another trap.
+pub(crate) fn go_to_moved(context: &mut libc::ucontext_t) -> bool {
+    let at = *register(context, libc::REG_RIP) as usize - 1;
+    let Some(there) = moved::from(at) else { return false };
+    *register(context, libc::REG_RIP) = there as i64;
+    true
+}
+
+/// Memory that jumps from the module can reach.
+fn memory_near(module: &Module) -> Option<usize> {
+    const STEP: usize = 16 << 20;
+    let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    let below = (1..64).map(|step| (module.begin & !(PAGE - 1)).checked_sub(step * STEP));
+    let above = (1..64).map(|step| module.end.next_multiple_of(PAGE).checked_add(step * STEP));
+    let mut places = below.chain(above).flatten().filter(|place| *place > 1 << 20);
+    places.find_map(|place| map(place, ZONE_BYTES, rights, libc::MAP_FIXED_NOREPLACE))
+}
+
+/// Where direct jumps and calls of the module go to, and where its functions begin.
+fn find_targets(module: &Module) -> Option<usize> {
+    let bytes = (module.end - module.begin).div_ceil(8).next_multiple_of(PAGE);
+    let bits = map(0, bytes, libc::PROT_READ | libc::PROT_WRITE, 0)?;
+    let set = |target: u64| {
+        if (module.begin as u64..module.end as u64).contains(&target) {
+            let offset = target as usize - module.begin;
+            // SAFETY: there is a bit for each byte of the module.
+            unsafe { *((bits + offset / 8) as *mut u8) |= 1 << (offset % 8) };
+        }
+    };
+    fences::each_function(module, |begin, end| {
+        set(begin as u64);
+        let mut decoder = decoder(begin, end);
+        let mut instruction = Instruction::default();
+        while decoder.can_decode() {
+            decoder.decode_out(&mut instruction);
+            if instruction.is_invalid() {
+                return;
+            }
+            set(instruction.near_branch_target());
+        }
+    });
+    Some(bits)
+}
+
+fn decoder(begin: usize, end: usize) -> Decoder<'static> {
+    Decoder::with_ip(64, fences::code(begin, end), begin as u64, DecoderOptions::NONE)
+}
+
+/// Instructions in a row.
+struct Window {
+    at: [usize; MOST],
+    count: usize,
+    end: usize,
+}
+
+/// May an instruction be moved, as the last of a window or before?
+fn moves(instruction: &Instruction, last: bool) -> bool {
+    match instruction.flow_control() {
+        FlowControl::Next => true,
+        FlowControl::ConditionalBranch => last && instruction.is_jcc_short_or_near(),
+        FlowControl::UnconditionalBranch => last && instruction.is_jmp_short_or_near(),
+        _ => false,
+    }
+}
+
+/// The instructions that move if the one at an address does.
+fn window(module: &Module, targets: usize, hot: usize) -> Option<Window> {
+    let (begin, end) = fences::function_around(module, hot);
+    let is_target = |at: usize| {
+        let offset = at - module.begin;
+        // SAFETY: there is a bit for each byte of the module.
+        unsafe { *((targets + offset / 8) as *const u8) & 1 << (offset % 8) != 0 }
+    };
+    let mut decoder = decoder(begin, end);
+    let mut instruction = Instruction::default();
+    // Those from a few before the hot one to a few behind it: where each is, and whether it may move, also as the last.
+    let mut near = [(0, 0, false, false); 2 * MOST];
+    let (mut count, mut behind, mut jumps_through_table) = (0, 0, false);
+    while decoder.can_decode() {
+        decoder.decode_out(&mut instruction);
+        if instruction.is_invalid() {
+            // Whatever comes may jump anywhere.
+            jumps_through_table = true;
+            break;
+        }
+        jumps_through_table |= instruction.flow_control() == FlowControl::IndirectBranch;
+        let at = instruction.ip() as usize;
+        if behind == MOST {
+            continue;
+        }
+        if count == near.len() || at <= hot && count == MOST {
+            near.copy_within(1.., 0);
+            count -= 1;
+        }
+        let ours = (at..at + instruction.len()).any(breakpoints::is_at);
+        near[count] =
+            (at, instruction.len(), !ours && moves(&instruction, false), !ours && moves(&instruction, true));
+        count += 1;
+        behind += usize::from(at >= hot);
+    }
+    let near = &near[..count];
+    let hot = near.iter().position(|(at, ..)| *at == hot)?;
+    (hot.saturating_sub(MOST - 2)..=hot).rev().find_map(|first| {
+        let mut window = Window { at: [0; MOST], count: 0, end: near[first].0 };
+        for (index, (at, bytes, inner, last)) in near.iter().enumerate().skip(first) {
+            if window.count == MOST || index > first && (is_target(*at) || jumps_through_table) {
+                return None;
+            }
+            window.at[window.count] = *at;
+            window.count += 1;
+            window.end = at + bytes;
+            let enough = window.end - near[first].0 >= JUMP && index >= hot;
+            match (enough, inner, last) {
+                (true, _, true) => return Some(window),
+                (false, true, _) => {}
+                _ => return None,
+            }
+        }
+        None
+    })
+}
+
+/// Moves the instruction at an address, and what must move along; gives where it is now.
+///
+/// # Safety
+///
+/// No other thread is in the code, and this one at most at that instruction.
+unsafe fn patch(module: &Module, at: usize) -> Option<usize> {
+    let Zone { begin, used, targets, .. } = zone_of(module)?;
+    let window = window(module, targets, at)?;
+    let mut writer = Writer { at: begin + used, end: begin + ZONE_BYTES };
+    let head = writer.at;
+    if head + size_of::<Head>() > writer.end {
+        return None;
+    }
+    writer.at += size_of::<Head>();
+    let mut asking = [None; MOST];
+    for (asking, here) in asking.iter_mut().zip(&window.at[..window.count]) {
+        // SAFETY: code of the module.
+        let instruction = unsafe { Instructed::decode(*here) }?;
+        *asking = write_operand(&instruction, &mut writer)?;
+    }
+    let entry = writer.at;
+    let mut moved = [(0, 0); MOST];
+    for index in 0..window.count {
+        let here = window.at[index];
+        // SAFETY: code of the module.
+        let instruction = unsafe { Instructed::decode(here) }?;
+        moved[index] = (here, writer.at);
+        match asking[index] {
+            Some(operand) => write_asking(&mut writer, &instruction, head, operand)?,
+            None => write_moved(&mut writer, &instruction)?,
+        }
+    }
+    writer.relative(&[0xe9], window.end)?;
+    writer.skip_to(64);
+    let there = moved[..window.count].iter().find(|(here, _)| *here == at)?.1;
+    let first = window.at[0];
+    // SAFETY: within the zone; the code of the window is written over from its first byte on, and nobody is inside.
+    unsafe {
+        (head as *mut Head).write(Head {
+            bytes: writer.at - head,
+            count: window.count,
+            moved,
+            ask: ask as *const () as usize,
+            tell: tell as *const () as usize,
+        });
+        let offset = i32::try_from((entry as i64).wrapping_sub((first + JUMP) as i64)).ok()?;
+        // What the jump leaves of the window traps: see `moved::from`.
+        let mut jump = [0xcc; MOST * LONGEST];
+        jump[0] = 0xe9;
+        jump[1..JUMP].copy_from_slice(&offset.to_le_bytes());
+        write_code(first, &jump[..window.end - first])?;
+    }
+    moved::set_used(begin, writer.at - begin);
+    Some(there)
+}
+
+/// Writes over code, which stays executable all the while.
+///
+/// # Safety
+///
+/// Nobody is about to execute any of it but the first.
+unsafe fn write_code(at: usize, bytes: &[u8]) -> Option<()> {
+    let page = at & !(PAGE - 1);
+    let length = (at + bytes.len()).next_multiple_of(PAGE) - page;
+    let protect = |rights: i32| {
+        // SAFETY: code, which stays readable and executable.
+        unsafe { raw_syscall(libc::SYS_mprotect, [page, length, rights as usize, 0, 0, 0]) == 0 }
+    };
+    let rights = libc::PROT_READ | libc::PROT_EXEC;
+    if !protect(rights | libc::PROT_WRITE) {
+        return None;
+    }
+    // SAFETY: the pages are writable now.
+    unsafe { raw::copy(at as *mut u8, bytes.as_ptr(), bytes.len()) };
+    protect(rights).then_some(())
+}

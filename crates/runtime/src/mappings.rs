@@ -1,0 +1,180 @@
+//! Mappings of persistent files, and files that are found to be persistent because they are mapped.
+
+use std::ffi::{c_int, c_void};
+
+use crashproof_protocol::abi::{Site, is_pm};
+use crashproof_protocol::{MAX_PATH, exit, flag, reason};
+
+use crate::c_library::memory::copy;
+use crate::contents::place;
+use crate::file_table::{File, HUGE};
+use crate::files::{on_pm_path, path_of};
+use crate::open_files::{DESCRIPTORS, extent, file_of, on_disk_medium, size_of_file, stand_in, with_open};
+use crate::recorder::unknown;
+use crate::system::{fail, kernel};
+use crate::{facts, fixed, session};
+
+/// Maps a file: its place, whatever was asked for.
+pub(crate) unsafe fn map(
+    file: File,
+    wanted: u64,
+    bytes: u64,
+    flags: c_int,
+    offset: u64,
+    site: *const Site,
+) -> *mut c_void {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0;
+        stand_in(file, site);
+        let Some(start) = place(file, offset + bytes) else {
+            unknown(reason::FILE_GREW, site);
+            fail(libc::ENOMEM);
+            return libc::MAP_FAILED;
+        };
+        with_open(file, |open| open.mapped = true);
+        session::files(|tables| tables.files[file.0].mapped = 1);
+        // A mapping of a PM file system needs its file (MAP_SYNC); the page cache does not.
+        if !on_disk_medium() {
+            facts::settle_file(file, site);
+        }
+        if fixed && wanted != start + offset {
+            return map_fixed(wanted, bytes, flags, start + offset, site);
+        }
+        if offset + bytes > extent(file).room {
+            unknown(reason::FILE_GREW, site);
+            fail(libc::ENOMEM);
+            return libc::MAP_FAILED;
+        }
+        (start + offset) as *mut c_void
+    }
+}
+
+/// Maps part of the pool where the program wants it.
+unsafe fn map_fixed(wanted: u64, bytes: u64, flags: c_int, pool: u64, site: *const Site) -> *mut c_void {
+    let length = bytes.next_multiple_of(4096);
+    let kept = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE);
+    let how = kept | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let none = libc::PROT_NONE as usize;
+    // SAFETY: the program wants whatever is there replaced.
+    let mapped = unsafe {
+        kernel(libc::SYS_mmap, [wanted as usize, length as usize, none, how as usize, usize::MAX, 0])
+    };
+    if mapped > 0 && (is_pm(wanted) || !fixed::add(wanted, length, pool)) {
+        unknown(reason::SECOND_PLACE, site);
+    }
+    mapped as *mut c_void
+}
+
+/// Addresses for a program that wants to map into them: the place of the file it opened last.
+fn reserve(bytes: u64) -> Option<u64> {
+    let (_, file) = DESCRIPTORS.with(|descriptors| descriptors.latest())?;
+    with_open(file, |open| (open.stand_in != 0).then_some(()))?;
+    let start = place(file, bytes)?;
+    (bytes <= extent(file).room).then_some(start)
+}
+
+/// Notes a file outside the PM path that is mapped: the first one, or this one `instead`.
+fn note_outside(path: &[u8], instead: bool) {
+    if path.len() >= MAX_PATH {
+        return;
+    }
+    session::control(|control| {
+        if control.mapped_outside[0] == 0 || instead {
+            control.mapped_outside.fill(0);
+            control.mapped_outside[..path.len()].copy_from_slice(path);
+        }
+    });
+}
+
+/// Is a descriptor open for writing?
+fn is_writable(descriptor: c_int) -> bool {
+    // SAFETY: asks only.
+    let how = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
+    how >= 0 && how & libc::O_ACCMODE != libc::O_RDONLY
+}
+
+/// Notes a file that is not followed and mapped: if there turns out to be no persistent memory, it is worth a word.
+fn note_mapped(descriptor: c_int) {
+    let worth_naming =
+        |path: &Vec<u8>| path.starts_with(b"/") && !path.starts_with(b"/memfd:") && path != b"/dev/zero";
+    if let Some(path) = path_of(descriptor).filter(worth_naming) {
+        note_outside(&path, false);
+    }
+}
+
+/// `mmap`, where PM is concerned.
+pub(crate) unsafe fn map_anything(
+    wanted: u64,
+    bytes: u64,
+    protection: c_int,
+    flags: c_int,
+    descriptor: c_int,
+    offset: u64,
+    site: *const Site,
+) -> Option<*mut c_void> {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        let anonymous = flags & libc::MAP_ANONYMOUS != 0;
+        let fixed = flags & libc::MAP_FIXED != 0;
+        if anonymous {
+            if fixed && is_pm(wanted) {
+                // Turns a mapping back into a reservation.
+                return Some(wanted as *mut c_void);
+            }
+            if !fixed && protection == libc::PROT_NONE && bytes >= HUGE {
+                return Some(reserve(bytes)? as *mut c_void);
+            }
+            return None;
+        }
+        let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
+        let Some(file) = file_of(descriptor) else {
+            if shared && protection & libc::PROT_WRITE != 0 {
+                note_mapped(descriptor);
+            }
+            return None;
+        };
+        // A file that is open for writing is data, even if it is only read here (and written by pwrite).
+        if shared && session::has_flag(flag::DISCOVER) && is_writable(descriptor) {
+            let path = session::files(|tables| tables.files[file.0].path().to_vec());
+            if !on_pm_path(&path) {
+                note_outside(&path, true);
+                session::end_at_once(exit::DISCOVERED);
+            }
+        }
+        if flags & libc::MAP_TYPE == libc::MAP_PRIVATE {
+            // What is stored to the file later may show in it, or may not.
+            if is_writable(descriptor) || with_open(file, |open| open.mapped) {
+                unknown(reason::PRIVATE_MAPPING, site);
+            }
+            return map_private(file, wanted, bytes, protection, flags, offset, site);
+        }
+        Some(map(file, wanted, bytes, flags, offset, site))
+    }
+}
+
+/// Maps a copy of a file: what is stored there is the process's own.
+unsafe fn map_private(
+    file: File,
+    wanted: u64,
+    bytes: u64,
+    protection: c_int,
+    flags: c_int,
+    offset: u64,
+    site: *const Site,
+) -> Option<*mut c_void> {
+    // SAFETY: the program vouches for its pointers, as it would to the C library.
+    unsafe {
+        let start = place(file, offset + bytes)?;
+        let how = (flags | libc::MAP_ANONYMOUS) as usize;
+        let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let mapped = kernel(libc::SYS_mmap, [wanted as usize, bytes as usize, access, how, usize::MAX, 0]);
+        if mapped > 0 {
+            let size = size_of_file(with_open(file, |open| open.stand_in));
+            let count = size.saturating_sub(offset).min(bytes);
+            copy(mapped as *mut c_void, (start + offset) as *const c_void, count as usize, site);
+            kernel(libc::SYS_mprotect, [mapped as usize, bytes as usize, protection as usize, 0, 0, 0]);
+        }
+        Some(mapped as *mut c_void)
+    }
+}

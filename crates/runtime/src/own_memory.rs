@@ -1,0 +1,242 @@
+//! Memory that the runtime itself allocates: never PM, and under the checker not of the program's heap either.
+//!
+//! What the runtime keeps depends on the schedule that a run follows. Blocks of its own in the program's heap would move the
+//! program's: a mutex would lie elsewhere from one schedule to the next, and the exploration, which knows objects by their
+//! addresses, would take accesses of one object for accesses of two. So they come from a region that is mapped before the
+//! program begins. Without the checker, and where the region does not reach, they are the C library's.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+unsafe extern "C" {
+    fn __libc_malloc(bytes: usize) -> *mut c_void;
+    fn __libc_memalign(align: usize, bytes: usize) -> *mut c_void;
+    fn __libc_free(old: *mut c_void);
+}
+
+/// Bytes of the region. Less than what makes the search for repeated states give up.
+pub(crate) const REGION_BYTES: usize = 64 << 20;
+/// Blocks up to here are multiples of 16 bytes, larger ones powers of two.
+const SMALL: usize = 1024;
+const STEP: usize = 16;
+/// Larger alignments are the C library's.
+const PAGE: usize = 4096;
+const CLASSES: usize = SMALL / STEP + 16;
+
+/// What the runtime allocates from.
+struct OwnMemory {
+    /// Where the region is; 0 until there is one.
+    start: AtomicUsize,
+    /// Taken only for a moment, and never waited for: a signal may have interrupted whoever has it.
+    taken: AtomicBool,
+    free: UnsafeCell<Free>,
+}
+
+/// What is not in use.
+struct Free {
+    /// Up to here the region was handed out.
+    end: usize,
+    /// The first free block of each class; a block's first word is the next one.
+    lists: [usize; CLASSES],
+}
+
+// SAFETY: `free` is accessed only by who has set `taken`.
+unsafe impl Sync for OwnMemory {}
+
+#[cfg_attr(not(test), global_allocator)]
+static OWN: OwnMemory = OwnMemory::new();
+
+/// From now on blocks come from this region, which stays mapped and is zero.
+pub(crate) fn use_region(start: *mut u8) {
+    OWN.start.store(start as usize, Relaxed);
+}
+
+/// A block of the program's own heap, zero, for what the program sees: its address is the same whatever the runtime keeps.
+pub(crate) fn for_program(bytes: usize) -> *mut u8 {
+    // SAFETY: any size will do; what is filled was just allocated.
+    unsafe {
+        let block: *mut u8 = __libc_malloc(bytes).cast();
+        if !block.is_null() {
+            block.write_bytes(0, bytes);
+        }
+        block
+    }
+}
+
+/// The class of a block, and how large its blocks are.
+fn class(layout: Layout) -> Option<(usize, usize)> {
+    let bytes = layout.size().max(STEP);
+    if bytes <= SMALL && layout.align() <= STEP {
+        let bytes = bytes.next_multiple_of(STEP);
+        return Some((bytes / STEP - 1, bytes));
+    }
+    let bytes = bytes.max(layout.align()).max(2 * SMALL).next_power_of_two();
+    let class = SMALL / STEP + (bytes / SMALL).ilog2() as usize - 1;
+    (layout.align() <= PAGE && class < CLASSES).then_some((class, bytes))
+}
+
+impl OwnMemory {
+    const fn new() -> OwnMemory {
+        let free = Free { end: 0, lists: [0; CLASSES] };
+        OwnMemory { start: AtomicUsize::new(0), taken: AtomicBool::new(false), free: UnsafeCell::new(free) }
+    }
+
+    fn holds(&self, block: *const u8) -> bool {
+        let start = self.start.load(Relaxed);
+        start != 0 && (start..start + REGION_BYTES).contains(&(block as usize))
+    }
+
+    /// Gives access to what is free, unless somebody has it.
+    fn with<R>(&self, access: impl FnOnce(&mut Free) -> R) -> Option<R> {
+        if self.taken.swap(true, Acquire) {
+            return None;
+        }
+        // SAFETY: nobody else has it.
+        let result = access(unsafe { &mut *self.free.get() });
+        self.taken.store(false, Release);
+        Some(result)
+    }
+
+    fn take(&self, layout: Layout) -> Option<*mut u8> {
+        let start = self.start.load(Relaxed);
+        let (class, bytes) = class(layout).filter(|_| start != 0)?;
+        self.with(|free| {
+            let first = free.lists[class];
+            if first != 0 {
+                // SAFETY: a free block of the region, which is large enough for the word.
+                free.lists[class] = unsafe { *(first as *const usize) };
+                return Some(first as *mut u8);
+            }
+            let at = (start + free.end).next_multiple_of(bytes.min(PAGE).next_power_of_two().max(STEP));
+            // Small classes are not powers of two: sixteen bytes aligned is all they promise.
+            let at = if bytes <= SMALL { start + free.end.next_multiple_of(STEP) } else { at };
+            let end = at - start + bytes;
+            (end <= REGION_BYTES).then(|| {
+                free.end = end;
+                at as *mut u8
+            })
+        })
+        .flatten()
+    }
+}
+
+// SAFETY: blocks of the region are handed out once, large and aligned as asked for; all others are the C library's.
+unsafe impl GlobalAlloc for OwnMemory {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: any size will do.
+        self.take(layout).unwrap_or_else(|| unsafe {
+            match layout.align() <= STEP {
+                true => __libc_malloc(layout.size()).cast(),
+                false => __libc_memalign(layout.align(), layout.size()).cast(),
+            }
+        })
+    }
+
+    unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
+        if !self.holds(old) {
+            // SAFETY: it came from the C library.
+            return unsafe { __libc_free(old.cast()) };
+        }
+        let Some((class, _)) = class(layout) else { return };
+        // Whoever interrupted an allocation loses a block.
+        let _ = self.with(|free| {
+            // SAFETY: the block is free now, and large enough for the word.
+            unsafe { *old.cast::<usize>() = free.lists[class] };
+            free.lists[class] = old as usize;
+        });
+    }
+
+    unsafe fn realloc(&self, old: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        let Ok(wanted) = Layout::from_size_align(bytes, layout.align()) else { return null_mut() };
+        // It fits where it is.
+        if self.holds(old) && class(layout).is_some() && class(layout) == class(wanted) {
+            return old;
+        }
+        // SAFETY: as the caller vouches; the new block is another one.
+        unsafe {
+            let fresh = self.alloc(wanted);
+            if !fresh.is_null() {
+                fresh.copy_from_nonoverlapping(old, layout.size().min(bytes));
+                self.dealloc(old, layout);
+            }
+            fresh
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> OwnMemory {
+        let own = OwnMemory::new();
+        let region = Layout::from_size_align(REGION_BYTES, PAGE).expect("a layout");
+        // SAFETY: not of size zero.
+        own.start.store(unsafe { std::alloc::alloc(region) } as usize, Relaxed);
+        own
+    }
+
+    fn layout(bytes: usize, align: usize) -> Layout {
+        Layout::from_size_align(bytes, align).expect("a layout")
+    }
+
+    #[test]
+    fn blocks_do_not_overlap_and_come_back() {
+        let own = own();
+        let mut blocks: Vec<(usize, Layout)> = Vec::new();
+        for (index, align) in (0..2000).zip([1, 8, 16, 64, 256, 4096].into_iter().cycle()) {
+            let layout = layout(1 + index * 7 % 3000, align);
+            // SAFETY: not of size zero.
+            let block = unsafe { own.alloc(layout) };
+            assert!(own.holds(block) && (block as usize).is_multiple_of(align));
+            blocks.push((block as usize, layout));
+        }
+        blocks.sort_unstable_by_key(|it| it.0);
+        assert!(blocks.windows(2).all(|two| two[0].0 + two[0].1.size() <= two[1].0));
+        let (block, layout) = blocks[7];
+        // SAFETY: it was allocated with this layout, and is not used any more.
+        let again = unsafe {
+            own.dealloc(block as *mut u8, layout);
+            own.alloc(layout)
+        };
+        assert_eq!(again as usize, block);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_the_c_librarys() {
+        let own = own();
+        // Not by alignment: AddressSanitizer has its own function for that, and the C library's `free` does not know its blocks.
+        let large = layout(REGION_BYTES + 1, 16);
+        // SAFETY: not of size zero, and given back as it was asked for.
+        unsafe {
+            let block = own.alloc(large);
+            assert!(!block.is_null() && !own.holds(block));
+            own.dealloc(block, large);
+        }
+        // Somebody else is at it.
+        own.taken.store(true, Relaxed);
+        // SAFETY: as above.
+        unsafe {
+            let block = own.alloc(layout(64, 8));
+            assert!(!own.holds(block));
+            own.dealloc(block, layout(64, 8));
+        }
+    }
+
+    #[test]
+    fn blocks_grow() {
+        let own = own();
+        // SAFETY: not of size zero, and within the block.
+        unsafe {
+            let block = own.alloc(layout(20, 8));
+            block.write_bytes(7, 20);
+            assert_eq!(own.realloc(block, layout(20, 8), 30), block, "there is room");
+            let larger = own.realloc(block, layout(30, 8), 5000);
+            assert_eq!(std::slice::from_raw_parts(larger, 20), [7; 20]);
+        }
+    }
+}
