@@ -14,7 +14,7 @@ use crashproof_protocol::{
     MAX_STACKS, NOTES_OFFSET, PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, Record, SLEEPING_OFFSET,
     STACKS_OFFSET, Stack, TRACE_BYTES, Tables, VERSION, WAITS_FOR, caller, exit, fd, flag, mode,
 };
-use px86::LINE_BYTES;
+use px86::{Kind, LINE_BYTES};
 
 use crate::cell::RunningThreadCell;
 use crate::system::{KeptErrno, give_up, raw_syscall};
@@ -417,6 +417,30 @@ fn note_waiting(trace: &mut Trace, address: u64) {
     }
 }
 
+/// The trace is full before the run was looked at while it waits, which depends on how busy the machine is: what its last
+/// records read again and again is what it waits for.
+fn note_last_reads(trace: &mut Trace, count: u64) {
+    const LAST: u64 = 64;
+    if count < LAST || trace.watched != [0; WAITS_FOR] {
+        return;
+    }
+    // SAFETY: so many were written, and records never change.
+    let last = unsafe {
+        std::slice::from_raw_parts(trace.records.add((count - LAST) as usize), LAST as usize)
+    };
+    let reads = |record: &&Record| {
+        matches!(record.event_kind(), Some(Kind::Load | Kind::Rmw | Kind::FailedRmw))
+    };
+    for record in last.iter().filter(reads) {
+        note_waiting(trace, record.address());
+        // More than a few words are no wait, but work.
+        if !trace.watched.contains(&record.address()) {
+            trace.watched = [0; WAITS_FOR];
+            return;
+        }
+    }
+}
+
 /// From now on the address of every read is noted, or no longer. For a signal handler, which may come at any time: what it
 /// interrupts is at most the count of one read.
 pub(crate) fn watch_reads(watch: bool) {
@@ -492,6 +516,7 @@ fn more_trace(trace: &mut Trace, index: u64, limit: u64) {
         return;
     }
     if index >= limit {
+        note_last_reads(trace, index);
         too_much_work();
     }
     let count = index.clamp(FIRST, LARGEST);
