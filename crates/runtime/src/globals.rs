@@ -48,14 +48,27 @@ pub(crate) unsafe fn register(
 ) {
     // SAFETY: arrays from their beginning to their end; fixups name volatile memory that is a pointer's.
     unsafe {
-        for global in std::slice::from_raw_parts(begin, end.offset_from_unsigned(begin)) {
+        for global in array(begin, end) {
             place(*global);
         }
-        for fixup in std::slice::from_raw_parts(fixups, fixups_end.offset_from_unsigned(fixups)) {
+        for fixup in array(fixups, fixups_end) {
             let target = place(fixup.target).wrapping_add_signed(fixup.addend);
             (fixup.place as *mut u64).write_unaligned(target);
         }
     }
+}
+
+/// An array of the plugin's. A module that has none passes no address.
+///
+/// # Safety
+///
+/// It is there, and never changes.
+unsafe fn array<T>(begin: *const T, end: *const T) -> &'static [T] {
+    if begin == end {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(begin, end.offset_from_unsigned(begin)) }
 }
 
 /// The address of a global; gives it one, and its initial content, if it has none yet.
