@@ -196,6 +196,9 @@ impl Look {
             return false;
         }
         let before = std::mem::replace(&mut self.in_runtime, callers::is_in_runtime(at));
+        if !self.in_runtime {
+            session::keep_watching();
+        }
         match (before, self.in_runtime) {
             (false, true) if FOLLOWED.load(Relaxed) => true,
             (false, true) => self.at_call.pass(context, at_call),

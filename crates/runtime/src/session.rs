@@ -455,6 +455,17 @@ pub(crate) fn watch_reads(watch: bool) {
     });
 }
 
+/// The handler may have interrupted the count of a read, which then wrote over what [`watch_reads`] had set. To be called
+/// where the program is outside of the runtime.
+pub(crate) fn keep_watching() {
+    TRACE.with(|trace| {
+        if let Some(left) = trace.watched_left.as_mut().filter(|_| trace.reads_left != 1) {
+            *left = trace.reads_left;
+            trace.reads_left = 1;
+        }
+    });
+}
+
 /// Where the counters are that bound a run: what they are at does not matter to the program.
 pub(crate) fn counters_range() -> (u64, u64) {
     let start = &raw const TRACE as u64;
