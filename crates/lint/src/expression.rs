@@ -462,6 +462,31 @@ impl Expressions {
         }
     }
 
+    /// Whether an expression is computed from another one, contents of memory whose address is included.
+    pub(crate) fn is_made_of(&self, number: Expression, part: Expression) -> bool {
+        let mut seen = FxHashSet::default();
+        let mut left = vec![number];
+        while let Some(next) = left.pop() {
+            if next == part {
+                return true;
+            }
+            if !seen.insert(next) {
+                continue;
+            }
+            match self.form(next) {
+                Form::Plus(inner, _) | Form::Content(inner) | Form::Direct(inner) | Form::Found(_, inner) => {
+                    left.push(inner);
+                }
+                Form::Element(one, other, _)
+                | Form::Pair(one, other)
+                | Form::Operation(_, one, other)
+                | Form::Comparison(_, one, other) => left.extend([one, other]),
+                _ => {}
+            }
+        }
+        false
+    }
+
     /// Unknown values that a condition or a number is about.
     pub(crate) fn unknowns(&self, number: Expression, found: &mut FxHashSet<Expression>) {
         match self.form(number) {

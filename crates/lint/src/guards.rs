@@ -7,7 +7,7 @@
 //! Not seen: what an address is computed from (`machine::order` has that), and what an assertion claims, which guards
 //! nothing.
 
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 
 /// The variable and the members of a name, without indices; none if it says nothing.
 pub(crate) fn members(name: &str) -> Option<(&str, Vec<&str>)> {
@@ -30,34 +30,59 @@ fn keys(name: &str) -> Vec<&str> {
     }
 }
 
+/// Whether two names are of members of one object: `e->next` and `e->data`.
+fn is_beside(one: &str, other: &str) -> bool {
+    let object = |name: &str| name.rfind("->").map(|end| name[..end].to_owned());
+    let (one, other) = (object(one), object(other));
+    one.is_some() && one == other
+}
+
 /// How many members a name lists.
 pub(crate) fn count_members(name: &str) -> usize {
     keys(name).len()
 }
 
+/// Where a guard stands to what it guards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Relation {
+    /// Anywhere, in one object as well.
+    Any,
+    /// The guard leads there: `while (e) { use(e->data); e = e->next; }` says that the data of the *next* entry counts once
+    /// `next` is set, and nothing of the data beside it.
+    LeadsTo,
+}
+
 /// Pairs of members: the first decides whether the second counts.
 #[derive(Default, Debug)]
 pub(crate) struct Guards {
-    pairs: FxHashSet<(String, String)>,
+    pairs: FxHashMap<(String, String), Relation>,
 }
 
 impl Guards {
-    pub(crate) fn add(&mut self, guard: &str, guarded: &str) {
+    pub(crate) fn add(&mut self, guard: &str, guarded: &str, relation: Relation) {
         let path = keys(guard);
         let Some(&guard) = path.last() else { return };
         // What both lie in is guarded by neither.
         for guarded in keys(guarded) {
             if !path.contains(&guarded) {
-                self.pairs.insert((guard.to_owned(), guarded.to_owned()));
+                let known = self.pairs.entry((guard.to_owned(), guarded.to_owned())).or_insert(relation);
+                if relation == Relation::Any {
+                    *known = relation;
+                }
             }
         }
     }
 
     pub(crate) fn covers(&self, guard: &str, guarded: &str) -> bool {
         let path = keys(guard);
+        let beside = is_beside(guard, guarded);
         let Some(&guard) = path.last() else { return false };
         let guarded = keys(guarded);
-        let pair = |guarded: &str| self.pairs.contains(&(guard.to_owned(), guarded.to_owned()));
+        let pair = |guarded: &str| match self.pairs.get(&(guard.to_owned(), guarded.to_owned())) {
+            Some(Relation::Any) => true,
+            Some(Relation::LeadsTo) => !beside,
+            None => false,
+        };
         // What is part of the guard is not guarded by it.
         !guarded.contains(&guard) && guarded.iter().any(|guarded| !path.contains(guarded) && pair(guarded))
     }
@@ -70,11 +95,21 @@ mod tests {
     #[test]
     fn a_flag_guards_what_is_read_behind_it() {
         let mut guards = Guards::default();
-        guards.add("t->slots[..].ready", "t->slots[..].result");
+        guards.add("t->slots[..].ready", "t->slots[..].result", Relation::Any);
         assert!(guards.covers("slot->ready", "slot->result"));
         assert!(!guards.covers("slot->result", "slot->ready"));
         assert!(!guards.covers("slot->ready", "job->finished"));
         assert!(!guards.covers("*flag", "slot->result"));
         assert!(!guards.covers("t->slots[..].ready", "t->slots[..].owner"));
+    }
+
+    #[test]
+    fn a_link_guards_what_it_leads_to() {
+        let mut guards = Guards::default();
+        guards.add("e->next", "e->data", Relation::LeadsTo);
+        assert!(guards.covers("tail->next", "entry->data"));
+        assert!(!guards.covers("entry->next", "entry->data"));
+        guards.add("e->next", "e->data", Relation::Any);
+        assert!(guards.covers("entry->next", "entry->data"));
     }
 }

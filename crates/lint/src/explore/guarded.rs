@@ -3,7 +3,7 @@
 use super::walk::{State, Walk};
 use crate::event::{Kind, Site};
 use crate::expression::{Address, Expression, Form, NOTHING, Persistence};
-use crate::guards::count_members;
+use crate::guards::{Relation, count_members};
 use crate::span::{Length, Span};
 use crashproof_frontend::program::ir::{Compare, FunctionId, Op};
 
@@ -33,8 +33,10 @@ impl Walk<'_, '_> {
             return;
         }
         for guard in unseen {
+            let leads_here = self.explorer.expressions.is_made_of(address, guard);
+            let relation = if leads_here { Relation::LeadsTo } else { Relation::Any };
             let guard = self.guard_name(state, guard);
-            self.explorer.guards.add(&guard, &touched);
+            self.explorer.guards.add(&guard, &touched, relation);
         }
         if is_new {
             let name = self.explorer.names.add(touched);
@@ -52,7 +54,8 @@ impl Walk<'_, '_> {
             if self.seen_guarded_callees.insert((guard, callee)) {
                 let guard = self.guard_name(state, guard);
                 for name in &touched {
-                    self.explorer.guards.add(&guard, self.explorer.names.text(*name));
+                    let name = self.explorer.names.text(*name);
+                    self.explorer.guards.add(&guard, name, Relation::Any);
                 }
             }
         }

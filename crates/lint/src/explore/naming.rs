@@ -142,9 +142,30 @@ impl Walk<'_, '_> {
             let global = &self.explorer.program.globals[id.0 as usize];
             let ty = self.ty(global.ty.filter(|_| holds)?);
             let base = ty.base.filter(|_| ty.is_pointer)?;
+            let distance = at.offset - own.offset;
+            // Bytes at an offset that was computed are no member, unless a member is an array of bytes.
+            let is_member = !self.is_by_byte(at)
+                || self
+                    .explorer
+                    .program
+                    .member(base, distance as u64, Some(1))
+                    .is_some_and(|(field, _)| field.ends_with(']'));
             let name = crashproof_frontend::llvm::demangle(&global.name);
-            Some((at.offset - own.offset, name, base))
+            is_member.then_some((distance, name, base))
         })
+    }
+
+    /// Whether an index chooses a byte of the object.
+    fn is_by_byte(&self, at: Address) -> bool {
+        let mut next = at.element;
+        while let Some(element) = next {
+            next = match self.explorer.expressions.form(element) {
+                Form::Element(_, _, 1) => return true,
+                Form::Element(base, ..) | Form::Plus(base, _) => Some(base),
+                _ => None,
+            };
+        }
+        false
     }
 
     /// A pointer that was loaded from something with a name.

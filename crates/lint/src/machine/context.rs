@@ -250,7 +250,11 @@ impl Context<'_> {
         mut related: Vec<RelatedPlace>,
     ) -> &mut Verdict {
         self.by_call(site, &mut related);
-        let verdict = self.verdicts.violates(rule, site, self.function, || (message, related));
+        let verdict = self.verdicts.violates(rule, site, self.function, || (String::new(), Vec::new()));
+        // Words that were found for a condition go: that may not hold.
+        if !verdict.is_certain {
+            (verdict.message, verdict.related, verdict.advice) = (message, related, None);
+        }
         verdict.is_certain = true;
         verdict
     }

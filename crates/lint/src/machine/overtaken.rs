@@ -48,7 +48,7 @@ impl Machine {
             Status::Pending(_, ordered) => !ordered,
             Status::Maybe | Status::Durable => false,
         };
-        self.published_later(context, site, to);
+        self.published_later(context, site, to, value);
         for overtaken in &mut self.overtaking {
             // What was stored before the lost store as well belongs to the next operation.
             let (writes, lost) = (&self.writes, overtaken.numbers.0);
@@ -89,23 +89,33 @@ impl Machine {
         }
     }
 
-    /// A record whose members became durable together, before something outside of it is stored: that publishes it, and the order
-    /// of its members does not matter.
-    fn published_later(&mut self, context: &Context, site: Site, to: &Span) {
+    /// A record whose members became durable together, before something outside of it is stored, or before what its address was
+    /// computed from is stored (the offset that an allocator gave): that publishes it, and the order of its members does not
+    /// matter.
+    fn published_later(&mut self, context: &Context, site: Site, to: &Span, value: Expression) {
+        let all: &Expressions = context.expressions;
+        let leads = matches!(
+            all.form(value),
+            Form::Content(_) | Form::Opaque(..) | Form::Operation(..) | Form::Plus(..) | Form::Element(..)
+        );
+        let leads_to =
+            |span: &Span| leads && all.is_made_of(span.at.element.unwrap_or(span.at.object), value);
         let writes = &self.writes;
         let find = |number: u32| writes.iter().find(|write| write.number == number);
         self.overtaking.retain(|overtaken| {
             let (Some(lost), Some(by)) = (find(overtaken.numbers.0), find(overtaken.numbers.1)) else {
                 return true;
             };
-            let is_durable = |write: &Write| write.status == Status::Durable;
+            // What a flush covers of a range whose length is not known counts as covered.
+            let is_durable = |write: &Write| matches!(write.status, Status::Durable | Status::Maybe);
             let is_outside = to.at.object == lost.span.at.object && to.at.element != lost.span.at.element;
+            let publishes = is_outside && are_of_one_record(all, &lost.span, &by.span)
+                || leads_to(&lost.span) && leads_to(&by.span);
             !(is_durable(lost)
                 && is_durable(by)
                 && lost.epoch == by.epoch
-                && is_outside
                 && site.place != by.site.place
-                && are_of_one_record(context.expressions, &lost.span, &by.span))
+                && publishes)
         });
     }
 
