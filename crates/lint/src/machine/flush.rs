@@ -33,11 +33,12 @@ struct BeforeFlush {
 
 /// Whether a flush is surely not of what was stored, although their addresses cannot be compared: the source calls them by
 /// different members, they are in different arrays, or one is at a fixed offset and the other at an offset that the program
-/// computes.
-fn is_apart(context: &Context, write: &Write, flush: Site, span: &Span) -> bool {
+/// computes. Where the path stored nothing through the computed address, as where an undo log says what to flush, it may be
+/// the address of anything that was stored: `is_stored_to` says whether it did.
+fn is_apart(context: &Context, write: &Write, flush: Site, span: &Span, is_stored_to: bool) -> bool {
     let by_byte = write.span.at.object == span.at.object
         && span.bytes().is_some()
-        && (write.span.at.element.is_none() && context.is_by_byte(span.at.element)
+        && (write.span.at.element.is_none() && context.is_by_byte(span.at.element) && is_stored_to
             || span.at.element.is_none() && context.is_by_byte(write.span.at.element));
     by_byte
         || context.are_named_apart(write.site, flush)
@@ -55,6 +56,10 @@ impl Machine {
             None => Status::Queued(site.place),
         };
         let (mut overwritten, mut together) = (Vec::new(), Vec::new());
+        let is_stored_to = self
+            .writes
+            .iter()
+            .any(|write| write.span.at.object == span.at.object && write.span.at.element == span.at.element);
         for write in &mut self.writes {
             if write.status == Status::Durable {
                 continue;
@@ -68,7 +73,7 @@ impl Machine {
             };
             let meets = match meets {
                 Meets::Maybe | Meets::Never if context.are_on_one_line(&write.span, &span) => Meets::Covers,
-                Meets::Maybe if is_apart(context, write, site, &span) => Meets::Never,
+                Meets::Maybe if is_apart(context, write, site, &span, is_stored_to) => Meets::Never,
                 Meets::Maybe if write.span.is_comparable(&span) => write.cover(&span, alignment),
                 // Flushes of the first and the last byte write back what lies between, wherever that is.
                 Meets::Never
