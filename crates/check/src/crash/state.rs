@@ -174,15 +174,19 @@ impl<'a> CrashState<'a> {
     /// after the first of its open stores: whatever is lost, nothing younger can have survived on another line. This
     /// holds for most crashes of programs that persist one thing after the other.
     pub(crate) fn is_obviously_robust(&self) -> bool {
-        let mut open = self.first.open_lines();
-        let (line, None, true) = (open.next(), open.next(), self.later.is_empty()) else { return false };
+        let one_is_open = self.first.open_lines().nth(1).is_none();
+        one_is_open && self.later.is_empty() && self.may_lose_all()
+    }
+
+    /// Could a machine without caches have left what surely persisted, and nothing else? Whatever may be lost is younger.
+    pub(crate) fn may_lose_all(&self) -> bool {
         if self.first.overtakes() {
             return false;
         }
         let certain = self.first.certain_until();
         // Its place in the trace is when a store took effect; nothing takes effect before it is issued.
         let open = |line| self.first.each_store(line).skip(self.first.assumed(line));
-        let mut stores = line.into_iter().flat_map(open);
+        let mut stores = self.first.open_lines().flat_map(open);
         stores.all(|store| self.history.issued(store.tag).at >= certain)
     }
 

@@ -262,17 +262,19 @@ impl<'a> Judging<'a> {
         for met in violations {
             let site = met.site(state, met.flush_after);
             let rank = met.rank(state, seed);
-            let (mut count, mut failed) = (1, fails);
+            // Where no value shows it there is nothing to cope with.
+            let (mut count, mut failed, mut coped_with) = (1, fails, u64::from(met.same_value));
             if let Some((known, known_rank)) = found.violations.get_mut(&site) {
                 known.count += 1;
+                known.coped_with += coped_with;
                 known.failed |= fails;
-                (count, failed) = (known.count, known.failed);
+                (count, failed, coped_with) = (known.count, known.failed, known.coped_with);
                 if *known_rank <= rank {
                     continue;
                 }
             }
             let mut violation = self.describe(met, recovered);
-            (violation.count, violation.failed) = (count, failed);
+            (violation.count, violation.failed, violation.coped_with) = (count, failed, coped_with);
             // Where no value shows what was lost, the diagram would not either.
             if !met.same_value {
                 violation.story = Some(event_diagram(&self.sites, &self.names, recovered));
@@ -344,6 +346,7 @@ impl<'a> Judging<'a> {
     fn words_of_violation(&self, violation: &Violation, stacks: &Stacks) -> Words {
         let consequence = match (violation.same_value, violation.failed) {
             (true, _) => Consequence::Nothing,
+            (false, false) if violation.is_harmless() => Consequence::Coped,
             (false, true) => Consequence::StaleAndFailed,
             (false, false) => Consequence::Stale,
         };
@@ -607,6 +610,17 @@ impl Observer for Judging<'_> {
         judgement
     }
 
+    fn copes(&self, recovered: &Recovered) {
+        let violations = self.violations(recovered);
+        let found = &mut *self.found();
+        for met in violations.iter().filter(|met| !met.same_value) {
+            let site = met.site(recovered.state, met.flush_after);
+            if let Some((known, _)) = found.violations.get_mut(&site) {
+                known.coped_with += 1;
+            }
+        }
+    }
+
     fn sampled(&self, recovered: &Recovered, checksummed: &[u32]) {
         if self.options.robust {
             with_other_reads(recovered, checksummed, |other| {
@@ -647,12 +661,13 @@ fn group_violations(
             }
             Entry::Occupied(mut slot) => {
                 let count = slot.get().count + violation.count;
+                let coped_with = slot.get().coped_with + violation.coped_with;
                 if (violation.same_value, violation.crashes, violation.seed)
                     < (slot.get().same_value, slot.get().crashes, slot.get().seed)
                 {
                     slot.insert(violation);
                 }
-                slot.get_mut().count = count;
+                (slot.get_mut().count, slot.get_mut().coped_with) = (count, coped_with);
             }
         }
     }

@@ -85,11 +85,20 @@ pub struct Violation {
     pub(crate) words: Words,
     /// How often it was met.
     pub count: u64,
+    /// How often recovery left everything as if nothing had been torn.
+    pub coped_with: u64,
     /// How many crashes in a row it takes.
     pub crashes: usize,
     /// The schedule under which it was met.
     pub seed: u32,
     pub(crate) schedule: Schedule,
+}
+
+impl Violation {
+    /// Can nothing come of it: do all values that were read stay the same, or did every recovery that met it cope?
+    pub fn is_harmless(&self) -> bool {
+        self.same_value || !self.failed && self.count == self.coped_with
+    }
 }
 
 /// Of several ways to meet the same violation the smallest is reported.
@@ -132,6 +141,7 @@ impl TraceViolation {
             facts: Facts::default(),
             words: Words::default(),
             count: 1,
+            coped_with: 0,
             crashes: state.crashes(),
             seed,
             schedule: Schedule::default(),

@@ -6,19 +6,22 @@ use crashproof_findings::{Finding, Fix, Inserted, Insertion, Level, Window as Li
 use crate::judge::{Flushed, Violation, Window};
 use crate::narrate::words::{main_place, short};
 
-/// A violation as a finding of its own: an error, unless no value that recovery read depends on it.
+/// A violation as a finding of its own: an error, unless nothing can come of it.
 pub(crate) fn finding(violation: &Violation) -> Finding {
     let words = &violation.words;
     let mut finding =
         Finding::new(&rules::MISSING_FLUSH, main_place(words, &violation.place), words.title.clone());
-    if violation.same_value {
+    if violation.is_harmless() {
         finding.level = Level::Note;
     }
     finding.label = "lost".into();
     finding.related.clone_from(&words.related);
     finding.cause.clone_from(&words.cause);
     finding.evidence.extend(violation.layout.iter().map(|layout| format!("or: {layout}")));
-    finding.fix = fix(violation, &words.advice);
+    // Where recovery copes there is nothing to do.
+    if violation.same_value || !violation.is_harmless() {
+        finding.fix = fix(violation, &words.advice);
+    }
     finding.count = violation.count;
     finding.story.clone_from(&violation.story);
     finding

@@ -25,6 +25,8 @@ pub(crate) enum Consequence<'a> {
     Stale,
     /// A stale value is read, and a recovery that did so failed, as another finding says.
     StaleAndFailed,
+    /// A stale value is read, and recovery leaves everything as if it had not been.
+    Coped,
     /// No recovery failed, and no value shows it.
     Nothing,
 }
@@ -133,6 +135,7 @@ impl Narrator<'_> {
             Consequence::StaleAndFailed => {
                 "recovery then reads the stale value, and fails as told above".into()
             }
+            Consequence::Coped => "recovery copes: it ends as if nothing had been torn".into(),
             Consequence::Nothing => "no recovery failed, and none can tell the difference".into(),
         };
         let how = match consequence {

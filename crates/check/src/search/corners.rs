@@ -20,7 +20,7 @@ const MOMENTS: usize = 256;
 
 /// One corner.
 #[derive(Clone, Copy)]
-enum Corner {
+pub(crate) enum Corner {
     Kept,
     Lost,
     /// Only this line is lost.
@@ -96,13 +96,13 @@ impl<S: Subject> Worker<'_, S> {
         };
         if ended.insert(followed.at) {
             let outcome = self.outcome(followed.outcome);
-            self.leaf(state, &followed.revealed, &followed.path, &outcome);
+            self.leaf(state, &followed.revealed, &followed.path, &outcome)?;
         }
         Ok((followed.revealed.into_keys().collect(), !followed.checksummed.is_empty()))
     }
 
     /// What a line holds in a corner.
-    fn in_corner(&self, state: &CrashState, line: Line, corner: Corner) -> Bytes {
+    pub(crate) fn in_corner(&self, state: &CrashState, line: Line, corner: Corner) -> Bytes {
         let contents = self.contents(state, line, &Revealed::default());
         let kept = || Content::most_kept(&contents).bytes;
         // Lines that survive together are lost together.

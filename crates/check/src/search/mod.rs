@@ -7,11 +7,13 @@
 //! | `blocks` | runs of reads, stored once |
 //! | `journal` | recoveries kept in a file, for checks that go on and shards that are merged |
 //! | `shards` | the part of the crash points that a check takes |
+//! | `effects` | what a recovery stored and printed |
 //! | `tree` | everything recovery was ever seen to do, by what it read |
 //! | `path` | what a recovery reads on its way down the tree |
 //! | `unchanged` | what has not changed since the crash point before, and need not be looked at again |
 //! | `worker` | crashes the recorded run, walks the tree, runs recoveries where the tree ends |
 //! | `corners` | the crash states that bugs prefer, first |
+//! | `coping` | recoveries that read something stale, and leave everything as if they had not |
 //! | `set_aside` | crash states whose failure is known |
 //! | `waiting` | recoveries that would wait for ever as others have |
 //! | `plan` | which crashes to try, and how workers share them |
@@ -28,7 +30,9 @@
 
 mod blocks;
 mod checksums;
+mod coping;
 mod corners;
+mod effects;
 mod journal;
 mod minimize;
 mod observer;

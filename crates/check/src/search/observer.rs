@@ -75,6 +75,9 @@ pub(crate) trait Observer: Sync {
     /// A recovery ended, run or known.
     fn ended(&self, recovered: &Recovered) -> Judgement;
 
+    /// A recovery that read something stale, as [`Observer::ended`] said, leaves everything as if it had not.
+    fn copes(&self, _recovered: &Recovered) {}
+
     /// Only this one of all ways was followed; `checksummed` are the numbers of the reads that a checksum protects.
     fn sampled(&self, recovered: &Recovered, checksummed: &[u32]);
 

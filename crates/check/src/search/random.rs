@@ -120,7 +120,7 @@ impl<S: Subject> Worker<'_, S> {
             shared.statistics.recoveries_saved += u64::from(followed.known);
             (shared.recovery_has_threads, shared.tree.outcome(followed.outcome))
         };
-        self.leaf(state, &followed.revealed, &followed.path, &outcome);
+        self.leaf(state, &followed.revealed, &followed.path, &outcome)?;
         let reads = followed.path.reads();
         if !threads {
             let observer = self.search.observer;

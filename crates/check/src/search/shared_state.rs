@@ -11,6 +11,7 @@ use px86::{Kind, Platform};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::crash::{History, ignored};
+use crate::search::effects::Effects;
 use crate::search::journal::{Journal, Journaled};
 use crate::search::observer::{Incomplete, Observer};
 use crate::search::recovery_schedules::RecoverySchedules;
@@ -192,8 +193,7 @@ impl<'a> Search<'a> {
     /// Takes in a recovery that was run before.
     pub(crate) fn learn(&self, recovery: Journaled) {
         let Journaled { records, ending, output, waits_for } = recovery;
-        let outcome =
-            Outcome { ending, output, writes: self.writes(&records), ignored: ignored(&records), waits_for };
+        let outcome = self.outcome(&records, ending, output, waits_for);
         let (added, behaviors) = {
             let mut shared = self.shared();
             let before = shared.tree.behaviors();
@@ -209,8 +209,28 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// How a recovery ended that did this and printed this.
+    pub(crate) fn outcome(
+        &self,
+        records: &[Record],
+        ending: Ending,
+        printed: String,
+        waits_for: Vec<u64>,
+    ) -> Outcome {
+        let ends_well = ending == Ending::Exit(0);
+        let effects = Effects::of(records, &printed).filter(|_| ends_well && self.settings.history);
+        Outcome {
+            ending,
+            output: if ends_well { String::new() } else { printed },
+            writes: self.writes(records),
+            ignored: ignored(records),
+            waits_for,
+            effects,
+        }
+    }
+
     /// All that a recovery did, if it stored anything and may be crashed itself.
-    pub(crate) fn writes(&self, records: &[Record]) -> Option<Vec<Record>> {
+    fn writes(&self, records: &[Record]) -> Option<Vec<Record>> {
         let stores = |record: &Record| record.event_kind().is_some_and(Kind::stores);
         (self.settings.crashes > 1 && records.iter().any(stores)).then(|| records.to_vec())
     }

@@ -14,6 +14,7 @@ use px86::Kind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::search::blocks::{Block, BlockId, Blocks, Step, hash_step, same};
+use crate::search::effects::Effects;
 use crate::subject::Ending;
 
 /// A node, by number.
@@ -149,6 +150,8 @@ pub(crate) struct Outcome {
     pub(crate) ignored: Vec<u32>,
     /// If it did not end: the addresses that it read over and over.
     pub(crate) waits_for: Vec<u64>,
+    /// What it stored and printed, if it ended well.
+    pub(crate) effects: Option<Arc<Effects>>,
 }
 
 impl Outcome {
@@ -157,11 +160,13 @@ impl Outcome {
             && self.writes.is_none()
             && self.ignored.is_empty()
             && self.waits_for.is_empty()
+            && self.effects.is_none()
     }
 
     fn bytes(&self) -> usize {
         let writes = self.writes.as_ref().map_or(0, |records| size_of_val(&records[..]));
-        size_of::<Outcome>() + self.output.len() + writes + size_of_val(&self.ignored[..])
+        let effects = self.effects.as_ref().map_or(0, |effects| effects.bytes());
+        size_of::<Outcome>() + self.output.len() + writes + size_of_val(&self.ignored[..]) + effects
     }
 }
 

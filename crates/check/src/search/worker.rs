@@ -9,7 +9,7 @@ use px86::{Kind, Line};
 use rustc_hash::FxHashSet;
 
 use crate::crash::{
-    Content, CrashState, History, Later, Persisted, Read, Reads, Revealed, Timeline, group, ignored, value,
+    Content, CrashState, History, Later, Persisted, Read, Reads, Revealed, Timeline, group, value,
 };
 use crate::schedules::Steps;
 use crate::search::journal::{Journaled, two_hashes};
@@ -52,6 +52,8 @@ pub(crate) struct Worker<'a, S> {
     unchanged: Unchanged,
     /// The walk of the last crash point that was walked.
     last: LastWalk,
+    /// How recovery ends after the crash at this point if nothing is torn.
+    pub(crate) plain_ends: Option<(usize, Vec<PlainEnd>)>,
     /// Are crash states set aside whose failure is known?
     pub(crate) sets_aside: bool,
     pub(crate) set_aside: View,
@@ -101,6 +103,12 @@ fn certain_value(subject: &impl Subject, state: &CrashState, address: u64, width
     (!state.is_open(Line::containing(address))).then(|| subject.image_value(address, width))
 }
 
+/// How recovery ends after a crash that a machine without caches could have left.
+pub(crate) struct PlainEnd {
+    pub(crate) revealed: Revealed,
+    pub(crate) outcome: Arc<Outcome>,
+}
+
 /// The one path that recovery takes if lines hold what was chosen.
 pub(crate) struct Followed {
     /// Where in the tree it ends.
@@ -127,6 +135,7 @@ impl<'a, S: Subject> Worker<'a, S> {
             unrecoverable_at: None,
             unchanged: Unchanged::default(),
             last: LastWalk::default(),
+            plain_ends: None,
             sets_aside: !search.settings.exhaustive,
             set_aside: View::default(),
             reported: FxHashSet::default(),
@@ -308,7 +317,7 @@ impl<'a, S: Subject> Worker<'a, S> {
                         }
                         self.search.shared().statistics.recoveries_saved += u64::from(walk.known);
                         if !self.reported.contains(&at) {
-                            self.leaf(state, &walk.revealed, &walk.path, &outcome);
+                            self.leaf(state, &walk.revealed, &walk.path, &outcome)?;
                         }
                     }
                     self.crash_recovery(state, number, &outcome, walk)?;
@@ -366,7 +375,13 @@ impl<'a, S: Subject> Worker<'a, S> {
     }
 
     /// Recovery ended.
-    pub(crate) fn leaf(&mut self, state: &CrashState, revealed: &Revealed, path: &Path, outcome: &Outcome) {
+    pub(crate) fn leaf(
+        &mut self,
+        state: &CrashState,
+        revealed: &Revealed,
+        path: &Path,
+        outcome: &Outcome,
+    ) -> Result<(), Stop> {
         self.last.leaves += 1;
         let observer = self.search.observer;
         // What a machine without caches could have left, and recovers, is of no interest to anybody.
@@ -376,7 +391,7 @@ impl<'a, S: Subject> Worker<'a, S> {
                 || state.later.is_empty() && (!path.any_open() || state.is_obviously_robust())
         };
         if harmless && robust() {
-            return;
+            return Ok(());
         }
         let reads = path.reads();
         if !outcome.waits_for.is_empty() && state.later.is_empty() {
@@ -396,6 +411,10 @@ impl<'a, S: Subject> Worker<'a, S> {
             self.search.shared().set_aside.stale((level > 0, site));
         }
         self.last.uneventful &= !judged.noted;
+        if judged.stale.is_some() && self.copes(state, revealed, outcome)? {
+            self.recovered(state, revealed, &reads, outcome, &mut |recovered| observer.copes(recovered));
+        }
+        Ok(())
     }
 
     /// Follows recovery as long as what it reads can have only one value; gives what comes then.
@@ -650,7 +669,9 @@ impl<'a, S: Subject> Worker<'a, S> {
         if let Ending::Limit(limit) = ending {
             self.search.observer.incomplete(Incomplete::Run(limit));
         }
-        let output = if ending == Ending::Exit(0) { String::new() } else { self.subject.output(ending) };
+        // Of one that ends well, only whether it prints the same as another matters.
+        let is_judged = ending != Ending::Exit(0) || settings.history;
+        let output = if is_judged { self.subject.output(ending) } else { String::new() };
         // One that never ends is stopped somewhere else.
         let endless = Failure::of(ending) == Some(Failure::Endless);
         if self.runs % REPEATED == 1 && threads == 1 && !endless && self.subject.is_rebuilt() {
@@ -662,13 +683,7 @@ impl<'a, S: Subject> Worker<'a, S> {
             let (output, waits_for) = (output.clone(), waits_for.clone());
             journal.add(&Journaled { records: records.to_vec(), ending, output, waits_for });
         }
-        let outcome = Outcome {
-            ending,
-            output,
-            writes: self.search.writes(records),
-            ignored: ignored(records),
-            waits_for,
-        };
+        let outcome = self.search.outcome(records, ending, output, waits_for);
         let (added, behaviors) = {
             let mut shared = self.search.shared();
             shared.statistics.recoveries += 1;

@@ -1,0 +1,83 @@
+//! Recoveries that cope with what a crash tore: they read something stale, and leave everything as if it had been lost or had
+//! survived as a whole.
+//!
+//! A record with a checksum, a copy of two whose version does not fit: recovery notices, and writes over it. PSan calls
+//! that a violation, since what was read is nothing that a machine without caches could have left. But if recovery prints,
+//! stores and leaves in persistent memory just what it would have after such a crash, nobody can ever tell the difference
+//! (as in the state robustness of PMVerify). Compared are two crashes of that kind: everything lost, nothing lost.
+//!
+//! Not looked at: recoveries that are crashed in their turn, and those that store to many lines; both count as not coping.
+
+use px86::Line;
+
+use crate::crash::{Content, CrashState, Revealed};
+use crate::search::corners::Corner;
+use crate::search::shared_state::Stop;
+use crate::search::tree::Outcome;
+use crate::search::worker::{PlainEnd, Worker};
+use crate::subject::{Ending, Subject};
+
+/// The bytes in which two contents differ.
+fn difference(one: &Content, other: &Content) -> u64 {
+    let bytes = one.bytes.iter().zip(&other.bytes).enumerate();
+    bytes.filter(|(_, (one, other))| one != other).fold(0, |all, (at, _)| all | 1 << at)
+}
+
+impl<S: Subject> Worker<'_, S> {
+    /// Whether a recovery that read something stale leaves everything as it would have without.
+    pub(crate) fn copes(
+        &mut self,
+        state: &CrashState,
+        revealed: &Revealed,
+        outcome: &Outcome,
+    ) -> Result<bool, Stop> {
+        let known = outcome.effects.as_ref().is_none_or(|effects| effects.is_known());
+        if !state.later.is_empty() || outcome.ending != Ending::Exit(0) || !known {
+            return Ok(false);
+        }
+        if self.plain_ends.as_ref().is_none_or(|(at, _)| *at != state.first.at) {
+            let ends = self.find_plain_ends(state)?;
+            self.plain_ends = Some((state.first.at, ends));
+        }
+        let (_, ends) = self.plain_ends.as_ref().expect("just found");
+        Ok(ends.iter().any(|end| {
+            end.outcome.effects == outcome.effects && self.is_left_alike(state, revealed, end, outcome)
+        }))
+    }
+
+    fn find_plain_ends(&mut self, state: &CrashState) -> Result<Vec<PlainEnd>, Stop> {
+        let mut ends = Vec::new();
+        for corner in [Corner::Lost, Corner::Kept] {
+            let is_plain = match corner {
+                Corner::Lost => state.may_lose_all(),
+                _ => !state.first.overtakes(),
+            };
+            if !is_plain {
+                continue;
+            }
+            let chosen = |worker: &Self, line: Line| worker.in_corner(state, line, corner);
+            let Some(followed) = self.follow_chosen(state, &chosen)? else { continue };
+            let outcome = self.outcome(followed.outcome);
+            if outcome.ending == Ending::Exit(0) {
+                ends.push(PlainEnd { revealed: followed.revealed, outcome });
+            }
+        }
+        Ok(ends)
+    }
+
+    /// Whether whatever the lines held in which the two crashes differ was stored over.
+    fn is_left_alike(
+        &self,
+        state: &CrashState,
+        revealed: &Revealed,
+        end: &PlainEnd,
+        outcome: &Outcome,
+    ) -> bool {
+        state.open_lines().into_iter().all(|line| {
+            let here = self.contents(state, line, revealed);
+            let there = self.contents(state, line, &end.revealed);
+            let stored = outcome.effects.as_ref().map_or(0, |effects| effects.stored(line));
+            here.iter().all(|one| there.iter().any(|other| difference(one, other) & !stored == 0))
+        })
+    }
+}
