@@ -8,6 +8,7 @@
 //@ variant header-flushed: -DHEADER_FLUSHED
 //@ check: recovery-fails at value
 //@ lint: publish-before-persist at name
+//@ lint: unknown (`main`)
 #include <fcntl.h>
 #include <immintrin.h>
 #include <stdint.h>
