@@ -46,12 +46,23 @@ pub(crate) unsafe fn register(
     fixups: *const PmFixup,
     fixups_end: *const PmFixup,
 ) {
-    // SAFETY: arrays from their beginning to their end; fixups name volatile memory that is a pointer's.
+    // SAFETY: arrays from their beginning to their end, of which there may be none; fixups name volatile memory that is a
+    // pointer's.
     unsafe {
-        for global in std::slice::from_raw_parts(begin, end.offset_from_unsigned(begin)) {
+        let globals = if begin == end {
+            &[]
+        } else {
+            std::slice::from_raw_parts(begin, end.offset_from_unsigned(begin))
+        };
+        for global in globals {
             place(*global);
         }
-        for fixup in std::slice::from_raw_parts(fixups, fixups_end.offset_from_unsigned(fixups)) {
+        let fixups = if fixups == fixups_end {
+            &[]
+        } else {
+            std::slice::from_raw_parts(fixups, fixups_end.offset_from_unsigned(fixups))
+        };
+        for fixup in fixups {
             let target = place(fixup.target).wrapping_add_signed(fixup.addend);
             (fixup.place as *mut u64).write_unaligned(target);
         }

@@ -52,6 +52,13 @@ fn sounds_like_helper(function: &str, file: &str) -> bool {
         || [".h", ".hpp", ".hh", ".inl"].iter().any(|end| file.ends_with(end))
 }
 
+/// Is it an operator that assigns, such as that of a class which persists what it holds?
+pub(crate) fn is_assignment_operator(function: &str) -> bool {
+    let Some((_, operator)) = function.split_once("operator") else { return false };
+    let sign: &str = operator.split(['(', '<']).next().unwrap_or_default().trim();
+    matches!(sign, "=" | "+=" | "-=" | "*=" | "/=" | "|=" | "&=" | "^=" | "++" | "--")
+}
+
 /// An instruction of the program.
 #[derive(Clone, Debug, Default)]
 struct Site {
@@ -170,11 +177,7 @@ impl Sites {
     /// The place, or the first call on the way there outside of functions that only flush and fence, and of code without
     /// source, such as a library that was not rebuilt: what they are called for is the caller's business.
     pub(crate) fn outside_helpers(&self, mut place: Place) -> Place {
-        let is_helper = |function: &str, file: &str| {
-            let accesses = || self.accessing.contains(&(function.to_owned(), file.to_owned()));
-            is_of_others(file) || sounds_like_helper(function, file) && !accesses()
-        };
-        while (!place.is_known() || is_helper(&place.function, &place.file))
+        while (!place.is_known() || self.is_helper(&place.function, &place.file))
             && let Some(at) = place.frames.iter().position(|frame| frame.line > 0)
         {
             let Frame { file, line, column, function, .. } = place.frames[at].clone();
@@ -182,6 +185,20 @@ impl Sites {
             place = Place { file, line, column, function, ..place };
         }
         place
+    }
+
+    /// Does a function only flush, fence or assign for others, as far as its name and its instructions show?
+    fn is_helper(&self, function: &str, file: &str) -> bool {
+        let accesses = || self.accessing.contains(&(function.to_owned(), file.to_owned()));
+        is_of_others(file)
+            || is_assignment_operator(function)
+            || sounds_like_helper(function, file) && !accesses()
+    }
+
+    /// Is an instruction in such a function?
+    pub(crate) fn is_in_helper(&self, site: u32) -> bool {
+        let place = self.get(site);
+        place.is_known() && self.is_helper(&place.function, &place.file)
     }
 
     /// Is a library whose file name begins so among the modules?
