@@ -11,7 +11,7 @@ use crashproof_findings::{Frame, Place, is_of_others};
 use crashproof_protocol::abi::{FLAG_ATOMIC, FLAG_VOLATILE, kind};
 use crashproof_protocol::{LATE_MODULES_OFFSET, LateModule, caller};
 use elsa::sync::FrozenMap;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Do both name the same line and column, however the program came there?
 pub(crate) fn same_place(one: &Place, other: &Place) -> bool {
@@ -57,6 +57,30 @@ pub(crate) fn is_assignment_operator(function: &str) -> bool {
     let Some((_, operator)) = function.split_once("operator") else { return false };
     let sign: &str = operator.split(['(', '<']).next().unwrap_or_default().trim();
     matches!(sign, "=" | "+=" | "-=" | "*=" | "/=" | "|=" | "&=" | "^=" | "++" | "--")
+}
+
+/// Sources by the names that the compiler was given.
+#[derive(Default)]
+struct SourceFiles {
+    known: FxHashMap<String, String>,
+}
+
+impl SourceFiles {
+    /// Where a source is. The tests of a crate run in its directory, and the compiler names sources from that of the workspace:
+    /// what is not below the one may be below a directory that it is in.
+    fn found(&mut self, file: String) -> String {
+        let there = |file: &String| {
+            let path = Path::new(file);
+            if path.is_absolute() || path.exists() {
+                return file.clone();
+            }
+            let here = std::env::current_dir().unwrap_or_default();
+            let above =
+                here.ancestors().skip(1).map(|directory| directory.join(path)).find(|it| it.is_file());
+            above.map_or_else(|| file.clone(), |path| path.to_string_lossy().into_owned())
+        };
+        self.known.entry(file).or_insert_with_key(there).clone()
+    }
 }
 
 /// An instruction of the program.
@@ -111,6 +135,7 @@ impl Sites {
         let mut sites = vec![Site::default()];
         let mut modules = Vec::new();
         let mut accessing = FxHashSet::default();
+        let mut files = SourceFiles::default();
         for line in table.lines() {
             let mut fields = line.split('\t');
             let mut text = || fields.next().unwrap_or("").to_owned();
@@ -122,7 +147,7 @@ impl Sites {
             let mut place = Place {
                 line: text().parse().unwrap_or(0),
                 column: text().parse().unwrap_or(0),
-                file: text(),
+                file: files.found(text()),
                 function: plain_path(&text()),
                 frames: Vec::new(),
             };
@@ -131,7 +156,7 @@ impl Sites {
             place.frames.extend(rest.chunks_exact(4).map(|frame| Frame {
                 line: frame[0].parse().unwrap_or(0),
                 column: frame[1].parse().unwrap_or(0),
-                file: frame[2].to_owned(),
+                file: files.found(frame[2].to_owned()),
                 function: plain_path(frame[3]),
                 inlined: true,
             }));
