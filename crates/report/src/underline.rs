@@ -60,7 +60,7 @@ fn chain_end(bytes: &[u8], end: usize) -> usize {
     let assigned =
         |sign: &&str| rest.starts_with(sign.as_bytes()) && sign.ends_with('=') && !COMPARISONS.contains(sign);
     match OPERATORS.iter().find(|sign| rest.starts_with(sign.as_bytes())) {
-        Some(sign) if assigned(&sign) => statement_end(bytes, at),
+        Some(sign) if assigned(sign) => statement_end(bytes, at),
         _ if arrow => element,
         _ => at,
     }

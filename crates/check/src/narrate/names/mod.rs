@@ -186,7 +186,7 @@ impl Names {
     fn path_within(&self, ty: TypeId, offset: u64, bytes: u64, depth: usize) -> Option<(String, TypeId)> {
         let types = self.types();
         let here = || Some((String::new(), ty));
-        if depth > 16 || offset + bytes > types.size(ty) {
+        if depth > 16 || offset.saturating_add(bytes) > types.size(ty) {
             return None;
         }
         match types.get(ty).1 {
@@ -572,6 +572,10 @@ mod tests {
         assert_eq!(found.text, "t->slots[i].key");
         assert_eq!(names.numbered(&found, 0x1000 + 8 + 96).as_deref(), Some("t->slots[2].key"));
         assert_eq!(names.numbered(&found, 0x2000), None, "another object");
+        let absolute = |address, bytes| names.absolute(address, bytes).map(|found| found.0);
+        assert_eq!(absolute(0x1000 + 8 + 48, 8).as_deref(), Some("t->slots[1].key"));
+        assert_eq!(absolute(0x1000 + 8 + 48, 48).as_deref(), Some("t->slots[1]"));
+        assert_eq!(absolute(0x1000 + 8 + 48, u64::MAX), None, "more than there is");
         let found = name(&names, "$memcpy(t->slots[i].val, v, 40);").expect("a name");
         assert_eq!(found.text, "t->slots[i].val");
         assert_eq!(names.value(Some(&found), b"value-one\0junk"), "\"value-one\"");
