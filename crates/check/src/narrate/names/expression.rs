@@ -269,6 +269,7 @@ pub(crate) fn macro_call(line: &str, column: u32) -> Option<(String, Vec<String>
 
 /// What stands between brackets, separated by commas; the first token opens them.
 fn arguments(line: &str, tokens: &[(usize, Token)]) -> Option<Vec<String>> {
+    tokens.first().filter(|(_, token)| *token == Token::Sign("("))?;
     let (mut depth, mut from, mut found) = (0, tokens.first()?.0 + 1, Vec::new());
     for (start, token) in tokens {
         match token {
@@ -293,7 +294,7 @@ pub(crate) fn assigned_argument(definition: &str, name: &str) -> Option<usize> {
     let rest = definition.trim_start().strip_prefix('#')?.trim_start().strip_prefix("define")?;
     let rest = rest.trim_start().strip_prefix(name)?;
     let all = tokens(rest);
-    let parameters = arguments(rest, all.get(..)?).filter(|_| rest.starts_with('('))?;
+    let parameters = arguments(rest, &all).filter(|_| rest.starts_with('('))?;
     let tokens: Vec<Token> = all.iter().map(|(_, token)| *token).collect();
     let parser = Parser { tokens: &tokens };
     let assigned = (0..tokens.len()).filter(|it| is_assignment(tokens[*it])).find_map(|it| {
