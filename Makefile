@@ -108,6 +108,7 @@ bench: setup ## the figures the project promises, measured
 	$(CARGO) bench --package crashproof --bench search
 	$(CARGO) bench --package crashproof --bench schedules
 	$(CARGO) bench --package crashproof --bench lint
+	$(CARGO) bench --package crashproof --bench suite
 
 .PHONY: bench-prove
 bench-prove: setup ## Table 1 of the SMT paper, measured beside its figures

@@ -67,7 +67,7 @@ impl Replay<'_> {
         let figures = &report.statistics;
         let why = match (report.findings.first(), report.unknown.first()) {
             _ if monitor.cancelled() => return Explored::Open(None),
-            (Some(found), _) => Some(format!("recovery {}", found.failure.describe())),
+            (Some(found), _) => Some(format!("recovery {}", found.failure.describe_with(&found.output))),
             (_, Some(unknown)) => Some(unknown.clone()),
             _ if self.has_inputs => Some("the program asks for values that runs cannot all have".to_owned()),
             _ if figures.recoveries == 0 => Some("nothing was recovered".to_owned()),

@@ -172,7 +172,7 @@ pub(crate) fn run(arguments: &Arguments, trust: bool) -> io::Result<Exit> {
     }
     match replay.failure {
         Some(failure) => {
-            writeln!(out, "recovery {}", failure.describe())?;
+            writeln!(out, "recovery {}", failure.describe_with(&replay.output))?;
             Ok(Exit::Findings)
         }
         None => {

@@ -131,7 +131,8 @@ impl Replay<'_> {
             };
             if let Some(finding) = report.findings.iter().find(|finding| wanted.is(finding)) {
                 let who = if finding.crashes == 0 { "without a crash, the program" } else { "recovery" };
-                let sentence = format!("replayed: {who} {} at {}", finding.failure.describe(), wanted.at());
+                let how = finding.failure.describe_with(&finding.output);
+                let sentence = format!("replayed: {who} {how} at {}", wanted.at());
                 let told = Some(Box::new(finding.in_common_form())).filter(|_| finding.crashes > 0);
                 return Replayed::Met(Met { sentence, token: finding.replay.clone(), exact: true, told });
             }
@@ -148,7 +149,7 @@ impl Replay<'_> {
             (Some(finding), _) => Replayed::Met(Met {
                 sentence: format!(
                     "not replayed to this place, but recovery {} in runs, too",
-                    finding.failure.describe()
+                    finding.failure.describe_with(&finding.output)
                 ),
                 token: finding.replay,
                 exact: false,

@@ -110,6 +110,23 @@ fn the_tests_of_a_crate() {
     run(&mut command(at, &["cargo", "test", "--doc"]), 2);
 }
 
+/// Sources are named from the workspace's directory, tests run in that of their crate; procedural macros are the compiler's.
+#[test]
+fn the_tests_of_a_workspace() {
+    let project = project("workspace");
+    let at = project.path();
+    let words = ["cargo", "test", "--offline", "--no-fail-fast", "--workspace", "--pm-path", "."];
+    let text = run(&mut command(at, &words), 1);
+    let lost = format!("pair/src/lib.rs:{}", marked(&at.join("pair/src/lib.rs")));
+    let failed = line(&text, "the_pair_is_whole");
+    assert!(failed.contains("FAIL") && failed.contains(&format!("{lost}: recovery-fails")), "{failed}");
+    assert!(
+        text.contains("pair.left = number!(); // MARK: lost") && text.contains("`pair.left` = 7"),
+        "{text}"
+    );
+    assert!(text.contains("number is a procedural macro") && text.contains("1 test checked"), "{text}");
+}
+
 /// The crate for users, under the tool: its tests pass plainly with all others.
 #[test]
 fn the_crate_for_users() {

@@ -165,11 +165,14 @@ impl<W: Workshop> Fixer<'_, W> {
             let known = self.sources.get(&next).cloned();
             let Some(text) = known.or_else(|| self.workshop.read(&next).ok()) else { continue };
             project.learn(&next, &text);
-            let files = self.files.iter();
             if Language::of(&next) == Some(Language::Rust) {
-                open.extend(files.filter(|it| it.ends_with(".rs")).cloned());
+                open.extend(self.files.iter().filter(|it| it.ends_with(".rs")).cloned());
                 continue;
             }
+            if is_header(&next) {
+                self.learn_companions(&mut project, &next, &text);
+            }
+            let files = self.files.iter();
             let included: Vec<&str> = text.lines().filter_map(included).collect();
             let directory = Path::new(&next).parent().unwrap_or(Path::new(""));
             open.extend(included.iter().map(|name| directory.join(name).to_string_lossy().into_owned()));
@@ -178,6 +181,20 @@ impl<W: Workshop> Fixer<'_, W> {
             );
         }
         self.projects.insert(file.to_owned(), project);
+    }
+
+    /// Learns what the sources of a header's name define of what it declares.
+    fn learn_companions(&mut self, project: &mut Project, header: &str, declarations: &str) {
+        let stem = |file: &str| Path::new(file).file_stem().map(ToOwned::to_owned);
+        let companion = |file: &&String| {
+            stem(file) == stem(header) && !is_header(file) && Language::of(file) != Some(Language::Rust)
+        };
+        let companions: Vec<String> = self.files.iter().filter(companion).cloned().collect();
+        for file in companions {
+            if let Ok(text) = self.workshop.read(&file) {
+                project.learn_declared(&file, &text, declarations);
+            }
+        }
     }
 
     fn key(&self, violation: &Violation) -> Key {
@@ -364,6 +381,10 @@ impl<W: Workshop> Fixer<'_, W> {
     }
 }
 
+fn is_header(file: &str) -> bool {
+    [".h", ".hh", ".hpp", ".hxx"].iter().any(|end| file.ends_with(end))
+}
+
 /// `#include "name"`.
 fn included(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;
@@ -454,6 +475,9 @@ pub fn fix<W: Workshop>(workshop: &mut W, options: &Options) -> Result<Outcome, 
             Remaining { violation: violation.clone(), message, reason }
         })
         .collect();
+    // What one finding tells of several stores is left once.
+    let mut remaining: Vec<Remaining> = remaining;
+    remaining.dedup_by(|one, other| (&one.message, &one.reason) == (&other.message, &other.reason));
     let changed = fixer.changed(&fixer.sources);
     let changed = changed
         .into_iter()

@@ -38,6 +38,8 @@ pub(crate) struct Function {
     pub(crate) method: bool,
     pub(crate) is_unsafe: bool,
     is_macro: bool,
+    /// Is it defined in a source that a header of the file declares it of?
+    pub(crate) elsewhere: bool,
     language: Option<Language>,
     /// What a macro assigns to, in its own words.
     assigns: Vec<String>,
@@ -161,6 +163,16 @@ pub(crate) fn library(name: &str) -> Option<Helper> {
 }
 
 impl Project {
+    /// Learns the functions of a source that the text of its header declares.
+    pub(crate) fn learn_declared(&mut self, file: &str, text: &str, header: &str) {
+        let mut other = Project::default();
+        other.learn(file, text);
+        let declared = |name: &str| header.contains(&format!("{name}("));
+        for (name, function) in other.functions.into_iter().filter(|(name, _)| declared(name)) {
+            self.functions.entry(name).or_insert(Function { elsewhere: true, ..function });
+        }
+    }
+
     /// Reads a source of the project.
     pub(crate) fn learn(&mut self, file: &str, text: &str) {
         let Some(language) = Language::of(file) else { return };
@@ -212,6 +224,7 @@ impl Project {
             method: method || name.contains("::"),
             is_unsafe: rust && head.contains("unsafe fn"),
             is_macro: false,
+            elsewhere: false,
             language: Some(source.language),
             assigns: Vec::new(),
         };

@@ -379,7 +379,8 @@ fn defined(reader: &Reader, statement: &Statement) -> Option<Style> {
     let rust = reader.source.language == Language::Rust;
     let mut usable: Vec<_> = reader.project.helpers();
     usable.retain(|(name, function, helper)| {
-        let here = reader.source.text.contains(&format!("{name}("))
+        let here = !function.elsewhere
+            && reader.source.text.contains(&format!("{name}("))
             && function.start < reader.source.text.len()
             && reader.source.text[function.start..].contains(name);
         let before = rust || !here || function.start < at;

@@ -181,6 +181,7 @@ fn detail(finding: &Finding) -> Value {
             json!({
                 "role": it.role, "file": shown(&it.place.file), "line": it.place.line,
                 "function": shown(&it.place.function), "message": shown(&it.message), "detail": shown(&it.detail),
+                "main": it.main,
             })
         })
         .collect();

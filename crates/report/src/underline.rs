@@ -12,6 +12,8 @@ const OPERATORS: [&str; 18] = [
     "<",
 ];
 
+const COMPARISONS: [&str; 4] = ["==", "!=", "<=", ">="];
+
 /// The bytes of a line (without comment and indentation at its ends) to underline, from the column (in bytes, from 0).
 pub(crate) fn expression(line: &str, column: usize) -> Range<usize> {
     let bytes = line.as_bytes();
@@ -22,8 +24,46 @@ pub(crate) fn expression(line: &str, column: usize) -> Range<usize> {
         // Of `++x` there is no operand before.
         return if start < end { start } else { column }..statement_end(bytes, column);
     }
+    // A condition, not what depends on it.
+    if bytes.get(column) == Some(&b'(')
+        && let Some(close) = closing(bytes, column)
+    {
+        return column..close + 1;
+    }
     let Some(end) = word_end(bytes, column) else { return column..statement_end(bytes, column) };
-    operand_start(bytes, end)..operand_end(bytes, call_name_end(bytes, end))
+    let start = operand_start(bytes, end);
+    let call = call_name_end(bytes, end);
+    if call == end && start == column {
+        return start..chain_end(bytes, end);
+    }
+    start..operand_end(bytes, call)
+}
+
+/// Where what begins with the word that ends at `end` ends: with an assignment to it, with its last element, or, where members
+/// are reached by a dot alone, with the last of them.
+fn chain_end(bytes: &[u8], end: usize) -> usize {
+    let (mut at, mut element, mut arrow) = (operand_end(bytes, end), end, false);
+    element = element.max(at);
+    loop {
+        let sign = [&b"->"[..], b"."].into_iter().find(|sign| bytes[at..].starts_with(sign));
+        let Some((sign, next)) = sign.and_then(|sign| Some((sign, word_end(bytes, at + sign.len())?))) else {
+            break;
+        };
+        arrow |= sign == b"->";
+        at = operand_end(bytes, next);
+        if at > next {
+            element = at;
+        }
+    }
+    let rest = &bytes[at..];
+    let rest = &rest[rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count()..];
+    let assigned =
+        |sign: &&str| rest.starts_with(sign.as_bytes()) && sign.ends_with('=') && !COMPARISONS.contains(sign);
+    match OPERATORS.iter().find(|sign| rest.starts_with(sign.as_bytes())) {
+        Some(sign) if assigned(sign) => statement_end(bytes, at),
+        _ if arrow => element,
+        _ => at,
+    }
 }
 
 /// Where the name of a call ends whose first word ends at `end` (`pm::persist(`, `self.head.store(`); `end` if it is no call.
@@ -162,6 +202,12 @@ mod tests {
             ("  if (a.$b == c.d)", "a.b"),
             ("  node.next $= Some(x); // told", "node.next = Some(x)"),
             ("  $*p = 4;", "*p = 4"),
+            ("  self.$used += 1;", "self.used"),
+            ("    $self.used += 1;", "self.used += 1"),
+            ("  if ($kv->entries[i].value[0] == 0) {", "kv->entries[i].value[0]"),
+            ("  if ($s.key == 0 || s.value != 1)", "s.key"),
+            ("  if $(kv->entries[i].key == 0) { puts(\"x\"); return 1; }", "(kv->entries[i].key == 0)"),
+            ("  $root->child->data;", "root"),
         ] {
             assert_eq!(at(line), underlined, "{line}");
         }

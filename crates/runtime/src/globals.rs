@@ -46,7 +46,8 @@ pub(crate) unsafe fn register(
     fixups: *const PmFixup,
     fixups_end: *const PmFixup,
 ) {
-    // SAFETY: arrays from their beginning to their end; fixups name volatile memory that is a pointer's.
+    // SAFETY: arrays from their beginning to their end, of which there may be none; fixups name volatile memory that is a
+    // pointer's.
     unsafe {
         for global in array(begin, end) {
             place(*global);

@@ -28,6 +28,8 @@ const _: () = assert!(ENVIRONMENT_NAME.count_bytes() == crashproof_protocol::ENV
 
 /// [`crashproof_protocol::PROGRAM`] as C wants it.
 const PLACED_ELSEWHERE: &CStr = c"CRASHPROOF_PROGRAM";
+/// More than this the C library does not take for its heap before the program begins.
+const MOST_HEAP: usize = 16 << 20;
 const _: () = assert!(PLACED_ELSEWHERE.count_bytes() == crashproof_protocol::PROGRAM.len());
 
 // Written before `main` and after a fork only. Atomics, because threads look at them without the baton, and programs
@@ -211,17 +213,34 @@ pub(crate) fn start() {
 }
 
 /// In the other placement the kernel puts the heap where the usual one has the program and its heap: pointers that were kept
-/// would lead to something. A page in its way makes the C library look elsewhere.
+/// would lead to something. A page in its way makes the C library look elsewhere, and what somebody had it take before is
+/// used up and taken away.
 fn keep_heap_elsewhere() {
     // SAFETY: asks for the environment, and for the end of the heap; the page replaces nothing.
-    unsafe {
+    let end = unsafe {
         if libc::getenv(PLACED_ELSEWHERE.as_ptr()).is_null() {
             return;
         }
-        let end = (raw_syscall(libc::SYS_brk, [0; 6]) as usize).next_multiple_of(4096);
+        let end = (raw_syscall(libc::SYS_brk, [0; 6]) as usize).next_multiple_of(PAGE);
         let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE;
-        let arguments = [end, 4096, libc::PROT_NONE as usize, how as usize, usize::MAX, 0];
+        let arguments = [end, PAGE, libc::PROT_NONE as usize, how as usize, usize::MAX, 0];
         raw_syscall(libc::SYS_mmap, arguments);
+        end
+    };
+    let in_its_way = |block: usize| (end.saturating_sub(MOST_HEAP)..end).contains(&block);
+    let mut bytes = 16 * PAGE;
+    while bytes >= 2 * PAGE {
+        let block = own_memory::for_program(bytes) as usize;
+        if !in_its_way(block) {
+            bytes /= 2;
+            continue;
+        }
+        let (from, to) = (block.next_multiple_of(PAGE), (block + bytes) & !(PAGE - 1));
+        // SAFETY: whole pages of a block that nobody else knows of.
+        unsafe {
+            raw_syscall(libc::SYS_madvise, [from, to - from, libc::MADV_DONTNEED as usize, 0, 0, 0]);
+            raw_syscall(libc::SYS_mprotect, [from, to - from, libc::PROT_NONE as usize, 0, 0, 0]);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //@ lint: skip (where pointers point to is not among its rules)
 //@ prove: skip (prove has one address space for all runs)
 //@ variant heap: -DHEAP
-//@ check: volatile-pointer at heap (known wrong: the heap of recoveries overlaps the first blocks of the old one)
+//@ check: volatile-pointer at heap
 //@ variant code: -DCODE
 //@ check: volatile-pointer at code
 //@ variant stack: -DSTACK

@@ -169,7 +169,6 @@ pub(crate) fn check_subject<S: Subject>(
     // What was run before is counted as run, not as skipped.
     let skipped = &mut shared.statistics.recoveries_saved;
     *skipped = skipped.saturating_sub(shared.known_before);
-    let redundant = redundant.into_places(&judging.sites.recorded);
     let checksums = shared.checksums.iter().map(|(site, contents)| {
         let place = judging.sites.of_recovery().get(*site);
         format!(
@@ -187,6 +186,7 @@ pub(crate) fn check_subject<S: Subject>(
     judging.set_files(recovering.as_ref().unwrap_or(&subject).file_names());
     // Files that this one created go with it; runs that are repeated create them anew.
     drop((subject, recovering));
+    let redundant = judging.redundant_places(redundant, calls);
     let (findings, violations, unused_suppressions, mut found) = judging.into_findings(calls);
     found.remarks.extend(checksums);
     if findings.is_empty() && violations.is_empty() && shared.set_aside.is_any() {

@@ -14,9 +14,9 @@ use crate::driver::call_stacks::{Calls, Sought};
 use crate::driver::options::{Medium, Options};
 use crate::driver::token::Token;
 use crate::judge::{
-    Facts, FailedRecovery, FailureRank, Harmless, Key, Minimality, Rank, Suppression, TraceViolation,
-    Unrecoverable, Violation, VolatilePointer, Words, followed, is_of_lock, join_by_cause, violations,
-    with_other_reads,
+    Facts, FailedRecovery, FailureRank, Harmless, Key, Minimality, Rank, Redundant, RedundantWork,
+    Suppression, TraceViolation, Unrecoverable, Violation, VolatilePointer, Words, followed, is_of_lock,
+    join_by_cause, tells, violations, with_other_reads,
 };
 use crate::narrate::{self, Consequence, Names, Narrator, Stacks, event_diagram, missing_flush, untracked};
 use crate::search::{self, Incomplete, Judgement, MAX_RUNS, Observer, Recovered, Stop, Worker};
@@ -301,16 +301,19 @@ impl<'a> Judging<'a> {
         // Of several missing flushes, the one whose effect was read last led here.
         let cause = violations.iter().filter(|met| !met.same_value).max_by_key(|met| met.seen_at);
         let flush_after = cause.map(|met| met.site(state, met.flush_after));
-        let facts = Facts::of(recovered, cause);
+        let mut facts = Facts::of(recovered, cause);
         let first_lost = facts.lost.first().map(|access| (access.level, access.site));
         let lost = flush_after.or(first_lost);
         let pointer = fault::address(&outcome.output).and_then(|address| followed(recovered, address));
         if let Some((index, store)) = pointer {
             let read = &recovered.reads[index];
             let place = self.sites.of_recovery().get(read.site).clone();
-            let volatile = Some(VolatilePointer { value: read.value, address: read.address, read: place });
+            let (value, address) = (read.value, read.address);
+            let volatile = Some(VolatilePointer { value, address, read: place, number: index });
             // Wherever it leads, and whatever else is lost: no flush helps.
-            let key = ("volatile pointer".to_owned(), store, store);
+            let site = (store.level, store.site);
+            (facts.lost, facts.lost_more, facts.survived) = (Vec::new(), 0, Some(store));
+            let key = ("volatile pointer".to_owned(), site, site);
             return Some(Judged { key, failure, facts, cause: None, lost: None, volatile });
         }
         let cause = cause.map(|met| Box::new(met.locate(&self.sites, state, schedule.seed)));
@@ -327,7 +330,7 @@ impl<'a> Judging<'a> {
     /// A missing flush with its facts.
     fn describe(&self, met: &TraceViolation, recovered: &Recovered) -> Violation {
         let mut violation = met.locate(&self.sites, recovered.state, recovered.schedule.seed);
-        violation.facts = Facts::of(recovered, Some(met)).complete(recovered, None);
+        violation.facts = Facts::of(recovered, Some(met)).complete(recovered, None, &self.sites);
         violation.facts.lost_more = 0;
         violation.schedule = recovered.schedule;
         self.names.learn(recovered.state.records(0), &self.sites);
@@ -340,6 +343,7 @@ impl<'a> Judging<'a> {
             names: &self.names,
             stacks,
             files: self.files.get_or_init(Default::default),
+            renamed: Vec::new(),
         }
     }
 
@@ -357,11 +361,12 @@ impl<'a> Judging<'a> {
         if failed.crashes == 0 {
             return failed.words.clone();
         }
-        let consequence = Consequence::Fails(&failed.failure);
-        let words = self.narrator(stacks).words(&failed.facts, failed.cause.as_deref(), &consequence);
-        match &failed.volatile {
-            Some(pointer) => narrate::volatile_pointer(words, pointer, failed),
-            None => words,
+        let consequence = Consequence::Fails(failed.failure.describe_with(&failed.output));
+        let narrator = self.narrator(stacks);
+        let words = narrator.words(&failed.facts, failed.cause.as_deref(), &consequence);
+        match (&failed.volatile, &failed.facts.survived) {
+            (Some(_), Some(store)) => narrate::volatile_pointer(words, &narrator.object(store), failed),
+            _ => words,
         }
     }
 
@@ -369,7 +374,11 @@ impl<'a> Judging<'a> {
     fn narrate(&self, judged: Judged, recovered: &Recovered) -> FailedRecovery {
         let Judged { key, failure, facts, cause, volatile, .. } = judged;
         self.names.learn(recovered.state.records(0), &self.sites);
-        let facts = facts.complete(recovered, Some(&failure));
+        let mut facts = facts.complete(recovered, Some(&failure), &self.sites);
+        if let Some(pointer) = &volatile {
+            facts.not_yet = None;
+            facts.reads.retain(|read| read.number == pointer.number);
+        }
         FailedRecovery {
             failure,
             place: self.sites.of(key.1.0).get(key.1.1).clone(),
@@ -489,6 +498,32 @@ impl<'a> Judging<'a> {
             let Calls { stacks, .. } = calls.next().unwrap_or_default();
             violation.words = self.words_of_violation(violation, &stacks);
         }
+    }
+
+    /// Redundant flushes and fences by place: of helpers that are useful to some callers only, by who calls them.
+    pub(crate) fn redundant_places(
+        &self,
+        redundant: RedundantWork,
+        collect: &dyn Fn(&[Sought]) -> Vec<Calls>,
+    ) -> Vec<Redundant> {
+        let sites = &self.sites.recorded;
+        let wanted = redundant.wanted(sites);
+        let facts = Facts::about_events(&wanted);
+        let calls = match &wanted[..] {
+            [] => None,
+            _ => {
+                let token = Token::new(self.options, Schedule::default(), Vec::new());
+                collect(&[Sought { facts: &facts, token, ends: false }]).into_iter().next()
+            }
+        };
+        let stacks = calls.map(|calls| calls.stacks).unwrap_or_default();
+        redundant.into_places(sites, &|index, site| {
+            let place = sites.get(site);
+            let callers = stacks.callers(sites, 0, index, place);
+            let mut place = place.clone();
+            place.frames.extend((!callers.is_empty()).then_some(callers)?);
+            Some(sites.outside_helpers(place))
+        })
     }
 
     /// All that was found, once everything is over: failures and missing flushes with advice about the layout, and the
@@ -650,7 +685,9 @@ fn group_violations(
     let mut groups: BTreeMap<_, Violation> = BTreeMap::new();
     for violation in violations {
         let mut causes = failures.iter().filter_map(|failed| failed.cause.as_ref());
-        if causes.any(|cause| same_place(&cause.last, &violation.last)) {
+        if causes.any(|cause| same_place(&cause.last, &violation.last))
+            || failures.iter().any(|failed| tells(failed, &violation))
+        {
             continue;
         }
         // The same source may be several sites: inlined, or instantiated.

@@ -37,8 +37,9 @@ pub(crate) enum Cause {
         /// Are they parts of one store or copy?
         one_access: bool,
     },
-    /// Nothing is lost: the last store persisted before what belongs to it was stored.
-    StoredAfterCommit,
+    /// Nothing is lost: the last store persisted before what belongs to it was stored. If that is a flag which is cleared
+    /// then, and was set before the last store, where: the program has told recovery that it was at work.
+    StoredAfterCommit { begun: Option<Access> },
     /// A lock was held when the power failed, and recovery waits for it.
     LockHeld { taken: Access, released: Access },
     /// Recovery follows a pointer to memory that is not persistent.
@@ -67,7 +68,7 @@ impl Cause {
             Cause::PartialFlush { .. } => "flush-covers-too-little",
             Cause::WrongAddress(_) => "wrong-address-flushed",
             Cause::Torn { .. } => "torn-update",
-            Cause::StoredAfterCommit => "stored-after-commit",
+            Cause::StoredAfterCommit { .. } => "stored-after-commit",
             Cause::LockHeld { .. } => "lock-held",
             Cause::VolatileState(_) => "recovery-trusts-volatile-state",
             Cause::RecoveryWrong => "recovery-wrong",

@@ -12,7 +12,7 @@ use crate::judge::cause::{Cause, Instruction, Volatile};
 use crate::judge::facts::{Facts, reads};
 use crate::judge::locks::released_at;
 use crate::search::Recovered;
-use crate::subject::Failure;
+use crate::subject::{AllSites, Failure, same_place};
 
 /// Records searched for flushes, from the lost store on.
 const MOST_SEARCHED: usize = 1_000_000;
@@ -21,12 +21,17 @@ const LAST_READS: usize = 16;
 
 impl Facts {
     /// Adds what recovery read, and the cause.
-    pub(crate) fn complete(mut self, recovered: &Recovered, failure: Option<&Failure>) -> Facts {
+    pub(crate) fn complete(
+        mut self,
+        recovered: &Recovered,
+        failure: Option<&Failure>,
+        sites: &AllSites,
+    ) -> Facts {
         if self.lost.is_empty() {
             self.not_yet = self.next_store(recovered.state, recovered.reads);
         }
         self.reads = reads(recovered, &self);
-        self.cause = of(recovered.state, &self, recovered.reads, failure);
+        self.cause = of(recovered.state, &self, recovered.reads, failure, sites);
         if let Cause::LockHeld { taken, released } = &self.cause {
             (self.survived, self.not_yet) = (Some(taken.clone()), Some(released.clone()));
         }
@@ -40,7 +45,13 @@ impl Facts {
 }
 
 /// The cause of what these facts say; `reads` is all that recovery read.
-fn of(state: &CrashState, facts: &Facts, reads: &[Read], failure: Option<&Failure>) -> Cause {
+fn of(
+    state: &CrashState,
+    facts: &Facts,
+    reads: &[Read],
+    failure: Option<&Failure>,
+    sites: &AllSites,
+) -> Cause {
     if let Some(volatile) = failure.and_then(|failure| volatile_state(failure, facts, reads)) {
         return Cause::VolatileState(volatile);
     }
@@ -50,10 +61,10 @@ fn of(state: &CrashState, facts: &Facts, reads: &[Read], failure: Option<&Failur
         return Cause::LockHeld { taken, released };
     }
     let Some(lost) = facts.lost.first() else {
-        return match facts.not_yet {
-            Some(_) if facts.survived.is_some() => Cause::StoredAfterCommit,
-            Some(_) => Cause::Unknown,
-            None => Cause::RecoveryWrong,
+        return match (&facts.not_yet, &facts.survived) {
+            (Some(next), Some(last)) => Cause::StoredAfterCommit { begun: begun(state, last, next) },
+            (Some(_), None) => Cause::Unknown,
+            (None, _) => Cause::RecoveryWrong,
         };
     };
     let Some(survived) = &facts.survived else { return Cause::Unknown };
@@ -61,8 +72,12 @@ fn of(state: &CrashState, facts: &Facts, reads: &[Read], failure: Option<&Failur
         return Cause::Unknown;
     }
     let records = state.records(lost.level);
-    let whole = instance(records, lost);
-    if whole.site == survived.site && whole.thread == survived.thread && whole.meets(survived.address, 1) {
+    // A compiler makes several instructions of one copy.
+    let sites = sites.of(lost.level);
+    let alike = |one: u32, other: u32| one == other || same_place(sites.get(one), sites.get(other));
+    let whole = instance(records, lost, &alike);
+    if alike(whole.site, survived.site) && whole.thread == survived.thread && whole.meets(survived.address, 1)
+    {
         return Cause::Torn { one_access: true };
     }
     if lost.index > survived.index {
@@ -109,27 +124,48 @@ fn volatile_state(failure: &Failure, facts: &Facts, reads: &[Read]) -> Option<Vo
     }
 }
 
-/// All that one execution of an instruction stored, from the trace around one of its stores.
-fn instance(records: &[Record], store: &Access) -> Access {
-    let mut whole = store.clone();
-    let same = |record: &Record| {
+/// Where what is cleared next was set, before the last store.
+fn begun(state: &CrashState, last: &Access, next: &Access) -> Option<Access> {
+    if next.level != last.level || next.data.iter().any(|byte| *byte != 0) {
+        return None;
+    }
+    let records = state.records(next.level);
+    let stores = |record: &Record| {
         record.event_kind().is_some_and(Kind::stores)
-            && (record.site, record.thread()) == (store.site, store.thread)
+            && (record.address(), u64::from(record.width())) == (next.address, next.bytes)
     };
-    for record in records[..store.index.min(records.len())].iter().rev() {
-        let end = record.address() + u64::from(record.width());
-        if !same(record) || end != whole.address {
-            break;
+    let before = records[..last.index.min(records.len())].iter().rposition(stores)?;
+    let set = records[before].value != 0;
+    set.then(|| Access::of_record(next.level, before, &records[before]))
+}
+
+/// All that one execution of a statement stored, from the trace around one of its stores; `alike` says of two sites whether
+/// they are one statement.
+fn instance(records: &[Record], store: &Access, alike: &dyn Fn(u32, u32) -> bool) -> Access {
+    let mut whole = store.clone();
+    let same = |record: &&Record| {
+        record.event_kind().is_some_and(Kind::stores)
+            && record.thread() == store.thread
+            && alike(record.site, store.site)
+    };
+    let at = store.index.min(records.len());
+    let before = records[..at].iter().rev().take_while(same);
+    let after = records[at..].iter().take_while(same);
+    let mut ranges: Vec<(u64, u64)> =
+        before.chain(after).map(|it| (it.address(), it.address() + u64::from(it.width()))).collect();
+    ranges.sort_unstable();
+    let (mut start, mut end) = (whole.address, whole.end());
+    for (from, to) in &ranges {
+        if *from <= end && *to > end {
+            end = *to;
         }
-        whole.address = record.address();
-        whole.bytes += u64::from(record.width());
     }
-    for record in records.iter().skip(store.index + store.stores) {
-        if !same(record) || record.address() != whole.end() {
-            break;
+    for (from, to) in ranges.iter().rev() {
+        if *to >= start && *from < start {
+            start = *from;
         }
-        whole.bytes += u64::from(record.width());
     }
+    (whole.address, whole.bytes) = (start, end - start);
     whole
 }
 
@@ -205,12 +241,11 @@ fn missing_flush(records: &[Record], lost: &Access, whole: &Access, survived: &A
     }
 }
 
-/// The last store to the line of a flush, if that is next to what was stored and was stored to before it was flushed.
+/// The last store to the line of a flush, if that is just before what was stored and was stored to before it was flushed.
 fn neighbor(records: &[Record], flush: usize, whole: &Access) -> Option<usize> {
     let line = Line::containing(records[flush].address());
-    let next_to = line.start() + LINE_BYTES == Line::containing(whole.address).start()
-        || line.start() == Line::containing(whole.end() - 1).start() + LINE_BYTES;
-    if !next_to {
+    // A flush that covers too little ends too early; one for the line behind is for something else.
+    if line.start() + LINE_BYTES != Line::containing(whole.address).start() {
         return None;
     }
     for at in (0..flush).rev().take(10_000) {
@@ -250,7 +285,7 @@ mod tests {
     fn decide(records: &[Record], lost: usize, survived: usize) -> Cause {
         let lost = Access::of_record(0, lost, &records[lost]);
         let survived = Access::of_record(0, survived, &records[survived]);
-        missing_flush(records, &lost, &instance(records, &lost), &survived)
+        missing_flush(records, &lost, &instance(records, &lost, &|one, other| one == other), &survived)
     }
 
     const DATA: Kind = Kind::Store;

@@ -63,6 +63,8 @@ pub(crate) struct Facts {
     pub(crate) flushed: bool,
     /// The store that survived, or the last one before the crash if nothing is lost.
     pub(crate) survived: Option<Access>,
+    /// The sites whose stores survived on the lines that matter, by execution.
+    pub(crate) kept: FxHashSet<(usize, u32)>,
     /// If nothing is lost: the first later store to what recovery read.
     pub(crate) not_yet: Option<Access>,
     pub(crate) crashes: Vec<Crash>,
@@ -83,7 +85,7 @@ impl Facts {
         let mut survived: Option<Access> = None;
         for (level, timeline) in state.timelines().enumerate() {
             let seen = state.revealed(level, revealed);
-            let (gone, last, kept) = fate(level, seen, timeline, &read);
+            let (gone, last, kept) = fate(level, seen, timeline, &read, &mut facts.kept);
             lost.extend(gone);
             survived = last.or(survived);
             let (site, at_end) = timeline.next_site();
@@ -147,6 +149,12 @@ impl Facts {
         let after = records.iter().enumerate().skip(crash.at).take(MOST_SEARCHED);
         let mut after = after.filter(|(_, record)| is_store(record) && read.meets_record(record));
         after.next().map(|(index, record)| Access::of_record(crash.level, index, record))
+    }
+
+    /// Only that these events of the recorded run are of interest.
+    pub(crate) fn about_events(events: &[usize]) -> Facts {
+        let lost = events.iter().map(|index| Access { index: *index, ..Access::default() }).collect();
+        Facts { lost, ..Facts::default() }
     }
 
     /// The events of the recorded run that are named, by their index.
@@ -216,6 +224,7 @@ fn fate(
     revealed: &Revealed,
     timeline: &Timeline,
     read: &ReadBytes,
+    sites: &mut FxHashSet<(usize, u32)>,
 ) -> (Vec<Access>, Option<Access>, Vec<(u64, usize)>) {
     let (mut lost, mut survived, mut partly) = (Vec::new(), Vec::new(), Vec::new());
     for (&line, contents) in revealed {
@@ -234,6 +243,7 @@ fn fate(
     partly.sort_unstable();
     partly.dedup();
     survived.sort_by_key(|store| std::cmp::Reverse(store.at));
+    sites.extend(survived.iter().take(MOST).map(|store| (level, store.event.site.0)));
     let was_read = |store: &&CachedStore| read.meets(store.event.address, store.event.width.into());
     let last = survived.iter().find(was_read).or(survived.first());
     let last = last.map(|store| Access::of_store(level, store));

@@ -47,7 +47,7 @@ pub use failure::{FailedRecovery, Minimality};
 pub(crate) use failure::{Key, Rank as FailureRank};
 pub(crate) use harmless::Harmless;
 pub(crate) use locks::is_of_lock;
-pub(crate) use one_cause::join as join_by_cause;
+pub(crate) use one_cause::{join as join_by_cause, tells};
 pub use races::DataRace;
 pub(crate) use races::{merge as merge_races, races};
 pub(crate) use redundant::RedundantWork;

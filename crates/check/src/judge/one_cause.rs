@@ -2,41 +2,92 @@
 //!
 //! A pair of stores that must change together fails in two ways: the first without the second, and the second without the
 //! first. What is stored after its commit fails when the crash comes before the store, and when it comes before the flush.
-//! A lock that is held when the power fails keeps recovery waiting wherever it was taken.
+//! A lock that is held when the power fails keeps recovery waiting wherever it was taken. One fence completes all flushes
+//! before it, and a copy that is torn may be so at any of its lines.
 //! The author has one thing to change, so the report has one finding; the others are counted in it.
 
+use px86::Line;
+
 use crate::judge::access::Access;
-use crate::judge::cause::Cause;
+use crate::judge::cause::{Cause, Instruction};
+use crate::judge::facts::Facts;
 use crate::judge::failure::FailedRecovery;
+use crate::judge::violation::Violation;
+use crate::subject::same_place;
 
 /// Joins the failures of one cause: each that another one explains is counted there and left out.
 pub(crate) fn join(failures: Vec<FailedRecovery>) -> Vec<FailedRecovery> {
     let explained_by = |index: usize| {
         failures.iter().enumerate().position(|(other, explains)| {
-            other != index && fails_alike(&failures[index], explains) && explains.explains(&failures[index])
+            other != index
+                && fails_alike(&failures[index], explains)
+                && (explains.explains(&failures[index])
+                    || behind_one_fence(&failures, explains, &failures[index]))
         })
     };
     let explained: Vec<Option<usize>> = (0..failures.len()).map(explained_by).collect();
     let mut joined: Vec<Option<FailedRecovery>> = failures.into_iter().map(Some).collect();
     for (index, by) in explained.iter().enumerate() {
         let Some(by) = by.filter(|&by| joined[by].is_some()) else { continue };
-        let count = joined[index].take().map_or(0, |gone| gone.count);
+        let Some(gone) = joined[index].take() else { continue };
         if let Some(explains) = &mut joined[by] {
-            explains.count += count;
+            explains.count += gone.count;
+            // What one fence would have saved is named.
+            let unfenced = [&explains.facts, &gone.facts].map(|it| matches!(it.cause, Cause::NotFenced(_)));
+            let lost = gone.facts.lost.first().filter(|_| unfenced == [true, true]);
+            let known = explains.facts.lost.iter().any(|it| same(Some(it), lost));
+            explains.facts.lost.extend(lost.filter(|_| !known).cloned());
         }
     }
     joined.into_iter().flatten().collect()
 }
 
 fn fails_alike(one: &FailedRecovery, other: &FailedRecovery) -> bool {
+    // A missing fence shows in whatever recovery looks at first.
+    let unfenced = |it: &FailedRecovery| matches!(it.facts.cause, Cause::NotFenced(_));
     one.crashes == other.crashes
-        && one.failure.kind(&one.output) == other.failure.kind(&other.output)
+        && (unfenced(other) || one.failure.kind(&one.output) == other.failure.kind(&other.output))
         && one.volatile.is_none()
         && other.volatile.is_none()
 }
 
+/// Are both stores that a failure is about behind the fence that another one says is missing? Once it is there, they cannot be
+/// seen in the wrong order either.
+fn behind_one_fence(all: &[FailedRecovery], explains: &FailedRecovery, other: &FailedRecovery) -> bool {
+    let its = &other.facts;
+    let unfenced = |facts: &Facts| matches!(facts.cause, Cause::NotFenced(_));
+    let together = |it: &&FailedRecovery| {
+        unfenced(&it.facts)
+            && same(it.facts.survived.as_ref(), explains.facts.survived.as_ref())
+            && same(it.facts.lost.first(), its.survived.as_ref())
+    };
+    unfenced(&explains.facts)
+        && matches!(its.cause, Cause::FlushedLate(_) | Cause::WrongOrder { .. })
+        && same(explains.facts.lost.first(), its.lost.first())
+        && all.iter().any(|it| together(&it))
+}
+
 fn same(one: Option<&Access>, other: Option<&Access>) -> bool {
     one.zip(other).is_some_and(|(one, other)| (one.level, one.site) == (other.level, other.site))
+}
+
+/// Is a missing flush that recoveries failed on what a failure tells already? No flush keeps together what must change at once,
+/// and one fence completes all flushes before it.
+pub(crate) fn tells(failed: &FailedRecovery, missing: &Violation) -> bool {
+    let (its, mine) = (&missing.facts, &failed.facts);
+    let lines = |facts: &Facts| {
+        let line = |access: &Access| Line::containing(access.address);
+        let mut both = [facts.lost.first().map(line), facts.survived.as_ref().map(line)];
+        both.sort_unstable();
+        both
+    };
+    match mine.cause {
+        Cause::Torn { .. } => missing.failed && lines(mine) == lines(its),
+        Cause::NotFenced(_) => {
+            matches!(its.cause, Cause::NotFenced(_)) && same(mine.survived.as_ref(), its.survived.as_ref())
+        }
+        _ => false,
+    }
 }
 
 impl FailedRecovery {
@@ -47,11 +98,29 @@ impl FailedRecovery {
             // The first store survives without the second; if the second without the first fails as well, no order of
             // flushes helps.
             Cause::Torn { one_access: false } => {
+                let first = its.lost.first().map(|it| (it.level, it.site));
                 its.cause != mine.cause
                     && same(mine.lost.first(), its.survived.as_ref())
-                    && same(mine.survived.as_ref(), its.lost.first())
+                    && (same(mine.survived.as_ref(), its.lost.first())
+                        || first.is_some_and(|first| mine.kept.contains(&first)))
             }
-            Cause::StoredAfterCommit => {
+            Cause::Torn { one_access: true } => {
+                its.cause == mine.cause
+                    && same_place(&self.place, &other.place)
+                    && (self.rank(), mine.key()) < (other.rank(), its.key())
+            }
+            // The nearer flush is the one that the fence must follow.
+            Cause::NotFenced(flush) => match (&its.cause, &mine.survived, &its.survived) {
+                (Cause::NotFenced(other_flush), Some(survivor), Some(its_survivor)) => {
+                    let order = |flush: &Instruction, survivor: &Access, it: &FailedRecovery| {
+                        (survivor.index.saturating_sub(flush.index), it.rank(), it.facts.key())
+                    };
+                    same(Some(survivor), Some(its_survivor))
+                        && order(&flush, survivor, self) < order(other_flush, its_survivor, other)
+                }
+                _ => false,
+            },
+            Cause::StoredAfterCommit { .. } => {
                 let its_survivor = its.survived.as_ref();
                 // A store that is never flushed is a mistake of its own.
                 matches!(its.cause, Cause::Unknown | Cause::Torn { one_access: false })

@@ -50,7 +50,23 @@ pub(crate) struct RedundantWork {
     totals: FxHashMap<u32, u64>,
     /// How often an empty fence came after a `clflush` of its thread, with no other fence between.
     after_flush: FxHashMap<u32, u64>,
+    runs: usize,
+    /// The flushes and fences of the first run: where in the trace, and what was redundant. None if there are too many.
+    events: Vec<Event>,
+    too_many: bool,
 }
+
+/// A flush or fence of a run.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    index: usize,
+    site: u32,
+    kind: Option<RedundantKind>,
+    idiom: bool,
+}
+
+/// Flushes and fences whose callers are asked for.
+const MOST_EVENTS: usize = crashproof_protocol::MAX_STACKS;
 
 impl RedundantWork {
     /// Looks at a run. What one schedule has no use for another may need.
@@ -60,6 +76,7 @@ impl RedundantWork {
         let mut moments = Moments::default();
         // Threads that executed a clflush since their last fence.
         let mut flushed: FxHashSet<u16> = FxHashSet::default();
+        self.runs += 1;
         for (at, record) in records.iter().enumerate() {
             if let Some(event) = record.event() {
                 let issued = moments.at(event.value).filter(|_| event.kind == Kind::FlushOpt);
@@ -68,12 +85,16 @@ impl RedundantWork {
                 let issued = issued.unwrap_or(observer.now());
                 let work = observer.commit(&Entry { event, issued, tag: 0 });
                 if let Some(work) = work.filter(|_| chosen) {
-                    self.count(record.site, event.kind, work);
-                    if work == Work::Idle
+                    let kind = self.count(record.site, event.kind, work);
+                    let idiom = work == Work::Idle
                         && event.kind == Kind::StoreFence
-                        && flushed.contains(&record.thread())
-                    {
+                        && flushed.contains(&record.thread());
+                    if idiom {
                         *self.after_flush.entry(record.site).or_default() += 1;
+                    }
+                    self.too_many |= self.events.len() == MOST_EVENTS;
+                    if self.runs == 1 && !self.too_many {
+                        self.events.push(Event { index: at, site: record.site, kind, idiom });
                     }
                 }
                 match event.kind {
@@ -86,20 +107,79 @@ impl RedundantWork {
         }
     }
 
-    fn count(&mut self, site: u32, instruction: Kind, work: Work) {
+    fn count(&mut self, site: u32, instruction: Kind, work: Work) -> Option<RedundantKind> {
         *self.totals.entry(site).or_default() += 1;
         let kind = match work {
             Work::Clean => RedundantKind::CleanFlush,
             Work::Repeated => RedundantKind::RepeatedFlush,
             // Other fences may be there for what other threads see.
             Work::Idle if instruction == Kind::StoreFence => RedundantKind::EmptyFence,
-            Work::Useful | Work::Idle => return,
+            Work::Useful | Work::Idle => return None,
         };
         *self.redundant.entry((site, kind)).or_default() += 1;
+        Some(kind)
     }
 
-    /// The redundant instructions by place, those that always were first.
-    pub(crate) fn into_places(self, sites: &Sites) -> Vec<Redundant> {
+    /// The flushes and fences whose callers [`RedundantWork::into_places`] wants to know: those of helpers that are useful to
+    /// some of their callers only.
+    pub(crate) fn wanted(&self, sites: &Sites) -> Vec<usize> {
+        if self.runs != 1 || self.too_many {
+            return Vec::new();
+        }
+        let now_and_then: FxHashSet<u32> = self
+            .redundant
+            .iter()
+            .filter(|((site, _), redundant)| **redundant < self.totals[site] && sites.is_in_helper(*site))
+            .map(|((site, _), _)| *site)
+            .collect();
+        let wanted = self.events.iter().filter(|event| now_and_then.contains(&event.site));
+        wanted.map(|event| event.index).collect()
+    }
+
+    /// Counts what helpers did by who called them; `place` says where that was.
+    fn by_caller(&mut self, place: &dyn Fn(usize, u32) -> Option<Place>) -> Vec<Redundant> {
+        type Counts = (BTreeMap<RedundantKind, (u64, bool)>, u64, Place);
+        let mut callers: BTreeMap<(u32, String, u32, u32), Counts> = BTreeMap::new();
+        let mut known: FxHashMap<u32, bool> = FxHashMap::default();
+        for event in &self.events {
+            let Some(at) = place(event.index, event.site) else {
+                known.insert(event.site, false);
+                continue;
+            };
+            known.entry(event.site).or_insert(true);
+            let key = (event.site, at.file.clone(), at.line, at.column);
+            let (kinds, total, _) = callers.entry(key).or_insert_with(|| (BTreeMap::new(), 0, at));
+            *total += 1;
+            if let Some(kind) = event.kind {
+                let (redundant, idiom) = kinds.entry(kind).or_insert((0, true));
+                *redundant += 1;
+                *idiom &= event.idiom;
+            }
+        }
+        let mut all = Vec::new();
+        for ((site, ..), (kinds, total, place)) in callers {
+            if known.get(&site) != Some(&true) {
+                continue;
+            }
+            self.redundant.retain(|(other, _), _| *other != site);
+            all.extend(kinds.into_iter().map(|(kind, (redundant, idiom))| Redundant {
+                kind,
+                place: place.clone(),
+                redundant,
+                total,
+                idiom: kind == RedundantKind::EmptyFence && idiom,
+            }));
+        }
+        all
+    }
+
+    /// The redundant instructions by place, those that always were first; `place` says who called a helper, if that is known.
+    pub(crate) fn into_places(
+        mut self,
+        sites: &Sites,
+        place: &dyn Fn(usize, u32) -> Option<Place>,
+    ) -> Vec<Redundant> {
+        let of_callers = self.by_caller(place);
         let redundant = |((site, kind), redundant): ((u32, RedundantKind), u64)| Redundant {
             kind,
             place: sites.get(site).clone(),
@@ -108,6 +188,7 @@ impl RedundantWork {
             idiom: kind == RedundantKind::EmptyFence && self.after_flush.get(&site) == Some(&redundant),
         };
         let mut all: Vec<Redundant> = self.redundant.into_iter().map(redundant).collect();
+        all.extend(of_callers);
         // Nobody changes a library of the distribution for it.
         all.retain(|found| found.place.is_known() || !is_of_others(&found.place.file));
         all.sort_by_key(|redundant| redundant.redundant < redundant.total);

@@ -34,13 +34,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// How many findings are errors: failures, regions that depend on each other, and every missing flush that
-    /// something can come of.
-    pub fn errors(&self) -> usize {
-        let missing = self.violations.iter().filter(|violation| !violation.is_harmless()).count();
-        self.findings.len() + self.dependences.len() + missing
-    }
-
     /// Takes over what another check of the same project came to, each mistake once; figures stay those of the first.
     pub fn merge(&mut self, other: Report) {
         let same = |a: &FailedRecovery, b: &FailedRecovery| {

@@ -8,6 +8,7 @@ use crashproof_protocol::Record;
 use crashproof_protocol::abi::is_pm;
 use px86::Kind;
 
+use crate::judge::access::Access;
 use crate::search::Recovered;
 
 /// How far from what a pointer points to a program may look: members of an object, entries of a table.
@@ -24,11 +25,13 @@ pub struct VolatilePointer {
     pub address: u64,
     /// Where recovery read it.
     pub read: Place,
+    /// Which of recovery's first reads that was.
+    pub(crate) number: usize,
 }
 
 /// A pointer that led recovery to the address where it crashed: its place in the reads, and the store that put it
-/// there, by its execution and site.
-pub(crate) fn followed(recovered: &Recovered, crashed_at: u64) -> Option<(usize, (usize, u32))> {
+/// there.
+pub(crate) fn followed(recovered: &Recovered, crashed_at: u64) -> Option<(usize, Access)> {
     let leads_there = |value: u64| {
         ADDRESSES.contains(&value)
             && !is_pm(value)
@@ -49,7 +52,7 @@ pub(crate) fn followed(recovered: &Recovered, crashed_at: u64) -> Option<(usize,
                 && record.width() == 8
                 && record.event_kind().is_some_and(Kind::stores)
         };
-        let store = state.records(level).iter().rev().find(puts)?;
-        Some((index, (level, store.site)))
+        let at = state.records(level).iter().rposition(|record| puts(&record))?;
+        Some((index, Access::of_record(level, at, &state.records(level)[at])))
     })
 }

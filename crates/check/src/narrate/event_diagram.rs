@@ -60,7 +60,7 @@ impl Diagram<'_> {
         value: u64,
         stores: bool,
     ) -> (String, String) {
-        let name = self.names.object(self.sites, level, site, address, stores);
+        let name = self.names.object(self.sites, level, site, (address, u64::from(width)), stores);
         let bytes = &value.to_le_bytes()[..usize::from(width.min(8))];
         let shown = self.names.value(name.as_ref(), bytes);
         (name.map(|name| name.text).unwrap_or_default(), shown)

@@ -1,13 +1,13 @@
 //! A check's report in the form that all engines share.
 
 use crashproof_findings::rules::check as rules;
-use crashproof_findings::{Finding, Fix, Level, Place, Related, Role, Rule};
+use crashproof_findings::{Cause, Finding, Fix, Level, Place, Related, Role, Rule, Sources};
 use num_bigint::BigUint;
 use serde_json::json;
 
 use crate::judge::{
     Conflict, DataRace, Dependence, FailedRecovery, Minimality, Model, Redundant, RedundantKind, Report,
-    VolatilePointer, Words,
+    Words,
 };
 use crate::narrate::missing_flush;
 use crate::narrate::words::main_place;
@@ -23,6 +23,13 @@ pub fn readable(number: &BigUint) -> String {
 }
 
 impl Report {
+    /// How many errors a report of it has: what has one cause is one.
+    pub fn errors(&self) -> usize {
+        let mut report = self.in_common_form("");
+        report.finish(&Sources::default());
+        report.findings.iter().filter(|finding| finding.level == Level::Error).count()
+    }
+
     /// The report as all commands give it; `subject` is what to call the program.
     pub fn in_common_form(&self, subject: &str) -> crashproof_findings::Report {
         let figures = &self.statistics;
@@ -142,19 +149,24 @@ pub(crate) fn failure(found: &FailedRecovery) -> Finding {
     finding.story.clone_from(&found.story);
     finding.extra.insert("lost".into(), json!(found.lost));
     finding.extra.insert("least".into(), json!(found.minimality));
-    finding.extra.insert("failure".into(), json!(format!("recovery {}", found.failure.describe())));
+    finding
+        .extra
+        .insert("failure".into(), json!(format!("recovery {}", found.failure.describe_with(&found.output))));
     finding
 }
 
 /// The words for a pointer to volatile memory that recovery followed: no flush helps, so nothing is said of what is lost.
-pub(crate) fn volatile_pointer(words: Words, pointer: &VolatilePointer, failed: &FailedRecovery) -> Words {
+pub(crate) fn volatile_pointer(words: Words, object: &str, failed: &FailedRecovery) -> Words {
     let title = format!(
-        "a pointer to volatile memory ({:#x}) is kept in persistent memory; after a crash that memory is gone, and recovery {}",
-        pointer.value,
-        failed.failure.describe()
+        "{object} keeps a pointer to volatile memory; after a crash that memory is gone, and recovery {}",
+        failed.failure.describe_with(&failed.output)
     );
     let advice = "keep an offset or an index, or set the pointer anew in every run before it is used";
-    Words { title, cause: None, advice: vec![advice.into()], ..words }
+    let cause = Cause {
+        kind: "recovery-trusts-volatile-state",
+        message: "the pointer was valid before the crash; memory that is not persistent is gone".into(),
+    };
+    Words { title, cause: Some(cause), advice: vec![advice.into()], ..words }
 }
 
 /// What shows that it is so, beyond the places.
@@ -168,7 +180,7 @@ fn evidence(found: &FailedRecovery) -> Vec<String> {
     }
     if let Some(pointer) = &found.volatile {
         let Place { file, line, .. } = &pointer.read;
-        evidence.push(format!("recovery reads it at {file}:{line} and follows it"));
+        evidence.push(format!("recovery reads {:#x} at {file}:{line} and follows it", pointer.value));
         return evidence;
     }
     if found.lost == 0

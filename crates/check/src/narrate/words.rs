@@ -5,9 +5,9 @@
 use crashproof_findings::{Cause as CauseText, Place, Related, Role};
 
 use crate::judge::{Access, Cause, Crash, Facts, Instruction, ReadFact, Violation, Volatile, Words};
-use crate::narrate::names::{Name, Names};
+use crate::narrate::names::{Name, Names, last_part};
 use crate::narrate::stacks::Stacks;
-use crate::subject::{AllSites, Failure, FileFact, FileNames};
+use crate::subject::{AllSites, FileFact, FileNames, is_assignment_operator};
 
 /// Everything that words are made from.
 pub(crate) struct Narrator<'a> {
@@ -15,12 +15,14 @@ pub(crate) struct Narrator<'a> {
     pub(crate) names: &'a Names,
     pub(crate) stacks: &'a Stacks,
     pub(crate) files: &'a FileNames,
+    /// What accesses are called, by execution and index, that would otherwise have one name for two objects.
+    pub(crate) renamed: Vec<((usize, usize), String)>,
 }
 
 /// What a finding tells of.
-pub(crate) enum Consequence<'a> {
-    /// Recovery fails in this way.
-    Fails(&'a Failure),
+pub(crate) enum Consequence {
+    /// Recovery fails, in these words.
+    Fails(String),
     /// No recovery failed; a stale value is read.
     Stale,
     /// A stale value is read, and a recovery that did so failed, as another finding says.
@@ -39,6 +41,11 @@ impl Narrator<'_> {
         missing: Option<&Violation>,
         consequence: &Consequence,
     ) -> Words {
+        let told = self.telling_apart(facts);
+        told.put_into_words(facts, missing, consequence)
+    }
+
+    fn put_into_words(&self, facts: &Facts, missing: Option<&Violation>, consequence: &Consequence) -> Words {
         let kernel = facts.lost.first().is_some_and(|lost| self.files.needs_kernel(lost.address));
         let said = |text: String| if kernel { of_the_kernel(&text) } else { text };
         let cause = self.cause(facts);
@@ -66,11 +73,64 @@ impl Narrator<'_> {
     }
 
     fn name(&self, access: &Access) -> Option<Name> {
-        self.names.object(self.sites, access.level, access.site, access.address, true)
+        let itself = self.sites.of(access.level).get(access.site);
+        // What a class assigns for others is called as they call it.
+        let name = if is_assignment_operator(&itself.function) {
+            self.names.at(&self.place(access.level, access.index, access.site), true)
+        } else {
+            let range = (access.address, access.bytes);
+            self.names.object(self.sites, access.level, access.site, range, true)
+        };
+        let renamed = self.renamed.iter().find(|(at, _)| *at == (access.level, access.index));
+        name.map(|mut name| {
+            if let Some((_, text)) = renamed {
+                name.text.clone_from(text);
+            }
+            name
+        })
+    }
+
+    /// The same, with names of their own for two objects that their functions call alike: by the object that both are part of,
+    /// or else by the function.
+    fn telling_apart(&self, facts: &Facts) -> Narrator<'_> {
+        let Narrator { sites, names, stacks, files, .. } = *self;
+        let mut told = Narrator { sites, names, stacks, files, renamed: Vec::new() };
+        let all = facts.lost.iter().take(2).chain(&facts.survived).chain(&facts.not_yet);
+        let named: Vec<(&Access, String)> =
+            all.filter_map(|access| Some((access, self.name(access)?.text))).collect();
+        let alike = |(access, text): &&(&Access, String)| {
+            named.iter().any(|(other, also)| also == text && other.address != access.address)
+        };
+        let alike: Vec<&(&Access, String)> = named.iter().filter(alike).collect();
+        let absolute = alike.iter().map(|(access, text)| {
+            let found = names.absolute(access.address, access.bytes);
+            found.map(|(absolute, _)| absolute).filter(|absolute| absolute != text)
+        });
+        let absolute: Vec<Option<String>> = absolute.collect();
+        let differ = |texts: &[Option<String>]| {
+            let mut seen = std::collections::BTreeMap::new();
+            alike.iter().zip(texts).all(|((access, _), text)| {
+                text.as_ref()
+                    .is_some_and(|text| *seen.entry(text).or_insert(access.address) == access.address)
+            })
+        };
+        let function = |access: &Access| {
+            let place = self.sites.of(access.level).get(access.site);
+            Some(last_part(&place.function)).filter(|name| !name.is_empty())
+        };
+        let in_functions: Vec<Option<String>> = alike
+            .iter()
+            .map(|(access, text)| function(access).map(|function| format!("{text}` in `{function}")))
+            .collect();
+        let texts = [absolute, in_functions].into_iter().find(|texts| differ(texts));
+        for ((access, _), text) in alike.iter().zip(texts.unwrap_or_default()) {
+            told.renamed.extend(text.map(|text| ((access.level, access.index), text)));
+        }
+        told
     }
 
     /// An object by its name, or by where it is stored.
-    fn object(&self, access: &Access) -> String {
+    pub(crate) fn object(&self, access: &Access) -> String {
         if let Some(fact) = self.file_fact(access) {
             return fact.object;
         }
@@ -86,6 +146,13 @@ impl Narrator<'_> {
                 }
             }
         }
+    }
+
+    /// All of what a statement stores to, of which an access is a part.
+    fn whole(&self, access: &Access) -> String {
+        let range = (access.address, u64::MAX);
+        let name = self.names.object(self.sites, access.level, access.site, range, true);
+        name.map_or_else(|| self.object(access), |name| format!("`{}`", name.text))
     }
 
     /// What an access is to a file, if it is to no memory.
@@ -130,7 +197,7 @@ impl Narrator<'_> {
 
     fn title(&self, facts: &Facts, consequence: &Consequence) -> String {
         let then = match consequence {
-            Consequence::Fails(failure) => format!("recovery then {}", failure.describe()),
+            Consequence::Fails(how) => format!("recovery then {how}"),
             Consequence::Stale => "no recovery failed, but one reads the stale value".into(),
             Consequence::StaleAndFailed => {
                 "recovery then reads the stale value, and fails as told above".into()
@@ -139,7 +206,7 @@ impl Narrator<'_> {
             Consequence::Nothing => "no recovery failed, and none can tell the difference".into(),
         };
         let how = match consequence {
-            Consequence::Fails(failure) => failure.describe(),
+            Consequence::Fails(how) => how.clone(),
             _ => "goes on".into(),
         };
         let Some(lost) = facts.lost.first() else { return self.title_nothing_lost(facts, &how) };
@@ -173,7 +240,8 @@ impl Narrator<'_> {
             Cause::NotFenced(flush) => format!("is flushed ({}) but not fenced", at(flush)),
             Cause::WrongAddress(flush) => format!("is not flushed ({} flushes another address)", at(flush)),
             Cause::Torn { one_access: true } => {
-                return format!("{object} can be torn: part of it survives a crash without the rest; {then}");
+                let whole = self.whole(lost);
+                return format!("{whole} can be torn: part of it survives a crash without the rest; {then}");
             }
             Cause::Torn { one_access: false } => {
                 let (other, lost) = (survived.unwrap_or_default(), self.object(lost));
@@ -183,7 +251,7 @@ impl Narrator<'_> {
             }
             Cause::LockHeld { taken, .. } => return self.title_lock(taken),
             Cause::VolatileState(volatile) => return self.title_volatile(volatile, &how),
-            Cause::Unknown | Cause::StoredAfterCommit | Cause::RecoveryWrong => {
+            Cause::Unknown | Cause::StoredAfterCommit { .. } | Cause::RecoveryWrong => {
                 return format!("{object} can be lost; {then}");
             }
         };
@@ -199,7 +267,7 @@ impl Narrator<'_> {
     }
 
     fn title_volatile(&self, volatile: &Volatile, how: &str) -> String {
-        let name = self.names.object(self.sites, 1, volatile.site, volatile.address, false);
+        let name = self.names.object(self.sites, 1, volatile.site, (volatile.address, 8), false);
         let from = name.map_or(String::new(), |name| format!(" in `{}`", name.text));
         format!("recovery follows a pointer to volatile memory{from} and {how}")
     }
@@ -220,7 +288,13 @@ impl Narrator<'_> {
         match (&facts.cause, &facts.survived, &facts.not_yet) {
             (Cause::LockHeld { taken, .. }, ..) => self.title_lock(taken),
             (Cause::VolatileState(volatile), ..) => self.title_volatile(volatile, how),
-            (Cause::StoredAfterCommit, Some(last), Some(next)) => {
+            (Cause::StoredAfterCommit { begun: Some(_) }, Some(last), Some(next)) => {
+                let (last_name, next_name) = (self.object(last), self.object(next));
+                format!(
+                    "{last_name} is stored while {next_name} is set; after a crash before that is cleared, recovery {how}"
+                )
+            }
+            (Cause::StoredAfterCommit { .. }, Some(last), Some(next)) => {
                 let (last_name, next_name) = (self.object(last), self.object(next));
                 if last_name == next_name {
                     return format!(
@@ -245,10 +319,12 @@ impl Narrator<'_> {
         let place = |access: &Access| short(&self.place(access.level, access.index, access.site));
         let both = facts.lost.first().zip(facts.survived.as_ref());
         let named = both.map(|(lost, survived)| {
-            (
-                format!("{} ({})", self.object(lost), place(lost)),
-                format!("{} ({})", self.object(survived), place(survived)),
-            )
+            // What has no name is called by its place already.
+            let placed = |access: &Access| match self.object(access) {
+                named if named.starts_with('`') => format!("{named} ({})", place(access)),
+                unnamed => unnamed,
+            };
+            (placed(lost), placed(survived))
         });
         if let Some((flush, other)) = self.neighbor(facts) {
             let (lost, survived) = named?;
@@ -282,16 +358,29 @@ impl Narrator<'_> {
                  nothing flushes before {survived}",
                 at(flush)
             ),
-            (Cause::Torn { one_access: true }, Some((lost, _))) => {
-                format!("{lost} spans several cache lines, which persist independently of each other")
+            (Cause::Torn { one_access: true }, Some((lost, survived))) => {
+                let whole = facts.lost.first().map(|it| self.whole(it)).unwrap_or_default();
+                let parts = if lost == survived { String::new() } else { format!("; here {survived} survives without {lost}") };
+                format!("{whole} spans several cache lines, which persist independently of each other{parts}")
             }
             (Cause::Torn { one_access: false }, Some((lost, survived))) => {
                 format!("a crash can leave {survived} without {lost}, and recovery needs both or none")
             }
-            (Cause::StoredAfterCommit, _) if self.interrupted_call(facts).is_some() => {
+            (Cause::StoredAfterCommit { .. }, _) if self.interrupted_call(facts).is_some() => {
                 "what the call had stored until then survives, nothing is lost, and recovery cannot cope with it".into()
             }
-            (Cause::StoredAfterCommit, _) => {
+            (Cause::StoredAfterCommit { begun: Some(begun) }, _) => {
+                let (last, next) = facts.survived.as_ref().zip(facts.not_yet.as_ref())?;
+                format!(
+                    "between {} and {} the program has {} set: recovery finds it so after a crash at {}, and what it then \
+                     does about it is not enough",
+                    place(begun),
+                    place(next),
+                    self.object(next),
+                    place(last)
+                )
+            }
+            (Cause::StoredAfterCommit { .. }, _) => {
                 let (last, next) = facts.survived.as_ref().zip(facts.not_yet.as_ref())?;
                 format!(
                     "a crash between {} and {} leaves the one without the other; nothing is lost, so no flush helps",
@@ -339,8 +428,9 @@ impl Narrator<'_> {
         let window = missing.and_then(|missing| missing.windows.first().map(|window| (missing, window)));
         let before = |access: &Access| short(&self.place(access.level, access.index, access.site));
         match &facts.cause {
-            Cause::PartialFlush { flush, total, .. } => {
-                advice.push(format!("flush all {total} bytes at {}", short(&self.flush_place(flush))));
+            Cause::PartialFlush { total, .. } => {
+                let until = facts.survived.as_ref().map(before).unwrap_or_default();
+                advice.push(format!("flush all {total} bytes of {lost}, and fence, before {until}"));
             }
             _ if self.neighbor(facts).is_some() => {
                 let (flush, _) = self.neighbor(facts).expect("it was just there");
@@ -364,19 +454,27 @@ impl Narrator<'_> {
                 ));
             }
             Cause::Torn { one_access: true } => advice.push(format!(
-                "no flush helps: store a checksum or a valid flag that is persisted after {lost}, write it to a log \
-                 first, or keep it within 8 aligned bytes"
+                "no flush helps: store a checksum or a valid flag that is persisted after {}, write it to a log \
+                 first, or keep it within 8 aligned bytes",
+                facts.lost.first().map(|it| self.whole(it)).unwrap_or_default()
             )),
             Cause::Torn { one_access: false } => advice.push(format!(
                 "no flush helps: update {survived} and {lost} atomically (one aligned 8-byte store, a log, copy on \
                  write), or let recovery accept either"
             )),
-            Cause::StoredAfterCommit if self.interrupted_call(facts).is_some() => advice.push(
+            Cause::StoredAfterCommit { .. } if self.interrupted_call(facts).is_some() => advice.push(
                 "let recovery undo or repeat the call (remove a pool that was half created, and create it again), or \
                  prepare the pool before the check with --setup"
                     .into(),
             ),
-            Cause::StoredAfterCommit => {
+            Cause::StoredAfterCommit { begun: Some(_) } => {
+                let next = facts.not_yet.as_ref().map(|it| self.object(it)).unwrap_or_default();
+                advice.push(format!(
+                    "no flush helps: if recovery finds {next} set, let it undo or finish all that is stored until it is \
+                     cleared, {survived} included"
+                ));
+            }
+            Cause::StoredAfterCommit { .. } => {
                 let next = facts.not_yet.as_ref().map(|it| self.object(it)).unwrap_or_default();
                 advice.push(format!(
                     "store and persist {next} before {survived}; if both must change together, use a log or one \
@@ -493,7 +591,7 @@ impl Narrator<'_> {
     fn read(&self, read: &ReadFact, main: bool, facts: &Facts) -> Related {
         let level = facts.crashes.len();
         let fact = self.files.read(read.address, read.value, &read.others);
-        let name = self.names.object(self.sites, level, read.site, read.address, false);
+        let name = self.names.object(self.sites, level, read.site, (read.address, read.width.into()), false);
         let data = |value: u64| value.to_le_bytes()[..usize::from(read.width.min(8))].to_vec();
         let value = |number: u64| self.names.value(name.as_ref(), &data(number));
         let lost = facts.lost.iter().find(|it| it.address == read.address).and_then(|it| self.name(it));

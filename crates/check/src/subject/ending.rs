@@ -121,6 +121,17 @@ impl Failure {
         if speaks { format!("{self:?} {said}") } else { format!("{self:?}") }
     }
 
+    /// The same in view of what was said last: assertions of the C library abort, panics end with a code of their own.
+    pub fn describe_with(&self, output: &str) -> String {
+        match self {
+            Failure::Signal(libc::SIGABRT) if output.contains(": Assertion `") => "fails an assertion".into(),
+            Failure::Exit(panic::EXIT) | Failure::Signal(libc::SIGABRT) if panic::place(output).is_some() => {
+                "panics".into()
+            }
+            _ => self.describe(),
+        }
+    }
+
     /// As the end of the sentence "recovery …".
     pub fn describe(&self) -> String {
         match self {

@@ -55,5 +55,5 @@ pub use process::Heap;
 pub(crate) use process::{Launch, Process};
 pub(crate) use run::{Durable, Limits, Mode, Run, RunLimits, Schedule};
 pub use sandbox::{Level, Sandbox, permitted_level};
-pub(crate) use sites::{AllSites, Sites, in_user_code, same_place};
+pub(crate) use sites::{AllSites, Sites, in_user_code, is_assignment_operator, same_place};
 pub use trace::Trace;

@@ -11,7 +11,7 @@ use crashproof_findings::{Frame, Place, is_of_others};
 use crashproof_protocol::abi::{FLAG_ATOMIC, FLAG_VOLATILE, kind};
 use crashproof_protocol::{LATE_MODULES_OFFSET, LateModule, caller};
 use elsa::sync::FrozenMap;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Do both name the same line and column, however the program came there?
 pub(crate) fn same_place(one: &Place, other: &Place) -> bool {
@@ -50,6 +50,37 @@ fn sounds_like_helper(function: &str, file: &str) -> bool {
     let name = function.to_lowercase();
     HELPERS.iter().any(|word| name.contains(word))
         || [".h", ".hpp", ".hh", ".inl"].iter().any(|end| file.ends_with(end))
+}
+
+/// Is it an operator that assigns, such as that of a class which persists what it holds?
+pub(crate) fn is_assignment_operator(function: &str) -> bool {
+    let Some((_, operator)) = function.split_once("operator") else { return false };
+    let sign: &str = operator.split(['(', '<']).next().unwrap_or_default().trim();
+    matches!(sign, "=" | "+=" | "-=" | "*=" | "/=" | "|=" | "&=" | "^=" | "++" | "--")
+}
+
+/// Sources by the names that the compiler was given.
+#[derive(Default)]
+struct SourceFiles {
+    known: FxHashMap<String, String>,
+}
+
+impl SourceFiles {
+    /// Where a source is. The tests of a crate run in its directory, and the compiler names sources from that of the workspace:
+    /// what is not below the one may be below a directory that it is in.
+    fn found(&mut self, file: String) -> String {
+        let there = |file: &String| {
+            let path = Path::new(file);
+            if path.is_absolute() || path.exists() {
+                return file.clone();
+            }
+            let here = std::env::current_dir().unwrap_or_default();
+            let above =
+                here.ancestors().skip(1).map(|directory| directory.join(path)).find(|it| it.is_file());
+            above.map_or_else(|| file.clone(), |path| path.to_string_lossy().into_owned())
+        };
+        self.known.entry(file).or_insert_with_key(there).clone()
+    }
 }
 
 /// An instruction of the program.
@@ -104,6 +135,7 @@ impl Sites {
         let mut sites = vec![Site::default()];
         let mut modules = Vec::new();
         let mut accessing = FxHashSet::default();
+        let mut files = SourceFiles::default();
         for line in table.lines() {
             let mut fields = line.split('\t');
             let mut text = || fields.next().unwrap_or("").to_owned();
@@ -115,7 +147,7 @@ impl Sites {
             let mut place = Place {
                 line: text().parse().unwrap_or(0),
                 column: text().parse().unwrap_or(0),
-                file: text(),
+                file: files.found(text()),
                 function: plain_path(&text()),
                 frames: Vec::new(),
             };
@@ -124,7 +156,7 @@ impl Sites {
             place.frames.extend(rest.chunks_exact(4).map(|frame| Frame {
                 line: frame[0].parse().unwrap_or(0),
                 column: frame[1].parse().unwrap_or(0),
-                file: frame[2].to_owned(),
+                file: files.found(frame[2].to_owned()),
                 function: plain_path(frame[3]),
                 inlined: true,
             }));
@@ -170,11 +202,7 @@ impl Sites {
     /// The place, or the first call on the way there outside of functions that only flush and fence, and of code without
     /// source, such as a library that was not rebuilt: what they are called for is the caller's business.
     pub(crate) fn outside_helpers(&self, mut place: Place) -> Place {
-        let is_helper = |function: &str, file: &str| {
-            let accesses = || self.accessing.contains(&(function.to_owned(), file.to_owned()));
-            is_of_others(file) || sounds_like_helper(function, file) && !accesses()
-        };
-        while (!place.is_known() || is_helper(&place.function, &place.file))
+        while (!place.is_known() || self.is_helper(&place.function, &place.file))
             && let Some(at) = place.frames.iter().position(|frame| frame.line > 0)
         {
             let Frame { file, line, column, function, .. } = place.frames[at].clone();
@@ -182,6 +210,20 @@ impl Sites {
             place = Place { file, line, column, function, ..place };
         }
         place
+    }
+
+    /// Does a function only flush, fence or assign for others, as far as its name and its instructions show?
+    fn is_helper(&self, function: &str, file: &str) -> bool {
+        let accesses = || self.accessing.contains(&(function.to_owned(), file.to_owned()));
+        is_of_others(file)
+            || is_assignment_operator(function)
+            || sounds_like_helper(function, file) && !accesses()
+    }
+
+    /// Is an instruction in such a function?
+    pub(crate) fn is_in_helper(&self, site: u32) -> bool {
+        let place = self.get(site);
+        place.is_known() && self.is_helper(&place.function, &place.file)
     }
 
     /// Is a library whose file name begins so among the modules?

@@ -137,6 +137,13 @@ pub(crate) fn cases(artifacts: &[Artifact], selection: &Selection, ignored: RunI
     let mut cases = Cases::default();
     for artifact in artifacts.iter().filter(|artifact| artifact.test || artifact.kind == "bench") {
         let Some(program) = &artifact.program else { continue };
+        if artifact.kind == "proc-macro" {
+            cases.notes.push(format!(
+                "{} is a procedural macro, which runs in the compiler: its tests are not checked; `cargo test` runs them",
+                artifact.package
+            ));
+            continue;
+        }
         let whole = whole_program(artifact, program);
         let all = if has_harness(program) { list(&whole, &scratch, &[])? } else { None };
         let Some(all) = all else {

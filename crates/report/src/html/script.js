@@ -183,10 +183,15 @@
     }
     if (steps.length) {
       heading('What happens, in order');
-      box.append(make('ol', { class: 'steps' }, ...steps.map(step => make('li', {}, make('button', {
+      const item = step => make('li', {}, make('button', {
         type: 'button', 'data-place': keyOf(step), onclick: () => select(keyOf(step)),
       }, make('span', { class: `role ${step.role}` }, step.role), make('span', { class: 'place mono' }, `${step.file}:${step.line}`),
-        make('span', { class: 'said mono', title: step.detail ?? '' }, ...words(step.message)))))));
+        make('span', { class: 'said mono', title: step.detail ?? '' }, ...words(step.message))));
+      // What has little to do with it is there for who asks.
+      const main = steps.filter(step => step.main), rest = steps.filter(step => !step.main);
+      const few = !main.length || rest.length < 4;
+      box.append(make('ol', { class: 'steps' }, ...(few ? steps : main).map(item)));
+      if (!few) box.append(make('details', {}, make('summary', {}, `${number(rest.length)} more reads and stores`), make('ol', { class: 'steps' }, ...rest.map(item))));
     }
     if (more.story) { heading('The cache lines it is about'); box.append(...timeline(more.story, select)); }
     if (more.graph) { heading(more.graph.caption || 'The counterexample'); box.append(...graph(more.graph, select)); }

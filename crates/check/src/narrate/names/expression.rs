@@ -16,6 +16,8 @@ pub(crate) struct Expression {
 pub(crate) enum Step {
     /// What a pointer points to.
     Deref,
+    /// What a reference refers to, which the source does not write.
+    Follow,
     /// A member; of what a pointer points to, if the object is one.
     Member(String),
     /// An element, by the text between the brackets.
@@ -195,6 +197,9 @@ pub(crate) fn object_at(line: &str, column: u32, stores: bool, rust: bool) -> Op
             Some(object)
         }
         Token::Word(_) => {
+            if let Some(placed) = parser.placed(index) {
+                return Some(placed);
+            }
             if let Some(called) = parser.call(index) {
                 return called;
             }
@@ -216,6 +221,95 @@ pub(crate) fn object_at(line: &str, column: u32, stores: bool, rust: bool) -> Op
         }
         _ => None,
     }
+}
+
+/// What is loaded if the variable that stands at the column is not: clang points at the beginning of elements, and of what a
+/// conversion reads.
+pub(crate) fn element_at(line: &str, column: u32) -> Option<Expression> {
+    let at = (column as usize).checked_sub(1)?;
+    let all = tokens(line);
+    let index = all.iter().position(|(start, _)| *start == at)?;
+    let tokens: Vec<Token> = all.iter().map(|(_, token)| *token).collect();
+    let parser = Parser { tokens: &tokens };
+    let (mut object, _) = parser.unary(index)?;
+    let element = object.steps.iter().rposition(|step| matches!(step, Step::Element(_)));
+    if let Some(last) = element {
+        object.steps.truncate(last + 1);
+    }
+    (!object.steps.is_empty()).then_some(object)
+}
+
+/// What the only assignment of a statement stores to, wherever in it the column points: compilers that optimize point at what is
+/// computed.
+pub(crate) fn assigned_around(line: &str, column: u32) -> Option<Expression> {
+    let at = (column as usize).checked_sub(1)?;
+    let all = tokens(line);
+    let ends = |token: Token| matches!(token, Token::Sign(";" | "{" | "}"));
+    let index = all.iter().rposition(|(start, _)| *start <= at)?;
+    let from = all[..index].iter().rposition(|(_, token)| ends(*token)).map_or(0, |it| it + 1);
+    let to = all[index..].iter().position(|(_, token)| ends(*token)).map_or(all.len(), |it| index + it);
+    let tokens: Vec<Token> = all[from..to].iter().map(|(_, token)| *token).collect();
+    let mut assignments = (0..tokens.len()).filter(|it| is_assignment(tokens[*it]));
+    let only = assignments.next().filter(|_| assignments.next().is_none())?;
+    // Of `for (...)` and `if (...)` nothing is guessed.
+    let parser = Parser { tokens: &tokens };
+    parser.whole(0, only)
+}
+
+/// The macro that is called at the column, and its arguments as they are written.
+pub(crate) fn macro_call(line: &str, column: u32) -> Option<(String, Vec<String>)> {
+    let at = (column as usize).checked_sub(1)?;
+    let all = tokens(line);
+    let index = all.iter().position(|(start, _)| *start == at)?;
+    let (Token::Word(name), Some((_, Token::Sign("(")))) = (all[index].1, all.get(index + 1)) else {
+        return None;
+    };
+    Some((name.to_owned(), arguments(line, &all[index + 1..])?))
+}
+
+/// What stands between brackets, separated by commas; the first token opens them.
+fn arguments(line: &str, tokens: &[(usize, Token)]) -> Option<Vec<String>> {
+    tokens.first().filter(|(_, token)| *token == Token::Sign("("))?;
+    let (mut depth, mut from, mut found) = (0, tokens.first()?.0 + 1, Vec::new());
+    for (start, token) in tokens {
+        match token {
+            Token::Sign("(" | "[" | "{") => depth += 1,
+            Token::Sign(")" | "]" | "}") => depth -= 1,
+            Token::Sign(",") if depth == 1 => {
+                found.push(line[from..*start].trim().to_owned());
+                from = start + 1;
+            }
+            _ => {}
+        }
+        if depth == 0 {
+            found.push(line[from..*start].trim().to_owned());
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// Which of its arguments a macro assigns to, by the text of its definition; the first if there are several.
+pub(crate) fn assigned_argument(definition: &str, name: &str) -> Option<usize> {
+    let rest = definition.trim_start().strip_prefix('#')?.trim_start().strip_prefix("define")?;
+    let rest = rest.trim_start().strip_prefix(name)?;
+    let all = tokens(rest);
+    let parameters = arguments(rest, &all).filter(|_| rest.starts_with('('))?;
+    let tokens: Vec<Token> = all.iter().map(|(_, token)| *token).collect();
+    let parser = Parser { tokens: &tokens };
+    let assigned = (0..tokens.len()).filter(|it| is_assignment(tokens[*it])).find_map(|it| {
+        let start = parser.start_of_operand(it)?;
+        parser.whole(start, it).filter(|object| object.steps.is_empty())
+    })?;
+    parameters.iter().position(|parameter| *parameter == assigned.root)
+}
+
+/// An expression that stands alone.
+pub(crate) fn object(text: &str) -> Option<Expression> {
+    let all = tokens(text);
+    let tokens: Vec<Token> = all.iter().map(|(_, token)| *token).collect();
+    let parser = Parser { tokens: &tokens };
+    parser.whole(0, tokens.len())
 }
 
 struct Parser<'t> {
@@ -305,6 +399,14 @@ impl Parser<'_> {
     fn whole(&self, start: usize, end: usize) -> Option<Expression> {
         let part = Parser { tokens: &self.tokens[..end] };
         part.unary(start).filter(|(_, next)| *next == end).map(|(object, _)| object)
+    }
+
+    /// The object of `new (&object) T(...)`, at the constructor.
+    fn placed(&self, index: usize) -> Option<Expression> {
+        let close = index.checked_sub(1).filter(|it| self.tokens[*it] == Token::Sign(")"))?;
+        let open = self.opening(close)?;
+        let new = open.checked_sub(1).is_some_and(|it| self.tokens[it] == Token::Word("new"));
+        if new { self.argument(open + 1) } else { None }
     }
 
     /// The object of a call that stores or loads, if this is the name of one; an inner none if it is another call.
@@ -458,6 +560,7 @@ mod tests {
                     // Of what a pointer points to.
                     Step::Deref if matches!(object.steps.get(number + 1), Some(Step::Member(_))) => {}
                     Step::Deref => text = format!("(*{text})"),
+                    Step::Follow => {}
                     Step::Member(name) => text = format!("{text}.{name}"),
                     Step::Element(index) => text = format!("{text}[{index}]"),
                 }
@@ -544,6 +647,44 @@ mod tests {
             let found = at(line, false).unwrap_or("none".into());
             assert!(found == object || object == "none", "{line}: {found}");
         }
+    }
+
+    #[test]
+    fn what_a_constructor_is_placed_at() {
+        assert_eq!(at("  new (&items_[size_]) $T(t);", true).as_deref(), Some("items_[size_]"));
+        assert_eq!(at("  new (place) $T(t);", true).as_deref(), Some("(*place)"));
+        assert_eq!(at("  f(a) $T(t);", true), None);
+    }
+
+    #[test]
+    fn elements_that_are_loaded_at_their_beginning() {
+        let whole =
+            |line: &str| element_at(line, line.find(|it: char| it.is_alphabetic()).unwrap_or(0) as u32 + 1);
+        let steps = |line: &str| whole(line).map(|it| (it.root, it.steps.len()));
+        assert_eq!(steps("kv->entries[i].value[0] == 0"), Some(("kv".into(), 5)));
+        assert_eq!(steps("a->rows[i]->x"), Some(("a".into(), 3)));
+        assert_eq!(steps("s.key == 0"), Some(("s".into(), 1)));
+        assert_eq!(steps("n > 0"), None);
+    }
+
+    #[test]
+    fn the_only_assignment_of_a_statement() {
+        let root = |line: &str, column| assigned_around(line, column).map(|it| (it.root, it.steps.len()));
+        assert_eq!(root("  r->head = h + 1;", 15), Some(("r".into(), 2)));
+        assert_eq!(root("  a = b = c;", 11), None);
+        assert_eq!(root("  for (i = 0; i < n; i++) x[i] = 3;", 30), None);
+        assert_eq!(root("  p->x = 1; p->y = 2;", 20), Some(("p".into(), 2)));
+    }
+
+    #[test]
+    fn what_a_macro_assigns_to() {
+        let definition = "#define SET(lv, v) do { (lv) = (v); FLUSH(&(lv)); } while (0)";
+        assert_eq!(assigned_argument(definition, "SET"), Some(0));
+        assert_eq!(assigned_argument("#define GET(a, b) ((a) == (b))", "GET"), None);
+        assert_eq!(assigned_argument("#define SETTER 3", "SET"), None);
+        let call = macro_call("  SET(d->words, f(a, b));", 3).expect("a call");
+        assert_eq!(call, ("SET".into(), vec!["d->words".into(), "f(a, b)".into()]));
+        assert_eq!(object("d->words").map(|it| it.steps.len()), Some(2));
     }
 
     #[test]

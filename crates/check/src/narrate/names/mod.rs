@@ -16,7 +16,7 @@ use px86::Kind;
 use rustc_hash::FxHashMap;
 
 use crate::subject::{AllSites, Sites};
-use expression::{Expression, Step, object_at};
+use expression::{Expression, Step, assigned_argument, assigned_around, element_at, macro_call, object_at};
 pub(crate) use types::last_part;
 use types::{Encoding, Type, TypeId, Types};
 
@@ -24,6 +24,8 @@ use types::{Encoding, Type, TypeId, Types};
 const MOST_RECORDS: usize = 200_000;
 /// Values longer than this are cut.
 const LONGEST_TEXT: usize = 24;
+/// Objects that are looked at around an address.
+const NEAREST: usize = 64;
 
 /// What an access is to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,8 +54,17 @@ pub(crate) struct Names {
     types: OnceLock<Types>,
     lines: Mutex<FxHashMap<String, Option<Arc<Vec<String>>>>>,
     known: Mutex<FxHashMap<(bool, u32, bool), Option<Name>>>,
-    /// Objects of the recorded run by their address: type and size.
-    objects: OnceLock<BTreeMap<u64, (TypeId, u64)>>,
+    /// Objects of the recorded run by their address.
+    objects: OnceLock<BTreeMap<u64, Object>>,
+}
+
+/// An object of the recorded run.
+#[derive(Clone, Debug)]
+struct Object {
+    ty: TypeId,
+    bytes: u64,
+    /// How the store called it that it is known from, with the sign that a member follows: `t->`.
+    prefix: String,
 }
 
 /// An object that an expression is part of: its type, the offset if it is known, and by how many steps it is reached.
@@ -76,70 +87,142 @@ impl Names {
 
     /// A line of a source.
     pub(crate) fn line(&self, file: &str, line: u32) -> Option<String> {
+        self.source(file)?.get(line.checked_sub(1)? as usize).cloned()
+    }
+
+    fn source(&self, file: &str) -> Option<Arc<Vec<String>>> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let text = lines.entry(file.to_owned()).or_insert_with(|| {
             let readable = std::fs::metadata(file).is_ok_and(|it| it.is_file() && it.len() < 16 << 20);
             let bytes = readable.then(|| std::fs::read(file).ok()).flatten()?;
             Some(Arc::new(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()))
         });
-        text.as_ref()?.get(line.checked_sub(1)? as usize).cloned()
+        text.clone()
     }
 
     /// Learns where objects are from a recorded run; the first one counts.
     pub(crate) fn learn(&self, records: &[Record], sites: &AllSites) {
         self.objects.get_or_init(|| {
-            let mut objects = BTreeMap::new();
+            let mut objects: BTreeMap<u64, Object> = BTreeMap::new();
             for record in records.iter().take(MOST_RECORDS) {
                 if !record.event_kind().is_some_and(Kind::stores) {
                     continue;
                 }
                 let Some(name) = self.site(sites, 0, record.site, true) else { continue };
-                if let Some((ty, Some(offset), _)) = name.within {
-                    let size = self.types().size(ty);
-                    if size > 0 && record.address() >= offset {
-                        objects.entry(record.address() - offset).or_insert((ty, size));
-                    }
+                let Some((ty, Some(offset), steps)) = name.within else { continue };
+                let bytes = self.types().size(ty);
+                let Some(base) = record.address().checked_sub(offset).filter(|_| bytes > 0) else { continue };
+                // The second part of a copy is not the beginning of another object.
+                let overlaps = |(at, known): (&u64, &Object)| {
+                    *at != base && at + known.bytes > base && self.same(known.ty, ty)
+                };
+                if objects.range(..base + bytes).rev().take(NEAREST).any(overlaps) {
+                    continue;
                 }
+                objects.entry(base).or_insert_with(|| Object { ty, bytes, prefix: prefix(&name, steps) });
             }
             objects
         });
     }
 
-    /// What an access of an execution is to, by its site and address.
+    /// What an access of an execution is to, by its site, address and size.
     pub(crate) fn object(
         &self,
         sites: &AllSites,
         level: usize,
         site: u32,
-        address: u64,
+        (address, bytes): (u64, u64),
         stores: bool,
     ) -> Option<Name> {
-        let mut name = self.site(sites, level, site, stores)?;
+        let name = self.site(sites, level, site, stores)?;
+        Some(self.part(name, address, bytes))
+    }
+
+    /// The name with the numbers of elements that the source has a variable for, and of a part if only that is accessed.
+    fn part(&self, mut name: Name, address: u64, bytes: u64) -> Name {
         if let Some(text) = self.numbered(&name, address) {
             name.text = text;
         }
-        Some(name)
+        if let Some((path, ty)) = self.part_of(&name, address, bytes) {
+            name.text = match name.text.strip_prefix('*') {
+                Some(pointer) if path.starts_with('.') => format!("{pointer}->{}", &path[1..]),
+                _ => format!("{}{path}", name.text),
+            };
+            name.ty = Some(ty);
+        } else if name.expression.steps.iter().all(|step| matches!(step, Step::Deref | Step::Follow))
+            && let Some((text, ty)) = self.absolute(address, bytes)
+        {
+            // What is reached by no member may be part of something that is known better.
+            (name.text, name.ty) = (text, Some(ty));
+        }
+        name
+    }
+
+    /// The way to the part of a named object that is accessed, if it is not all of it.
+    fn part_of(&self, name: &Name, address: u64, bytes: u64) -> Option<(String, TypeId)> {
+        let ty = name.ty.filter(|ty| bytes < self.types().size(*ty))?;
+        let (within, Some(offset), _) = name.within? else { return None };
+        let (base, _) = self.holding(address).find(|(_, object)| self.same(object.ty, within))?;
+        let into = address.checked_sub(base + offset)?;
+        self.path_within(ty, into, bytes, 0).filter(|(path, _)| !path.is_empty())
+    }
+
+    /// The known objects that an address is in, the nearest first.
+    fn holding(&self, address: u64) -> impl Iterator<Item = (u64, &Object)> {
+        let objects =
+            self.objects.get().into_iter().flat_map(move |it| it.range(..=address).rev().take(NEAREST));
+        objects.map(|(base, object)| (*base, object)).filter(move |(base, it)| address < base + it.bytes)
+    }
+
+    /// What an address is called from the largest object that it is in.
+    pub(crate) fn absolute(&self, address: u64, bytes: u64) -> Option<(String, TypeId)> {
+        let (base, object) = self.holding(address).max_by_key(|(_, object)| object.bytes)?;
+        let (path, ty) = self.path_within(object.ty, address - base, bytes, 0)?;
+        let path = path.strip_prefix('.').filter(|it| !it.is_empty())?;
+        Some((format!("{}{path}", object.prefix), ty))
+    }
+
+    /// The way from an object to the smallest part of it that holds a range. Text is not taken apart.
+    fn path_within(&self, ty: TypeId, offset: u64, bytes: u64, depth: usize) -> Option<(String, TypeId)> {
+        let types = self.types();
+        let here = || Some((String::new(), ty));
+        if depth > 16 || offset.saturating_add(bytes) > types.size(ty) {
+            return None;
+        }
+        match types.get(ty).1 {
+            Type::Structure { members, .. } => {
+                let holds = |at: u64, ty: TypeId| at <= offset && offset + bytes <= at + types.size(ty);
+                let Some(member) = members.iter().find(|member| holds(member.offset, member.ty)) else {
+                    return here();
+                };
+                // What is around one value, such as an atomic, is that value.
+                if types.size(member.ty) == types.size(ty) {
+                    return here();
+                }
+                let (rest, ty) = self.path_within(member.ty, offset - member.offset, bytes, depth + 1)?;
+                Some((if member.name.is_empty() { rest } else { format!(".{}{rest}", member.name) }, ty))
+            }
+            Type::Array { of, .. } if types.size(*of) > 1 => {
+                let each = types.size(*of);
+                let (number, into) = (offset / each, offset % each);
+                if into + bytes > each {
+                    return here();
+                }
+                let (rest, ty) = self.path_within(*of, into, bytes, depth + 1)?;
+                Some((format!("[{number}]{rest}"), ty))
+            }
+            _ => here(),
+        }
     }
 
     /// The name with the numbers of elements that the source has a variable for.
     fn numbered(&self, name: &Name, address: u64) -> Option<String> {
         let (ty, None, steps) = name.within? else { return None };
-        let (base, (known, size)) = self.objects.get()?.range(..=address).next_back()?;
-        if address >= base + size || !self.same(*known, ty) {
-            return None;
-        }
-        let part =
-            Expression { root: name.expression.root.clone(), steps: name.expression.steps[..steps].to_vec() };
+        let (base, _) = self.holding(address).find(|(_, object)| self.same(object.ty, ty))?;
         let path = self.path(ty, address - base, self.types().size(name.ty?), 0)?;
-        let arrow = matches!(part.steps.last(), Some(Step::Deref));
-        let text = if arrow {
-            let pointer = Expression { steps: part.steps[..steps - 1].to_vec(), ..part };
-            let arrow = if name.rust { "." } else { "->" };
-            format!("{}{arrow}{}", shown(&pointer), path.trim_start_matches('.'))
-        } else {
-            format!("{}{path}", shown(&part))
-        };
-        Some(text)
+        let prefix = prefix(name, steps);
+        let follows = prefix.ends_with("->") || prefix.ends_with('.');
+        Some(format!("{prefix}{}", if follows { path.trim_start_matches('.') } else { &path }))
     }
 
     /// Are they one type, of one unit or of two?
@@ -187,11 +270,52 @@ impl Names {
         self.at(sites.get(site), stores)
     }
 
-    /// What the source accesses at a place.
-    pub(crate) fn at(&self, place: &Place, stores: bool) -> Option<Name> {
+    /// What the source accesses at a place, as it is written.
+    fn written(&self, place: &Place, stores: bool) -> Option<Expression> {
         let line = self.line(&place.file, place.line)?;
         let rust = place.file.ends_with(".rs");
-        let written = object_at(&line, place.column, stores, rust)?;
+        let found = object_at(&line, place.column, stores, rust);
+        if rust {
+            return found;
+        }
+        if stores {
+            let of_macro = || self.assigned_by_macro(place, &line);
+            return found.or_else(of_macro).or_else(|| assigned_around(&line, place.column));
+        }
+        // A variable of a function is not in persistent memory: it is something behind it that is loaded.
+        let variable = found.as_ref().filter(|it| it.steps.is_empty());
+        let behind = variable.and_then(|it| {
+            let types = self.types();
+            let whole = types.is_local(&place.function, place.line, &it.root)
+                || types
+                    .variable(&place.function, place.line, &it.root)
+                    .is_some_and(|ty| matches!(types.get(ty).1, Type::Structure { .. } | Type::Array { .. }));
+            whole.then(|| element_at(&line, place.column)).flatten()
+        });
+        behind.or(found)
+    }
+
+    /// What a macro of the same source that is called at a place assigns to.
+    fn assigned_by_macro(&self, place: &Place, line: &str) -> Option<Expression> {
+        let (name, arguments) = macro_call(line, place.column)?;
+        let lines = self.source(&place.file)?;
+        let begins = |line: &&String| {
+            let rest = line.trim_start().strip_prefix('#').map(str::trim_start);
+            let rest = rest.and_then(|rest| rest.strip_prefix("define")).map(str::trim_start);
+            rest.and_then(|rest| rest.strip_prefix(name.as_str())).is_some_and(|rest| rest.starts_with('('))
+        };
+        let start = lines.iter().position(|line| begins(&line))?;
+        let last = lines[start..].iter().position(|line| !line.trim_end().ends_with('\\'))?;
+        let lines: Vec<&str> =
+            lines[start..=start + last].iter().map(|line| line.trim_end().trim_end_matches('\\')).collect();
+        let assigned = assigned_argument(&lines.join(" "), &name)?;
+        expression::object(arguments.get(assigned)?)
+    }
+
+    /// What the source accesses at a place.
+    pub(crate) fn at(&self, place: &Place, stores: bool) -> Option<Name> {
+        let rust = place.file.ends_with(".rs");
+        let written = self.written(place, stores)?;
         let mut expression = written.clone();
         let resolved = self.resolve(&mut expression, place);
         // What cannot be followed through the types is called what the source calls it.
@@ -227,7 +351,7 @@ impl Names {
             let is_pointer = |ty| matches!(types.get(ty).1, Type::Pointer(_));
             if is_pointer(ty) && !matches!(step, Step::Deref) {
                 let Type::Pointer(Some(object)) = *types.get(ty).1 else { return None };
-                steps.push(Step::Deref);
+                steps.push(Step::Follow);
                 ty = object;
                 within = Some((ty, Some(0), steps.len()));
                 if let (Step::Element(index), Some(within)) = (&step, &mut within) {
@@ -308,13 +432,14 @@ impl Names {
                 Some(if number == 0 { "NULL".into() } else { self.pointer(number) })
             }
             Type::Array { of, .. } => match types.get(*of).1 {
-                Type::Plain { encoding: Encoding::Character | Encoding::Unsigned, bytes: 1 } => {
-                    Some(untyped(bytes))
+                Type::Plain { encoding: Encoding::Character, bytes: 1 } => {
+                    Some(text(bytes).unwrap_or_else(|| untyped(bytes)))
                 }
+                Type::Plain { encoding: Encoding::Unsigned, bytes: 1 } => Some(untyped(bytes)),
                 _ => None,
             },
             // A structure around one value, such as an atomic.
-            Type::Structure { members, .. } => {
+            Type::Structure { members, bytes: size, .. } if *size == width => {
                 let whole = members.iter().find(|it| it.offset == 0 && types.size(it.ty) == width)?;
                 self.typed(whole.ty, bytes)
             }
@@ -325,7 +450,7 @@ impl Names {
     /// A pointer: what it points to, if that has a type.
     fn pointer(&self, address: u64) -> String {
         let object = self.objects.get().and_then(|objects| objects.get(&address));
-        match object.map(|(ty, _)| self.types().get(*ty).1) {
+        match object.map(|object| self.types().get(object.ty).1) {
             Some(Type::Structure { name, .. }) if !name.is_empty() => format!("a pointer to a `{name}`"),
             _ => format!("{address:#x}"),
         }
@@ -337,6 +462,35 @@ fn readable_number(number: u64) -> String {
     if number < 1 << 40 { number.to_string() } else { format!("{number:#x}") }
 }
 
+/// Bytes that are characters, if they can be read.
+fn text(bytes: &[u8]) -> Option<String> {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let shown = end > 0 && bytes[..end].iter().all(|byte| (b' '..=b'~').contains(byte));
+    shown.then(|| quoted(&bytes[..end]))
+}
+
+fn quoted(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    match text.char_indices().nth(LONGEST_TEXT) {
+        Some((cut, _)) => format!("\"{}...\"", &text[..cut]),
+        None => format!("\"{text}\""),
+    }
+}
+
+/// The beginning of an expression with the sign that a member follows: `t->`, `self.`; or as it is, for elements.
+fn prefix(name: &Name, steps: usize) -> String {
+    let part =
+        Expression { root: name.expression.root.clone(), steps: name.expression.steps[..steps].to_vec() };
+    match part.steps.last() {
+        Some(Step::Follow) => format!("{}.", shown(&part)),
+        Some(Step::Deref) => {
+            let pointer = Expression { steps: part.steps[..steps - 1].to_vec(), ..part };
+            format!("{}{}", shown(&pointer), if name.rust { "." } else { "->" })
+        }
+        _ => shown(&part),
+    }
+}
+
 /// Bytes of which nothing is known: text if they look like it, or a number.
 fn untyped(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
@@ -345,11 +499,7 @@ fn untyped(bytes: &[u8]) -> String {
     let printable = text.iter().all(|byte| (b' '..=b'~').contains(byte));
     // A short number looks like text now and then.
     if printable && padded && (text.len() >= 3 || bytes.len() > 8 && !text.is_empty()) {
-        let text = String::from_utf8_lossy(text);
-        return match text.char_indices().nth(LONGEST_TEXT) {
-            Some((cut, _)) => format!("\"{}...\"", &text[..cut]),
-            None => format!("\"{text}\""),
-        };
+        return quoted(text);
     }
     if bytes.iter().all(|byte| *byte == 0) {
         return "0".into();
@@ -372,7 +522,9 @@ fn shown(expression: &Expression) -> String {
                 text = format!("{text}->{name}");
                 steps.next();
             }
+            (Step::Deref, Some(Step::Element(_))) => text = format!("(*{text})"),
             (Step::Deref, _) => text = format!("*{text}"),
+            (Step::Follow, _) => {}
             (Step::Member(name), _) => text = format!("{text}.{name}"),
             (Step::Element(index), _) => text = format!("{text}[{index}]"),
         }
@@ -414,11 +566,16 @@ mod tests {
     #[test]
     fn elements_are_numbered_where_the_object_is_known() {
         let (names, table) = table();
-        let _ = names.objects.set([(0x1000, (table, 392))].into());
+        let object = Object { ty: table, bytes: 392, prefix: "t->".into() };
+        let _ = names.objects.set([(0x1000, object)].into());
         let found = name(&names, "t->slots[i].key $= 1;").expect("a name");
         assert_eq!(found.text, "t->slots[i].key");
         assert_eq!(names.numbered(&found, 0x1000 + 8 + 96).as_deref(), Some("t->slots[2].key"));
         assert_eq!(names.numbered(&found, 0x2000), None, "another object");
+        let absolute = |address, bytes| names.absolute(address, bytes).map(|found| found.0);
+        assert_eq!(absolute(0x1000 + 8 + 48, 8).as_deref(), Some("t->slots[1].key"));
+        assert_eq!(absolute(0x1000 + 8 + 48, 48).as_deref(), Some("t->slots[1]"));
+        assert_eq!(absolute(0x1000 + 8 + 48, u64::MAX), None, "more than there is");
         let found = name(&names, "$memcpy(t->slots[i].val, v, 40);").expect("a name");
         assert_eq!(found.text, "t->slots[i].val");
         assert_eq!(names.value(Some(&found), b"value-one\0junk"), "\"value-one\"");

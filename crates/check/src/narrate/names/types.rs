@@ -124,6 +124,12 @@ impl Types {
         local.map(|it| it.ty).or_else(|| self.globals.get(name).copied())
     }
 
+    /// Is this a variable of the function, as far as its debug information says?
+    pub(crate) fn is_local(&self, function: &str, line: u32, name: &str) -> bool {
+        let mut locals = self.locals.get(&last_part(function)).into_iter().flatten();
+        locals.any(|it| it.name == name && it.line <= line)
+    }
+
     /// Bytes that values of a type take.
     pub(crate) fn size(&self, ty: TypeId) -> u64 {
         self.size_within(ty, 0)
