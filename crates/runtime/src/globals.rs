@@ -48,13 +48,26 @@ pub(crate) unsafe fn register(
 ) {
     // SAFETY: arrays from their beginning to their end; fixups name volatile memory that is a pointer's.
     unsafe {
-        for global in std::slice::from_raw_parts(begin, end.offset_from_unsigned(begin)) {
+        for global in between(begin, end) {
             place(*global);
         }
-        for fixup in std::slice::from_raw_parts(fixups, fixups_end.offset_from_unsigned(fixups)) {
+        for fixup in between(fixups, fixups_end) {
             let target = place(fixup.target).wrapping_add_signed(fixup.addend);
             (fixup.place as *mut u64).write_unaligned(target);
         }
+    }
+}
+
+/// An array of the plugin's; an empty one may have no address.
+///
+/// # Safety
+///
+/// The array lasts, from its beginning to its end.
+unsafe fn between<T>(begin: *const T, end: *const T) -> &'static [T] {
+    match begin.is_null() {
+        true => &[],
+        // SAFETY: as for this function.
+        false => unsafe { std::slice::from_raw_parts(begin, end.offset_from_unsigned(begin)) },
     }
 }
 

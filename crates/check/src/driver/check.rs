@@ -362,14 +362,14 @@ impl Check<'_> {
             }
             // The program got through before: it is the schedule that makes it fail.
             Err(Error::FailsAlone { failure, output, .. }) if seed > 0 => {
-                self.judging.fails_without_crash(subject.records(), schedule, failure, output);
+                self.judging.fails_without_crash(subject.records(), &[], schedule, failure, output);
                 return Ok(ControlFlow::Continue(()));
             }
             // No way of calling it makes a program right that does so.
             Err(Error::FailsAlone { failure, output, .. })
                 if failure.is_fault() || fault::place(&output).is_some() =>
             {
-                self.judging.fails_without_crash(subject.records(), schedule, failure, output);
+                self.judging.fails_without_crash(subject.records(), &[], schedule, failure, output);
                 return Ok(ControlFlow::Break(()));
             }
             Err(Error::Interrupted) if seed > 0 => {

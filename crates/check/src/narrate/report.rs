@@ -10,6 +10,7 @@ use crate::judge::{
     VolatilePointer, Words,
 };
 use crate::narrate::missing_flush;
+use crate::narrate::stacks::panic_place;
 use crate::narrate::words::main_place;
 use crate::subject::Failure;
 
@@ -113,6 +114,7 @@ fn under_schedule(found: &FailedRecovery) -> &'static Rule {
 pub(crate) fn failure(found: &FailedRecovery) -> Finding {
     let (rule, label): (&'static Rule, _) = match found.lost {
         _ if found.crashes == 0 && found.seed == 0 => (&rules::FAILS_WITHOUT_CRASH, "here"),
+        _ if found.crashes == 0 && panic_place(&found.output).is_some() => (under_schedule(found), "panics here"),
         _ if found.crashes == 0 => (under_schedule(found), "the last access to persistent memory"),
         _ if found.volatile.is_some() => (&rules::VOLATILE_POINTER, "stored here"),
         0 => (&rules::RECOVERY_FAILS_NOTHING_LOST, "persists"),

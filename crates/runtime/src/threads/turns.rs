@@ -19,6 +19,7 @@ use super::{happens_before, locks, running};
 use crate::cell::{self, RunningThreadCell};
 use crate::real::Real;
 use crate::session;
+use crate::sites;
 use crate::system::{KeptErrno, own_process, own_thread, raw_syscall, write_error};
 
 /// The kernel's number of the thread that passed the baton on for the last time; 0 if none.
@@ -294,7 +295,7 @@ pub(crate) fn before_volatile_access(address: u64, bytes: u64, site: *const Site
             // SAFETY: the program is about to store there.
             if !scheduler(|scheduler| unsafe { decisions::store_begins(scheduler, address, bytes) }) {
                 step(Need::NOTHING);
-                scheduler(|scheduler| decisions::writes(scheduler, address, bytes));
+                scheduler(|scheduler| decisions::writes(scheduler, address, bytes, sites::number(site)));
             }
             return;
         }
@@ -302,7 +303,8 @@ pub(crate) fn before_volatile_access(address: u64, bytes: u64, site: *const Site
         VolatileAccess::Exchange => step_to_read(Need::EMPTY_BUFFER, read),
     }
     // SAFETY: the program is about to access it.
-    scheduler(|scheduler| unsafe { decisions::reads_memory(scheduler, address, bytes) });
+    let number = sites::number(site);
+    scheduler(|scheduler| unsafe { decisions::reads_memory(scheduler, address, bytes, number) });
 }
 
 /// What an access of volatile memory does.
@@ -319,7 +321,8 @@ pub(crate) fn after_volatile_exchange(address: u64, stored: bool, site: *const S
     volatile_fence(site);
     if exploring() && stored {
         // SAFETY: the program has just accessed it.
-        let changed = scheduler(|scheduler| unsafe { decisions::exchange_ended(scheduler, address) });
+        let number = sites::number(site);
+        let changed = scheduler(|scheduler| unsafe { decisions::exchange_ended(scheduler, address, number) });
         if !changed {
             happens_before::saw(address, site);
             return;
