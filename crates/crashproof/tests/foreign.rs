@@ -726,3 +726,48 @@ fn plain_programs_are_judged_as_rebuilt_ones() {
         assert_eq!(line(&bad), line(&rebuilt), "{source}: {}\n{}", bad.text, rebuilt.text);
     }
 }
+
+const FLAG: &str = r#"
+#include "pool.h"
+#include <pthread.h>
+#include <stdatomic.h>
+struct s { long data[8], commit[8], begun[8]; };
+static struct s *s;
+static atomic_int flag;
+static void *commit(void *unused) {
+  if (atomic_load_explicit(&flag, memory_order_acquire)) {
+    s->commit[0] = 1;
+    persist(&s->commit[0], 8);
+  }
+  return unused;
+}
+static void *store(void *unused) {
+  s->data[0] = 9;
+  atomic_store_explicit(&flag, 1, memory_order_release);
+  persist(&s->data[0], 8);
+  return unused;
+}
+int main(void) {
+  s = pool(4096);
+  assert(!s->commit[0] || s->data[0] == 9);
+  if (s->begun[0])
+    return 0;
+  s->begun[0] = 1;
+  persist(&s->begun[0], 8);
+  pthread_t t[2];
+  pthread_create(&t[0], 0, commit, 0);
+  pthread_create(&t[1], 0, store, 0);
+  pthread_join(t[0], 0);
+  pthread_join(t[1], 0);
+}
+"#;
+
+/// Threads that were not rebuilt talk through a flag that nobody sees: that is said, and "clean" is not.
+#[test]
+fn threads_that_talk_unseen_are_unknown() {
+    let place = Place::new();
+    place.write("flag.c", FLAG);
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../tests/plain");
+    place.run("gcc", &["-g", "-O1", include, "-mclflushopt", "flag.c", "-lpthread", "-o", "flag"]);
+    place.check(&["--pm-path", ".", "./flag"]).is(3, "without holding a lock");
+}

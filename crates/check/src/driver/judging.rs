@@ -15,9 +15,9 @@ use crate::driver::call_stacks::{Calls, Sought};
 use crate::driver::options::{Medium, Options};
 use crate::driver::token::Token;
 use crate::judge::{
-    Facts, FailedRecovery, FailureRank, Harmless, Key, Minimality, Rank, Suppression, TraceViolation,
-    Unrecoverable, Violation, VolatilePointer, Words, followed, is_of_lock, join_by_cause, violations,
-    with_other_reads,
+    Facts, FailedRecovery, FailureRank, Harmless, Key, Minimality, PersistencyRace, Race, Rank, Suppression,
+    TraceViolation, Unrecoverable, Violation, VolatilePointer, Words, followed, is_of_lock, join_by_cause,
+    persistency_races, violations, with_other_reads,
 };
 use crate::narrate::{self, Consequence, Names, Narrator, Stacks, event_diagram, missing_flush, untracked};
 use crate::search::{self, Incomplete, Judgement, MAX_RUNS, Observer, Recovered, Stop, Worker};
@@ -34,6 +34,8 @@ pub(crate) struct Found {
     failures: BTreeMap<Key, FailedRecovery>,
     unrecoverable: Unrecoverable,
     violations: Violations,
+    /// Persistency races, and how many recoveries showed each.
+    persistency_races: BTreeMap<Race, u64>,
     /// The suppressions that suppressed something, by number.
     suppressions_used: FxHashSet<usize>,
     /// Why the verdict does not cover everything.
@@ -213,6 +215,22 @@ impl<'a> Judging<'a> {
             volatile: None,
         };
         self.found().failures.insert(key, failed);
+    }
+
+    /// The persistency races that were found, by place.
+    pub(crate) fn persistency_races(&self) -> Vec<PersistencyRace> {
+        let mut races: Vec<PersistencyRace> = Vec::new();
+        for (((level, store), load), &count) in &self.found().persistency_races {
+            let store = in_user_code(self.sites.of(*level).get(*store));
+            let load = in_user_code(self.sites.of_recovery().get(*load));
+            let known =
+                races.iter_mut().find(|it| same_place(&it.store, &store) && same_place(&it.load, &load));
+            match known {
+                Some(known) => known.count += count,
+                None => races.push(PersistencyRace { store, load, count }),
+            }
+        }
+        races
     }
 
     /// The violations that a recovery shows, without those that are known to be harmless.
@@ -587,7 +605,16 @@ impl Observer for Judging<'_> {
         self.options.monitor.recovered(behaviors, self.found().failures.len());
     }
 
+    fn wants_all(&self) -> bool {
+        self.options.persistency_races
+    }
+
     fn ended(&self, recovered: &Recovered) -> Judgement {
+        if self.options.persistency_races {
+            for race in persistency_races(recovered, &self.sites) {
+                *self.found().persistency_races.entry(race).or_default() += 1;
+            }
+        }
         let violations = self.violations(recovered);
         if !violations.is_empty() {
             self.note_violations(recovered, &violations);

@@ -3,7 +3,7 @@
 //! Most of what threads do has no part in it. What is told are accesses that conflict with the access of another thread
 //! just before or after them, to the same word: those are the ones whose order the schedule decides.
 
-use crashproof_findings::{Related, Role};
+use crashproof_findings::{Related, Role, is_of_others};
 use crashproof_protocol::abi::is_pm;
 use crashproof_protocol::steps::{Actor, Note, is_entry, kind, thread_of};
 use rustc_hash::FxHashMap;
@@ -38,22 +38,29 @@ enum Does {
 /// What the threads did in a run with these notes, in order.
 pub(crate) fn steps(notes: &[Note], sites: &AllSites, names: &Names) -> Vec<Related> {
     let mut told: Vec<Related> = Vec::new();
-    let accesses = conflicting(&accesses(notes));
+    let mut accesses = conflicting(&accesses(notes));
+    // What a library does on its own account, without the program's code on the way there, explains nothing.
+    let place = |access: &Access| in_user_code(sites.of(0).get(access.site));
+    accesses.retain(|access| !is_of_others(&place(access).file));
     let first = accesses.len().saturating_sub(MOST);
-    for Access { thread, address, site, does } in &accesses[first..] {
+    for access in &accesses[first..] {
+        let Access { thread, address, site, does } = access;
         let stores = !matches!(does, Does::Read);
         let name = names.object(sites, 0, *site, *address, stores).map(|name| format!("`{}`", name.text));
-        let what = name
-            .unwrap_or_else(|| if is_pm(*address) { "persistent memory" } else { "shared memory" }.to_owned());
+        let what = name.unwrap_or_else(|| {
+            if is_pm(*address) { "persistent memory" } else { "shared memory" }.to_owned()
+        });
         let number = told.len() + 1;
         let message = match does {
             Does::Read => format!("{number}: thread {thread} reads {what}"),
             Does::Change => format!("{number}: thread {thread} changes {what}"),
             Does::Store => format!("{number}: thread {thread} stores to {what}"),
             Does::Issue => format!("{number}: thread {thread} stores to {what}; nobody else sees it yet"),
-            Does::Drain => format!("{number}: the store of thread {thread} to {what} leaves its store buffer"),
+            Does::Drain => {
+                format!("{number}: the store of thread {thread} to {what} leaves its store buffer")
+            }
         };
-        told.push(Related::new(Role::Note, in_user_code(sites.of(0).get(*site)), message));
+        told.push(Related::new(Role::Note, place(access), message));
     }
     told
 }

@@ -176,8 +176,7 @@ unsafe fn futex([word, operation, value, timeout, second, bits]: [usize; 6]) -> 
     let wake = |bits| wake(key(word), value as c_int as usize, bits);
     synchronize();
     if exploring() {
-        // SAFETY: the program says that there is a word.
-        scheduler(|scheduler| unsafe { decisions::reads_memory(scheduler, word as u64, 4, 0) });
+        scheduler(|scheduler| decisions::reads(scheduler, word as u64, 4, 0));
     }
     synchronized(word as u64);
     match command {

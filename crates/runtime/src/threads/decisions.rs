@@ -75,7 +75,7 @@ pub(super) fn awaits(scheduler: &mut Scheduler, address: u64) {
 }
 
 /// The running thread reads.
-pub(super) fn reads(scheduler: &mut Scheduler, address: u64, bytes: u64, site: u32) {
+pub(crate) fn reads(scheduler: &mut Scheduler, address: u64, bytes: u64, site: u32) {
     let access = Access::new(AccessKind::Read, address, bytes as u32);
     accessed(scheduler, steps::thread(running::number()), access, site);
 }
@@ -135,15 +135,14 @@ pub(super) fn waits_until(scheduler: &mut Scheduler) {
     scheduler.thread(me).progress.waits_until(program_state(), changes);
 }
 
-/// The running thread is about to read memory as it sees it.
+/// The running thread is about to execute a locked instruction, which it told, on this volatile memory.
 ///
 /// # Safety
 ///
 /// The program is about to access it.
-pub(crate) unsafe fn reads_memory(scheduler: &mut Scheduler, address: u64, bytes: u64, site: u32) {
+pub(super) unsafe fn begins_exchange(scheduler: &mut Scheduler, address: u64, bytes: u64) {
     // SAFETY: as for this function.
     let value = unsafe { peek(address, bytes.clamp(1, 8)) };
-    reads(scheduler, address, bytes, site);
     scheduler.thread(running::number()).progress.exchanged = Some((address, bytes, value));
 }
 
@@ -162,6 +161,16 @@ pub(super) unsafe fn exchange_ended(scheduler: &mut Scheduler, address: u64, sit
         writes(scheduler, address, if at == address { bytes } else { 8 }, site);
     }
     changed
+}
+
+/// A locked instruction on volatile memory has ended, and read, nothing more.
+pub(super) fn exchange_read(scheduler: &mut Scheduler) {
+    scheduler.thread(running::number()).progress.exchanged = None;
+}
+
+/// Is the running thread about to execute a locked instruction on this volatile memory, as it told?
+pub(super) fn is_told_of_exchange(scheduler: &mut Scheduler, address: u64) -> bool {
+    scheduler.thread(running::number()).progress.exchanged.is_some_and(|(at, ..)| at == address)
 }
 
 /// The running thread writes.

@@ -15,7 +15,7 @@ use super::exploration::{Lock, Need};
 use super::scheduler::{Class, Decision, Key, Scheduler, Wait, Woken};
 use super::step_notes::{self, exploring, follows_decisions};
 use super::strategy::{Point, Strategy};
-use super::{happens_before, locks, running};
+use super::{happens_before, locks, running, volatile_talk};
 use crate::cell::{self, RunningThreadCell};
 use crate::real::Real;
 use crate::session;
@@ -302,9 +302,14 @@ pub(crate) fn before_volatile_access(address: u64, bytes: u64, site: *const Site
         VolatileAccess::Load => step_to_read(Need::NOTHING, read),
         VolatileAccess::Exchange => step_to_read(Need::EMPTY_BUFFER, read),
     }
-    // SAFETY: the program is about to access it.
     let number = sites::number(site);
-    scheduler(|scheduler| unsafe { decisions::reads_memory(scheduler, address, bytes, number) });
+    scheduler(|scheduler| {
+        decisions::reads(scheduler, address, bytes, number);
+        if accesses == VolatileAccess::Exchange {
+            // SAFETY: the program is about to access it.
+            unsafe { decisions::begins_exchange(scheduler, address, bytes) };
+        }
+    });
 }
 
 /// What an access of volatile memory does.
@@ -327,6 +332,8 @@ pub(crate) fn after_volatile_exchange(address: u64, stored: bool, site: *const S
             happens_before::saw(address, site);
             return;
         }
+    } else if exploring() {
+        scheduler(decisions::exchange_read);
     }
     if running::concurrent() {
         happens_before::saw(address, site);
@@ -337,7 +344,47 @@ pub(crate) fn after_volatile_exchange(address: u64, stored: bool, site: *const S
     }
 }
 
+/// The running thread stored to volatile memory in the program's name, where compiled code looks.
+pub(crate) fn volatile_changed(address: u64, bytes: u64) {
+    if exploring() {
+        scheduler(|scheduler| decisions::writes(scheduler, address, bytes, 0));
+    }
+    if running::concurrent() {
+        happens_before::changed(address, std::ptr::null());
+    }
+}
+
+/// Has rebuilt code just told that it is about to execute a locked instruction on this volatile memory?
+pub(crate) fn is_told_of_exchange(address: u64) -> bool {
+    exploring() && scheduler(|scheduler| decisions::is_told_of_exchange(scheduler, address))
+}
+
+/// Code that was not rebuilt is about to execute a locked instruction on volatile memory; `changes` says whether it will
+/// store something there.
+pub(crate) fn foreign_exchange(address: u64, bytes: u64, site: *const Site, changes: impl FnOnce() -> bool) {
+    if !running::concurrent() {
+        return volatile_fence(site);
+    }
+    before_volatile_access(address, bytes, site, VolatileAccess::Exchange);
+    volatile_fence(site);
+    let changes = changes();
+    if exploring() {
+        let number = sites::number(site);
+        scheduler(|scheduler| {
+            decisions::exchange_read(scheduler);
+            if changes {
+                decisions::writes(scheduler, address, bytes, number);
+            }
+        });
+    }
+    happens_before::saw(address, site);
+    if changes {
+        happens_before::changed(address, site);
+    }
+}
+
 fn pass_to(number: u16) {
+    volatile_talk::turn_ends();
     let baton = baton_of(number);
     if follows_decisions() {
         scheduler(|scheduler| decisions::change_view(scheduler, running::number(), number));
