@@ -22,7 +22,6 @@ use crate::session::{self, recording};
 use crate::size_classes::{Block, FreeBlocks, MAPPED, Misuse, base, block_bytes};
 use crate::system::{set_errno, write_error};
 use crate::threads::step_notes::exploring;
-use crate::threads::volatile_talk;
 use crate::{access, callers};
 
 unsafe extern "C" {
@@ -249,8 +248,6 @@ unsafe extern "C" fn free_from(old: *mut c_void, caller: usize) {
         if !is_ours(old) {
             if old.is_null() || !keeps(old) {
                 __libc_free(old);
-                // Where its lists of free blocks go on.
-                volatile_talk::changed_by_library(old as u64, 16);
             }
             return;
         }

@@ -4,8 +4,6 @@
 //! They are known by their symbols. Most of such code is generic and compiled with the program, which tells of itself; a
 //! breakpoint there goes when it is met.
 
-use std::mem::size_of;
-
 use crate::system::raw_syscall;
 
 /// Parts of mangled names, of which one is enough: after the crate and the module come the names within it.

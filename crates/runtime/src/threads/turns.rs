@@ -325,8 +325,8 @@ pub(crate) enum VolatileAccess {
 pub(crate) fn after_volatile_exchange(address: u64, stored: bool, site: *const Site) {
     volatile_fence(site);
     if exploring() && stored {
-        // SAFETY: the program has just accessed it.
         let number = sites::number(site);
+        // SAFETY: the program has just accessed it.
         let changed = scheduler(|scheduler| unsafe { decisions::exchange_ended(scheduler, address, number) });
         if !changed {
             happens_before::saw(address, site);
