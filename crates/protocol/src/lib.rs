@@ -639,9 +639,6 @@ pub mod reason {
     /// A system call was given PM, past the C library's functions; the site says where.
     pub const SYSTEM_CALL: u64 = 32;
 
-    /// Threads of code that was not rebuilt store to memory that they share without holding a lock.
-    pub const VOLATILE_TALK: u64 = 33;
-
     /// Those after which persistent memory may hold what nobody recorded.
     pub const UNSEEN_CONTENT: &[u64] =
         &[FORK, SECOND_PLACE, COPIED_BY_KERNEL, UNSEEN, CHANGED, FUNCTION, STREAM, SPAWN, SYSTEM_CALL];
@@ -661,10 +658,6 @@ pub mod reason {
             FUTEX => "a futex operation other than wait, wake and requeue",
             EARLY_THREADS => "threads were created before main",
             UNSEEN => "it touches persistent memory without the runtime seeing it",
-            VOLATILE_TALK => {
-                "it was not rebuilt, and its threads store to memory that they share without holding a lock: the order of such \
-                 accesses was not explored (rebuild it with crashproof cc)"
-            }
             CHANGED => "persistent memory was changed without the runtime seeing it",
             FUNCTION => "touches persistent memory and is not followed there",
             STREAM => {

@@ -19,7 +19,6 @@
 //! | `decisions` | follows them, and notes every step |
 //! | `buffers` | store buffers, and when what they hold takes effect |
 //! | `happens_before` | what orders threads besides PM |
-//! | `volatile_talk` | whether threads that were not rebuilt talk through volatile memory |
 //! | `locks` | what mutexes and the rest hold, beside the program's bytes: plain data |
 //! | `turns` | switching, waiting and waking, deadlocks |
 //! | `memory` | accesses to PM while there are several threads |
@@ -42,4 +41,3 @@ pub(crate) mod state;
 pub(crate) mod step_notes;
 pub(crate) mod strategy;
 pub(crate) mod turns;
-pub(crate) mod volatile_talk;

@@ -30,7 +30,6 @@ use crate::threads::turns::{
     baton_of, cancel, end_cancelled, first_turn, give_way, leave, others_may_run, real_join,
     reap_if_detached, send_signal, settle, synchronize, wait,
 };
-use crate::threads::volatile_talk;
 use crate::{faults, session};
 
 unsafe extern "C" {
@@ -175,7 +174,6 @@ unsafe fn create(
     session::control(|control| control.threads += 1);
     note(record::SPAWN, 0, number.into(), std::ptr::null());
     running::set_concurrent(true);
-    volatile_talk::thread_created();
     if exploring() {
         // Numbers of threads depend on the order in which they are created.
         synchronized(&raw const EARLY_THREADS as u64);

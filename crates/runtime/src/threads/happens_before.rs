@@ -15,7 +15,6 @@ use super::decisions;
 use super::running;
 use super::state::scheduler;
 use super::step_notes::exploring;
-use super::volatile_talk;
 use crate::cell::RunningThreadCell;
 use crate::recorder::{note, regions_are_wanted};
 use crate::session::{append, recording};
@@ -82,7 +81,6 @@ pub(crate) fn synchronized(address: u64) {
 
 /// A thread did this to a lock, or the like.
 pub(crate) fn synchronized_as(kind: AccessKind, address: u64) {
-    volatile_talk::boundary(kind);
     if exploring() {
         scheduler(|scheduler| decisions::synchronizes(scheduler, kind, address));
     }

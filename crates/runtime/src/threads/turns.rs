@@ -15,7 +15,7 @@ use super::exploration::{Lock, Need};
 use super::scheduler::{Class, Decision, Key, Scheduler, Wait, Woken};
 use super::step_notes::{self, exploring, follows_decisions};
 use super::strategy::{Point, Strategy};
-use super::{happens_before, locks, running, volatile_talk};
+use super::{happens_before, locks, running};
 use crate::cell::{self, RunningThreadCell};
 use crate::real::Real;
 use crate::session;
@@ -384,7 +384,6 @@ pub(crate) fn foreign_exchange(address: u64, bytes: u64, site: *const Site, chan
 }
 
 fn pass_to(number: u16) {
-    volatile_talk::turn_ends();
     let baton = baton_of(number);
     if follows_decisions() {
         scheduler(|scheduler| decisions::change_view(scheduler, running::number(), number));
