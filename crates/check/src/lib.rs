@@ -31,8 +31,8 @@ pub use driver::{
     replay, use_runtime,
 };
 pub use judge::{
-    Conflict, DataRace, Dependence, Extent, FailedRecovery, Flushed, Minimality, Model, Redundant,
-    RedundantKind, Report, Saw, Suppression, Violation, VolatilePointer, Window,
+    Conflict, DataRace, Dependence, Extent, FailedRecovery, Flushed, Minimality, Model, PersistencyRace,
+    Redundant, RedundantKind, Report, Saw, Suppression, Violation, VolatilePointer, Window,
 };
 pub use narrate::readable;
 pub use search::{Random, Shards, Statistics, Strategy};

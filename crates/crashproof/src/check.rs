@@ -116,6 +116,10 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = "What to check")]
     no_robust: bool,
 
+    /// Report plain stores that recovery may read before they are surely written back: a compiler may split them
+    #[arg(long, help_heading = "What to check")]
+    persistency_races: bool,
+
     /// Ignore missing flushes at FILE:LINE, FILE:FIRST-LAST or FILE:FUNCTION; may be repeated
     ///
     /// The place is that of the lost store or of the load that sees it.
@@ -455,6 +459,7 @@ pub(crate) fn options(
         PersistencyModel::Strand => Model::Strand,
     });
     options.robust = !arguments.no_robust;
+    options.persistency_races = arguments.persistency_races;
     // A client or a question must reach the server, which in a sandbox has a network of its own.
     let asked = arguments.client.is_some() || arguments.recovered.is_some();
     if arguments.no_sandbox || asked {

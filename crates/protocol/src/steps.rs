@@ -107,14 +107,19 @@ pub struct Note {
     pub record: u32,
     /// See [`kind`].
     pub kind: u32,
-    /// Zero.
-    pub unused: u32,
+    /// The site of an access; 0 if that is not known.
+    pub site: u32,
 }
 
 impl Note {
     /// A note.
     pub const fn new(kind: u32, actor: Actor, address: u64, bytes: u32, record: u32) -> Note {
-        Note { address, actor, bytes, record, kind, unused: 0 }
+        Note { address, actor, bytes, record, kind, site: 0 }
+    }
+
+    /// The same, of an access at this site.
+    pub const fn at(self, site: u32) -> Note {
+        Note { site, ..self }
     }
 
     /// A note of an access.

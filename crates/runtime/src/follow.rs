@@ -24,6 +24,7 @@ mod fences;
 mod instruction;
 mod moved;
 mod patches;
+mod standard_library;
 mod stepping;
 mod strings;
 mod system_calls;

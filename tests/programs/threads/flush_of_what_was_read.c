@@ -1,5 +1,5 @@
 // A thread that reads what another one stored flushes it before it goes on: that is PSan's repair, and not redundant.
-//@ check: clean
+//@ check: clean, no warnings
 //@ lint: clean, no warnings
 //@ prove: skip (what lint says is compared with check)
 //@ cflags: -pthread

@@ -1,7 +1,7 @@
 // Two threads of Rust take a mutex that they share by `Arc`; if the second comes first, the program fails.
 //@ lint: skip (about schedules)
 //@ prove: skip (about schedules)
-//@ check: fails-under-schedule
+//@ check: fails-under-schedule at first
 use std::arch::x86_64::{_mm_clflush, _mm_sfence};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -22,7 +22,7 @@ fn main() {
         let turns = Arc::clone(&turns);
         thread::spawn(move || {
             let mut turn = turns.lock().unwrap();
-            assert!(*turn == number, "the other one was first");
+            assert!(*turn == number, "the other one was first"); // MARK: first
             *turn += 1;
             let last = last as *mut u64;
             unsafe {

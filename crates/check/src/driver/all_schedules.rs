@@ -260,7 +260,8 @@ impl Check<'_> {
                 // The program got through before: it is the schedule that makes it fail.
                 _ => {
                     self.judging.set_decisions(steps.decisions(), Vec::new());
-                    self.judging.fails_without_crash(subject.records(), schedule, failure, output);
+                    let (records, notes) = (subject.records(), subject.notes());
+                    self.judging.fails_without_crash(records, notes, schedule, failure, output);
                     Ran::Failed
                 }
             },

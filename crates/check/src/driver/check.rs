@@ -187,6 +187,7 @@ pub(crate) fn check_subject<S: Subject>(
     // Files that this one created go with it; runs that are repeated create them anew.
     drop((subject, recovering));
     let redundant = judging.redundant_places(redundant, calls);
+    let persistency_races = judging.persistency_races();
     let (findings, violations, unused_suppressions, mut found) = judging.into_findings(calls);
     found.remarks.extend(checksums);
     if findings.is_empty() && violations.is_empty() && shared.set_aside.is_any() {
@@ -214,6 +215,7 @@ pub(crate) fn check_subject<S: Subject>(
         violations,
         unused_suppressions,
         races,
+        persistency_races,
         redundant,
         unknown: found.incomplete,
         remarks: found.remarks,
@@ -362,14 +364,14 @@ impl Check<'_> {
             }
             // The program got through before: it is the schedule that makes it fail.
             Err(Error::FailsAlone { failure, output, .. }) if seed > 0 => {
-                self.judging.fails_without_crash(subject.records(), schedule, failure, output);
+                self.judging.fails_without_crash(subject.records(), &[], schedule, failure, output);
                 return Ok(ControlFlow::Continue(()));
             }
             // No way of calling it makes a program right that does so.
             Err(Error::FailsAlone { failure, output, .. })
                 if failure.is_fault() || fault::place(&output).is_some() =>
             {
-                self.judging.fails_without_crash(subject.records(), schedule, failure, output);
+                self.judging.fails_without_crash(subject.records(), &[], schedule, failure, output);
                 return Ok(ControlFlow::Break(()));
             }
             Err(Error::Interrupted) if seed > 0 => {
@@ -444,7 +446,7 @@ impl Check<'_> {
         self.options.monitor.recorded(records.len());
         self.judging.note_untracked(records, 0);
         self.count(|statistics| statistics.events += records.len() as u64);
-        self.redundant.look_at(records);
+        self.redundant.look_at(records, &self.judging.sites.recorded);
         if recorded.threads > 1 {
             merge_races(&mut self.races, races(records, &self.judging.sites.recorded));
         }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crashproof_findings::Place;
+use crashproof_findings::{Place, is_of_others};
+use crashproof_protocol::steps::Note;
 use crashproof_protocol::{Record, exit, schedule};
 use rustc_hash::FxHashSet;
 
@@ -14,13 +15,15 @@ use crate::driver::call_stacks::{Calls, Sought};
 use crate::driver::options::{Medium, Options};
 use crate::driver::token::Token;
 use crate::judge::{
-    Facts, FailedRecovery, FailureRank, Harmless, Key, Minimality, Rank, Redundant, RedundantWork,
-    Suppression, TraceViolation, Unrecoverable, Violation, VolatilePointer, Words, followed, is_of_lock,
-    join_by_cause, tells, violations, with_other_reads,
+    Facts, FailedRecovery, FailureRank, Harmless, Key, Minimality, PersistencyRace, Race, Rank, Redundant,
+    RedundantWork, Suppression, TraceViolation, Unrecoverable, Violation, VolatilePointer, Words, followed,
+    is_of_lock, join_by_cause, persistency_races, tells, violations, with_other_reads,
 };
 use crate::narrate::{self, Consequence, Names, Narrator, Stacks, event_diagram, missing_flush, untracked};
 use crate::search::{self, Incomplete, Judgement, MAX_RUNS, Observer, Recovered, Stop, Worker};
-use crate::subject::{AllSites, Ending, Error, Failure, FileNames, Schedule, Subject, fault, same_place};
+use crate::subject::{
+    AllSites, Ending, Error, Failure, FileNames, Schedule, Subject, fault, in_user_code, same_place,
+};
 
 /// Missing flushes by the execution and site after which the flush is missing, each with how simply it was met.
 type Violations = BTreeMap<(usize, u32), (Violation, Rank)>;
@@ -31,6 +34,8 @@ pub(crate) struct Found {
     failures: BTreeMap<Key, FailedRecovery>,
     unrecoverable: Unrecoverable,
     violations: Violations,
+    /// Persistency races, and how many recoveries showed each.
+    persistency_races: BTreeMap<Race, u64>,
     /// The suppressions that suppressed something, by number.
     suppressions_used: FxHashSet<usize>,
     /// Why the verdict does not cover everything.
@@ -165,13 +170,25 @@ impl<'a> Judging<'a> {
     pub(crate) fn fails_without_crash(
         &self,
         records: &[Record],
+        notes: &[Note],
         schedule: Schedule,
         failure: Failure,
         output: String,
     ) {
-        let site = records.iter().rev().map(|record| record.site).find(|&site| site != 0).unwrap_or(0);
+        let key = (format!("without crash {failure:?}"), (0, 0), (0, 0));
+        if let Some(known) = self.found().failures.get_mut(&key) {
+            known.count += 1;
+            return;
+        }
+        let sites = &self.sites.recorded;
+        let last = || {
+            let places = records.iter().rev().filter(|record| record.site != 0);
+            let mut places = places.map(|record| in_user_code(sites.get(record.site)));
+            places.find(|place| place.is_known() && !is_of_others(&place.file))
+        };
         // Where it crashed, if that is known; else its last access to persistent memory.
-        let place = fault::place(&output).unwrap_or_else(|| self.sites.recorded.get(site).clone());
+        let place =
+            fault::place(&output).or_else(|| narrate::panic_place(&output)).or_else(last).unwrap_or_default();
         let failed = FailedRecovery {
             place,
             lost: 0,
@@ -185,6 +202,7 @@ impl<'a> Judging<'a> {
                         format!("the program {} without any crash under schedule {seed}", failure.describe())
                     }
                 },
+                related: narrate::schedule_steps(notes, &self.sites, &self.names),
                 ..Words::default()
             },
             output,
@@ -196,8 +214,23 @@ impl<'a> Judging<'a> {
             cause: None,
             volatile: None,
         };
-        let key = (format!("without crash {:?}", failed.failure), (0, 0), (0, 0));
-        self.found().failures.entry(key).and_modify(|known| known.count += 1).or_insert(failed);
+        self.found().failures.insert(key, failed);
+    }
+
+    /// The persistency races that were found, by place.
+    pub(crate) fn persistency_races(&self) -> Vec<PersistencyRace> {
+        let mut races: Vec<PersistencyRace> = Vec::new();
+        for (((level, store), load), &count) in &self.found().persistency_races {
+            let store = in_user_code(self.sites.of(*level).get(*store));
+            let load = in_user_code(self.sites.of_recovery().get(*load));
+            let known =
+                races.iter_mut().find(|it| same_place(&it.store, &store) && same_place(&it.load, &load));
+            match known {
+                Some(known) => known.count += count,
+                None => races.push(PersistencyRace { store, load, count }),
+            }
+        }
+        races
     }
 
     /// The violations that a recovery shows, without those that are known to be harmless.
@@ -610,7 +643,16 @@ impl Observer for Judging<'_> {
         self.options.monitor.recovered(behaviors, self.found().failures.len());
     }
 
+    fn wants_all(&self) -> bool {
+        self.options.persistency_races
+    }
+
     fn ended(&self, recovered: &Recovered) -> Judgement {
+        if self.options.persistency_races {
+            for race in persistency_races(recovered, &self.sites) {
+                *self.found().persistency_races.entry(race).or_default() += 1;
+            }
+        }
         let violations = self.violations(recovered);
         if !violations.is_empty() {
             self.note_violations(recovered, &violations);

@@ -70,6 +70,8 @@ pub struct Options {
     pub model: Option<Model>,
     /// Whether to look for missing flushes that recovery did not fail on (robustness).
     pub robust: bool,
+    /// Whether to look for plain stores that recovery may read before they are surely written back.
+    pub persistency_races: bool,
     /// Where missing flushes are known to be harmless: at the lost store, or at a load that sees it.
     pub suppress: Vec<Suppression>,
     /// Parallel workers.
@@ -152,6 +154,7 @@ impl Options {
             strict: false,
             model: None,
             robust: true,
+            persistency_races: false,
             suppress: Vec::new(),
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             max_per_crash: Some(1000),

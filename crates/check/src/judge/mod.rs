@@ -16,6 +16,7 @@
 //! | `suppress` | places where missing flushes are known to be harmless |
 //! | `redundant` | redundant flushes and fences |
 //! | `races` | data races on persistent memory |
+//! | `persistency_races` | plain stores that recovery may read in part |
 //! | `strands` | strands and epochs that depend on each other |
 //! | `report` | everything that a check found |
 //!
@@ -29,6 +30,7 @@ mod failure;
 mod harmless;
 mod locks;
 mod one_cause;
+mod persistency_races;
 mod races;
 mod redundant;
 mod report;
@@ -48,11 +50,12 @@ pub(crate) use failure::{Key, Rank as FailureRank};
 pub(crate) use harmless::Harmless;
 pub(crate) use locks::is_of_lock;
 pub(crate) use one_cause::{join as join_by_cause, tells};
+pub(crate) use persistency_races::{Race, persistency_races};
 pub use races::DataRace;
 pub(crate) use races::{merge as merge_races, races};
 pub(crate) use redundant::RedundantWork;
 pub use redundant::{Redundant, RedundantKind};
-pub use report::Report;
+pub use report::{PersistencyRace, Report};
 pub(crate) use robustness::{TraceViolation, violations, with_other_reads};
 pub use strands::{Conflict, Dependence, Model};
 pub(crate) use strands::{any_marked, dependences, merge};

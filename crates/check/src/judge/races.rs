@@ -92,7 +92,19 @@ struct Analysis<'a> {
     found: Found,
 }
 
-impl Analysis<'_> {
+impl<'a> Analysis<'a> {
+    fn new(sites: &'a Sites) -> Analysis<'a> {
+        Analysis {
+            sites,
+            threads: Vec::new(),
+            objects: FxHashMap::default(),
+            words: FxHashMap::default(),
+            plain: FxHashMap::default(),
+            waiting: FxHashMap::default(),
+            found: Found::new(),
+        }
+    }
+
     fn clock(&mut self, thread: u16) -> &mut Clock {
         let index = usize::from(thread);
         while self.threads.len() <= index {
@@ -225,6 +237,29 @@ impl Analysis<'_> {
     }
 }
 
+/// What is ordered in a run, record by record.
+pub(crate) struct Ordered<'a>(Analysis<'a>);
+
+impl<'a> Ordered<'a> {
+    pub(crate) fn new(sites: &'a Sites) -> Ordered<'a> {
+        Ordered(Analysis::new(sites))
+    }
+
+    pub(crate) fn step(&mut self, record: &Record) {
+        self.0.step(record);
+    }
+
+    /// This moment, as the thread knows it.
+    pub(crate) fn now(&mut self, thread: u16) -> u32 {
+        self.0.clock(thread).of(thread)
+    }
+
+    /// Did a moment of a thread happen before what another one does now?
+    pub(crate) fn is_before(&mut self, (thread, at): (u16, u32), other: u16) -> bool {
+        thread == other || at <= self.0.clock(other).of(thread)
+    }
+}
+
 /// All data races of a recorded run, each pair of places once.
 pub(crate) fn races(records: &[Record], sites: &Sites) -> Vec<DataRace> {
     let found = pairs(records, sites);
@@ -243,15 +278,7 @@ pub(crate) fn races(records: &[Record], sites: &Sites) -> Vec<DataRace> {
 }
 
 fn pairs(records: &[Record], sites: &Sites) -> Found {
-    let mut analysis = Analysis {
-        sites,
-        threads: Vec::new(),
-        objects: FxHashMap::default(),
-        words: FxHashMap::default(),
-        plain: FxHashMap::default(),
-        waiting: FxHashMap::default(),
-        found: Found::new(),
-    };
+    let mut analysis = Analysis::new(sites);
     records.iter().for_each(|record| analysis.step(record));
     analysis.found
 }

@@ -5,13 +5,14 @@
 use std::collections::BTreeMap;
 
 use crashproof_findings::{Place, is_of_others};
-use crashproof_protocol::Record;
+use crashproof_protocol::{Record, record};
 use px86::buffer::Entry;
 use px86::work::{Observer, Work};
-use px86::{Kind, Platform};
+use px86::{Event, Kind, Line, Platform};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::crash::Moments;
+use crate::judge::races::Ordered;
 use crate::subject::Sites;
 
 /// In which way an instruction was redundant.
@@ -38,6 +39,71 @@ pub struct Redundant {
     pub total: u64,
     /// Is it part of an idiom that costs nothing measurable: an `sfence` after `clflush`?
     pub idiom: bool,
+}
+
+/// What other threads write back. In another schedule of the same kind they may do so later, so that makes a flush
+/// redundant only if it happened before.
+struct OtherThreads<'a> {
+    ordered: Ordered<'a>,
+    /// Who flushed each line last, and who completed that, and when.
+    flushed: FxHashMap<Line, u16>,
+    completed: FxHashMap<Line, (u16, u32)>,
+    pending: FxHashMap<u16, Vec<Line>>,
+    /// Threads whose next fence completes a flush that is not redundant after all.
+    needs_fence: FxHashSet<u16>,
+}
+
+impl<'a> OtherThreads<'a> {
+    fn new(records: &[Record], sites: &'a Sites) -> Option<OtherThreads<'a>> {
+        let spawns = records.iter().any(|record| record.kind() == record::SPAWN);
+        spawns.then(|| OtherThreads {
+            ordered: Ordered::new(sites),
+            flushed: FxHashMap::default(),
+            completed: FxHashMap::default(),
+            pending: FxHashMap::default(),
+            needs_fence: FxHashSet::default(),
+        })
+    }
+
+    /// What an instruction did, whatever other threads did at the same time.
+    fn or_useful(&mut self, record: &Record, event: &Event, work: Work) -> Work {
+        let thread = record.thread();
+        let mut work = work;
+        if matches!(event.kind, Kind::Flush | Kind::FlushOpt) {
+            let line = Line::containing(event.address);
+            let others = match work {
+                Work::Clean => {
+                    let completed = self.completed.get(&line).copied();
+                    completed.is_some_and(|completed| !self.ordered.is_before(completed, thread))
+                }
+                Work::Repeated => self.flushed.get(&line).is_some_and(|&flushed| flushed != thread),
+                Work::Useful | Work::Idle => false,
+            };
+            if others {
+                work = Work::Useful;
+                self.needs_fence.insert(thread);
+            } else if work != Work::Clean {
+                self.flushed.insert(line, thread);
+                match event.kind {
+                    Kind::Flush => self.complete(line, thread),
+                    _ => self.pending.entry(thread).or_default().push(line),
+                }
+            }
+        } else if event.kind.fences() {
+            for line in self.pending.remove(&thread).unwrap_or_default() {
+                self.complete(line, thread);
+            }
+            if self.needs_fence.remove(&thread) {
+                work = Work::Useful;
+            }
+        }
+        work
+    }
+
+    fn complete(&mut self, line: Line, thread: u16) {
+        let now = self.ordered.now(thread);
+        self.completed.insert(line, (thread, now));
+    }
 }
 
 /// The redundant work of the runs looked at so far.
@@ -70,7 +136,8 @@ const MOST_EVENTS: usize = crashproof_protocol::MAX_STACKS;
 
 impl RedundantWork {
     /// Looks at a run. What one schedule has no use for another may need.
-    pub(crate) fn look_at(&mut self, records: &[Record]) {
+    pub(crate) fn look_at(&mut self, records: &[Record], sites: &Sites) {
+        let mut others = OtherThreads::new(records, sites);
         // As on machines whose caches do not survive: code that runs on both must flush.
         let mut observer = Observer::new(Platform::ADR);
         let mut moments = Moments::default();
@@ -84,6 +151,10 @@ impl RedundantWork {
                 let chosen = event.kind != Kind::FlushOpt || event.width == 0;
                 let issued = issued.unwrap_or(observer.now());
                 let work = observer.commit(&Entry { event, issued, tag: 0 });
+                let work = match &mut others {
+                    Some(others) => work.map(|work| others.or_useful(record, &event, work)),
+                    None => work,
+                };
                 if let Some(work) = work.filter(|_| chosen) {
                     let kind = self.count(record.site, event.kind, work);
                     let idiom = work == Work::Idle
@@ -102,6 +173,9 @@ impl RedundantWork {
                     kind if kind.fences() => drop(flushed.remove(&record.thread())),
                     _ => {}
                 }
+            }
+            if let Some(others) = &mut others {
+                others.ordered.step(record);
             }
             moments.after(at + 1, record, observer.now());
         }

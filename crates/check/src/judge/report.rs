@@ -1,5 +1,7 @@
 //! What a check comes to.
 
+use crashproof_findings::Place;
+
 use crate::judge::failure::FailedRecovery;
 use crate::judge::races::DataRace;
 use crate::judge::redundant::Redundant;
@@ -7,6 +9,17 @@ use crate::judge::strands::Dependence;
 use crate::judge::suppress::Suppression;
 use crate::judge::violation::Violation;
 use crate::search::Statistics;
+
+/// A plain store that recovery may read before it is surely written back.
+#[derive(Clone, Debug)]
+pub struct PersistencyRace {
+    /// The store.
+    pub store: Place,
+    /// The load in recovery.
+    pub load: Place,
+    /// How many recoveries showed it.
+    pub count: u64,
+}
 
 /// What came of a check.
 #[derive(Clone, Debug)]
@@ -21,6 +34,8 @@ pub struct Report {
     pub unused_suppressions: Vec<Suppression>,
     /// Plain accesses that nothing orders.
     pub races: Vec<DataRace>,
+    /// Plain stores that recovery may read before they are surely written back, if that was asked for.
+    pub persistency_races: Vec<PersistencyRace>,
     /// Redundant flushes and fences.
     pub redundant: Vec<Redundant>,
     /// Why the check is not complete; empty if it is.
@@ -50,6 +65,7 @@ impl Report {
         let new = other.violations.into_iter();
         self.violations.extend(new.filter(|it| !known.contains(&(it.place.clone(), it.last.clone()))));
         crate::judge::merge_races(&mut self.races, other.races);
+        self.persistency_races.extend(other.persistency_races);
         self.redundant.extend(other.redundant);
         self.unknown.extend(other.unknown);
         self.remarks.extend(other.remarks);

@@ -7,6 +7,7 @@
 //! | `words` | titles, causes, advice, the places that matter |
 //! | `event_diagram` | the events around a crash, for drawing |
 //! | `missing_flush` | missing flushes, and what to do about them |
+//! | `schedule` | which thread did what, in order |
 //! | `untracked` | why a verdict does not cover everything |
 //! | `report` | all of it in the form that all engines share |
 
@@ -14,6 +15,7 @@ mod event_diagram;
 mod missing_flush;
 mod names;
 mod report;
+mod schedule;
 mod stacks;
 mod untracked;
 mod words;
@@ -23,6 +25,7 @@ pub(crate) use missing_flush::finding as missing_flush;
 pub(crate) use names::Names;
 pub use report::readable;
 pub(crate) use report::{failure, volatile_pointer};
-pub(crate) use stacks::{Stacks, failed_at};
+pub(crate) use schedule::steps as schedule_steps;
+pub(crate) use stacks::{Stacks, failed_at, panic_place};
 pub(crate) use untracked::{incomplete, untracked};
 pub(crate) use words::{Consequence, Narrator};

@@ -6,10 +6,11 @@ use num_bigint::BigUint;
 use serde_json::json;
 
 use crate::judge::{
-    Conflict, DataRace, Dependence, FailedRecovery, Minimality, Model, Redundant, RedundantKind, Report,
-    Words,
+    Conflict, DataRace, Dependence, FailedRecovery, Minimality, Model, PersistencyRace, Redundant,
+    RedundantKind, Report, Words,
 };
 use crate::narrate::missing_flush;
+use crate::narrate::stacks::panic_place;
 use crate::narrate::words::main_place;
 use crate::subject::Failure;
 
@@ -38,7 +39,7 @@ impl Report {
         let redundant = self.redundant.iter().map(redundant);
         let violations = self.violations.iter().map(missing_flush::finding);
         let failures = self.findings.iter().map(failure);
-        let races = self.races.iter().map(race);
+        let races = self.races.iter().map(race).chain(self.persistency_races.iter().map(persistency_race));
         report.findings =
             failures.chain(violations).chain(dependences).chain(races).chain(redundant).collect();
         report.notes.clone_from(&self.remarks);
@@ -120,6 +121,9 @@ fn under_schedule(found: &FailedRecovery) -> &'static Rule {
 pub(crate) fn failure(found: &FailedRecovery) -> Finding {
     let (rule, label): (&'static Rule, _) = match found.lost {
         _ if found.crashes == 0 && found.seed == 0 => (&rules::FAILS_WITHOUT_CRASH, "here"),
+        _ if found.crashes == 0 && panic_place(&found.output).is_some() => {
+            (under_schedule(found), "panics here")
+        }
         _ if found.crashes == 0 => (under_schedule(found), "the last access to persistent memory"),
         _ if found.volatile.is_some() => (&rules::VOLATILE_POINTER, "stored here"),
         0 => (&rules::RECOVERY_FAILS_NOTHING_LOST, "persists"),
@@ -274,6 +278,20 @@ fn race(found: &DataRace) -> Finding {
     finding.label = "here".into();
     let note = format!("thread {} {} it here", found.threads[0], does(found.stores[0]));
     finding.related = vec![Related::new(Role::Note, found.first.clone(), &note)];
+    finding.count = found.count;
+    finding
+}
+
+fn persistency_race(found: &PersistencyRace) -> Finding {
+    let Place { file, line, .. } = &found.load;
+    let message = format!(
+        "persistency race: recovery may read this plain store ({file}:{line}) before it is surely written back; a compiler may \
+         split it"
+    );
+    let mut finding = Finding::new(&rules::PERSISTENCY_RACE, found.store.clone(), message);
+    finding.label = "stored here".into();
+    finding.related = vec![Related::new(Role::Note, found.load.clone(), "recovery reads it here")];
+    finding.fix = Some(Fix::advice("make the store atomic (relaxed is enough)"));
     finding.count = found.count;
     finding
 }

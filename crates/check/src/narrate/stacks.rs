@@ -72,7 +72,7 @@ pub(crate) fn failed_at(sites: &Sites, end: &[u32], output: &str) -> Option<Plac
 }
 
 /// The place that a panic names.
-fn panic_place(output: &str) -> Option<Place> {
+pub(crate) fn panic_place(output: &str) -> Option<Place> {
     let at = output.lines().find_map(|line| line.split_once("panicked at "))?.1;
     let mut parts = at.trim_end_matches(':').rsplitn(3, ':');
     let (column, line, file) = (parts.next()?, parts.next()?, parts.next()?);

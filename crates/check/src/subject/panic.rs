@@ -6,14 +6,29 @@ pub(crate) const EXIT: i32 = 101;
 /// Where a panic was, after the name of the thread.
 const AT: &str = "panicked at ";
 
-/// What the last panic said, without the calls that led to it: they end the output, and would hide it.
+/// What a panic says that only passes on that another thread has panicked.
+const PASSED_ON: [&str; 2] = ["` on an `Err` value: Any { .. }", "a scoped thread panicked"];
+
+/// What the last panic said, without the calls that led to it: they end the output, and would hide it. If it only says that
+/// another thread panicked, what that one said.
 pub(crate) fn message(output: &str) -> Option<String> {
     let lines: Vec<&str> = output.lines().collect();
-    let start = lines.iter().rposition(|line| line.starts_with("thread '") && line.contains(AT))?;
+    let begins = |line: &&str| line.starts_with("thread '") && line.contains(AT);
+    let starts: Vec<usize> = (0..lines.len()).filter(|&at| begins(&lines[at])).collect();
     let calls =
         |line: &&str| *line == "stack backtrace:" || line.starts_with("note: run with `RUST_BACKTRACE=");
-    let message = lines[start..].iter().take_while(|line| !calls(line));
-    Some(message.copied().collect::<Vec<_>>().join("\n").trim_end().to_owned())
+    let message = |start: usize| {
+        let rest = lines[start + 1..].iter().take_while(|line| !calls(line) && !begins(line));
+        let all: Vec<&str> = std::iter::once(lines[start]).chain(rest.copied()).collect();
+        all.join("\n").trim_end().to_owned()
+    };
+    let mut messages = starts.iter().rev().map(|&start| message(start));
+    let last = messages.next()?;
+    let passed_on = |message: &str| PASSED_ON.iter().any(|said| message.contains(said));
+    Some(match passed_on(&last) {
+        true => messages.find(|message| !passed_on(message)).unwrap_or(last),
+        false => last,
+    })
 }
 
 /// Where it was.
@@ -33,5 +48,13 @@ mod tests {
         assert_eq!(message.lines().collect::<Vec<_>>()[1..], ["assertion failed: a", "  left: 1"]);
         assert_eq!(place(&message), Some("src/main.rs:31:13:"));
         assert_eq!(super::message("nothing\nof the kind"), None);
+    }
+
+    #[test]
+    fn a_panic_that_is_passed_on_is_that_of_the_thread() {
+        let of_thread = "thread '<unnamed>' (7) panicked at a.rs:3:5:\nassertion failed: b";
+        let passed_on = "thread 'main' (6) panicked at a.rs:9:9:\ncalled `Result::unwrap()` on an `Err` value: Any { .. }";
+        assert_eq!(message(&format!("{of_thread}\n{passed_on}")).as_deref(), Some(of_thread));
+        assert_eq!(message(passed_on).as_deref(), Some(passed_on));
     }
 }

@@ -10,6 +10,7 @@ pub static RULES: &[&Rule] = &[
     &DEADLOCK,
     &LOST_WAKEUP,
     &DATA_RACE,
+    &PERSISTENCY_RACE,
     &FAILS_WITHOUT_CRASH,
     &VOLATILE_POINTER,
     &MISSING_FLUSH,
@@ -65,6 +66,16 @@ pub static DATA_RACE: Rule = rule!(
     Warning,
     "two threads access the same persistent memory without atomics or locks, and one stores",
     "c"
+);
+
+/// A plain store that recovery may read in part.
+pub static PERSISTENCY_RACE: Rule = rule!(
+    "persistency-race",
+    Check,
+    Warning,
+    "recovery may read a plain store before it is surely written back (--persistency-races)",
+    "c",
+    "--persistency-races"
 );
 
 /// The program crashes by itself.

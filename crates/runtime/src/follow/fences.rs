@@ -10,6 +10,9 @@
 //! such code flushes counts as complete at once: a missing fence there would be the checker's own mistake.
 //!
 //! Modules that come later are seen at the breakpoint that the loader offers to debuggers.
+//!
+//! Locked instructions on volatile memory are how threads talk to each other, too: they are steps that are explored. Programs
+//! in Rust have functions of their standard library in them that were not rebuilt ([`standard_library`]).
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,10 +25,11 @@ use px86::Kind;
 
 use super::announced::is_announced;
 use super::instruction::{Instructed, register};
-use super::{breakpoints, moved, trampoline};
+use super::{breakpoints, moved, standard_library, trampoline};
 use crate::cell::RunningThreadCell;
 use crate::recorder::{note, unknown};
-use crate::threads::buffers::{current, volatile_fence};
+use crate::threads::buffers::current;
+use crate::threads::turns::{foreign_exchange, is_told_of_exchange};
 use crate::{access, callers, modules, raw};
 
 const MODULES: usize = 128;
@@ -128,6 +132,15 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, _: *mut 
     if !ignored {
         module.uncertain = sweep_fences(&module);
         say_uncertain(&module);
+    }
+    if !ignored && !locked {
+        let mut batch = Batch::new();
+        standard_library::each_function(base, name, |begin, end| {
+            if module.begin <= begin && end <= module.end {
+                sweep(begin, end, is_locked, &mut batch);
+            }
+        });
+        batch.flush();
     }
     KNOWN.with(|known| {
         let count = known.count;
@@ -417,8 +430,22 @@ pub(crate) unsafe fn perform(context: &mut libc::ucontext_t) -> bool {
                 trampoline::perform(context, &instruction, &operand, announced, site)
             }
             Some(operand) => {
+                if !announced && is_told_of_exchange(operand.address) {
+                    // Rebuilt code among that of the standard library: it tells itself.
+                    breakpoints::remove(at);
+                    *register(context, libc::REG_RIP) = at as i64;
+                    return true;
+                }
                 if !announced {
-                    volatile_fence(site);
+                    let compared = *register(context, libc::REG_RAX) as u64;
+                    let changes = || match instruction.mnemonic() {
+                        Mnemonic::Cmpxchg => {
+                            let mask = u64::MAX >> (64 - 8 * operand.bytes.clamp(1, 8));
+                            raw::peek(operand.address, operand.bytes.clamp(1, 8)) == compared & mask
+                        }
+                        _ => true,
+                    };
+                    foreign_exchange(operand.address, operand.bytes, site, changes);
                 }
                 trampoline::run_at(context, &instruction, operand.address)
             }

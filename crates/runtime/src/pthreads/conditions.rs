@@ -1,4 +1,4 @@
-//! Condition variables, barriers and `pthread_once`.
+//! Condition variables, barriers, `pthread_once` and its like for local statics of C++.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -16,7 +16,8 @@ use crate::threads::locks::{self, Once};
 use crate::threads::scheduler::{Class, Key, Wait, Woken};
 use crate::threads::step_notes::exploring;
 use crate::threads::turns::{
-    end_cancelled, needs_next, others_may_run, settle, synchronize, wait, wake_all, wake_one,
+    end_cancelled, needs_next, others_may_run, settle, synchronize, volatile_changed, wait, wake_all,
+    wake_one,
 };
 
 fn condition_key(condition: Object) -> Key {
@@ -160,6 +161,47 @@ unsafe fn once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) {
     others_may_run();
 }
 
+/// A local static of C++ is about to be made, unless it is there: says whether this thread is to make it. The first byte of
+/// its guard, which compiled code looks at, says that it is there.
+///
+/// # Safety
+///
+/// The program says that there is a guard.
+unsafe fn acquire_guard(guard: *mut u64) -> bool {
+    let address = guard as u64;
+    synchronize();
+    loop {
+        // SAFETY: there is one.
+        let done = unsafe { guard.cast::<u8>().read_volatile() } != 0;
+        if done || locks::with(|locks| locks.once(address)).is_none() {
+            synchronized(address);
+            if !done {
+                locks::with(|locks| locks.set_once(address, Some(Once::Running)));
+            }
+            return !done;
+        }
+        wait(Wait::new(Key { class: Class::Once, address }, None));
+    }
+}
+
+/// The static is there, or an exception came in between.
+///
+/// # Safety
+///
+/// As for [`acquire_guard`].
+unsafe fn leave_guard(guard: *mut u64, made: bool) {
+    let address = guard as u64;
+    settle();
+    synchronized(address);
+    // SAFETY: there is one.
+    unsafe { guard.write_volatile(made.into()) };
+    if made {
+        volatile_changed(address, 1);
+    }
+    drop(OnceGuard { control: address, done: made });
+    others_may_run();
+}
+
 /// Waits until a barrier opens; gives what `pthread_barrier_wait` returns.
 unsafe fn pass_barrier(address: u64) -> c_int {
     synchronize();
@@ -239,6 +281,27 @@ schedule_at! {
     fn pthread_once(control: *mut c_int, function: unsafe extern "C-unwind" fn()) -> c_int, caller(rdx) |real| {
         once(control, function);
         0
+    }
+
+    fn __cxa_guard_acquire(guard: *mut u64) -> c_int, caller(rsi) |real| {
+        if is_pm(guard as u64) {
+            return real()(guard);
+        }
+        acquire_guard(guard).into()
+    }
+
+    fn __cxa_guard_release(guard: *mut u64), caller(rsi) |real| {
+        if is_pm(guard as u64) {
+            return real()(guard);
+        }
+        leave_guard(guard, true);
+    }
+
+    fn __cxa_guard_abort(guard: *mut u64), caller(rsi) |real| {
+        if is_pm(guard as u64) {
+            return real()(guard);
+        }
+        leave_guard(guard, false);
     }
 
     fn call_once(control: *mut c_int, function: unsafe extern "C-unwind" fn()), caller(rdx) |real| {

@@ -13,7 +13,7 @@ use crate::session::recording;
 use crate::system::{errno, fail, raw_syscall};
 use crate::threads::buffers::scheduler;
 use crate::threads::decisions;
-use crate::threads::happens_before::synchronized;
+use crate::threads::happens_before::{saw_last_change, synchronized};
 use crate::threads::running;
 use crate::threads::scheduler::{Class, Key, Wait, Woken};
 use crate::threads::step_notes::exploring;
@@ -176,10 +176,9 @@ unsafe fn futex([word, operation, value, timeout, second, bits]: [usize; 6]) -> 
     let wake = |bits| wake(key(word), value as c_int as usize, bits);
     synchronize();
     if exploring() {
-        // SAFETY: the program says that there is a word.
-        scheduler(|scheduler| unsafe { decisions::reads_memory(scheduler, word as u64, 4) });
-        synchronized(word as u64);
+        scheduler(|scheduler| decisions::reads(scheduler, word as u64, 4, 0));
     }
+    synchronized(word as u64);
     match command {
         libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => {
             if !holds(value) {
@@ -196,7 +195,10 @@ unsafe fn futex([word, operation, value, timeout, second, bits]: [usize; 6]) -> 
                 }
             };
             let bits = if command == libc::FUTEX_WAIT { u32::MAX } else { bits as u32 };
-            match deadline.map(|deadline| wait(Wait { bits, ..Wait::new(key(word), deadline) })) {
+            let woken = deadline.map(|deadline| wait(Wait { bits, ..Wait::new(key(word), deadline) }));
+            // Whoever waited looks at the word next, in code that need not have been rebuilt.
+            saw_last_change(word as u64);
+            match woken {
                 Err(error) => -(error as isize),
                 Ok(Woken::TimedOut) => -(libc::ETIMEDOUT as isize),
                 Ok(Woken::Called | Woken::Cancelled) => 0,

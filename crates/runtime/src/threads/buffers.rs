@@ -130,12 +130,12 @@ fn note_effect(entry: &Entry) {
             event.kind == Kind::Rmw && unsafe { peek(event.address, event.width.into()) } == event.value;
         if let Some(access) = decisions::access_of(event) {
             let kind = if unchanged { AccessKind::Read } else { access.kind };
-            decisions::accessed(scheduler, actor, Access { kind, ..access });
+            decisions::accessed(scheduler, actor, Access { kind, ..access }, event.site.0);
         }
         if event.kind.stores() && is_pm(event.address) && !unchanged && !session::has_flag(flag::EADR) {
             // A line keeps a prefix of its stores, so their order matters whichever bytes they are of.
             let line = decisions::line_order(event.address);
-            decisions::accessed(scheduler, actor, line);
+            decisions::accessed(scheduler, actor, line, 0);
         }
     });
     if event.kind.stores() && !is_pm(event.address) {

@@ -9,7 +9,7 @@ use super::exploration::{Arrival, Choice, Counts, Exploration, Hidden, Need, obj
 use super::program_state::program_state;
 use super::scheduler::Scheduler;
 use super::state::scheduler;
-use super::step_notes::{set_follows_decisions, write};
+use super::step_notes::{set_follows_decisions, write, write_at};
 use super::{locks, running};
 use crate::cell::RunningThreadCell;
 use crate::raw::{peek, poke};
@@ -42,8 +42,8 @@ fn with<R>(access: impl FnOnce(&mut Exploration) -> R) -> R {
 }
 
 /// An actor accesses something; those who waited for it to change go on.
-pub(super) fn accessed(scheduler: &mut Scheduler, actor: Actor, access: Access) {
-    write(Note::of(actor, &access).kind, actor, access.address, access.bytes);
+pub(super) fn accessed(scheduler: &mut Scheduler, actor: Actor, access: Access, site: u32) {
+    write_at(Note::of(actor, &access).kind, actor, access.address, access.bytes, site);
     with(|exploration| exploration.accesses(access));
     let me = thread_of(actor);
     if !is_entry(actor) {
@@ -66,7 +66,7 @@ pub(super) fn accessed(scheduler: &mut Scheduler, actor: Actor, access: Access) 
 
 /// The running thread does something to an object.
 pub(super) fn synchronizes(scheduler: &mut Scheduler, kind: AccessKind, address: u64) {
-    accessed(scheduler, steps::thread(running::number()), object(kind, address));
+    accessed(scheduler, steps::thread(running::number()), object(kind, address), 0);
 }
 
 /// The running thread waits until another one does something to an object.
@@ -75,9 +75,9 @@ pub(super) fn awaits(scheduler: &mut Scheduler, address: u64) {
 }
 
 /// The running thread reads.
-pub(super) fn reads(scheduler: &mut Scheduler, address: u64, bytes: u64) {
+pub(crate) fn reads(scheduler: &mut Scheduler, address: u64, bytes: u64, site: u32) {
     let access = Access::new(AccessKind::Read, address, bytes as u32);
-    accessed(scheduler, steps::thread(running::number()), access);
+    accessed(scheduler, steps::thread(running::number()), access, site);
 }
 
 /// A read that a thread is about to do.
@@ -135,15 +135,14 @@ pub(super) fn waits_until(scheduler: &mut Scheduler) {
     scheduler.thread(me).progress.waits_until(program_state(), changes);
 }
 
-/// The running thread is about to read memory as it sees it.
+/// The running thread is about to execute a locked instruction, which it told, on this volatile memory.
 ///
 /// # Safety
 ///
 /// The program is about to access it.
-pub(crate) unsafe fn reads_memory(scheduler: &mut Scheduler, address: u64, bytes: u64) {
+pub(super) unsafe fn begins_exchange(scheduler: &mut Scheduler, address: u64, bytes: u64) {
     // SAFETY: as for this function.
     let value = unsafe { peek(address, bytes.clamp(1, 8)) };
-    reads(scheduler, address, bytes);
     scheduler.thread(running::number()).progress.exchanged = Some((address, bytes, value));
 }
 
@@ -152,22 +151,32 @@ pub(crate) unsafe fn reads_memory(scheduler: &mut Scheduler, address: u64, bytes
 /// # Safety
 ///
 /// The program has just accessed it.
-pub(super) unsafe fn exchange_ended(scheduler: &mut Scheduler, address: u64) -> bool {
+pub(super) unsafe fn exchange_ended(scheduler: &mut Scheduler, address: u64, site: u32) -> bool {
     let Some((at, bytes, before)) = scheduler.thread(running::number()).progress.exchanged.take() else {
         return true;
     };
     // SAFETY: as for this function.
     let changed = at != address || bytes > 8 || unsafe { peek(address, bytes.clamp(1, 8)) } != before;
     if changed {
-        writes(scheduler, address, if at == address { bytes } else { 8 });
+        writes(scheduler, address, if at == address { bytes } else { 8 }, site);
     }
     changed
 }
 
+/// A locked instruction on volatile memory has ended, and read, nothing more.
+pub(super) fn exchange_read(scheduler: &mut Scheduler) {
+    scheduler.thread(running::number()).progress.exchanged = None;
+}
+
+/// Is the running thread about to execute a locked instruction on this volatile memory, as it told?
+pub(super) fn is_told_of_exchange(scheduler: &mut Scheduler, address: u64) -> bool {
+    scheduler.thread(running::number()).progress.exchanged.is_some_and(|(at, ..)| at == address)
+}
+
 /// The running thread writes.
-pub(super) fn writes(scheduler: &mut Scheduler, address: u64, bytes: u64) {
+pub(super) fn writes(scheduler: &mut Scheduler, address: u64, bytes: u64, site: u32) {
     let access = Access::new(AccessKind::Write, address, bytes as u32);
-    accessed(scheduler, steps::thread(running::number()), access);
+    accessed(scheduler, steps::thread(running::number()), access, site);
 }
 
 fn is_available(scheduler: &mut Scheduler, number: u16) -> bool {
@@ -308,7 +317,7 @@ fn wakes_up(scheduler: &mut Scheduler, number: u16) {
     if let Some(condition) = scheduler.waits_for_condition(number) {
         scheduler.wake_up(number);
         scheduler.thread(number).progress.woke_up = true;
-        accessed(scheduler, steps::thread(number), object(AccessKind::Sync, condition));
+        accessed(scheduler, steps::thread(number), object(AccessKind::Sync, condition), 0);
     }
 }
 

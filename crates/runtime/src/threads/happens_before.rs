@@ -66,6 +66,14 @@ pub(super) fn saw(address: u64, site: *const Site) {
     }
 }
 
+/// A thread saw the last change of a lock, or the like, in code that need not have been rebuilt, such as the standard
+/// library of Rust.
+pub(crate) fn saw_last_change(address: u64) {
+    if running::concurrent() {
+        note(record::SYNC, 0, sync::value(address, sync::SAW), std::ptr::null());
+    }
+}
+
 /// A thread took or left a lock, or the like.
 pub(crate) fn synchronized(address: u64) {
     synchronized_as(AccessKind::Sync, address);

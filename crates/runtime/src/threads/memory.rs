@@ -91,7 +91,7 @@ unsafe fn load_piece(address: u64, width: u64, site: *const Site) -> u64 {
         }
     }
     if exploring() {
-        scheduler(|scheduler| decisions::reads(scheduler, address, width));
+        scheduler(|scheduler| decisions::reads(scheduler, address, width, sites::number(site)));
     }
     if recovering() {
         // SAFETY: a piece is within a line.

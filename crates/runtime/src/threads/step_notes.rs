@@ -31,8 +31,13 @@ pub(super) fn set_follows_decisions(follows: bool) {
 
 /// Notes something about an actor.
 pub(super) fn write(kind: u32, actor: Actor, address: u64, bytes: u32) {
+    write_at(kind, actor, address, bytes, 0);
+}
+
+/// Notes something that an actor does at a site.
+pub(super) fn write_at(kind: u32, actor: Actor, address: u64, bytes: u32, site: u32) {
     let record = session::control(|control| control.records as u32);
-    if !session::append_note(Note::new(kind, actor, address, bytes, record)) {
+    if !session::append_note(Note::new(kind, actor, address, bytes, record).at(site)) {
         session::end_at_once(exit::TOO_MANY_STEPS);
     }
 }

@@ -19,6 +19,7 @@ use super::{happens_before, locks, running};
 use crate::cell::{self, RunningThreadCell};
 use crate::real::Real;
 use crate::session;
+use crate::sites;
 use crate::system::{KeptErrno, own_process, own_thread, raw_syscall, write_error};
 
 /// The kernel's number of the thread that passed the baton on for the last time; 0 if none.
@@ -294,15 +295,21 @@ pub(crate) fn before_volatile_access(address: u64, bytes: u64, site: *const Site
             // SAFETY: the program is about to store there.
             if !scheduler(|scheduler| unsafe { decisions::store_begins(scheduler, address, bytes) }) {
                 step(Need::NOTHING);
-                scheduler(|scheduler| decisions::writes(scheduler, address, bytes));
+                scheduler(|scheduler| decisions::writes(scheduler, address, bytes, sites::number(site)));
             }
             return;
         }
         VolatileAccess::Load => step_to_read(Need::NOTHING, read),
         VolatileAccess::Exchange => step_to_read(Need::EMPTY_BUFFER, read),
     }
-    // SAFETY: the program is about to access it.
-    scheduler(|scheduler| unsafe { decisions::reads_memory(scheduler, address, bytes) });
+    let number = sites::number(site);
+    scheduler(|scheduler| {
+        decisions::reads(scheduler, address, bytes, number);
+        if accesses == VolatileAccess::Exchange {
+            // SAFETY: the program is about to access it.
+            unsafe { decisions::begins_exchange(scheduler, address, bytes) };
+        }
+    });
 }
 
 /// What an access of volatile memory does.
@@ -318,12 +325,15 @@ pub(crate) enum VolatileAccess {
 pub(crate) fn after_volatile_exchange(address: u64, stored: bool, site: *const Site) {
     volatile_fence(site);
     if exploring() && stored {
+        let number = sites::number(site);
         // SAFETY: the program has just accessed it.
-        let changed = scheduler(|scheduler| unsafe { decisions::exchange_ended(scheduler, address) });
+        let changed = scheduler(|scheduler| unsafe { decisions::exchange_ended(scheduler, address, number) });
         if !changed {
             happens_before::saw(address, site);
             return;
         }
+    } else if exploring() {
+        scheduler(decisions::exchange_read);
     }
     if running::concurrent() {
         happens_before::saw(address, site);
@@ -331,6 +341,45 @@ pub(crate) fn after_volatile_exchange(address: u64, stored: bool, site: *const S
             happens_before::changed(address, site);
         }
         point(Point::Spin);
+    }
+}
+
+/// The running thread stored to volatile memory in the program's name, where compiled code looks.
+pub(crate) fn volatile_changed(address: u64, bytes: u64) {
+    if exploring() {
+        scheduler(|scheduler| decisions::writes(scheduler, address, bytes, 0));
+    }
+    if running::concurrent() {
+        happens_before::changed(address, std::ptr::null());
+    }
+}
+
+/// Has rebuilt code just told that it is about to execute a locked instruction on this volatile memory?
+pub(crate) fn is_told_of_exchange(address: u64) -> bool {
+    exploring() && scheduler(|scheduler| decisions::is_told_of_exchange(scheduler, address))
+}
+
+/// Code that was not rebuilt is about to execute a locked instruction on volatile memory; `changes` says whether it will
+/// store something there.
+pub(crate) fn foreign_exchange(address: u64, bytes: u64, site: *const Site, changes: impl FnOnce() -> bool) {
+    if !running::concurrent() {
+        return volatile_fence(site);
+    }
+    before_volatile_access(address, bytes, site, VolatileAccess::Exchange);
+    volatile_fence(site);
+    let changes = changes();
+    if exploring() {
+        let number = sites::number(site);
+        scheduler(|scheduler| {
+            decisions::exchange_read(scheduler);
+            if changes {
+                decisions::writes(scheduler, address, bytes, number);
+            }
+        });
+    }
+    happens_before::saw(address, site);
+    if changes {
+        happens_before::changed(address, site);
     }
 }
 
