@@ -694,12 +694,14 @@ pub mod reason {
     /// A system call was given PM, past the C library's functions; the site says where.
     pub const SYSTEM_CALL: u64 = 32;
 
+    /// A file on the PM path was written past the C library.
+    pub const WRITTEN_RAW: u64 = 22;
     /// The handler of a timer's signal touched PM.
     pub const HANDLER: u64 = 21;
 
     /// Those after which persistent memory may hold what nobody recorded.
     pub const UNSEEN_CONTENT: &[u64] =
-        &[FORK, SECOND_PLACE, COPIED_BY_KERNEL, UNSEEN, CHANGED, FUNCTION, STREAM, SPAWN, SYSTEM_CALL];
+        &[FORK, SECOND_PLACE, COPIED_BY_KERNEL, UNSEEN, CHANGED, FUNCTION, STREAM, SPAWN, SYSTEM_CALL, WRITTEN_RAW];
 
     /// As a sentence; none if the site says it.
     pub fn text(reason: u64) -> Option<&'static str> {
@@ -740,6 +742,9 @@ pub mod reason {
             SIGNAL => "pthread_kill: a signal to another thread was delivered only when that thread ran next",
             PROCESSES => "processes that it forked use persistent memory at the same time: one order of them was tried",
             THREADS_OF_CHILD => "a process with threads forked, or a forked process created threads: they are not followed",
+            WRITTEN_RAW => {
+                "a file on the PM path was written by system calls of its own, not through the C library: that is not followed"
+            }
             HANDLER => {
                 "the handler of a timer's signal touches persistent memory: it ran at one of many possible moments"
             }
@@ -754,7 +759,7 @@ pub mod reason {
 pub mod untracked {
     /// Their names.
     pub const NAMES: &[&str] =
-        &["aio_read", "aio_write", "aio_fsync", "lio_listio", "freopen", "glob", "ftw", "nftw", "fts_open"];
+        &["aio_read", "aio_write", "aio_fsync", "lio_listio", "freopen", "glob", "ftw", "nftw", "fts_open", "io_submit", "io_uring_submit"];
 
     /// The number of one of them.
     pub const fn number(name: &str) -> u64 {

@@ -58,6 +58,32 @@ schedule! {
     fn fork() -> pid_t |real| { fork_followed(|| real()()) }
 }
 
+schedule! {
+    fn _Fork() -> pid_t |real| { fork_followed(|| real()()) }
+
+    fn daemon(keep_directory: c_int, keep_descriptors: c_int) -> c_int |real| {
+        match fork() {
+            -1 => return -1,
+            0 => {}
+            _ => libc::_exit(0),
+        }
+        libc::setsid();
+        if keep_directory == 0 {
+            libc::chdir(c"/".as_ptr());
+        }
+        if keep_descriptors == 0 {
+            let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+            for descriptor in 0..3 {
+                libc::dup2(nothing, descriptor);
+            }
+            if nothing > 2 {
+                libc::close(nothing);
+            }
+        }
+        0
+    }
+}
+
 /// `vfork` shares memory with the parent until the child has become another program; as `fork` it does not.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn vfork() -> pid_t {

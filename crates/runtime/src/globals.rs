@@ -35,6 +35,19 @@ impl Globals {
     }
 }
 
+/// An array from its beginning to its end; both are null if there is none.
+///
+/// # Safety
+///
+/// They are the beginning and the end of one array.
+unsafe fn between<'a, T>(begin: *const T, end: *const T) -> &'a [T] {
+    if begin.is_null() {
+        return &[];
+    }
+    // SAFETY: as for this function.
+    unsafe { std::slice::from_raw_parts(begin, end.offset_from_unsigned(begin)) }
+}
+
 /// A module registers its globals, and the volatile places that hold their addresses.
 ///
 /// # Safety
@@ -48,10 +61,10 @@ pub(crate) unsafe fn register(
 ) {
     // SAFETY: arrays from their beginning to their end; fixups name volatile memory that is a pointer's.
     unsafe {
-        for global in std::slice::from_raw_parts(begin, end.offset_from_unsigned(begin)) {
+        for global in between(begin, end) {
             place(*global);
         }
-        for fixup in std::slice::from_raw_parts(fixups, fixups_end.offset_from_unsigned(fixups)) {
+        for fixup in between(fixups, fixups_end) {
             let target = place(fixup.target).wrapping_add_signed(fixup.addend);
             (fixup.place as *mut u64).write_unaligned(target);
         }

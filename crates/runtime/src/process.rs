@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crashproof_protocol::abi::Site;
-use crashproof_protocol::{FILES, Record, exit, reason, record};
+use crashproof_protocol::{FILES, Record, exit, mode, reason, record};
 
 use crate::c_library::results::with_result;
 use crate::interpose::{replace, schedule};
@@ -17,7 +17,7 @@ use crate::recorder::unknown;
 use crate::session::{self, control, recording};
 use crate::system::own_process;
 use crate::threads::turns::end_process;
-use crate::{files, forking, processes, stacks, unseen};
+use crate::{files, forking, open_files, processes, stacks, unseen};
 
 /// Called when a child of the checker begins.
 pub(crate) fn start() {
@@ -115,6 +115,9 @@ fn note_end() {
         end_process();
         drop(processes::hold());
         unseen::look_for_changes();
+        if session::current_mode() == mode::RECORD && open_files::any_written_raw() {
+            unknown(reason::WRITTEN_RAW, std::ptr::null());
+        }
         if processes::is_first() {
             control(|control| control.ended |= 1);
         }
