@@ -105,7 +105,8 @@ impl Bench {
         if rebuilt {
             testing::compile(&source, &program, &["-O1"]);
         } else {
-            let status = Command::new("gcc").args(["-g", "-O1"]).arg(&source).arg("-o").arg(&program).status();
+            let status =
+                Command::new("gcc").args(["-g", "-O1"]).arg(&source).arg("-o").arg(&program).status();
             assert!(status.expect("gcc runs").success());
         }
         program
@@ -144,7 +145,11 @@ fn main() {
     let stores = STORES.to_string();
     let patched = bench.run(&plain, &["stores", &stores]) - nothing;
     let same = bench.run(&rebuilt, &["stores", &stores]) - bench.run(&rebuilt, &["stores", "0"]);
-    println!("a store that is patched: {:.0} ns, rebuilt: {:.0} ns", patched * 1e9 / STORES as f64, same * 1e9 / STORES as f64);
+    println!(
+        "a store that is patched: {:.0} ns, rebuilt: {:.0} ns",
+        patched * 1e9 / STORES as f64,
+        same * 1e9 / STORES as f64
+    );
     bench.promise("an access that is patched, against a rebuilt one", patched / same, 8.0);
 
     let rounds = ROUNDS.to_string();

@@ -700,8 +700,18 @@ pub mod reason {
     pub const HANDLER: u64 = 21;
 
     /// Those after which persistent memory may hold what nobody recorded.
-    pub const UNSEEN_CONTENT: &[u64] =
-        &[FORK, SECOND_PLACE, COPIED_BY_KERNEL, UNSEEN, CHANGED, FUNCTION, STREAM, SPAWN, SYSTEM_CALL, WRITTEN_RAW];
+    pub const UNSEEN_CONTENT: &[u64] = &[
+        FORK,
+        SECOND_PLACE,
+        COPIED_BY_KERNEL,
+        UNSEEN,
+        CHANGED,
+        FUNCTION,
+        STREAM,
+        SPAWN,
+        SYSTEM_CALL,
+        WRITTEN_RAW,
+    ];
 
     /// As a sentence; none if the site says it.
     pub fn text(reason: u64) -> Option<&'static str> {
@@ -740,8 +750,12 @@ pub mod reason {
                  kernel reads and stores there is not followed"
             }
             SIGNAL => "pthread_kill: a signal to another thread was delivered only when that thread ran next",
-            PROCESSES => "processes that it forked use persistent memory at the same time: one order of them was tried",
-            THREADS_OF_CHILD => "a process with threads forked, or a forked process created threads: they are not followed",
+            PROCESSES => {
+                "processes that it forked use persistent memory at the same time: one order of them was tried"
+            }
+            THREADS_OF_CHILD => {
+                "a process with threads forked, or a forked process created threads: they are not followed"
+            }
             WRITTEN_RAW => {
                 "a file on the PM path was written by system calls of its own, not through the C library: that is not followed"
             }
@@ -758,8 +772,19 @@ pub mod reason {
 /// Functions of the C library that make a verdict UNKNOWN on PM, by number.
 pub mod untracked {
     /// Their names.
-    pub const NAMES: &[&str] =
-        &["aio_read", "aio_write", "aio_fsync", "lio_listio", "freopen", "glob", "ftw", "nftw", "fts_open", "io_submit", "io_uring_submit"];
+    pub const NAMES: &[&str] = &[
+        "aio_read",
+        "aio_write",
+        "aio_fsync",
+        "lio_listio",
+        "freopen",
+        "glob",
+        "ftw",
+        "nftw",
+        "fts_open",
+        "io_submit",
+        "io_uring_submit",
+    ];
 
     /// The number of one of them.
     pub const fn number(name: &str) -> u64 {

@@ -51,7 +51,9 @@ pub(crate) fn set_size(file: File, size: u64, extent: Option<File>, site: *const
 fn write_back(files: impl Iterator<Item = File>, site: *const Site) -> bool {
     let mut any = false;
     let others = processes::facts_of_others();
-    DIRTY.with(|dirty| dirty.extend(others.iter().map(|word| File(((word - FACTS.base) / LINE_BYTES) as usize))));
+    DIRTY.with(|dirty| {
+        dirty.extend(others.iter().map(|word| File(((word - FACTS.base) / LINE_BYTES) as usize)))
+    });
     for file in files {
         if DIRTY.with(|dirty| dirty.remove(&file)) {
             access::flush_implied(fact(file.0), site);

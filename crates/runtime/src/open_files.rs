@@ -116,7 +116,8 @@ pub(crate) fn any_written_raw() -> bool {
         let mut bytes = [0u8; 4096];
         // SAFETY: asks, and reads into the bytes.
         unsafe {
-            let mut at = raw_syscall(libc::SYS_lseek, [stand_in as usize, 0, libc::SEEK_DATA as usize, 0, 0, 0]);
+            let mut at =
+                raw_syscall(libc::SYS_lseek, [stand_in as usize, 0, libc::SEEK_DATA as usize, 0, 0, 0]);
             while at >= 0 {
                 let into = [stand_in as usize, bytes.as_mut_ptr() as usize, bytes.len(), at as usize, 0, 0];
                 let length = raw_syscall(libc::SYS_pread64, into);
@@ -124,7 +125,10 @@ pub(crate) fn any_written_raw() -> bool {
                     return true;
                 }
                 let behind = at as usize + length.max(1) as usize;
-                at = raw_syscall(libc::SYS_lseek, [stand_in as usize, behind, libc::SEEK_DATA as usize, 0, 0, 0]);
+                at = raw_syscall(
+                    libc::SYS_lseek,
+                    [stand_in as usize, behind, libc::SEEK_DATA as usize, 0, 0, 0],
+                );
             }
         }
         false

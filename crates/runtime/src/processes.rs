@@ -244,7 +244,11 @@ fn wait_for_turn(own: u64) {
             table.all[index].waits = waits;
             // SAFETY: as for the turn.
             let waiting = unsafe { AtomicU64::from_ptr(&raw mut table.waiting) };
-            if waits != 0 { waiting.fetch_add(1, Relaxed) } else { waiting.fetch_sub(1, Relaxed) };
+            if waits != 0 {
+                waiting.fetch_add(1, Relaxed)
+            } else {
+                waiting.fetch_sub(1, Relaxed)
+            };
         });
     };
     set_waiting(1);
@@ -314,7 +318,8 @@ fn read_file(path: &str, into: &mut [u8]) -> Option<usize> {
         if file < 0 {
             return None;
         }
-        let length = raw_syscall(libc::SYS_read, [file as usize, into.as_mut_ptr() as usize, into.len(), 0, 0, 0]);
+        let length =
+            raw_syscall(libc::SYS_read, [file as usize, into.as_mut_ptr() as usize, into.len(), 0, 0, 0]);
         raw_syscall(libc::SYS_close, [file as usize, 0, 0, 0, 0, 0]);
         usize::try_from(length).ok()
     }
@@ -393,7 +398,8 @@ pub(crate) fn give_way() {
             at != index
                 && other.number != 0
                 && (other.waits != 0
-                    || matches!(state_of(other.number), Some(b'R' | b'D')) && !is_another_program(other.number))
+                    || matches!(state_of(other.number), Some(b'R' | b'D'))
+                        && !is_another_program(other.number))
         });
         quiet = if wanted { 0 } else { quiet + 1 };
         pause();
@@ -408,10 +414,10 @@ fn accesses() {
         table.all[index].touched = records + 1;
         table.all
     });
-    let meanwhile = |(at, other): (usize, &Process)| {
-        at != index && other.touched > forked_at && joined >> at & 1 == 0
-    };
-    if others.iter().enumerate().any(meanwhile) && !TURN.with(|turn| std::mem::replace(&mut turn.told, true)) {
+    let meanwhile =
+        |(at, other): (usize, &Process)| at != index && other.touched > forked_at && joined >> at & 1 == 0;
+    if others.iter().enumerate().any(meanwhile) && !TURN.with(|turn| std::mem::replace(&mut turn.told, true))
+    {
         session::append(Record::new(record::UNKNOWN, 0, 0, reason::PROCESSES, 0, 0));
     }
 }

@@ -5,8 +5,8 @@ use crashproof_protocol::{Record, mode, record};
 use px86::Kind;
 
 use crate::cell::RunningThreadCell;
-use crate::session::{append, current_mode, recording};
 use crate::processes;
+use crate::session::{append, current_mode, recording};
 use crate::sites;
 use crate::threads::running;
 

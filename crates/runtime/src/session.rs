@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{
     ALIAS_OFFSET, CONTROL_BYTES, Control, DECISIONS_OFFSET, FILES_OFFSET, LATE_MODULES_OFFSET, LateModule,
-    MAX_STACKS, NOTES_OFFSET, PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, Processes, Record, SLEEPING_OFFSET,
-    STACKS_OFFSET, Stack, TRACE_BYTES, Tables, VERSION, WAITS_FOR, caller, exit, fd, flag, mode,
+    MAX_STACKS, NOTES_OFFSET, PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, Processes, Record,
+    SLEEPING_OFFSET, STACKS_OFFSET, Stack, TRACE_BYTES, Tables, VERSION, WAITS_FOR, caller, exit, fd, flag,
+    mode,
 };
 use px86::{Kind, LINE_BYTES};
 
@@ -432,12 +433,10 @@ fn note_last_reads(trace: &mut Trace, count: u64) {
         return;
     }
     // SAFETY: so many were written, and records never change.
-    let last = unsafe {
-        std::slice::from_raw_parts(trace.records.add((count - LAST) as usize), LAST as usize)
-    };
-    let reads = |record: &&Record| {
-        matches!(record.event_kind(), Some(Kind::Load | Kind::Rmw | Kind::FailedRmw))
-    };
+    let last =
+        unsafe { std::slice::from_raw_parts(trace.records.add((count - LAST) as usize), LAST as usize) };
+    let reads =
+        |record: &&Record| matches!(record.event_kind(), Some(Kind::Load | Kind::Rmw | Kind::FailedRmw));
     for record in last.iter().filter(reads) {
         note_waiting(trace, record.address());
         // More than a few words are no wait, but work.

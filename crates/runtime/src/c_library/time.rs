@@ -13,9 +13,9 @@ use crate::processes;
 use crate::session::recording;
 use crate::system::fail;
 use crate::threads::buffers::scheduler;
-use crate::threads::{running, timers};
 use crate::threads::scheduler::{Class, Key, Wait, Woken};
 use crate::threads::turns::{end_cancelled, wait};
+use crate::threads::{running, timers};
 
 const SECOND: u64 = 1_000_000_000;
 /// When children begin, by the clock on the wall: 1 January 2026.

@@ -14,8 +14,8 @@ use crate::cell::RunningThreadCell;
 use crate::interpose::replace;
 use crate::recorder::unknown;
 use crate::system::fail;
-use crate::threads::timers::{self, Which};
 use crate::threads::running;
+use crate::threads::timers::{self, Which};
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -13,9 +13,9 @@ use crate::interpose::replace;
 use crate::recorder::unknown;
 use crate::system::KeptErrno;
 use crate::system::raw_syscall;
-use crate::threads::{running, timers};
 use crate::threads::step_notes::exploring;
 use crate::threads::turns::{give_way, through_kernel, wait_for_kernel};
+use crate::threads::{running, timers};
 
 /// How long a thread waits before it lets others run again, and how often it does that before it waits for good.
 const MILLISECONDS: c_int = 20;

@@ -148,7 +148,8 @@ pub(crate) fn leave_to_kernel() {
     for timer in TIMERS.with(|timers| std::mem::replace(timers, [None; MOST])).into_iter().flatten() {
         let time = |time: u64, unit: u64| [time / SECOND, time % SECOND / unit];
         let times = |unit: u64| {
-            let [first, interval] = [timer.due.saturating_sub(now).max(1_000), timer.interval].map(|it| time(it, unit));
+            let [first, interval] =
+                [timer.due.saturating_sub(now).max(1_000), timer.interval].map(|it| time(it, unit));
             [interval[0], interval[1], first[0], first[1]]
         };
         // SAFETY: the kernel only reads the times.
@@ -158,10 +159,9 @@ pub(crate) fn leave_to_kernel() {
                     libc::SYS_setitimer,
                     [which as usize, times(1000).as_ptr() as usize, 0, 0, 0, 0],
                 ),
-                Which::Created(number) => raw_syscall(
-                    libc::SYS_timer_settime,
-                    [number, 0, times(1).as_ptr() as usize, 0, 0, 0],
-                ),
+                Which::Created(number) => {
+                    raw_syscall(libc::SYS_timer_settime, [number, 0, times(1).as_ptr() as usize, 0, 0, 0])
+                }
             };
         }
     }
@@ -173,9 +173,11 @@ pub(crate) fn leave_to_kernel() {
 fn send(timer: Timer) {
     // As the kernel has it: number, error, code; a timer's number and overrun; the value.
     let mut info = [0i32; 32];
-    (info[0], info[2]) = (timer.signal, if matches!(timer.which, Which::Created(_)) { libc::SI_TIMER } else { 0x80 });
+    (info[0], info[2]) =
+        (timer.signal, if matches!(timer.which, Which::Created(_)) { libc::SI_TIMER } else { 0x80 });
     (info[6], info[7]) = (timer.value as i32, (timer.value >> 32) as i32);
-    let to = [own_process() as usize, own_thread() as usize, timer.signal as usize, info.as_ptr() as usize, 0, 0];
+    let to =
+        [own_process() as usize, own_thread() as usize, timer.signal as usize, info.as_ptr() as usize, 0, 0];
     // SAFETY: the program asked for the signal, and the kernel only reads what it is about.
     unsafe { raw_syscall(libc::SYS_rt_tgsigqueueinfo, to) };
 }

@@ -84,7 +84,10 @@ pub(crate) fn begin_forked(number: u16) {
 
 /// Nobody else is left of those that were forked.
 pub(crate) fn end_of_forks() {
-    if processes::several() && scheduler(|scheduler| scheduler.alive().len() == 1) && processes::is_alone_again() {
+    if processes::several()
+        && scheduler(|scheduler| scheduler.alive().len() == 1)
+        && processes::is_alone_again()
+    {
         running::set_concurrent(false);
     }
 }
