@@ -141,7 +141,7 @@ pub(crate) fn known_directory(path: &[u8]) -> Option<File> {
 fn look_into(directory: File, site: *const Site) {
     let known = DIRECTORIES.with(|known| known.get(&directory).map(|known| known.version));
     // Another process may have changed its names meanwhile.
-    if known.is_none() || processes::several() {
+    if known.is_none() || processes::were_several() {
         let version = load(directory, site);
         if known == Some(version) {
             return;

@@ -9,8 +9,8 @@
 //! Other orders are not tried: two processes that touch PM while neither has waited for the other's end make the verdict
 //! UNKNOWN, with whatever was found in this order.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crashproof_protocol::{FACTS, Process, Processes, Record, reason, record};
 use px86::{Kind, LINE_BYTES};
@@ -53,6 +53,14 @@ static TURN: RunningThreadCell<Turn> = RunningThreadCell::new(Turn {
     facts: Vec::new(),
 });
 
+/// Were there ever others?
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Has the program forked? What this process knows of files may have changed since.
+pub(crate) fn were_several() -> bool {
+    FORKED.load(Relaxed)
+}
+
 /// Are there several processes?
 #[inline(always)]
 pub(crate) fn several() -> bool {
@@ -81,6 +89,7 @@ pub(crate) fn prepare_fork(first: u16) -> Option<u16> {
         });
         turn().store(own, SeqCst);
         OWN.store(own, Relaxed);
+        FORKED.store(true, Relaxed);
         let seen = control(|control| control.records);
         TURN.with(|turn| {
             (turn.seen, turn.index, turn.forked_at, turn.depth) = (seen, 0, 0, 0);
@@ -171,9 +180,6 @@ pub(crate) fn is_first() -> bool {
 
 /// Words of files' facts that other processes have stored since this was asked last.
 pub(crate) fn facts_of_others() -> Vec<u64> {
-    if !several() {
-        return Vec::new();
-    }
     TURN.with(|turn| std::mem::take(&mut turn.facts))
 }
 

@@ -26,6 +26,7 @@ use crate::threads::happens_before::synchronized;
 use crate::threads::running;
 use crate::threads::scheduler::{Key, Wait, Woken};
 use crate::threads::step_notes::{self, exploring};
+use crate::threads::timers;
 use crate::threads::turns::{
     baton_of, cancel, end_cancelled, first_turn, give_way, leave, others_may_run, real_join,
     reap_if_detached, send_signal, settle, synchronize, wait,
@@ -143,6 +144,10 @@ unsafe fn create(
 ) -> c_int {
     if processes::several() {
         unknown(reason::THREADS_OF_CHILD, std::ptr::null());
+    }
+    if timers::any() {
+        // Which thread gets the signal is anybody's guess.
+        unknown(reason::TIMER, std::ptr::null());
     }
     exit_key();
     settle();
