@@ -107,6 +107,7 @@ bench: setup ## the figures the project promises, measured
 	$(CARGO) bench --package crashproof --bench check
 	$(CARGO) bench --package crashproof --bench search
 	$(CARGO) bench --package crashproof --bench schedules
+	$(CARGO) bench --package crashproof --bench foreign
 	$(CARGO) bench --package crashproof --bench lint
 	$(CARGO) bench --package crashproof --bench suite
 

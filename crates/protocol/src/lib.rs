@@ -18,7 +18,7 @@ pub mod steps;
 use px86::{Kind, LINE_BYTES};
 
 /// Version of everything here; the two sides refuse to work with another one's.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Set for the program to run under the checker; its value is the version.
 pub const ENVIRONMENT: &str = "CRASHPROOF_SESSION";
@@ -503,6 +503,57 @@ pub struct Control {
     pub synced: u64,
     /// Call stacks that are wanted.
     pub stacks: u64,
+    /// The processes of a run that forks.
+    pub processes: Processes,
+}
+
+/// Processes that a run forked and that are followed: one at a time touches persistent memory. Theirs alone; the checker
+/// only clears it before a run.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Processes {
+    /// Whose turn it is, by the kernel's number; [`Processes::BUSY`] while it accesses persistent memory; 0 if nobody's.
+    pub turn: u64,
+    /// Forked so far, the first process included; 0 if there are no others.
+    pub count: u64,
+    /// The next number for a thread of one of them.
+    pub next_thread: u64,
+    /// How many wait for their turn.
+    pub waiting: u64,
+    /// The exit code of all, if one of them ended them; 0 otherwise.
+    pub ending: u64,
+    /// In order of their creation.
+    pub all: [Process; Processes::MOST],
+}
+
+impl Processes {
+    /// How many there may be.
+    pub const MOST: usize = 64;
+    /// See [`Processes::turn`].
+    pub const BUSY: u64 = 1 << 63;
+    /// None.
+    pub const NONE: Processes = Processes {
+        turn: 0,
+        count: 0,
+        next_thread: 0,
+        waiting: 0,
+        ending: 0,
+        all: [Process { number: 0, thread: 0, touched: 0, waits: 0 }; Processes::MOST],
+    };
+}
+
+/// One of them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Process {
+    /// The kernel's number; 0 once somebody has waited for its end.
+    pub number: u64,
+    /// The number of its thread.
+    pub thread: u64,
+    /// How long the trace was when it last touched persistent memory; 0 if it never has.
+    pub touched: u64,
+    /// Does it wait for its turn?
+    pub waits: u64,
 }
 
 /// What a thread did to a thing that orders threads, and to which: the `value` of [`record::SYNC`].
@@ -631,6 +682,10 @@ pub mod reason {
     pub const TIMER: u64 = 17;
     /// A thread sent another one a signal.
     pub const SIGNAL: u64 = 18;
+    /// Processes that the program forked touch PM at the same time.
+    pub const PROCESSES: u64 = 19;
+    /// A forked process creates threads, or more processes are forked than can be followed.
+    pub const THREADS_OF_CHILD: u64 = 20;
 
     /// Code that was not rebuilt may contain fences that could not be found; the site says where.
     pub const FENCES: u64 = 30;
@@ -639,9 +694,24 @@ pub mod reason {
     /// A system call was given PM, past the C library's functions; the site says where.
     pub const SYSTEM_CALL: u64 = 32;
 
+    /// A file on the PM path was written past the C library.
+    pub const WRITTEN_RAW: u64 = 22;
+    /// The handler of a timer's signal touched PM.
+    pub const HANDLER: u64 = 21;
+
     /// Those after which persistent memory may hold what nobody recorded.
-    pub const UNSEEN_CONTENT: &[u64] =
-        &[FORK, SECOND_PLACE, COPIED_BY_KERNEL, UNSEEN, CHANGED, FUNCTION, STREAM, SPAWN, SYSTEM_CALL];
+    pub const UNSEEN_CONTENT: &[u64] = &[
+        FORK,
+        SECOND_PLACE,
+        COPIED_BY_KERNEL,
+        UNSEEN,
+        CHANGED,
+        FUNCTION,
+        STREAM,
+        SPAWN,
+        SYSTEM_CALL,
+        WRITTEN_RAW,
+    ];
 
     /// As a sentence; none if the site says it.
     pub fn text(reason: u64) -> Option<&'static str> {
@@ -680,6 +750,18 @@ pub mod reason {
                  kernel reads and stores there is not followed"
             }
             SIGNAL => "pthread_kill: a signal to another thread was delivered only when that thread ran next",
+            PROCESSES => {
+                "processes that it forked use persistent memory at the same time: one order of them was tried"
+            }
+            THREADS_OF_CHILD => {
+                "a process with threads forked, or a forked process created threads: they are not followed"
+            }
+            WRITTEN_RAW => {
+                "a file on the PM path was written by system calls of its own, not through the C library: that is not followed"
+            }
+            HANDLER => {
+                "the handler of a timer's signal touches persistent memory: it ran at one of many possible moments"
+            }
             TIMER => "a timer sends it signals, which come at another moment in every run",
             COPIED_BY_KERNEL => "sendfile, splice or copy_file_range with a file on the PM path",
             _ => "something that is not understood ran",
@@ -690,8 +772,19 @@ pub mod reason {
 /// Functions of the C library that make a verdict UNKNOWN on PM, by number.
 pub mod untracked {
     /// Their names.
-    pub const NAMES: &[&str] =
-        &["aio_read", "aio_write", "aio_fsync", "lio_listio", "freopen", "glob", "ftw", "nftw", "fts_open"];
+    pub const NAMES: &[&str] = &[
+        "aio_read",
+        "aio_write",
+        "aio_fsync",
+        "lio_listio",
+        "freopen",
+        "glob",
+        "ftw",
+        "nftw",
+        "fts_open",
+        "io_submit",
+        "io_uring_submit",
+    ];
 
     /// The number of one of them.
     pub const fn number(name: &str) -> u64 {

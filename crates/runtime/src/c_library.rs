@@ -16,6 +16,7 @@ pub(crate) mod results;
 mod streams;
 mod strings;
 pub(crate) mod time;
+mod timers;
 mod transfers;
 mod untracked;
 pub(crate) mod waiting;

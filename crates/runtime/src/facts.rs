@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_long};
 
 use crashproof_protocol::abi::Site;
-use crashproof_protocol::{PmFile, fact, reason, record};
-use px86::Kind;
+use crashproof_protocol::{FACTS, PmFile, fact, reason, record};
+use px86::{Kind, LINE_BYTES};
 
 use crate::cell::RunningThreadCell;
 use crate::file_table::{self, Directory, File};
 use crate::recorder::{note, unknown};
 use crate::threads::running;
-use crate::{access, raw, session};
+use crate::{access, processes, raw, session};
 
 /// The directories that this process has looked into.
 static DIRECTORIES: RunningThreadCell<BTreeMap<File, Directory>> = RunningThreadCell::new(BTreeMap::new());
@@ -50,6 +50,10 @@ pub(crate) fn set_size(file: File, size: u64, extent: Option<File>, site: *const
 /// Begins to write back the words of these, and says whether there was anything to write back.
 fn write_back(files: impl Iterator<Item = File>, site: *const Site) -> bool {
     let mut any = false;
+    let others = processes::facts_of_others();
+    DIRTY.with(|dirty| {
+        dirty.extend(others.iter().map(|word| File(((word - FACTS.base) / LINE_BYTES) as usize)))
+    });
     for file in files {
         if DIRTY.with(|dirty| dirty.remove(&file)) {
             access::flush_implied(fact(file.0), site);
@@ -135,8 +139,13 @@ pub(crate) fn known_directory(path: &[u8]) -> Option<File> {
 
 /// Looks into a directory: what its names are depends on the crash.
 fn look_into(directory: File, site: *const Site) {
-    if !DIRECTORIES.with(|known| known.contains_key(&directory)) {
+    let known = DIRECTORIES.with(|known| known.get(&directory).map(|known| known.version));
+    // Another process may have changed its names meanwhile.
+    if known.is_none() || processes::were_several() {
         let version = load(directory, site);
+        if known == Some(version) {
+            return;
+        }
         let now = session::files(|tables| Directory::at(tables, version));
         DIRECTORIES.with(|known| known.insert(directory, now));
     }

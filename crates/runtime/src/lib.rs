@@ -10,10 +10,10 @@
 //! |---|---|
 //! | plain data and logic, safe code | `random`, `text` (scanning, sorting), `conversions` (formats), `size_classes` (the heap), `file_table` |
 //! | the process | `cell` (state of the running thread), `system`, `fixed` (mappings at addresses of the program's choice), `raw` (memory operations), `real` (the functions behind the interposed ones), `prefault` (cheaper forks), `modules`, `callers`, `sites` (places in the source) |
-//! | recording | `session` (shared memory, the trace), `recorder`, `shadow` (what recovery has touched), `protection` (who works for the runtime) |
+//! | recording | `session` (shared memory, the trace), `processes` (those that the program forks), `recorder`, `shadow` (what recovery has touched), `protection` (who works for the runtime) |
 //! | threads | `threads` |
 //! | accesses | `access` (the hot path), `parallel` (without the checker), `assembly` |
-//! | functions that programs call | `interpose` (the macros), `c_library`, `facts` (sizes and names of persistent files), `open_files`, `contents`, `files`, `mappings`, `pthreads`, `pmem`, `pmem2`, `arena`, `annotations`, `globals` |
+//! | functions that programs call | `interpose` (the macros), `c_library`, `facts` (sizes and names of persistent files), `open_files`, `contents`, `files`, `mappings`, `pthreads`, `forking`, `pmem`, `pmem2`, `arena`, `annotations`, `globals` |
 //! | code that was not rebuilt | `signals` (the program's handlers and ours), `strict` (names what was not rebuilt), `follow` |
 //! | the end of a run | `faults` (where a signal ends it), `endless` (recognizes what never ends), `unseen` (does PM hold what was stored?), `process` |
 //! | entry points | `abi` (called by instrumented code), `server` (parks the program, forks children) |
@@ -51,6 +51,7 @@ mod file_table;
 mod files;
 mod fixed;
 mod follow;
+mod forking;
 mod globals;
 mod interpose;
 mod mappings;
@@ -62,6 +63,7 @@ mod pmem;
 mod pmem2;
 mod prefault;
 mod process;
+mod processes;
 mod protection;
 mod pthreads;
 mod random;

@@ -109,6 +109,32 @@ pub(crate) fn stand_in(file: File, site: *const Site) -> c_int {
     stand_in
 }
 
+/// Has anybody written to what stands in for a file? The runtime keeps contents elsewhere.
+pub(crate) fn any_written_raw() -> bool {
+    let stand_ins: Vec<c_int> = OPEN.with(|open| open.values().map(|open| open.stand_in).collect());
+    stand_ins.into_iter().filter(|stand_in| *stand_in > 0).any(|stand_in| {
+        let mut bytes = [0u8; 4096];
+        // SAFETY: asks, and reads into the bytes.
+        unsafe {
+            let mut at =
+                raw_syscall(libc::SYS_lseek, [stand_in as usize, 0, libc::SEEK_DATA as usize, 0, 0, 0]);
+            while at >= 0 {
+                let into = [stand_in as usize, bytes.as_mut_ptr() as usize, bytes.len(), at as usize, 0, 0];
+                let length = raw_syscall(libc::SYS_pread64, into);
+                if length > 0 && bytes[..length as usize].iter().any(|byte| *byte != 0) {
+                    return true;
+                }
+                let behind = at as usize + length.max(1) as usize;
+                at = raw_syscall(
+                    libc::SYS_lseek,
+                    [stand_in as usize, behind, libc::SEEK_DATA as usize, 0, 0, 0],
+                );
+            }
+        }
+        false
+    })
+}
+
 pub(crate) fn size_of_file(descriptor: c_int) -> u64 {
     // SAFETY: the structure may be zero; the kernel fills it in.
     unsafe {

@@ -1,15 +1,15 @@
 //! What a program may do to its process, and what the checker must survive: fork, become another program,
 //! leave orphans behind, ask for all memory.
 //!
-//! A forked child is not followed: it runs on without recording, with persistent memory of its own. If it touches
-//! that, the verdict says so. A child of the checker that does not end on its own (with `exit`, `_exit` or a signal)
+//! A forked child is followed (see `processes`) unless threads are about, or the heap is persistent memory: then it runs on
+//! without recording, with persistent memory of its own, and if it touches that, the verdict says so. A child of the checker that does not end on its own (with `exit`, `_exit` or a signal)
 //! must have become another program.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crashproof_protocol::abi::Site;
-use crashproof_protocol::{FILES, Record, exit, reason, record};
+use crashproof_protocol::{FILES, Record, exit, mode, reason, record};
 
 use crate::c_library::results::with_result;
 use crate::interpose::{replace, schedule};
@@ -17,7 +17,7 @@ use crate::recorder::unknown;
 use crate::session::{self, control, recording};
 use crate::system::own_process;
 use crate::threads::turns::end_process;
-use crate::{files, stacks, unseen};
+use crate::{files, forking, open_files, processes, stacks, unseen};
 
 /// Called when a child of the checker begins.
 pub(crate) fn start() {
@@ -35,17 +35,13 @@ extern "C" fn has_forked() {
 }
 
 extern "C" fn after_fork() {
+    if forking::is_followed() {
+        return;
+    }
     if session::recording() {
         session::become_unfollowed();
     }
     session::stop_recording();
-}
-
-/// `vfork` shares memory with the parent until the child has become another program; as `fork` it does not.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-extern "C" fn vfork() -> libc::pid_t {
-    // SAFETY: the program would fork itself.
-    unsafe { libc::fork() }
 }
 
 /// Another program can reach PM only by its files, and those are in the pool: one that is told of any would find
@@ -90,51 +86,6 @@ replace! { [posix_spawn posix_spawnp] {
     }
 } }
 
-/// Is there a handler for the signal that a timer sends?
-unsafe fn is_handled(signal: c_int) -> bool {
-    // SAFETY: the kernel writes what is done about the signal.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(signal, std::ptr::null(), &raw mut action);
-        !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN)
-    }
-}
-
-unsafe fn note_timer(signal: c_int, site: *const Site) {
-    // SAFETY: asks only.
-    if unsafe { is_handled(signal) } {
-        unknown(reason::TIMER, site);
-    }
-}
-
-replace! {
-    fn alarm(seconds: c_uint) -> c_uint, caller(rsi)
-    |site| { if seconds > 0 { note_timer(libc::SIGALRM, site); } real(seconds) }
-
-    fn ualarm(first: c_uint, interval: c_uint) -> c_uint, caller(rdx)
-    |site| { note_timer(libc::SIGALRM, site); real(first, interval) }
-
-    fn setitimer(which: c_int, value: *const [u64; 4], old: *mut [u64; 4]) -> c_int, caller(rcx)
-    |site| {
-        let signal = match which {
-            libc::ITIMER_REAL => libc::SIGALRM,
-            libc::ITIMER_VIRTUAL => libc::SIGVTALRM,
-            _ => libc::SIGPROF,
-        };
-        note_timer(signal, site);
-        with_result(old, site, |old| real(which, value, old))
-    }
-
-    fn timer_settime(timer: *mut c_void, flags: c_int, value: *const c_void, old: *mut [u64; 4]) -> c_int, caller(r8)
-    |site| {
-        // Which signal it sends was said when it was created.
-        if (libc::SIGRTMIN()..=libc::SIGRTMAX()).chain([libc::SIGALRM, libc::SIGUSR1, libc::SIGUSR2]).any(|it| is_handled(it)) {
-            unknown(reason::TIMER, site);
-        }
-        with_result(old, site, |old| real(timer, flags, value, old))
-    }
-}
-
 /// Runs when the process ends with `exit`, after the program's own destructors.
 #[used]
 #[cfg_attr(not(test), unsafe(link_section = ".fini_array"))]
@@ -162,8 +113,15 @@ fn note_end() {
     if recording() {
         stacks::note_end();
         end_process();
+        drop(processes::hold());
         unseen::look_for_changes();
-        control(|control| control.ended |= 1);
+        if session::current_mode() == mode::RECORD && open_files::any_written_raw() {
+            unknown(reason::WRITTEN_RAW, std::ptr::null());
+        }
+        if processes::is_first() {
+            control(|control| control.ended |= 1);
+        }
+        processes::end();
     }
 }
 
@@ -185,8 +143,10 @@ pub(crate) fn prepare_parent() {
     }
 }
 
-/// How often, a millisecond apart, to look whether a forked child goes on.
+/// How often, a millisecond apart, to look whether a forked child goes on while nothing is recorded.
 const LOOKS: u32 = 1000;
+/// The same for one that is followed, which may have to wait for the processor.
+const LOOKS_AT_FOLLOWED: u32 = 20_000;
 
 /// Gives children that the program forked the time to end or to wait for something. What one that goes on nevertheless would
 /// have done to persistent memory is not known.
@@ -194,19 +154,35 @@ pub(crate) fn wait_for_forked() {
     if control(|control| control.ended & session::FORKED) == 0 {
         return;
     }
-    for _ in 0..LOOKS {
+    let most = if control(|control| control.processes.count) > 1 { LOOKS_AT_FOLLOWED } else { LOOKS };
+    let (mut looks, mut before, mut quiet) = (0, 0, 0);
+    while looks < most {
         let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
         let runs = |child: &str| {
             let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
             let state = stat.rsplit(')').next().and_then(|fields| fields.split_whitespace().next());
             matches!(state, Some("R" | "D"))
         };
-        if !children.split_whitespace().any(runs) {
+        let (records, waiting) = control(|control| (control.records, control.processes.waiting));
+        let idle = waiting == 0 && !children.split_whitespace().any(runs) && records == before;
+        // One that has just been woken up still looks asleep.
+        quiet = if idle { quiet + 1 } else { 0 };
+        if children.trim().is_empty() || quiet > 2 {
             return;
         }
+        looks = if records == before { looks + 1 } else { 0 };
+        before = records;
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     control(|control| control.ended |= session::TOUCHED_BY_CHILD);
+}
+
+/// The status of a run: a process that the first one forked may have ended it.
+pub(crate) fn ended_by_child(status: c_int) -> c_int {
+    match control(|control| control.processes.ending) {
+        0 => status,
+        code => (code as c_int) << 8,
+    }
 }
 
 /// Ends what a child left behind.

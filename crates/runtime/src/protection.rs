@@ -16,6 +16,14 @@ pub(crate) fn works_for_runtime() -> bool {
     DEPTH.get() > 0
 }
 
+/// Runs a signal handler of the program, which may have come while the runtime called a real function: what the handler does
+/// is the program's own.
+pub(crate) fn for_the_program(handler: impl FnOnce()) {
+    let depth = DEPTH.replace(0);
+    handler();
+    DEPTH.set(depth);
+}
+
 /// Whatever the calling thread does to PM while this lives was announced.
 pub(crate) struct Opened(bool);
 

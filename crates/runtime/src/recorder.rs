@@ -5,6 +5,7 @@ use crashproof_protocol::{Record, mode, record};
 use px86::Kind;
 
 use crate::cell::RunningThreadCell;
+use crate::processes;
 use crate::session::{append, current_mode, recording};
 use crate::sites;
 use crate::threads::running;
@@ -18,6 +19,7 @@ pub(crate) fn record(kind: Kind, address: u64, width: u8, value: u64, site: *con
 /// A record that is not an event of the model.
 pub(crate) fn note(kind: u8, address: u64, value: u64, site: *const Site) {
     if recording() {
+        let _turn = processes::hold();
         append(Record::new(kind, address, 0, value, running::number(), sites::number(site)));
     }
 }

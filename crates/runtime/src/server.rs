@@ -137,6 +137,7 @@ fn park() {
             while libc::wait4(child, &raw mut status, 0, &raw mut used) < 0 && errno() == libc::EINTR {}
             status = process::seen_by_limit(status, &used);
             process::wait_for_forked();
+            status = process::ended_by_child(status);
             libc::kill(-child, libc::SIGKILL);
             used
         };

@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{
     ALIAS_OFFSET, CONTROL_BYTES, Control, DECISIONS_OFFSET, FILES_OFFSET, LATE_MODULES_OFFSET, LateModule,
-    MAX_STACKS, NOTES_OFFSET, PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, Record, SLEEPING_OFFSET,
-    STACKS_OFFSET, Stack, TRACE_BYTES, Tables, VERSION, WAITS_FOR, caller, exit, fd, flag, mode,
+    MAX_STACKS, NOTES_OFFSET, PATCHES_OFFSET, POOL_BASE, POOL_BYTES, Patch, Processes, Record,
+    SLEEPING_OFFSET, STACKS_OFFSET, Stack, TRACE_BYTES, Tables, VERSION, WAITS_FOR, caller, exit, fd, flag,
+    mode,
 };
 use px86::{Kind, LINE_BYTES};
 
 use crate::cell::RunningThreadCell;
-use crate::system::{KeptErrno, give_up, raw_syscall};
+use crate::system::{KeptErrno, give_up, own_process, raw_syscall};
 use crate::{own_memory, raw};
 
 const PAGE: usize = 4096;
@@ -117,6 +118,12 @@ pub(crate) fn note_unrecorded() {
 pub(crate) fn points_seen_from_aside() -> u64 {
     // SAFETY: mapped, as in `control`; a torn or old value does no harm to who asks.
     unsafe { (&raw const (*CONTROL.load(Relaxed)).points).read_volatile() }
+}
+
+/// How many records there are, for processes whose turn it is not.
+pub(crate) fn records_seen_from_aside() -> u64 {
+    // SAFETY: mapped, as in `control`; an old value does no harm to who asks.
+    unsafe { (&raw const (*CONTROL.load(Relaxed)).records).read_volatile() }
 }
 
 /// Is a switch of [`flag`] on?
@@ -393,6 +400,7 @@ pub(crate) fn begin_recording() {
     let (mode, patience, most) = control(|control| {
         (control.records, control.threads, control.points, control.notes) = (0, 1, 0, 0);
         (control.repeats, control.waits_for) = (0, [0; WAITS_FOR]);
+        control.processes = Processes::NONE;
         (control.mode, control.max_idle_reads, control.max_records)
     });
     MODE.store(mode, Relaxed);
@@ -536,7 +544,7 @@ pub(crate) fn append_once(record: Record) {
 fn more_trace(trace: &mut Trace, index: u64, limit: u64) {
     const FIRST: u64 = 128;
     const LARGEST: u64 = 1 << 16;
-    if let Some(tell) = trace.tell.filter(|_| index == trace.told_at) {
+    if let Some(tell) = trace.tell.filter(|_| index >= trace.told_at) {
         trace.told_at = tell(index);
     }
     if index < trace.room {
@@ -623,7 +631,17 @@ pub(crate) fn too_much_work() -> ! {
 
 /// Ends the process without touching the state of the running thread: any thread may do that.
 pub(crate) fn end_at_once(code: i32) -> ! {
-    control(|control| control.ended |= 1);
+    control(|control| {
+        control.ended |= 1;
+        let own = own_process() as u64;
+        let first = control.processes.all[0].number;
+        if control.processes.count > 0 && first != own {
+            // A process that the first one forked: it is the run that ends, not only this.
+            control.processes.ending = code as u64;
+            // SAFETY: ends a process of this run.
+            unsafe { raw_syscall(libc::SYS_kill, [first as usize, libc::SIGKILL as usize, 0, 0, 0, 0]) };
+        }
+    });
     // Not through the C library's function, which would let store buffers run out into a full trace.
     // SAFETY: ends the process.
     unsafe { std::arch::asm!("syscall", in("rax") libc::SYS_exit_group, in("rdi") code, options(noreturn)) }

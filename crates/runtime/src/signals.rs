@@ -4,12 +4,17 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
+
+use crashproof_protocol::reason;
 
 use crate::cell::RunningThreadCell;
 use crate::interpose::replace;
 use crate::real::Real;
+use crate::recorder::unknown;
+use crate::threads::timers;
+use crate::{callers, protection, session};
 
 /// What the program wants done about these signals.
 static WANTED: RunningThreadCell<[Option<libc::sigaction>; OURS.len()]> =
@@ -131,6 +136,78 @@ unsafe fn keep(signal: c_int, action: Option<libc::sigaction>, old: *mut libc::s
     true
 }
 
+/// The program's handlers for all other signals, and their flags. Threads look at them whose turn it is not.
+static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
+static FLAGS: [AtomicI32; SIGNALS] = [const { AtomicI32::new(0) }; SIGNALS];
+const SIGNALS: usize = 65;
+
+/// A signal that the program handles: it may have come while the runtime called a real function, and what the program does
+/// now is its own.
+unsafe extern "C" fn deliver(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let (handler, flags) = (HANDLERS[signal as usize].load(Relaxed), FLAGS[signal as usize].load(Relaxed));
+    // SAFETY: the kernel passes both; the handler is the program's.
+    unsafe {
+        if (*info).si_code == libc::SI_TIMER && (*info).si_value().sival_ptr as usize == timers::LOOKS {
+            let machine = &*context.cast::<libc::ucontext_t>();
+            let at = machine.uc_mcontext.gregs[libc::REG_RIP as usize] as usize;
+            if !protection::works_for_runtime() && !callers::is_in_runtime(at) && timers::is_stuck() {
+                timers::wait_until(u64::MAX);
+            }
+            return;
+        }
+        if handler == 0 {
+            return;
+        }
+        if flags & libc::SA_RESETHAND != 0 {
+            HANDLERS[signal as usize].store(0, Relaxed);
+            reset(signal);
+        }
+        let timer = (*info).si_code == libc::SI_TIMER || (*info).si_code == SI_KERNEL;
+        let records = session::under_checker().then(session::records_seen_from_aside);
+        protection::for_the_program(|| {
+            if flags & libc::SA_SIGINFO != 0 {
+                let handler: unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                    std::mem::transmute(handler);
+                handler(signal, info, context);
+            } else {
+                let handler: unsafe extern "C" fn(c_int) = std::mem::transmute(handler);
+                handler(signal);
+            }
+        });
+        // Of what was recorded meanwhile, only accesses count; volatile memory may have been noted, too.
+        let accessed =
+            |records: u64| session::recorded()[records as usize..].iter().any(|it| it.event_kind().is_some());
+        if timer && session::recording() && records.is_some_and(accessed) {
+            note_handler();
+        }
+    }
+}
+
+/// Sent by the kernel, for a timer as a rule.
+const SI_KERNEL: c_int = 0x80;
+
+/// The handler of a timer's signal has touched PM: once is enough to say so.
+fn note_handler() {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !TOLD.swap(true, Relaxed) {
+        unknown(reason::HANDLER, std::ptr::null());
+    }
+}
+
+/// Is it a handler of the program's for one of the other signals?
+fn is_wrapped(signal: c_int, handler: usize) -> bool {
+    let special = matches!(handler, libc::SIG_DFL | libc::SIG_IGN | libc::SIG_ERR);
+    !special && (1..SIGNALS as c_int).contains(&signal) && index(signal).is_none()
+}
+
+/// What the program believes that is done about a signal.
+fn seen_by_program(signal: c_int, action: &mut libc::sigaction) {
+    if action.sa_sigaction == deliver as *const () as usize {
+        action.sa_sigaction = HANDLERS[signal as usize].load(Relaxed);
+        action.sa_flags = FLAGS[signal as usize].load(Relaxed);
+    }
+}
+
 /// Without these signals, which must always come through.
 unsafe fn without_ours(set: *const libc::sigset_t) -> Option<libc::sigset_t> {
     if !ON.load(Relaxed) || set.is_null() {
@@ -150,7 +227,28 @@ replace! {
     fn sigaction(signal: c_int, action: *const libc::sigaction, old: *mut libc::sigaction) -> c_int, caller(rcx)
     |site| {
         let wanted = (!action.is_null()).then(|| *action);
-        if keep(signal, wanted, old) { 0 } else { real(signal, action, old) }
+        if keep(signal, wanted, old) {
+            return 0;
+        }
+        let mut ours = wanted;
+        if let Some(ours) = ours.as_mut().filter(|ours| is_wrapped(signal, ours.sa_sigaction)) {
+            ours.sa_sigaction = deliver as *const () as usize;
+            // Reset by hand: until then the handler is needed.
+            ours.sa_flags = (ours.sa_flags | libc::SA_SIGINFO) & !libc::SA_RESETHAND;
+        }
+        let mut before: libc::sigaction = std::mem::zeroed();
+        let result = real(signal, ours.as_ref().map_or(std::ptr::null(), |ours| &raw const *ours), &raw mut before);
+        if result == 0 {
+            seen_by_program(signal, &mut before);
+            if let Some(wanted) = wanted.filter(|_| (1..SIGNALS as c_int).contains(&signal)) {
+                HANDLERS[signal as usize].store(wanted.sa_sigaction, Relaxed);
+                FLAGS[signal as usize].store(wanted.sa_flags, Relaxed);
+            }
+            if !old.is_null() {
+                *old = before;
+            }
+        }
+        result
     }
 
     fn signal(signal: c_int, handler: usize) -> usize, caller(rdx)
@@ -158,7 +256,11 @@ replace! {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler;
         let mut old: libc::sigaction = std::mem::zeroed();
-        if keep(signal, Some(action), &raw mut old) { old.sa_sigaction } else { real(signal, handler) }
+        if keep(signal, Some(action), &raw mut old) {
+            return old.sa_sigaction;
+        }
+        action.sa_flags = libc::SA_RESTART;
+        if libc::sigaction(signal, &raw const action, &raw mut old) == 0 { old.sa_sigaction } else { libc::SIG_ERR }
     }
 }
 

@@ -19,6 +19,7 @@
 //! | `decisions` | follows them, and notes every step |
 //! | `buffers` | store buffers, and when what they hold takes effect |
 //! | `happens_before` | what orders threads besides PM |
+//! | `timers` | timers that send signals, by the program's clock |
 //! | `locks` | what mutexes and the rest hold, beside the program's bytes: plain data |
 //! | `turns` | switching, waiting and waking, deadlocks |
 //! | `memory` | accesses to PM while there are several threads |
@@ -40,4 +41,5 @@ pub(crate) mod scheduler;
 pub(crate) mod state;
 pub(crate) mod step_notes;
 pub(crate) mod strategy;
+pub(crate) mod timers;
 pub(crate) mod turns;

@@ -67,16 +67,9 @@ fn prepare_and_check(options: &Options) -> Result<Report, Error> {
     let process = start(options, options.launch())?;
     let recovering = start_recovering(options)?;
     let placed = recovering.is_some();
-    let rebuilt = process.is_rebuilt();
     let mut report =
         check_subject(options, process, recovering, &|sought| call_stacks::collect(options, sought))?;
     report.remarks.extend(discovered.remark());
-    if !rebuilt && report.statistics.recoveries > 0 {
-        report.remarks.push(
-            "the program was not built with crashproof: whether its recoveries are repeatable was not tested"
-                .into(),
-        );
-    }
     if !placed {
         report.remarks.push(
             "recoveries ran at the addresses of the recorded run: pointers to volatile memory that are kept in \
@@ -184,6 +177,7 @@ pub(crate) fn check_subject<S: Subject>(
     let set_aside = set_aside(&shared, &judging.sites, options.exhaustive);
     let medium = medium(options).filter(|_| subject.uses_files());
     judging.set_files(recovering.as_ref().unwrap_or(&subject).file_names());
+    let volatile_heap = options.pm_heap && !subject.is_rebuilt();
     // Files that this one created go with it; runs that are repeated create them anew.
     drop((subject, recovering));
     let redundant = judging.redundant_places(redundant, calls);
@@ -206,6 +200,10 @@ pub(crate) fn check_subject<S: Subject>(
             nothing += &format!(
                 "; the program writes `{name}`: --medium disk checks what survives of its files on a disk"
             );
+        }
+        if volatile_heap {
+            nothing += "; --pm-heap makes persistent what rebuilt code allocates, and the program was not rebuilt: build it \
+                        with CC=\"crashproof cc\"";
         }
         found.incomplete.push(nothing);
     }

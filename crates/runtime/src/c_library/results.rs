@@ -334,7 +334,7 @@ macro_rules! follow {
 
 follow! {
     gmtime_r localtime_r asctime_r ctime_r gmtime localtime ctime asctime mktime timegm timelocal strftime
-    strftime_l wcsftime strptime strptime_l getdate_r clock_getcpuclockid timespec_getres getitimer     timer_create timer_gettime timerfd_gettime timerfd_settime sched_rr_get_interval adjtime
+    strftime_l wcsftime strptime strptime_l getdate_r clock_getcpuclockid timespec_getres timerfd_gettime timerfd_settime sched_rr_get_interval adjtime
     adjtimex ntp_adjtime ftime fstat fstat64 statfs statfs64 fstatfs fstatfs64 statvfs statvfs64 fstatvfs
     fstatvfs64 getcwd getwd readlink readlinkat getxattr lgetxattr fgetxattr listxattr llistxattr
     flistxattr getdents64 mkostemps mkostemps64
@@ -342,9 +342,9 @@ follow! {
     pipe pipe2 socketpair openpty eventfd_read tcgetattr tcsetattr cfmakeraw cfsetispeed cfsetospeed
     cfsetspeed ttyname_r ptsname_r getlogin_r getdomainname gethostname uname confstr __xpg_strerror_r
     strerror_r getrlimit getrlimit64 setrlimit setrlimit64 prlimit prlimit64 getgroups getresuid getresgid
-    wait waitpid wait3 wait4 waitid sched_getparam sched_setparam backtrace dladdr getpwnam_r
+    sched_getparam sched_setparam backtrace dladdr getpwnam_r
     getpwuid_r getgrnam_r getgrgid_r sigemptyset sigfillset sigaddset sigdelset sigismember sigisemptyset
-    sigorset sigandset sigpending sigwait sigwaitinfo sigtimedwait sigaltstack pthread_attr_init
+    sigorset sigandset sigpending sigaltstack pthread_attr_init
     pthread_attr_destroy pthread_attr_setdetachstate pthread_attr_setguardsize pthread_attr_setstacksize
     pthread_attr_setscope pthread_attr_setinheritsched pthread_attr_setschedpolicy pthread_attr_getdetachstate
     pthread_attr_getscope pthread_attr_getinheritsched pthread_attr_getschedpolicy pthread_attr_getschedparam
@@ -398,8 +398,19 @@ mod tests {
 
     #[test]
     fn every_function_of_the_table_is_followed() {
-        // Those that make and name files are followed in `files`, those that wait in `waiting`.
-        const ELSEWHERE: [&str; 10] = [
+        // Those that make and name files are followed in `files`, those that wait in `waiting`, `timers` and `forking`.
+        const ELSEWHERE: [&str; 21] = [
+            "getitimer",
+            "timer_create",
+            "timer_gettime",
+            "sigwait",
+            "sigwaitinfo",
+            "sigtimedwait",
+            "wait",
+            "waitpid",
+            "wait3",
+            "wait4",
+            "waitid",
             "realpath",
             "accept",
             "accept4",

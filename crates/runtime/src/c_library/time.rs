@@ -9,12 +9,13 @@ use libc::timespec;
 
 use super::memory::write;
 use crate::interpose::schedule;
+use crate::processes;
 use crate::session::recording;
 use crate::system::fail;
 use crate::threads::buffers::scheduler;
-use crate::threads::running;
 use crate::threads::scheduler::{Class, Key, Wait, Woken};
 use crate::threads::turns::{end_cancelled, wait};
+use crate::threads::{running, timers};
 
 const SECOND: u64 = 1_000_000_000;
 /// When children begin, by the clock on the wall: 1 January 2026.
@@ -79,32 +80,39 @@ pub(crate) unsafe fn deadline_in(time: *const timespec) -> Result<u64, c_int> {
     nanoseconds(unsafe { &*time }).map(|time| now().saturating_add(time))
 }
 
-/// Sleeps until a moment.
-fn sleep_until(moment: u64) {
+/// Sleeps until a moment; false if a signal came before.
+fn sleep_until(moment: u64) -> bool {
     if moment <= now() {
-        return;
+        return true;
     }
-    if !running::concurrent() {
+    processes::give_way();
+    if timers::wait_until(moment) {
+        return false;
+    }
+    if !running::has_threads() {
         scheduler(|scheduler| scheduler.advance_to(moment));
-        return;
+        return true;
     }
     let key = Key { class: Class::Sleep, address: running::number().into() };
     if wait(Wait::new(key, Some(moment)).cancellable()) == Woken::Cancelled {
         end_cancelled();
     }
+    true
 }
 
 /// Sleeps until a moment that may be none; nothing is left of the time then.
 unsafe fn sleep_fully(moment: Result<u64, c_int>, rest: *mut timespec) -> c_int {
-    match moment {
-        Ok(moment) => sleep_until(moment),
+    let moment = match moment {
+        Ok(moment) => moment,
         Err(error) => return error,
-    }
+    };
+    let slept = sleep_until(moment);
     if !rest.is_null() {
+        let left = moment.saturating_sub(now());
         // SAFETY: there is room for it, if it is wanted.
-        unsafe { *rest = timespec { tv_sec: 0, tv_nsec: 0 } };
+        unsafe { *rest = timespec { tv_sec: (left / SECOND) as i64, tv_nsec: (left % SECOND) as i64 } };
     }
-    0
+    if slept { 0 } else { libc::EINTR }
 }
 
 /// Writes an answer to where the program wants it, which may be PM.
@@ -115,13 +123,12 @@ unsafe fn give<T>(to: *mut T, value: T) {
 
 schedule! {
     fn sleep(seconds: c_uint) -> c_uint |real| {
-        sleep_until(now() + u64::from(seconds) * SECOND);
-        0
+        let moment = now() + u64::from(seconds) * SECOND;
+        if sleep_until(moment) { 0 } else { moment.saturating_sub(now()).div_ceil(SECOND) as c_uint }
     }
 
     fn usleep(microseconds: c_uint) -> c_int |real| {
-        sleep_until(now() + u64::from(microseconds) * 1000);
-        0
+        if sleep_until(now() + u64::from(microseconds) * 1000) { 0 } else { fail(libc::EINTR) }
     }
 
     fn nanosleep(time: *const timespec, rest: *mut timespec) -> c_int |real| {
@@ -138,7 +145,11 @@ schedule! {
     }
 
     fn thrd_sleep(time: *const timespec, rest: *mut timespec) -> c_int |real| {
-        if sleep_fully(deadline_in(time), rest) == 0 { 0 } else { -2 }
+        match sleep_fully(deadline_in(time), rest) {
+            0 => 0,
+            libc::EINTR => -1,
+            _ => -2,
+        }
     }
 
     fn gettimeofday(time: *mut libc::timeval, zone: *mut libc::c_void) -> c_int |real| {

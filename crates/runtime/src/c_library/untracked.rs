@@ -4,7 +4,7 @@
 //! Programs seldom use them on PM. Others that are neither here nor interposed are found by what memory holds
 //! at the end of the run, if they store, and by strict mode in any case.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_long, c_void};
 
 use crashproof_protocol::abi::Site;
 use crashproof_protocol::{reason, record, untracked};
@@ -34,6 +34,18 @@ replace! { [freopen freopen64] {
         real(name, mode, stream)
     }
 } }
+
+// The kernel reads and writes files on its own time.
+replace! {
+    fn io_submit(context: *mut c_void, count: c_long, requests: *mut c_void) -> c_int, caller(rcx)
+    |site| { names_differ(const { untracked::number("io_submit") }, site); real(context, count, requests) }
+
+    fn io_uring_submit(ring: *mut c_void) -> c_int, caller(rsi)
+    |site| { names_differ(const { untracked::number("io_uring_submit") }, site); real(ring) }
+
+    fn io_uring_submit_and_wait(ring: *mut c_void, count: u32) -> c_int, caller(rdx)
+    |site| { names_differ(const { untracked::number("io_uring_submit") }, site); real(ring, count) }
+}
 
 replace! { [glob glob64] {
     (pattern: *const c_char, flags: c_int, error: *const c_void, found: *mut c_void) -> c_int, caller(r8)

@@ -4,16 +4,18 @@
 use std::ffi::{c_int, c_void};
 
 use crashproof_protocol::abi::{Site, is_pm};
+use crashproof_protocol::reason;
 use libc::{sockaddr, socklen_t};
 
 use super::memory::{copy, write};
 use crate::fixed;
 use crate::interpose::replace;
+use crate::recorder::unknown;
 use crate::system::KeptErrno;
 use crate::system::raw_syscall;
-use crate::threads::running;
 use crate::threads::step_notes::exploring;
 use crate::threads::turns::{give_way, through_kernel, wait_for_kernel};
+use crate::threads::{running, timers};
 
 /// How long a thread waits before it lets others run again, and how often it does that before it waits for good.
 const MILLISECONDS: c_int = 20;
@@ -23,6 +25,12 @@ const MOST_TIMES: c_int = 1000;
 /// most, or for ever if that is negative.
 pub(crate) fn others_first(timeout: c_int, ready: impl Fn(c_int) -> bool) {
     if !running::concurrent() || timeout == 0 || ready(0) {
+        return;
+    }
+    if running::is_watched() && !running::has_threads() {
+        // It waits for input or for the timer, whichever comes first: who knows.
+        unknown(reason::TIMER, std::ptr::null());
+        timers::leave_to_kernel();
         return;
     }
     if exploring() && timeout < 0 {

@@ -26,11 +26,12 @@ use crate::threads::happens_before::synchronized;
 use crate::threads::running;
 use crate::threads::scheduler::{Key, Wait, Woken};
 use crate::threads::step_notes::{self, exploring};
+use crate::threads::timers;
 use crate::threads::turns::{
     baton_of, cancel, end_cancelled, first_turn, give_way, leave, others_may_run, real_join,
     reap_if_detached, send_signal, settle, synchronize, wait,
 };
-use crate::{faults, session};
+use crate::{faults, processes, session};
 
 unsafe extern "C" {
     fn pthread_attr_getdetachstate(attributes: *const pthread_attr_t, state: *mut c_int) -> c_int;
@@ -141,6 +142,13 @@ unsafe fn create(
     function: Function,
     argument: *mut c_void,
 ) -> c_int {
+    if processes::several() {
+        unknown(reason::THREADS_OF_CHILD, std::ptr::null());
+    }
+    if timers::any() {
+        // Which thread gets the signal is anybody's guess.
+        unknown(reason::TIMER, std::ptr::null());
+    }
     exit_key();
     settle();
     volatile_fence(std::ptr::null());

@@ -15,6 +15,7 @@ use super::running;
 use super::scheduler::Scheduler;
 pub(crate) use super::state::{begin, current, scheduler};
 use super::step_notes::{exploring, note, write};
+use crate::processes;
 use crate::raw::{peek, poke};
 use crate::session::{self, append};
 use crate::shadow::touch;
@@ -58,6 +59,7 @@ pub(super) unsafe fn issue(kind: Kind, address: u64, width: u8, value: u64, site
         if kind.stores() {
             // What happens before a store is what its thread knew when it issued it, not when it took effect.
             if is_pm(address) {
+                let _turn = processes::hold();
                 append(Record::new(record::ISSUE, address, width, value, me, site));
             }
         }
@@ -87,6 +89,7 @@ pub(super) unsafe fn issue(kind: Kind, address: u64, width: u8, value: u64, site
 unsafe fn take_effect(entry: &Entry) {
     let event = &entry.event;
     let value = if event.kind == Kind::FlushOpt { entry.issued } else { event.value };
+    let _turn = processes::hold();
     let explored = exploring();
     if explored {
         note_effect(entry);

@@ -16,6 +16,7 @@ use super::running;
 use super::state::scheduler;
 use super::step_notes::exploring;
 use crate::cell::RunningThreadCell;
+use crate::processes;
 use crate::recorder::{note, regions_are_wanted};
 use crate::session::{append, recording};
 
@@ -53,6 +54,7 @@ pub(super) fn changed(address: u64, site: *const Site) {
 /// A store to volatile memory left the buffer of a thread, perhaps of one that does not run now.
 pub(super) fn changed_by(address: u64, thread: u16, site: u32) {
     if recording() {
+        let _turn = processes::hold();
         append(Record::new(record::SYNC, 0, 0, sync::value(address, sync::CHANGED), thread, site));
         CHANGES.with(|changes| changes.get_or_insert_default().changed(address, thread));
     }

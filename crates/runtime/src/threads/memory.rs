@@ -16,6 +16,7 @@ use super::running;
 use super::step_notes::exploring;
 use super::strategy::Point;
 use super::turns::{point, step, step_to_read};
+use crate::processes;
 use crate::raw::{peek, poke};
 use crate::session::{append_once, recovering};
 use crate::shadow::{self, bits};
@@ -73,6 +74,7 @@ impl Drop for Atomic {
 #[inline(never)]
 pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
     before_load(address, width, site);
+    let _turn = processes::hold_to_access();
     // SAFETY: pieces of the access.
     let load = |piece: px86::line::Piece| unsafe { load_piece(piece.address, piece.width.into(), site) };
     pieces(address, width).fold(0, |value, piece| value | load(piece) << (8 * piece.offset))
@@ -112,6 +114,7 @@ pub(crate) unsafe fn before_read_range(address: u64, bytes: u64, site: *const Si
         before_load(address, bytes, site);
     }
     drain(running::number());
+    let _turn = processes::hold_to_access();
     let _atomic = Atomic::begin();
     for piece in words(address, bytes) {
         // SAFETY: pieces of the range.
@@ -142,6 +145,7 @@ pub(crate) unsafe fn store(kind: Kind, address: u64, width: u64, value: u64, sit
     if exploring() && current(|thread| thread.buffer.len()) >= decisions::CAPACITY {
         step(Need::ROOM);
     }
+    let _turn = processes::hold_to_access();
     let site = sites::number(site);
     for piece in pieces(address, width) {
         let value = value >> (8 * piece.offset) & (u64::MAX >> (64 - 8 * piece.width));
@@ -159,12 +163,17 @@ pub(crate) fn begin_exchange(of: Option<(u64, u64, *const Site)>) {
         None => step(Need::EMPTY_BUFFER),
     }
     drain(running::number());
+    if let Some(turn) = processes::hold_to_access() {
+        // Until the instruction ends.
+        std::mem::forget(turn);
+    }
     scheduler(|scheduler| scheduler.begin_atomic());
 }
 
 /// It ends; `idle` if it changed nothing, as in a loop that tries again.
 pub(crate) fn end_exchange(idle: bool) {
     scheduler(|scheduler| scheduler.end_atomic());
+    processes::end_hold();
     if idle {
         point(Point::Spin);
     }
@@ -179,6 +188,7 @@ pub(crate) fn flush_or_fence(kind: Kind, address: u64, width: u8, site: *const S
     } else if exploring() && current(|thread| thread.buffer.len()) >= decisions::CAPACITY {
         step(Need::ROOM);
     }
+    let _turn = processes::hold_to_access();
     // SAFETY: neither stores.
     unsafe { issue(kind, address, width, 0, sites::number(site)) };
 }

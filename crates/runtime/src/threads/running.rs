@@ -4,17 +4,37 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU16};
 
 static CONCURRENT: AtomicBool = AtomicBool::new(false);
+/// Why that is so: several threads, or somebody who watches every operation.
+static THREADS: AtomicBool = AtomicBool::new(false);
+static WATCHED: AtomicBool = AtomicBool::new(false);
 static NUMBER: AtomicU16 = AtomicU16::new(0);
 static KERNEL_NUMBER: AtomicI32 = AtomicI32::new(0);
 
-/// Is more than one thread alive? The one branch that programs with a single thread pay for.
+/// Is more than one thread alive, or is every operation watched? The one branch that programs with a single thread pay for.
 #[inline(always)]
 pub(crate) fn concurrent() -> bool {
     CONCURRENT.load(Relaxed)
 }
 
 pub(crate) fn set_concurrent(concurrent: bool) {
-    CONCURRENT.store(concurrent, Relaxed);
+    THREADS.store(concurrent, Relaxed);
+    CONCURRENT.store(concurrent || is_watched(), Relaxed);
+}
+
+/// Does somebody want to come in between any two operations of the one thread? See `timers`.
+#[inline(always)]
+pub(crate) fn is_watched() -> bool {
+    WATCHED.load(Relaxed)
+}
+
+pub(crate) fn set_watched(watched: bool) {
+    WATCHED.store(watched, Relaxed);
+    CONCURRENT.store(watched || has_threads(), Relaxed);
+}
+
+/// Is more than one thread alive?
+pub(crate) fn has_threads() -> bool {
+    THREADS.load(Relaxed)
 }
 
 /// The number of the thread whose turn it is.

@@ -319,6 +319,26 @@ impl Scheduler {
         Some(number)
     }
 
+    /// A process was forked: the thread that did so goes on there under another number, alone.
+    pub(crate) fn renumber(&mut self, old: u16, new: u16) {
+        while self.threads.len() <= usize::from(new) {
+            let priority = self.strategy.priority();
+            self.threads.push(Thread::new(priority));
+        }
+        self.threads.swap(usize::from(old), usize::from(new));
+        self.alive = vec![new];
+        for (number, thread) in self.threads.iter_mut().enumerate() {
+            if number != usize::from(new) {
+                thread.state = State::Gone;
+            }
+        }
+    }
+
+    /// The first number that no thread has had.
+    pub(crate) fn next_number(&self) -> u16 {
+        self.threads.len() as u16
+    }
+
     /// It could not be created after all.
     pub(crate) fn undo_add(&mut self) {
         self.threads.pop();

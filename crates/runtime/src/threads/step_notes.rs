@@ -9,14 +9,14 @@ use crashproof_protocol::exit;
 use crashproof_protocol::steps::{self, Actor, Note};
 
 use super::running;
-use crate::session;
+use crate::{processes, session};
 
 static FOLLOWS_DECISIONS: AtomicBool = AtomicBool::new(false);
 
 /// Does the run follow decisions, and are there several threads?
 #[inline(always)]
 pub(crate) fn exploring() -> bool {
-    follows_decisions() && running::concurrent()
+    follows_decisions() && running::concurrent() && running::has_threads() && !processes::several()
 }
 
 /// Does the run follow decisions, whether or not there are several threads now?

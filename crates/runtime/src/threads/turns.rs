@@ -15,8 +15,9 @@ use super::exploration::{Lock, Need};
 use super::scheduler::{Class, Decision, Key, Scheduler, Wait, Woken};
 use super::step_notes::{self, exploring, follows_decisions};
 use super::strategy::{Point, Strategy};
-use super::{happens_before, locks, running};
+use super::{happens_before, locks, running, timers};
 use crate::cell::{self, RunningThreadCell};
+use crate::processes;
 use crate::real::Real;
 use crate::session;
 use crate::sites;
@@ -58,6 +59,40 @@ extern "C" fn after_fork() {
     running::set_concurrent(false);
 }
 
+/// Before a fork: what the new process's thread is to be called; none if it cannot be followed.
+pub(crate) fn prepare_fork() -> Option<u16> {
+    if running::has_threads() && !processes::several() {
+        return None;
+    }
+    volatile_fence(std::ptr::null());
+    let number = processes::prepare_fork(scheduler(|scheduler| scheduler.next_number()))?;
+    running::set_concurrent(true);
+    Some(number)
+}
+
+/// This is the new process, and is followed.
+pub(crate) fn begin_forked(number: u16) {
+    let me = running::number();
+    scheduler(|scheduler| scheduler.renumber(me, number));
+    running::set_number(number);
+    running::set_kernel_number(own_process());
+    current(|thread| thread.kernel_number = own_process());
+    timers::forget();
+    cell::baton_received();
+    processes::begin();
+    running::set_concurrent(true);
+}
+
+/// Nobody else is left of those that were forked.
+pub(crate) fn end_of_forks() {
+    if processes::several()
+        && scheduler(|scheduler| scheduler.alive().len() == 1)
+        && processes::is_alone_again()
+    {
+        running::set_concurrent(false);
+    }
+}
+
 pub(crate) fn wake_one(key: Key) {
     wake(key, 1, u32::MAX);
 }
@@ -94,6 +129,7 @@ fn continue_after(point: Point, gives_way: bool) {
 
 /// A place where threads may be switched. Only while there are several.
 pub(super) fn point(point: Point) {
+    timers::before_operation();
     if !scheduler(|scheduler| scheduler.is_atomic()) {
         continue_after(point, false);
     }
@@ -251,6 +287,7 @@ pub(crate) fn others_may_run() {
 
 /// The running thread lets others run, if there are any.
 pub(crate) fn give_way() {
+    processes::give_way();
     if exploring() {
         scheduler(decisions::gives_way);
     } else if running::concurrent() {
@@ -602,6 +639,13 @@ pub(crate) fn leave() {
 /// No thread can run. Each says where it waits; then the process ends.
 #[cold]
 fn deadlock() -> ! {
+    if processes::several() {
+        write_error(
+            "crashproof runtime: a process waits for a lock that another one holds: locks between processes that it forks are \
+             not followed\n",
+        );
+        session::end_at_once(exit::UNSUPPORTED);
+    }
     let reporter = running::number();
     write_error("crashproof: deadlock: every thread waits\n");
     REPORTER.set(Some(reporter));
