@@ -425,12 +425,10 @@ fn note_last_reads(trace: &mut Trace, count: u64) {
         return;
     }
     // SAFETY: so many were written, and records never change.
-    let last = unsafe {
-        std::slice::from_raw_parts(trace.records.add((count - LAST) as usize), LAST as usize)
-    };
-    let reads = |record: &&Record| {
-        matches!(record.event_kind(), Some(Kind::Load | Kind::Rmw | Kind::FailedRmw))
-    };
+    let last =
+        unsafe { std::slice::from_raw_parts(trace.records.add((count - LAST) as usize), LAST as usize) };
+    let reads =
+        |record: &&Record| matches!(record.event_kind(), Some(Kind::Load | Kind::Rmw | Kind::FailedRmw));
     for record in last.iter().filter(reads) {
         note_waiting(trace, record.address());
         // More than a few words are no wait, but work.

@@ -254,7 +254,18 @@ fn pairs(records: &[Record], sites: &Sites) -> Found {
     };
     records.iter().for_each(|record| analysis.step(record));
     if std::env::var_os("DBG").is_some() && !analysis.found.is_empty() {
-        for record in records { eprintln!("t{} kind {} addr {:x} w {} value {:x} site {} plain {}", record.thread(), record.kind(), record.address(), record.width(), { record.value }, { record.site }, sites.is_plain(record.site)); }
+        for record in records {
+            eprintln!(
+                "t{} kind {} addr {:x} w {} value {:x} site {} plain {}",
+                record.thread(),
+                record.kind(),
+                record.address(),
+                record.width(),
+                { record.value },
+                { record.site },
+                sites.is_plain(record.site)
+            );
+        }
         eprintln!("found {:?}", analysis.found);
     }
     analysis.found
