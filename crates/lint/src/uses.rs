@@ -129,12 +129,10 @@ impl Uses {
             members.iter().filter_map(|member| self.loads.get(member)).flatten().copied().collect();
         let puts: Vec<(At, Put)> =
             members.iter().filter_map(|member| self.puts.get(member)).flatten().copied().collect();
-        let is_reset = |member: &Member| {
-            self.resets.get(&main).is_some_and(|resets| resets.contains(member))
-                && !self.read_first.get(&main).is_some_and(|read| read.contains(member))
-        };
+        let resets = self.resets.get(&main).is_some_and(|resets| !resets.is_disjoint(members));
+        let is_read = self.read_first.get(&main).is_some_and(|read| !read.is_disjoint(members));
         // A reset is one, and not the only store.
-        if !loads.is_empty() && puts.len() > 1 && members.iter().any(is_reset) {
+        if !loads.is_empty() && puts.len() > 1 && resets && !is_read {
             return Some(Needless::ResetAtStart);
         }
         let may_be_read = |member: &Member| {

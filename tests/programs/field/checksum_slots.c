@@ -5,7 +5,8 @@
 //@ check: missing-flush at data
 //@ lint: clean
 //@ variant none: -DBUG=1
-//@ check: fails at data
+//@ check: missing-flush at data
+//@ check: missing-flush at data
 //@ lint: unflushed-write at gen
 //@ lint: unflushed-write at data
 //@ lint: unflushed-write at sum

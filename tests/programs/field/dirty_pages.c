@@ -5,8 +5,10 @@
 //@ check: missing-flush at page
 //@ lint: clean
 //@ variant epoch: -DBUG=2
-//@ check: fails at page
+//@ check: missing-flush at page
+//@ check: missing-flush at epoch
 //@ lint: unflushed-write at epoch
+//@ lint: flush-unmodified at flush
 #include <fcntl.h>
 #include <immintrin.h>
 #include <stdbool.h>
@@ -29,7 +31,7 @@ static void write_page(int n, int off, uint8_t v) {
 static void sync_all(void) {
   for (int n = 0; n < NP; n++) {
     if (!dirty[n]) continue;
-    for (int o = 0; o < PSZ; o += 64) _mm_clwb(&db->page[n][o]);
+    for (int o = 0; o < PSZ; o += 64) _mm_clwb(&db->page[n][o]); // MARK: flush
     dirty[n] = false;
   }
   _mm_sfence();

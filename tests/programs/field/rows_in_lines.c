@@ -7,6 +7,7 @@
 //@ variant short: -DBUG=1
 //@ check: recovery-fails at cell
 //@ lint: unflushed-write at cell
+//@ lint: split-update at cell
 //@ variant rows: -DBUG=2
 //@ check: clean
 //@ lint: unflushed-write at rows

@@ -48,7 +48,9 @@ impl Walk<'_, '_> {
             let Some((start, _, inner)) = own.members.iter().rev().find(|member| member.0 <= offset) else {
                 break;
             };
-            if !own.name.is_empty() {
+            // What the C++ library keeps inside of an atomic is the same of all of them.
+            let is_library = own.name.starts_with('_') || own.name.starts_with("atomic<");
+            if !own.name.is_empty() && !is_library {
                 let first = first_of_arrays(program, ty, offset);
                 found.push(self.explorer.uses.member(&own.name, first));
             }
@@ -122,7 +124,7 @@ impl Walk<'_, '_> {
             }
             return;
         }
-        let is_reset = members.iter().any(|member| state.resets.contains(member));
+        let is_reset = members.iter().all(|member| state.resets.contains(member));
         for member in members {
             self.explorer.uses.load(member, at);
             if !is_reset {
