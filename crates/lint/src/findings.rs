@@ -57,7 +57,7 @@ pub(crate) fn findings(program: &Program, explorer: &Explorer) -> (Vec<Finding>,
         let mut found = finding(program, *rule, verdict, sometimes);
         if matches!(rule, Rule::UnflushedWrite | Rule::PublishBeforePersist)
             && !explorer.pedantic
-            && let Some(why) = explorer.uses.needless(program, *place, !explorer.guards.is_empty(), |place| {
+            && let Some(why) = explorer.uses.needless(program, *place, |place| {
                 let key = (Rule::UnflushedWrite, place);
                 verdicts.satisfied.contains_key(&key) && !verdicts.violations.contains_key(&key)
             })

@@ -42,10 +42,6 @@ pub(crate) struct Guards {
 }
 
 impl Guards {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.pairs.is_empty()
-    }
-
     pub(crate) fn add(&mut self, guard: &str, guarded: &str) {
         let path = keys(guard);
         let Some(&guard) = path.last() else { return };

@@ -1,9 +1,10 @@
 //! What the program does with members of persistent structures: a store that is never written back is lost, but that matters
 //! only to code that reads it after a crash.
 //!
-//! Three kinds of members need no flush, and people who know that leave it out: lock words and reference counts, which the
-//! program resets at its start before it reads them; statistics, which it only counts with and prints; and members that it
-//! never reads. A member is known by its structure and offset, whichever function works on it.
+//! Two kinds of members need no flush, and people who know that leave it out: lock words and reference counts, which the
+//! program resets at its start before it reads them; and statistics, which it only counts with and prints. A member is known by
+//! its structure and offset, whichever function works on it. That a member is never read is not claimed: a load through a cast of
+//! bytes does not show which member it reads.
 //!
 //! Not seen: what other programs read of the pool, and loads through pointers whose structure no function on the way knows.
 
@@ -33,7 +34,6 @@ pub(crate) enum Put {
 pub(crate) enum Needless {
     ResetAtStart,
     OnlyCounted,
-    NeverRead,
 }
 
 impl Needless {
@@ -41,7 +41,6 @@ impl Needless {
         match self {
             Needless::ResetAtStart => "the program resets it at start, before it reads it",
             Needless::OnlyCounted => "the program only counts with it, and nothing else depends on it",
-            Needless::NeverRead => "the program never reads it",
         }
     }
 }
@@ -109,7 +108,6 @@ impl Uses {
         &self,
         program: &Program,
         place: PlaceId,
-        has_recovery: bool,
         is_flushed: impl Fn(PlaceId) -> bool,
     ) -> Option<Needless> {
         let members = self.stored_at.get(&place)?;
@@ -149,10 +147,7 @@ impl Uses {
                     self.stored_at.get(&place).is_some_and(|others| !others.is_disjoint(members))
                 })
             });
-        if counts {
-            return Some(Needless::OnlyCounted);
-        }
-        (loads.is_empty() && has_recovery).then_some(Needless::NeverRead)
+        counts.then_some(Needless::OnlyCounted)
     }
 }
 

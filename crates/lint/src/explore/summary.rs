@@ -282,10 +282,10 @@ fn flushes_of_callers(ways: &[Way]) -> Vec<Event> {
                 Kind::Store { span, .. } => {
                     stored.insert(span.at);
                 }
-                Kind::Flush { span, .. } if !stored.contains(&span.at) => {
-                    if !found.iter().any(|known| known.kind == event.kind) {
-                        found.push(event.clone());
-                    }
+                Kind::Flush { span, .. }
+                    if !stored.contains(&span.at) && !found.iter().any(|known| known.kind == event.kind) =>
+                {
+                    found.push(event.clone());
                 }
                 _ => {}
             }
