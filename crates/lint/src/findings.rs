@@ -5,6 +5,7 @@ use crashproof_frontend::program::ir::{PlaceId, Program};
 
 use crate::explore::Explorer;
 use crate::rules::{Rule, Verdict};
+use crate::uses::Needless;
 
 /// The findings, and how many more only lines of libraries show.
 pub(crate) fn findings(program: &Program, explorer: &Explorer) -> (Vec<Finding>, usize) {
@@ -53,7 +54,18 @@ pub(crate) fn findings(program: &Program, explorer: &Explorer) -> (Vec<Finding>,
         {
             continue;
         }
-        all.push(finding(program, *rule, verdict, sometimes));
+        let mut found = finding(program, *rule, verdict, sometimes);
+        if matches!(rule, Rule::UnflushedWrite | Rule::PublishBeforePersist)
+            && !explorer.pedantic
+            && let Some(why) = explorer.uses.needless(program, *place, |place| {
+                let key = (Rule::UnflushedWrite, place);
+                verdicts.satisfied.contains_key(&key) && !verdicts.violations.contains_key(&key)
+            })
+        {
+            found.level = if why == Needless::ResetAtStart { Level::Note } else { Level::Warning };
+            found.message.push_str(&format!("; {}", why.describe()));
+        }
+        all.push(found);
     }
     all.sort_by(|left, right| {
         let key = |finding: &Finding| {

@@ -12,6 +12,7 @@
 //! | `expression`, `span`, `extent` | symbolic addresses; bytes, words and cache lines; arrays |
 //! | `loops`, `explore` | paths through a function, callees as summaries |
 //! | `event`, `machine` | what a path did to persistent memory, and the rules judged on it |
+//! | `guards`, `uses` | what makes memory count: members that guard others, and members that no code reads after a crash |
 //! | `gap`, `coverage` | what is not understood, and what the verdict therefore does not cover |
 //! | [`rules`], `findings` | the rules by name; what is reported of them |
 //!
@@ -44,6 +45,7 @@ mod returned;
 mod rounding;
 pub mod rules;
 mod span;
+mod uses;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -6,6 +6,7 @@ use crate::expression::{Expression, Form, NOTHING, Persistence};
 use crate::gap::Gap;
 use crate::rules::Model;
 use crate::span::Length;
+use crate::uses::is_used;
 use crashproof_frontend::program::ir::{Compare, Op, Operand, PlaceId};
 
 /// A copy or fill of memory.
@@ -32,6 +33,7 @@ impl Walk<'_, '_> {
             Op::Load { address, bytes } => {
                 let address = self.value(state, *address);
                 self.read(state, address, Length::Known(*bytes), place);
+                self.note_load(state, address, *bytes, number);
                 let value = self.load(state, address, *bytes, Some(number));
                 self.note_loaded(number, value);
                 value
@@ -42,12 +44,18 @@ impl Walk<'_, '_> {
                 if self.is_only_for_the_process(*to) {
                     self.remember(state, address, *bytes, value);
                 } else {
+                    self.note_store(state, number, (address, *bytes), place);
                     self.store(state, address, value, *bytes, *nontemporal, place);
                 }
                 NOTHING
             }
             Op::Locked { address, value, bytes, expected: _ } => {
                 let address = self.known_address(state, *address, place);
+                // An exchange whose result nobody asks for only stores.
+                if !matches!(value, Operand::Int(_)) || is_used(self.function, number) {
+                    self.note_load(state, address, *bytes, number);
+                }
+                self.note_store(state, number, (address, *bytes), place);
                 let value = self.value(state, *value);
                 // What is pending is durable before a locked instruction stores.
                 self.locked(state, place);
@@ -162,6 +170,7 @@ impl Walk<'_, '_> {
         let is_persistent = self.persistence(target) != Persistence::No;
         if let Some(source) = source {
             self.read(state, source, length, place);
+            self.note_copied(state, source);
         }
         match (length, source) {
             // Structures are copied word by word.

@@ -202,6 +202,7 @@ impl Walk<'_, '_> {
                     if ways.contains(&to) && flushing.is_none_or(|side| side == to) {
                         self.note_assertion(condition, if holds { *no } else { *yes });
                         self.note_branch(condition, block);
+                        self.note_validation(&state, condition);
                         let mut next = state.clone();
                         // The number of rounds stands for any number: callers must not see it as a fact.
                         if !(self.ends_loop(block, &state, to) && self.is_about_parameters(condition)) {

@@ -102,6 +102,7 @@ impl Walk<'_, '_> {
         let mut objects = Vec::new();
         for value in call.values {
             if self.persistence(*value) != Persistence::No {
+                self.note_copied(state, *value);
                 objects.push(self.explorer.expressions.address(*value).object);
             }
             // Variables whose address is passed may change.

@@ -143,27 +143,36 @@ impl Walk<'_, '_> {
     }
 
     /// The value of an operand that is computed later, from values that are known now.
-    pub(super) fn ahead(&mut self, state: &State, operand: Operand) -> Expression {
+    ///
+    /// What the loop itself computes is of an earlier visit, if anything: of the row before, where rows are flushed in a loop.
+    pub(super) fn ahead(&mut self, state: &State, operand: Operand, header: u32) -> Expression {
         let value = self.value(state, operand);
         let Operand::Instruction(number) = operand else { return value };
-        if value != NOTHING {
+        let is_phi = matches!(self.function.instructions[number as usize].op, Op::Phi { .. });
+        let is_inside = self.shape.loops.get(&header).is_some_and(|a_loop| {
+            a_loop.blocks.iter().any(|block| {
+                let block = &self.function.blocks[*block as usize];
+                (block.start..block.end).contains(&number)
+            })
+        });
+        if is_phi || value != NOTHING && !is_inside {
             return value;
         }
         match &self.function.instructions[number as usize].op {
-            Op::Copy { value } => self.ahead(state, *value),
+            Op::Copy { value } => self.ahead(state, *value, header),
             // A member that the loop loads again and again.
             Op::Load { address, bytes } => {
-                let address = self.ahead(state, *address);
+                let address = self.ahead(state, *address, header);
                 self.load(state, address, *bytes, None)
             }
             Op::Arithmetic { what, left, right } => {
-                let (left, right) = (self.ahead(state, *left), self.ahead(state, *right));
+                let (left, right) = (self.ahead(state, *left, header), self.ahead(state, *right, header));
                 self.explorer.expressions.arithmetic(*what, left, right)
             }
             Op::Offset { base, offset, index, .. } => {
-                let mut address = self.ahead(state, *base);
+                let mut address = self.ahead(state, *base, header);
                 for (operand, scale) in index {
-                    let value = self.ahead(state, *operand);
+                    let value = self.ahead(state, *operand, header);
                     if address == NOTHING || value == NOTHING {
                         return NOTHING;
                     }

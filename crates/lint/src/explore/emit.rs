@@ -7,16 +7,21 @@ use crate::event::{Event, Kind, Site};
 use crashproof_frontend::program::ir::PlaceId;
 
 impl Walk<'_, '_> {
-    pub(super) fn emit(&mut self, state: &mut State, kind: Kind, mut place: PlaceId) {
-        // A flush or fence in an inlined helper, and whatever a library does, is reported where it is used.
-        let is_flush = matches!(kind, Kind::Flush { .. } | Kind::Queue { .. } | Kind::Fence { .. });
-        let by_library = self.explorer.program.place(place).of_a_library;
+    /// A flush or fence in an inlined helper, and whatever a library does, is reported where it is used.
+    pub(super) fn outside_of_libraries(&self, mut place: PlaceId, is_flush: bool) -> PlaceId {
         while let at = self.explorer.program.place(place)
             && let Some(outer) = at.inlined_at
             && (at.of_a_library || is_flush && !at.in_lambda)
         {
             place = outer;
         }
+        place
+    }
+
+    pub(super) fn emit(&mut self, state: &mut State, kind: Kind, place: PlaceId) {
+        let is_flush = matches!(kind, Kind::Flush { .. } | Kind::Queue { .. } | Kind::Fence { .. });
+        let by_library = self.explorer.program.place(place).of_a_library;
+        let place = self.outside_of_libraries(place, is_flush);
         if let Some(span) = kind.span() {
             self.note_alignment(state, span.at.object);
         }

@@ -55,7 +55,7 @@ impl Walk<'_, '_> {
 
     pub(super) fn flush_loop(&mut self, state: &mut State, block: u32, flushes: FlushLoop) {
         // It may be computed anew in each round.
-        let mut start = self.ahead(state, flushes.start);
+        let mut start = self.ahead(state, flushes.start, block);
         if flushes.counts_lines.is_some() {
             let unit = self.explorer.expressions.int(flushes.unit);
             start = self.explorer.expressions.arithmetic(Arithmetic::Mul, start, unit);
@@ -72,7 +72,7 @@ impl Walk<'_, '_> {
         if start == NOTHING || self.persistence(start) == Persistence::No {
             return;
         }
-        let length = match flushes.end.map(|end| self.ahead(state, end)) {
+        let length = match flushes.end.map(|end| self.ahead(state, end, block)) {
             Some(end) if end != NOTHING => {
                 let end = self.explorer.expressions.arithmetic(Arithmetic::Mul, end, unit);
                 let from = if flushes.counts_bytes { first } else { start };

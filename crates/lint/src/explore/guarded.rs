@@ -5,7 +5,7 @@ use crate::event::{Kind, Site};
 use crate::expression::{Address, Expression, Form, NOTHING, Persistence};
 use crate::guards::{Relation, count_members};
 use crate::span::{Length, Span};
-use crashproof_frontend::program::ir::{Compare, FunctionId, Op};
+use crashproof_frontend::program::ir::{Callee, Compare, FunctionId, Op};
 
 /// A content of persistent memory that decides whether a path comes here.
 struct Guard {
@@ -110,7 +110,7 @@ impl Walk<'_, '_> {
             .map(|(fact, holds)| (*fact, *holds))
             .collect();
         for (fact, holds) in facts {
-            if !self.decides(fact) {
+            if !self.decides(fact) || self.explorer.validations.contains(&fact) {
                 continue;
             }
             let is_capacity = self.is_capacity(fact, holds);
@@ -128,6 +128,59 @@ impl Walk<'_, '_> {
             _ => false,
         });
         all
+    }
+
+    /// A branch on a condition that compares a checksum.
+    pub(super) fn note_validation(&mut self, state: &State, condition: Expression) {
+        if condition == NOTHING {
+            return;
+        }
+        if self.is_condition(condition)
+            && let Form::Operation(_, left, right) = self.explorer.expressions.form(condition)
+        {
+            self.note_validation(state, left);
+            self.note_validation(state, right);
+        }
+        let (fact, _) = self.explorer.expressions.fact(condition, true);
+        if self.is_validation(state, fact) {
+            self.explorer.validations.insert(fact);
+        }
+    }
+
+    /// Whether a fact compares a content of memory with what is computed from the rest of its object, as a checksum is: it may
+    /// persist before the rest, for then it does not fit.
+    fn is_validation(&self, state: &State, fact: Expression) -> bool {
+        let expressions = &self.explorer.expressions;
+        let Form::Comparison(Compare::Eq | Compare::Ne, left, right) = expressions.form(fact) else {
+            return false;
+        };
+        let object = |content: Expression| match expressions.form(content) {
+            Form::Content(address) => Some(expressions.address(address).object),
+            _ => None,
+        };
+        let is_computed = |content: Expression, value: Expression| {
+            let Some(own) = object(content) else { return false };
+            let mut others = Vec::new();
+            if matches!(expressions.form(value), Form::Operation(..)) {
+                expressions.contents(value, &mut others);
+            }
+            others.into_iter().any(|other| object(other) == Some(own))
+                || self.is_computed_by_callee(state, value)
+        };
+        is_computed(left, right) || is_computed(right, left)
+    }
+
+    /// Whether a value is the result of a function that reads persistent memory and hands over none.
+    fn is_computed_by_callee(&self, state: &State, value: Expression) -> bool {
+        if !matches!(self.explorer.expressions.form(value), Form::Opaque(..)) {
+            return false;
+        }
+        (0..).zip(&self.function.instructions).any(|(number, instruction): (usize, _)| {
+            state.values[number] == value
+                && matches!(&instruction.op, Op::Call { callee: Callee::Direct(called), .. }
+                    if !self.explorer.program.function(*called).returns_pointer
+                        && self.explorer.touched.get(called).is_some_and(|touched| !touched.is_empty()))
+        })
     }
 
     /// Whether the index that chooses an element is computed from a content of memory.

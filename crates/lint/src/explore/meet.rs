@@ -32,7 +32,10 @@ impl Walk<'_, '_> {
         if joined.len() <= DISTINGUISHED {
             return joined;
         }
-        // Too many: paths that no rule can distinguish any more become one.
+        // Too many: paths that no rule can distinguish any more become one. The one that did most stands for them: a flush that
+        // depends on a list of what is dirty must not be forgotten because nothing was dirty on the first path.
+        let mut joined = joined;
+        joined.sort_by_key(|state| std::cmp::Reverse(state.machine.now()));
         let joined =
             self.join_by(block, joined, |this, state| (state.machine.signature(), came_to(this, state)));
         // Strands are distinguished by everything they touched.
@@ -135,6 +138,9 @@ impl Walk<'_, '_> {
                     unknown
                 };
             }
+        }
+        if target.resets != other.resets {
+            Rc::make_mut(&mut target.resets).retain(|member| other.resets.contains(member));
         }
         if target.trace != other.trace {
             Rc::make_mut(&mut target.machine).meet(&other.machine);

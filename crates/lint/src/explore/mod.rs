@@ -32,6 +32,7 @@ mod slice;
 mod step;
 mod summary;
 mod translate;
+mod used;
 mod value;
 mod walk;
 mod way;

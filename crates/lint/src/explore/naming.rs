@@ -8,7 +8,7 @@ use crate::span::{Length, Span};
 use crashproof_frontend::program::ir::{SourceType, TypeId};
 
 /// Pointers behind pointers that are still called by name.
-const DEPTH: u32 = 4;
+pub(super) const DEPTH: u32 = 4;
 
 /// Part of an object: its name, and its type if that is known.
 struct Part {
@@ -84,7 +84,12 @@ impl Walk<'_, '_> {
 
     /// A pointer that the source has a name for and that points to an address or before it: how far before, the name, the
     /// type that it points to.
-    fn nearest_pointer(&mut self, state: &State, at: Address, depth: u32) -> Option<(i64, String, TypeId)> {
+    pub(super) fn nearest_pointer(
+        &mut self,
+        state: &State,
+        at: Address,
+        depth: u32,
+    ) -> Option<(i64, String, TypeId)> {
         /// Bytes say nothing of what they are part of: any other pointer has the better name.
         type Rank = (bool, i64, bool);
         let mut best: Option<(Rank, (i64, String, TypeId))> = None;

@@ -26,6 +26,7 @@ impl Walk<'_, '_> {
         self.take_over_extents(&mut here, summary);
         let wrapper = is_wrapper(summary);
         self.note_callee(&state, callee);
+        self.note_uses_of(&state, callee);
         let mut after = Vec::new();
         for (way, mut next) in self.possible_ways(&mut here, summary) {
             let mut here = Translation::new(&state, call, visit, callee);
@@ -42,6 +43,7 @@ impl Walk<'_, '_> {
                 Rc::make_mut(&mut machine).callee_ends(&mut self.context(), from, &readable);
                 next.machine = machine;
             }
+            self.name_uses_of(&mut here, &mut next, callee);
             self.replay_memory(&mut here, &mut next, way);
             let result = self.translate(&mut here, way.result);
             next.values[call.number as usize] =
@@ -96,7 +98,13 @@ impl Walk<'_, '_> {
                         in_place &= !self.explorer.expressions.is_about_transactions(*fact);
                     }
                     Some(_) => {}
-                    None => self.assume(&mut next, own, *holds),
+                    None => {
+                        if own != NOTHING && self.explorer.validations.contains(fact) {
+                            let (own, _) = self.explorer.expressions.fact(own, true);
+                            self.explorer.validations.insert(own);
+                        }
+                        self.assume(&mut next, own, *holds);
+                    }
                 }
             }
             if possible {

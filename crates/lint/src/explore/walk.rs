@@ -13,6 +13,7 @@ use crate::guards::Guards;
 use crate::loops::Shape;
 use crate::machine::{Exit, Machine};
 use crate::rules::{Model, Verdicts};
+use crate::uses::{Access, Member, Put, Uses};
 use crashproof_frontend::frameworks::{Apis, What};
 use crashproof_frontend::program::ir::{Callee, Function, FunctionId, GlobalId, Op, Operand, Program};
 
@@ -44,6 +45,8 @@ pub(super) struct State {
     pub(super) from: u32,
     /// Rounds of each loop, and what it looked like at its head.
     pub(super) rounds: Rc<BTreeMap<u32, (u32, Vec<u64>)>>,
+    /// Members of persistent structures that the path gave a constant.
+    pub(super) resets: Rc<FxHashSet<Member>>,
 }
 
 /// Walks all functions of a program.
@@ -75,6 +78,11 @@ pub(crate) struct Explorer<'a> {
     pub(crate) guards: Guards,
     /// Names of what each function and its callees touch.
     pub(super) touched: FxHashMap<FunctionId, FxHashSet<u32>>,
+    /// Facts that compare a checksum with what it is computed from.
+    pub(super) validations: FxHashSet<Expression>,
+    /// What the program does with members of persistent structures, and accesses that functions leave to their callers to name.
+    pub(crate) uses: Uses,
+    pub(super) unnamed: FxHashMap<FunctionId, Vec<(Expression, Access, Put)>>,
 }
 
 impl Explorer<'_> {
@@ -114,6 +122,9 @@ impl Explorer<'_> {
             bases: bases::of(program, apis),
             guards: Guards::default(),
             touched: FxHashMap::default(),
+            validations: FxHashSet::default(),
+            uses: Uses::default(),
+            unnamed: FxHashMap::default(),
         }
     }
 
@@ -211,6 +222,8 @@ pub(super) struct Walk<'e, 'a> {
     pub(super) seen_touched: FxHashSet<Expression>,
     pub(super) seen_callees: FxHashSet<FunctionId>,
     pub(super) seen_guarded_callees: FxHashSet<(Expression, FunctionId)>,
+    /// The members that addresses are.
+    pub(super) members: FxHashMap<Expression, Vec<Member>>,
     /// Pointers to here are not used for names.
     pub(super) hidden: Option<Address>,
     /// Variables that hold pointers, in a fixed order.
@@ -243,6 +256,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             seen_touched: FxHashSet::default(),
             seen_callees: FxHashSet::default(),
             seen_guarded_callees: FxHashSet::default(),
+            members: FxHashMap::default(),
             hidden: None,
             variables: Vec::new(),
             explorer,
@@ -253,7 +267,9 @@ impl<'e, 'a> Walk<'e, 'a> {
             .iter()
             .filter(|(_, variable)| {
                 let ty = variable.ty.map(|ty| &walk.explorer.program.types[ty.0 as usize]);
-                !variable.is_address && ty.is_some_and(|ty| ty.is_pointer)
+                // What the compiler names for itself, as in `for (auto &x : all)`, nobody knows.
+                let is_own = variable.name.starts_with("__");
+                !variable.is_address && !is_own && ty.is_some_and(|ty| ty.is_pointer)
             })
             .map(|(operand, variable)| (*operand, variable))
             .collect();
@@ -299,6 +315,7 @@ impl<'e, 'a> Walk<'e, 'a> {
             trace: EMPTY,
             from: u32::MAX,
             rounds: Rc::default(),
+            resets: Rc::default(),
         };
         self.pending.insert((0, 0), vec![state]);
         while let Some(((_, block), states)) = self.pending.pop_first() {

@@ -1,0 +1,223 @@
+//! What the program does with members of persistent structures: a store that is never written back is lost, but that matters
+//! only to code that reads it after a crash.
+//!
+//! Two kinds of members need no flush, and people who know that leave it out: lock words and reference counts, which the
+//! program resets at its start before it reads them; and statistics, which it only counts with and prints. A member is known by
+//! its structure and offset, whichever function works on it. That a member is never read is not claimed: a load through a cast of
+//! bytes does not show which member it reads.
+//!
+//! Not seen: what other programs read of the pool, and loads through pointers whose structure no function on the way knows.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crashproof_frontend::program::ir::{
+    Arithmetic, Callee, Function, FunctionId, Op, Operand, PlaceId, Program,
+};
+
+/// A member: the number of a structure's name with an offset.
+pub(crate) type Member = u32;
+
+/// An instruction of a function.
+pub(crate) type At = (FunctionId, u32);
+
+/// What a store puts into a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Put {
+    Constant,
+    /// What was there, and something more or less.
+    Counted,
+    Other,
+}
+
+/// Why a store needs no flush.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Needless {
+    ResetAtStart,
+    OnlyCounted,
+}
+
+impl Needless {
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Needless::ResetAtStart => "the program resets it at start, before it reads it",
+            Needless::OnlyCounted => "the program only counts with it, and nothing else depends on it",
+        }
+    }
+}
+
+/// An access that its function knows only by a pointer: its callers know the structure.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Access {
+    Load(At, u64),
+    Store(PlaceId, At, u64),
+}
+
+#[derive(Default, Debug)]
+pub(crate) struct Uses {
+    members: FxHashMap<(String, u64), Member>,
+    loads: FxHashMap<Member, FxHashSet<At>>,
+    stores: FxHashMap<Member, FxHashSet<PlaceId>>,
+    /// Members that are stored to at a place.
+    stored_at: FxHashMap<PlaceId, FxHashSet<Member>>,
+    puts: FxHashMap<Member, Vec<(At, Put)>>,
+    /// How many bytes are stored to a member, and how many by loads of which no function knows the member.
+    stored_bytes: FxHashMap<Member, FxHashSet<u64>>,
+    unnamed_bytes: FxHashSet<u64>,
+    /// Structures that are copied or compared as a whole, or given to unknown code.
+    copied: FxHashSet<String>,
+    /// Members that a function may read without having reset them before.
+    pub(crate) read_first: FxHashMap<FunctionId, FxHashSet<Member>>,
+    /// Members that a function resets on all paths on which it succeeds.
+    pub(crate) resets: FxHashMap<FunctionId, FxHashSet<Member>>,
+}
+
+impl Uses {
+    pub(crate) fn member(&mut self, structure: &str, offset: u64) -> Member {
+        let next = self.members.len() as u32;
+        *self.members.entry((structure.to_owned(), offset)).or_insert(next)
+    }
+
+    pub(crate) fn load(&mut self, member: Member, at: At) {
+        self.loads.entry(member).or_default().insert(at);
+    }
+
+    /// A load from persistent memory, nobody knows of which member.
+    pub(crate) fn load_unnamed(&mut self, bytes: u64) {
+        self.unnamed_bytes.insert(bytes);
+    }
+
+    pub(crate) fn store(&mut self, member: Member, place: PlaceId, at: At, put: Put, bytes: u64) {
+        self.stored_bytes.entry(member).or_default().insert(bytes);
+        self.stores.entry(member).or_default().insert(place);
+        self.stored_at.entry(place).or_default().insert(member);
+        let puts = self.puts.entry(member).or_default();
+        if !puts.contains(&(at, put)) {
+            puts.push((at, put));
+        }
+    }
+
+    pub(crate) fn copy(&mut self, structure: &str) {
+        if !self.copied.contains(structure) {
+            self.copied.insert(structure.to_owned());
+        }
+    }
+
+    /// Why what is stored at a place needs no flush; none if it does, as far as is known. `is_flushed` says whether a store is
+    /// always written back: whoever does that in one place thinks that it matters.
+    pub(crate) fn needless(
+        &self,
+        program: &Program,
+        place: PlaceId,
+        is_flushed: impl Fn(PlaceId) -> bool,
+    ) -> Option<Needless> {
+        let members = self.stored_at.get(&place)?;
+        let main = program.defined().find(|id| program.function(*id).name == "main")?;
+        // Recovery is a function of its own: what `main` does first says nothing.
+        if program.defined().any(|id| program.function(id).name == "recover") {
+            return None;
+        }
+        let copied = self
+            .members
+            .iter()
+            .any(|((structure, _), member)| members.contains(member) && self.copied.contains(structure));
+        if copied {
+            return None;
+        }
+        let loads: FxHashSet<At> =
+            members.iter().filter_map(|member| self.loads.get(member)).flatten().copied().collect();
+        let puts: Vec<(At, Put)> =
+            members.iter().filter_map(|member| self.puts.get(member)).flatten().copied().collect();
+        let resets = self.resets.get(&main).is_some_and(|resets| !resets.is_disjoint(members));
+        let is_read = self.read_first.get(&main).is_some_and(|read| !read.is_disjoint(members));
+        // A reset is one, and not the only store.
+        if !loads.is_empty() && puts.len() > 1 && resets && !is_read {
+            return Some(Needless::ResetAtStart);
+        }
+        let may_be_read = |member: &Member| {
+            self.stored_bytes[member].iter().any(|bytes| self.unnamed_bytes.contains(bytes))
+        };
+        let flushes = |member: &Member| self.stores[member].iter().any(|place| is_flushed(*place));
+        if members.iter().any(|member| may_be_read(member) || flushes(member)) {
+            return None;
+        }
+        let counts = puts.iter().any(|(_, put)| *put == Put::Counted)
+            && puts.iter().all(|(_, put)| *put != Put::Other)
+            && loads.iter().all(|(id, number)| {
+                only_counts(program.function(*id), program, *number, &|place| {
+                    self.stored_at.get(&place).is_some_and(|others| !others.is_disjoint(members))
+                })
+            });
+        counts.then_some(Needless::OnlyCounted)
+    }
+}
+
+/// Whether a value only becomes the next value of the same member, or is given to functions of libraries that print it.
+fn only_counts(
+    function: &Function,
+    program: &Program,
+    number: u32,
+    is_own: &dyn Fn(PlaceId) -> bool,
+) -> bool {
+    let own = Operand::Instruction(number);
+    (0..).zip(&function.instructions).all(|(user, instruction)| {
+        let mut used = false;
+        each_operand(&instruction.op, &mut |operand| used |= operand == own);
+        if !used {
+            return true;
+        }
+        match &instruction.op {
+            Op::Arithmetic { what: Arithmetic::Add | Arithmetic::Sub, .. } | Op::Copy { .. } => {
+                only_counts(function, program, user, is_own)
+            }
+            Op::Store { address, .. } => *address != own && is_own(instruction.place),
+            Op::Call { callee: Callee::Direct(called), .. } => !program.function(*called).is_defined(),
+            _ => false,
+        }
+    })
+}
+
+/// Whether the result of an instruction is used at all.
+pub(crate) fn is_used(function: &Function, number: u32) -> bool {
+    let own = Operand::Instruction(number);
+    function.instructions.iter().any(|instruction| {
+        let mut used = false;
+        each_operand(&instruction.op, &mut |operand| used |= operand == own);
+        used
+    })
+}
+
+fn each_operand(op: &Op, see: &mut dyn FnMut(Operand)) {
+    match op {
+        Op::Load { address, .. } | Op::Flush { address, .. } => see(*address),
+        Op::Store { address, value, .. } => [*address, *value].into_iter().for_each(see),
+        Op::Locked { address, value, expected, .. } => {
+            [*address, *value].into_iter().chain(*expected).for_each(see);
+        }
+        Op::Offset { base, index, .. } => {
+            see(*base);
+            index.iter().for_each(|(operand, _)| see(*operand));
+        }
+        Op::Arithmetic { left, right, .. } | Op::Compare { left, right, .. } => {
+            [*left, *right].into_iter().for_each(see);
+        }
+        Op::Select { condition, yes, no } => [*condition, *yes, *no].into_iter().for_each(see),
+        Op::Phi { incoming } => incoming.iter().for_each(|(_, operand)| see(*operand)),
+        Op::Copy { value } => see(*value),
+        Op::Extract { aggregate, .. } => see(*aggregate),
+        Op::Insert { aggregate, value, .. } => [*aggregate, *value].into_iter().for_each(see),
+        Op::Call { callee, arguments } => {
+            if let Callee::Indirect(pointer) = callee {
+                see(*pointer);
+            }
+            arguments.iter().copied().for_each(see);
+        }
+        Op::Bulk { target, source, value, length } => {
+            [*target, *value, *length].into_iter().chain(*source).for_each(see);
+        }
+        Op::NotUnderstood { pointers, .. } => pointers.iter().copied().for_each(see),
+        Op::Branch { condition, .. } => see(*condition),
+        Op::Switch { value, .. } => see(*value),
+        Op::Return { value } => value.iter().copied().for_each(see),
+        Op::Alloca { .. } | Op::Fence { .. } | Op::Other | Op::Jump { .. } | Op::Unreachable => {}
+    }
+}
