@@ -6,8 +6,12 @@ pub(crate) const EXIT: i32 = 101;
 /// Where a panic was, after the name of the thread.
 const AT: &str = "panicked at ";
 
-/// What a panic says that only passes on that another thread has panicked.
-const PASSED_ON: [&str; 2] = ["` on an `Err` value: Any { .. }", "a scoped thread panicked"];
+/// What a panic says that only passes on that another thread has panicked, perhaps with a lock in its hands.
+const PASSED_ON: [&str; 3] = [
+    "` on an `Err` value: Any { .. }",
+    "` on an `Err` value: PoisonError { .. }",
+    "a scoped thread panicked",
+];
 
 /// What the last panic said, without the calls that led to it: they end the output, and would hide it. If it only says that
 /// another thread panicked, what that one said.
