@@ -118,13 +118,13 @@ pub(crate) struct RedundantWork {
     after_flush: FxHashMap<u32, u64>,
     runs: usize,
     /// The flushes and fences of the first run: where in the trace, and what was redundant. None if there are too many.
-    events: Vec<Event>,
+    events: Vec<Executed>,
     too_many: bool,
 }
 
 /// A flush or fence of a run.
 #[derive(Clone, Copy, Debug)]
-struct Event {
+struct Executed {
     index: usize,
     site: u32,
     kind: Option<RedundantKind>,
@@ -165,7 +165,7 @@ impl RedundantWork {
                     }
                     self.too_many |= self.events.len() == MOST_EVENTS;
                     if self.runs == 1 && !self.too_many {
-                        self.events.push(Event { index: at, site: record.site, kind, idiom });
+                        self.events.push(Executed { index: at, site: record.site, kind, idiom });
                     }
                 }
                 match event.kind {

@@ -46,7 +46,8 @@ pub(crate) fn steps(notes: &[Note], sites: &AllSites, names: &Names) -> Vec<Rela
     for access in &accesses[first..] {
         let Access { thread, address, site, does } = access;
         let stores = !matches!(does, Does::Read);
-        let name = names.object(sites, 0, *site, *address, stores).map(|name| format!("`{}`", name.text));
+        let name =
+            names.object(sites, 0, *site, (*address, 1), stores).map(|name| format!("`{}`", name.text));
         let what = name.unwrap_or_else(|| {
             if is_pm(*address) { "persistent memory" } else { "shared memory" }.to_owned()
         });
