@@ -2,7 +2,7 @@
 //@ args: {dir}/items
 //@ prove: skip (written for lint; not measured with prove yet)
 //@ variant right: -DBUG=0
-//@ check: missing-flush at raise
+//@ check: clean
 //@ lint: clean
 //@ variant flush: -DBUG=1
 //@ check: recovery-fails at raise

@@ -5,7 +5,6 @@
 //@ check: clean
 //@ lint: clean
 //@ variant drain: -DBUG=1
-//@ check: recovery-fails at header
 //@ check: recovery-fails at body
 //@ lint: publish-before-persist at type
 //@ lint: publish-before-persist at header

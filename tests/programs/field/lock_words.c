@@ -5,13 +5,19 @@
 //@ flags check: --schedules 4
 //@ variant right: -DBUG=0
 //@ check: clean
-//@ lint: clean, no warnings
+//@ lint: clean
 //@ variant balance: -DBUG=1
 //@ check: recovery-fails at balance
 //@ lint: unflushed-write at balance
+//@ lint: unflushed-write at taken
+//@ lint: unflushed-write at released
+//@ lint: unflushed-write at reset
 //@ variant seq: -DBUG=2
 //@ check: clean
 //@ lint: unflushed-write at seq
+//@ lint: unflushed-write at taken
+//@ lint: unflushed-write at released
+//@ lint: unflushed-write at reset
 #include <assert.h>
 #include <fcntl.h>
 #include <immintrin.h>
@@ -25,9 +31,9 @@ struct bank { struct account acc[2]; };
 static struct bank *bank;
 static void lock(struct account *a) {
   uint32_t expected = 0;
-  while (!atomic_compare_exchange_weak(&a->lock, &expected, 1)) expected = 0;
+  while (!atomic_compare_exchange_weak(&a->lock, &expected, 1)) expected = 0; // MARK: taken
 }
-static void unlock(struct account *a) { atomic_store_explicit(&a->lock, 0, memory_order_release); }
+static void unlock(struct account *a) { atomic_store_explicit(&a->lock, 0, memory_order_release); } // MARK: released
 static void deposit(struct account *a, uint64_t n) {
   lock(a);
   a->balance += n; // MARK: balance
@@ -52,7 +58,7 @@ int main(int argc, char **argv) {
   bank = mmap(0, sizeof *bank, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (bank == MAP_FAILED) return 1;
   for (int i = 0; i < 2; i++) {
-    atomic_store(&bank->acc[i].lock, 0);
+    atomic_store(&bank->acc[i].lock, 0); // MARK: reset
     assert(bank->acc[i].balance % 10 == 0 && bank->acc[i].balance >= 10 * bank->acc[i].seq);
   }
   pthread_t t;

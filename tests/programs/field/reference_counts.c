@@ -3,10 +3,13 @@
 //@ prove: skip (written for lint)
 //@ variant right: -DBUG=0
 //@ check: clean
-//@ lint: clean, no warnings
+//@ lint: clean
 //@ variant type: -DBUG=1
 //@ check: recovery-fails at type
 //@ lint: unflushed-write at type
+//@ lint: unflushed-write at up
+//@ lint: unflushed-write at down
+//@ lint: unflushed-write at reset
 #include <assert.h>
 #include <fcntl.h>
 #include <immintrin.h>
@@ -25,11 +28,11 @@ static void persist(const void *p, size_t n) {
   _mm_sfence();
 }
 static void count_refs(void) {
-  for (int i = 0; i < NO; i++) g->o[i].refs = 0;
+  for (int i = 0; i < NO; i++) g->o[i].refs = 0; // MARK: up
   for (int i = 0; i < NR; i++)
     if (g->r[i].live) {
       assert(g->r[i].to < NO && g->o[g->r[i].to].type == 8);
-      g->o[g->r[i].to].refs++;
+      g->o[g->r[i].to].refs++; // MARK: down
     }
 }
 static int link_to(uint32_t to) {
@@ -49,7 +52,7 @@ static int link_to(uint32_t to) {
 #if BUG != 2
       persist(&g->r[i].live, 4);
 #endif
-      g->o[to].refs++;
+      g->o[to].refs++; // MARK: reset
       return i;
     }
   return -1;

@@ -8,7 +8,6 @@
 //@ check: recovery-fails at user
 //@ lint: unflushed-write at user (known wrong: the list of addresses to flush may hold anything)
 //@ variant commit: -DBUG=2
-//@ check: recovery-fails at user
 //@ check: recovery-fails at expires
 //@ check: missing-flush at live
 //@ lint: publish-before-persist at expires (known wrong: the list of addresses to flush may hold anything)

@@ -7,13 +7,13 @@
 //@ check: recovery-fails at old
 //@ lint: publish-before-persist at offset
 //@ lint: publish-before-persist at old
-//@ prove: refuted at old (not fenced)
+//@ prove: refuted at main (not fenced)
 //@ variant commit: -DBUG_COMMIT
 //@ check: recovery-fails at from
 //@ check: recovery-fails at to
 //@ lint: unflushed-write at from
 //@ lint: unflushed-write at to
-//@ prove: refuted at done (never flushed)
+//@ prove: refuted at main (never flushed)
 #include <assert.h>
 #include <fcntl.h>
 #include <libpmem.h>
@@ -52,7 +52,7 @@ static void tx_commit(void) {
     pmem_flush((char *)bank + bank->log[i].offset, 8);
   pmem_drain();
 #endif
-  bank->log_count = 0; // MARK: done
+  bank->log_count = 0;
   pmem_persist(&bank->log_count, sizeof bank->log_count);
 }
 static void recover(void) {
@@ -72,7 +72,7 @@ static void transfer(int from, int to, int64_t amount) {
   bank->balance[to] += amount; // MARK: to
   tx_commit();
 }
-int main(int argc, char **argv) {
+int main(int argc, char **argv) { // MARK: main
   size_t len; int is_pmem;
   bank = pmem_map_file(argc > 1 ? argv[1] : "bank", sizeof *bank, PMEM_FILE_CREATE, 0666, &len, &is_pmem);
   if (!bank) { perror("map"); return 1; }

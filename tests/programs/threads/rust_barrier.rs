@@ -3,7 +3,7 @@
 //@ lint: skip (about schedules)
 //@ prove: skip (it reads C and C++)
 //@ variant right:
-//@ check: clean, no warnings
+//@ check: clean
 //@ variant early: --cfg early
 //@ check: recovery-fails
 use std::arch::x86_64::{_mm_clflush, _mm_sfence};

@@ -3,7 +3,7 @@
 //@ lint: skip (about schedules)
 //@ prove: skip (it reads C and C++)
 //@ variant either:
-//@ check: clean, no warnings
+//@ check: clean
 //@ variant first: --cfg first
 //@ check: fails-under-schedule at first
 use std::arch::x86_64::{_mm_clflush, _mm_sfence};

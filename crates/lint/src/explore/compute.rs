@@ -159,7 +159,7 @@ impl Walk<'_, '_> {
             return value;
         }
         match &self.function.instructions[number as usize].op {
-            Op::Copy { value } => self.ahead(state, *value, header),
+            Op::Copy { value: copied } => self.ahead(state, *copied, header),
             // A member that the loop loads again and again.
             Op::Load { address, bytes } => {
                 let address = self.ahead(state, *address, header);
@@ -180,7 +180,8 @@ impl Walk<'_, '_> {
                 }
                 self.explorer.expressions.plus(address, *offset)
             }
-            _ => NOTHING,
+            // What cannot be computed again is as it was.
+            _ => value,
         }
     }
 }

@@ -32,10 +32,7 @@ impl Walk<'_, '_> {
         if joined.len() <= DISTINGUISHED {
             return joined;
         }
-        // Too many: paths that no rule can distinguish any more become one. The one that did most stands for them: a flush that
-        // depends on a list of what is dirty must not be forgotten because nothing was dirty on the first path.
-        let mut joined = joined;
-        joined.sort_by_key(|state| std::cmp::Reverse(state.machine.now()));
+        // Too many: paths that no rule can distinguish any more become one.
         let joined =
             self.join_by(block, joined, |this, state| (state.machine.signature(), came_to(this, state)));
         // Strands are distinguished by everything they touched.

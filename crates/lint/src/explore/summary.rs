@@ -8,7 +8,7 @@ use super::limits::Cut;
 use super::slice::slice;
 use super::walk::{State, Walk};
 use super::way::{Entry, FEW_WAYS, MAX_EVENTS, MAX_MEMORY, MAX_WAYS, Summary, Way};
-use crate::event::{Event, Kind};
+use crate::event::Kind;
 use crate::expression::{Expression, Expressions, Form, NOTHING};
 use crate::machine::Exit;
 use crate::rules::Model;
@@ -99,17 +99,8 @@ impl Walk<'_, '_> {
             }
             Form::Plus(inner, _) => self.is_about_parameters(inner),
             Form::Parameter(_) | Form::Int(_) | Form::Transaction | Form::Stage => true,
-            // What an ordinary variable held on entry: whether something is dirty, which way of flushing was chosen.
-            Form::Content(address) => self.is_in_variable(address),
             _ => false,
         }
-    }
-
-    fn is_in_variable(&self, address: Expression) -> bool {
-        let at = self.explorer.expressions.address(address);
-        let Form::Global(id) = self.explorer.expressions.form(at.object) else { return false };
-        let section = &self.explorer.program.globals[id.0 as usize].section;
-        at.element.is_none() && !self.explorer.apis.sections.contains(section)
     }
 
     /// Judges what is left at the ends of paths. What is flushed on one of them is persistent on all, but paths that gave up
@@ -165,8 +156,6 @@ impl Walk<'_, '_> {
                 || expressions.is_failure(left.result) && expressions.is_failure(right.result)
         };
         let mut groups = joined(ways, &|left, right| left.events == right.events && same_result(left, right));
-        let flushes = flushes_of_callers(&groups);
-        let apart = groups.len();
         if groups.len() > FEW_WAYS {
             let outcome = |way: &Way| (way.exit, expressions.as_int(way.result).map(|number| number != 0));
             groups =
@@ -202,9 +191,6 @@ impl Walk<'_, '_> {
         }
         if groups.len() > MAX_WAYS && self.explorer.model != Model::Strand {
             groups = joined(groups, &as_open);
-        }
-        if groups.len() < apart {
-            flush_all(&mut groups, &flushes);
         }
         if groups.len() > MAX_WAYS {
             self.cut(Cut::Ways);
@@ -270,41 +256,4 @@ fn joined(
         }
     }
     groups
-}
-
-/// Flushes of what the way itself did not store to: callers did.
-fn flushes_of_callers(ways: &[Way]) -> Vec<Event> {
-    let mut found: Vec<Event> = Vec::new();
-    for way in ways {
-        let mut stored = FxHashSet::default();
-        for event in &way.events {
-            match &event.kind {
-                Kind::Store { span, .. } => {
-                    stored.insert(span.at);
-                }
-                Kind::Flush { span, .. }
-                    if !stored.contains(&span.at) && !found.iter().any(|known| known.kind == event.kind) =>
-                {
-                    found.push(event.clone());
-                }
-                _ => {}
-            }
-        }
-    }
-    found
-}
-
-/// Ways were joined, and with them what decided which of them flushes what a caller stored: a list of what is dirty, for
-/// example. Callers are not accused of what none of them may have left out.
-fn flush_all(ways: &mut [Way], flushes: &[Event]) {
-    for way in
-        ways.iter_mut().filter(|way| way.events.iter().any(|event| matches!(event.kind, Kind::Fence { .. })))
-    {
-        let missing: Vec<Event> = flushes
-            .iter()
-            .filter(|flush| !way.events.iter().any(|event| event.kind == flush.kind))
-            .cloned()
-            .collect();
-        way.events.splice(0..0, missing);
-    }
 }

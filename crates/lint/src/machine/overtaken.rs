@@ -132,6 +132,10 @@ impl Machine {
         for overtaken in &self.overtaking {
             let (lost, by) = (overtaken.lost, overtaken.by);
             let (name, guard) = (context.name(lost), context.name(by));
+            // Elements of one array do not guard each other.
+            if name == guard {
+                continue;
+            }
             let how = match overtaken.status {
                 Status::Dirty => "not durable",
                 Status::Queued(_) => "only queued for writing back",
