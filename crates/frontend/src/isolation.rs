@@ -2,8 +2,10 @@
 //!
 //! LLVM trusts its input: damaged bitcode makes it overflow the stack, run out of memory or never come back, and no handler
 //! survives that. So whatever reads bitcode is rehearsed in a child process first. A rehearsal that dies is an error with
-//! the name of the file; only if it ends is the same done in this process, in the state that the child had. That costs
-//! one more reading, a small part of what an analysis takes, and needs no form in which a program could be sent.
+//! the name of the file, and so is one that finds the file malformed: LLVM's words about that are made from the malformed
+//! module, and may take the process down in their turn. Only if all is well is the same done in this process, in the state
+//! that the child had. That costs one more reading, a small part of what an analysis takes, and needs no form in which a
+//! program could be sent.
 //!
 //! The child is forked, not started anew: libraries have no `main` of their own. No thread uses LLVM while a fork is made
 //! ([`LLVM`]), and the child touches nothing else that another thread may have locked.
@@ -71,9 +73,12 @@ pub(crate) fn bounded(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Does in a child process what is about to be done here. What it returns is of no interest, nor are errors: they will come up
-/// again.
-pub(crate) fn rehearse(work: impl FnOnce(&mut Progress)) -> Result<(), Died> {
+/// What is wrong with a file, by its name.
+pub(crate) type Malformed = (PathBuf, String);
+
+/// Does in a child process what is about to be done here. Of errors only that a file is malformed is of interest: others will
+/// come up again.
+pub(crate) fn rehearse(work: impl FnOnce(&mut Progress) -> Result<(), Malformed>) -> Result<(), Died> {
     let nowhere =
         |how: &str| Died { path: PathBuf::new(), how: format!("{how}: {}", std::io::Error::last_os_error()) };
     let mut ends = [0; 2];
@@ -102,7 +107,7 @@ pub(crate) fn rehearse(work: impl FnOnce(&mut Progress)) -> Result<(), Died> {
     }
 }
 
-fn child_process(work: impl FnOnce(&mut Progress), to: File) -> ! {
+fn child_process(work: impl FnOnce(&mut Progress) -> Result<(), Malformed>, to: File) -> ! {
     // SAFETY: this process has one thread; what LLVM says when it dies is of no use to anybody.
     unsafe {
         let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
@@ -121,14 +126,25 @@ fn child_process(work: impl FnOnce(&mut Progress), to: File) -> ! {
         libc::alarm(PATIENCE);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
     }
-    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&mut Progress(Some(to)))));
+    let mut progress = Progress(Some(to));
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&mut progress)));
+    let code = match done {
+        Ok(Ok(())) => DONE,
+        Ok(Err((path, why))) => {
+            progress.reading(&path);
+            progress.reading(Path::new(&why.replace('\0', " ")));
+            MALFORMED
+        }
+        Err(_) => PANICKED,
+    };
     // SAFETY: ends the process without destructors or buffers of the parent's.
-    unsafe { libc::_exit(if done.is_ok() { DONE } else { PANICKED }) }
+    unsafe { libc::_exit(code) }
 }
 
 /// Exit codes that LLVM does not use.
 const DONE: i32 = 77;
 const PANICKED: i32 = 78;
+const MALFORMED: i32 = 79;
 
 /// Bytes of address space in use.
 fn used() -> u64 {
@@ -144,6 +160,8 @@ fn outcome(child: i32, said: &[u8]) -> Result<(), Died> {
             break;
         }
     }
+    let mut said = said.split(|byte| *byte == 0).filter(|line| !line.is_empty());
+    let mut last = || String::from_utf8_lossy(said.next_back().unwrap_or_default()).into_owned();
     let how = if libc::WIFSIGNALED(status) {
         match libc::WTERMSIG(status) {
             libc::SIGALRM => format!("LLVM needs more than {PATIENCE} seconds to read it"),
@@ -153,9 +171,9 @@ fn outcome(child: i32, said: &[u8]) -> Result<(), Died> {
         match libc::WEXITSTATUS(status) {
             DONE => return Ok(()),
             PANICKED => "reading it fails".to_owned(),
+            MALFORMED => last(),
             code => format!("LLVM gives up when it reads it (exit code {code})"),
         }
     };
-    let last = said.split(|byte| *byte == 0).rfind(|path| !path.is_empty()).unwrap_or_default();
-    Err(Died { path: PathBuf::from(String::from_utf8_lossy(last).into_owned()), how })
+    Err(Died { path: PathBuf::from(last()), how })
 }

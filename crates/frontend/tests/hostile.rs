@@ -24,9 +24,18 @@ fn compiled(directory: &Path) -> Vec<u8> {
     let (source, output) = (directory.join("seed.c"), directory.join("seed.bc"));
     std::fs::write(&source, SOURCE).expect("a source");
     let done = Command::new("clang-22")
-        .args(["-c", "-emit-llvm", "-g", "-O1", "-Xclang", "-disable-llvm-passes", "-o"])
-        .arg(&output)
-        .arg(&source)
+        .args([
+            "-c",
+            "-emit-llvm",
+            "-g",
+            "-O1",
+            "-Xclang",
+            "-disable-llvm-passes",
+            "-fdebug-compilation-dir=.",
+        ])
+        .args(["-o", "seed.bc", "seed.c"])
+        // Without names of this run, the same bits are flipped every time.
+        .current_dir(directory)
         .status();
     assert!(done.expect("clang-22").success());
     std::fs::read(output).expect("bitcode")

@@ -5,6 +5,7 @@
 //@ check: missing-flush at data
 //@ lint: clean
 //@ variant none: -DBUG=1
+//@ check: unknown (more than 1000 ways)
 //@ check: missing-flush at data
 //@ check: missing-flush at data
 //@ lint: unflushed-write at gen

@@ -7,6 +7,7 @@
 //@ variant epoch: -DBUG=2
 //@ check: missing-flush at epoch
 //@ lint: unflushed-write at epoch
+//@ lint: unflushed-write at page
 //@ lint: flush-unmodified at flush
 #include <fcntl.h>
 #include <immintrin.h>

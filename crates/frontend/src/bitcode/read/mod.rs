@@ -31,8 +31,11 @@ const PASSES_WITHOUT_SWITCHES: &str =
 ///
 /// If one is malformed, or they do not fit together.
 pub fn read(inputs: &[(PathBuf, Vec<u8>)]) -> Result<Module, Error> {
-    isolation::rehearse(|progress| drop(read_here(inputs, progress)))
-        .map_err(|died| Error::Malformed { path: died.path, why: died.how })?;
+    let rehearsed = isolation::rehearse(|progress| match read_here(inputs, progress) {
+        Err(Error::Malformed { path, why }) => Err((path, why)),
+        _ => Ok(()),
+    });
+    rehearsed.map_err(|died| Error::Malformed { path: died.path, why: died.how })?;
     let _llvm = isolation::use_llvm();
     read_here(inputs, &mut Progress::unwatched())
 }

@@ -34,8 +34,11 @@ const PASSES: &str = "always-inline,function(sroa,sccp,simplifycfg,instsimplify)
 ///
 /// What LLVM says about a file, or that it dies of it.
 pub fn read(files: &[Bitcode], apis: &Apis) -> Result<Program, Error> {
-    isolation::rehearse(|progress| drop(read_here(files, apis, progress)))
-        .map_err(|died| Error::Bitcode { path: died.path, reason: died.how })?;
+    let rehearsed = isolation::rehearse(|progress| match read_here(files, apis, progress) {
+        Err(Error::Bitcode { path, reason }) => Err((path, reason)),
+        _ => Ok(()),
+    });
+    rehearsed.map_err(|died| Error::Bitcode { path: died.path, reason: died.how })?;
     let _llvm = isolation::use_llvm();
     read_here(files, apis, &mut Progress::unwatched())
 }
