@@ -6,7 +6,8 @@
 //! stores and leaves in persistent memory just what it would have after such a crash, nobody can ever tell the difference
 //! (as in the state robustness of PMVerify). Compared are two crashes of that kind: everything lost, nothing lost.
 //!
-//! Not looked at: recoveries that are crashed in their turn, and those that store to many lines; both count as not coping.
+//! Recoveries that are crashed in their turn, that have threads, or that store to many lines or print much count as not coping.
+//! Not looked at: what they write to files outside of persistent memory.
 
 use px86::Line;
 
@@ -32,7 +33,8 @@ impl<S: Subject> Worker<'_, S> {
         outcome: &Outcome,
     ) -> Result<bool, Stop> {
         let known = outcome.effects.as_ref().is_none_or(|effects| effects.is_known());
-        if !state.later.is_empty() || outcome.ending != Ending::Exit(0) || !known {
+        let has_threads = self.search.shared().recovery_has_threads;
+        if !state.later.is_empty() || outcome.ending != Ending::Exit(0) || !known || has_threads {
             return Ok(false);
         }
         if self.plain_ends.as_ref().is_none_or(|(at, _)| *at != state.first.at) {

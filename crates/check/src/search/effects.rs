@@ -10,13 +10,15 @@ use crate::search::journal::two_hashes;
 
 /// Lines that a recovery may store to before it is taken not to cope.
 const MOST_LINES: usize = 64;
+/// Bytes that it may print: of more, only the last are known.
+const MOST_PRINTED: usize = 2048;
 
 /// What a recovery stored and printed.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Effects {
     /// Of the bytes that it left in each line, and of its output.
     hash: u128,
-    /// The lines that it stored to, and which bytes of them; none if there are too many.
+    /// The lines that it stored to, and which bytes of them; none if there are too many, or it printed too much.
     stored: Option<Box<[(Line, u64)]>>,
 }
 
@@ -24,7 +26,7 @@ impl Effects {
     /// None if it neither stored nor printed anything.
     pub(crate) fn of(records: &[Record], printed: &str) -> Option<Arc<Effects>> {
         let mut lines: BTreeMap<Line, (u64, [u8; LINE_BYTES as usize])> = BTreeMap::new();
-        let mut is_small = true;
+        let mut is_small = printed.len() <= MOST_PRINTED;
         for record in records.iter().filter(|record| record.event_kind().is_some_and(Kind::stores)) {
             // No record is of more than one line.
             let line = Line::containing(record.address());

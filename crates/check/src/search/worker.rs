@@ -179,7 +179,7 @@ impl<'a, S: Subject> Worker<'a, S> {
     ) -> Result<(), Stop> {
         let mut timeline = Timeline::first(&self.search.settings.platform);
         let mut point = 0;
-        (self.unchanged, self.last) = (Unchanged::default(), LastWalk::default());
+        (self.unchanged, self.last, self.plain_ends) = (Unchanged::default(), LastWalk::default(), None);
         let mut assumed = 0;
         loop {
             if timeline.is_crash_point(self.recording.records) {
