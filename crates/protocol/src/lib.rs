@@ -234,11 +234,17 @@ pub struct Tables {
     pub file_count: u64,
     /// Entries of `changes` that are taken.
     pub change_count: u64,
+    /// Those among them that recorded runs made; the others are of recoveries, each of which sees its own only.
+    pub recorded_changes: u64,
     /// Files, extents and directories.
     pub files: [PmFile; MAX_FILES],
     /// Changes of names.
     pub changes: [NameChange; MAX_CHANGES],
 }
+
+/// The mode bits that a directory carries on disk that a program made during a check (set-user-ID and sticky). They mean
+/// nothing to the kernel together, and whatever process of the check meets the directory knows that it was not there before.
+pub const MADE_DIRECTORY: u32 = 0o5000;
 
 /// What a child is to do.
 pub mod mode {
@@ -633,6 +639,8 @@ pub mod flag {
     pub const ALL_FILES: u32 = 16;
     /// A run that only finds out which files are mapped: it ends when it meets one outside the PM path.
     pub const DISCOVER: u32 = 32;
+    /// What a recovery does to files, persistent or not, is undone before the next: nothing crashes after it.
+    pub const UNDO_FILES: u32 = 64;
 }
 
 /// Why a verdict is UNKNOWN: the `value` of [`record::UNKNOWN`] where the site has nothing to say.

@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_long};
 
 use crashproof_protocol::abi::Site;
-use crashproof_protocol::{FACTS, PmFile, fact, reason, record};
+use crashproof_protocol::{FACTS, MADE_DIRECTORY, PmFile, fact, reason, record};
 use px86::{Kind, LINE_BYTES};
 
 use crate::cell::RunningThreadCell;
 use crate::file_table::{self, Directory, File};
 use crate::recorder::{note, unknown};
+use crate::system::kernel;
 use crate::threads::running;
 use crate::{access, processes, raw, session};
 
@@ -71,26 +72,37 @@ pub(crate) fn write_back_file(file: File, site: *const Site) -> bool {
 /// Makes what is known of a file durable at once, as a mapping of a PM file system does before anything is stored through
 /// it. Nothing can crash just before: a program need not be ready for a file that is not yet mapped.
 pub(crate) fn settle_file(file: File, site: *const Site) {
+    settle(naming(file).into_iter().chain([file]), site);
+}
+
+fn settle(files: impl Iterator<Item = File>, site: *const Site) {
     if running::concurrent() {
         // What is stored may still wait in a buffer.
-        if write_back_file(file, site) {
+        if write_back(files, site) {
             access::fence(Kind::StoreFence, site);
         }
         return;
     }
-    for file in naming(file).into_iter().chain([file]) {
+    for file in files {
         if DIRTY.with(|dirty| dirty.remove(&file)) {
             note(record::SETTLED, fact(file.0), 0, site);
         }
     }
 }
 
-/// The directories that name a file.
+/// The directories that name a file, and those that name them: a file that is durable can be reached.
 fn naming(file: File) -> Vec<File> {
-    DIRECTORIES.with(|directories| {
-        let naming = directories.iter().filter(|(_, directory)| directory.names_file(file));
-        naming.map(|(number, _)| *number).collect()
-    })
+    let mut all = vec![file];
+    let mut next = 0;
+    while let Some(named) = all.get(next).copied() {
+        DIRECTORIES.with(|directories| {
+            let naming = directories.iter().filter(|(_, directory)| directory.names_file(named));
+            let new: Vec<File> = naming.map(|(number, _)| *number).filter(|it| !all.contains(it)).collect();
+            all.extend(new);
+        });
+        next += 1;
+    }
+    all.split_off(1)
 }
 
 /// Begins to write back a directory's names.
@@ -104,7 +116,7 @@ pub(crate) fn write_back_all(site: *const Site) -> bool {
     write_back(dirty.into_iter(), site)
 }
 
-fn parent(path: &[u8]) -> &[u8] {
+pub(crate) fn parent(path: &[u8]) -> &[u8] {
     let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
     &path[..end.max(1).min(path.len())]
 }
@@ -153,6 +165,11 @@ fn look_into(directory: File, site: *const Site) {
 
 /// What is on disk under a path: the kind of file, and its size.
 pub(crate) fn on_disk(path: &[u8]) -> Option<(u32, u64)> {
+    status_on_disk(path).map(|(mode, size)| (mode & libc::S_IFMT, size))
+}
+
+/// The mode and the size of what is on disk under a path.
+fn status_on_disk(path: &[u8]) -> Option<(u32, u64)> {
     let path = CString::new(path).ok()?;
     // SAFETY: the structure may be zero; the kernel fills it in.
     unsafe {
@@ -164,8 +181,73 @@ pub(crate) fn on_disk(path: &[u8]) -> Option<(u32, u64)> {
             &raw mut status,
             0 as c_long,
         );
-        (answer == 0).then_some((status.st_mode & libc::S_IFMT, status.st_size as u64))
+        (answer == 0).then_some((status.st_mode, status.st_size as u64))
     }
+}
+
+/// Whether a directory on disk was made during the check; none if there is no directory.
+fn was_made(path: &[u8]) -> Option<bool> {
+    let (mode, _) = status_on_disk(path)?;
+    (mode & libc::S_IFMT == libc::S_IFDIR).then_some(mode & MADE_DIRECTORY == MADE_DIRECTORY)
+}
+
+/// Is there a directory now? Those that were removed are still on disk, for recoveries that find them again.
+pub(crate) fn is_directory(path: &[u8], site: *const Site) -> bool {
+    was_made(path).is_some_and(|made| is_there(path, made, site))
+}
+
+/// Is a directory that is on disk there now?
+fn is_there(path: &[u8], made: bool, site: *const Site) -> bool {
+    let changed = known_directory(parent(path)).and_then(|directory| {
+        let looked_into = DIRECTORIES.with(|known| known.contains_key(&directory));
+        if !looked_into && !may_have_changed(path) {
+            return None;
+        }
+        look_into(directory, site);
+        DIRECTORIES.with(|known| known.get(&directory).and_then(|it| it.get(path)))
+    });
+    changed.map_or(!made, |it| it.is_some())
+}
+
+/// May the name stand for something else than on disk, because of what was done before the crash? If not, nothing
+/// needs to be read to know what it stands for.
+fn may_have_changed(path: &[u8]) -> bool {
+    let crashes = session::control(|control| control.crashes);
+    session::files(|tables| file_table::is_in_changes(tables, path, crashes))
+}
+
+/// Is the path one of a directory that is on disk and not there now, or below one?
+pub(crate) fn is_hidden(path: &[u8], site: *const Site) -> bool {
+    let ends = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    let mut ways = ends.chain([path.len()]).map(|end| &path[..end]);
+    ways.any(|way| was_made(way).is_some_and(|made| !is_there(way, made, site)))
+}
+
+/// Was the directory made during the check, or may its name be another's?
+pub(crate) fn is_followed_directory(path: &[u8]) -> bool {
+    was_made(path) == Some(true) || known_directory(path).is_some()
+}
+
+/// A directory is there from now on; on disk, it may have been before. False if it cannot be made.
+pub(crate) fn make_directory(path: &[u8], mode: u32, site: *const Site) -> bool {
+    let Ok(name) = CString::new(path) else { return false };
+    // SAFETY: makes a directory, or finds that a run before has.
+    unsafe {
+        let name = name.as_ptr() as usize;
+        if was_made(path).is_none() {
+            if kernel(libc::SYS_mkdir, [name, mode as usize, 0, 0, 0, 0]) < 0 {
+                return false;
+            }
+            let mode = status_on_disk(path).map_or(mode, |(mode, _)| mode & 0o7777);
+            kernel(libc::SYS_chmod, [name, (mode | MADE_DIRECTORY) as usize, 0, 0, 0, 0]);
+        }
+    }
+    let Some(made) = directory(path, site) else { return false };
+    // It is empty, even if a crash lost that what was in one of this name was removed before it.
+    DIRECTORIES.with(|known| known.insert(made, Directory::default()));
+    store(made, 0, site);
+    settle([made].into_iter(), site);
+    change(&[(path, Some(made))], site)
 }
 
 /// The file that was there before the check.

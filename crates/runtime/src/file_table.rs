@@ -110,6 +110,29 @@ pub(crate) fn within_one(tables: &Tables, start: u64, bytes: u64) -> bool {
     taken(tables).iter().any(|entry| start >= entry.place && start + bytes <= entry.place + entry.room)
 }
 
+/// Changes of names, the oldest first.
+fn changes(tables: &Tables) -> &[NameChange] {
+    &tables.changes[..(tables.change_count as usize).min(MAX_CHANGES)]
+}
+
+/// Does any change concern the name that a run after so many crashes may find?
+pub(crate) fn is_in_changes(tables: &Tables, path: &[u8], crashes: u32) -> bool {
+    let is_it =
+        |name: &[u8; MAX_PATH]| name.starts_with(path) && name.get(path.len()).is_none_or(|end| *end == 0);
+    let all = changes(tables);
+    let recorded = (tables.recorded_changes as usize).min(all.len());
+    // What the recovery before this one did may have survived.
+    let found = if crashes > 1 { all } else { &all[..recorded] };
+    found.iter().any(|change| change.names.iter().any(|(_, name)| is_it(name)))
+}
+
+/// Does the table have anything below a directory?
+pub(crate) fn has_below(tables: &Tables, path: &[u8]) -> bool {
+    let is_below =
+        |entry: &PmFile| entry.path().strip_prefix(path).is_some_and(|rest| rest.starts_with(b"/"));
+    taken(tables).iter().any(is_below)
+}
+
 /// Names, each with its file, or none.
 type Names = BTreeMap<Vec<u8>, Option<File>>;
 
@@ -125,7 +148,7 @@ pub(crate) struct Directory {
 impl Directory {
     /// The directory with this version.
     pub(crate) fn at(tables: &Tables, version: u64) -> Directory {
-        let changes = &tables.changes[..(tables.change_count as usize).min(MAX_CHANGES)];
+        let changes = changes(tables);
         let mut directory = Directory { version, names: Names::new() };
         let mut at = version;
         while let Some(change) = changes.iter().find(|change| at != 0 && change.version == at) {
@@ -171,7 +194,7 @@ impl Directory {
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
         let version = key(&parts);
         let count = tables.change_count as usize;
-        let known = tables.changes[..count.min(MAX_CHANGES)].iter().any(|change| change.version == version);
+        let known = changes(tables).iter().any(|change| change.version == version);
         if !known && (count >= MAX_CHANGES || names.iter().any(|(path, _)| path.len() >= MAX_PATH)) {
             return false;
         }
@@ -244,7 +267,13 @@ mod tests {
         let change = NameChange { version: 0, before: 0, names: [(0, [0; MAX_PATH]); 2] };
         let files: Box<[PmFile; MAX_FILES]> = vec![file; MAX_FILES].try_into().expect("so many");
         let changes: Box<[NameChange; MAX_CHANGES]> = vec![change; MAX_CHANGES].try_into().expect("so many");
-        Box::new(Tables { file_count: 0, change_count: 0, files: *files, changes: *changes })
+        Box::new(Tables {
+            file_count: 0,
+            change_count: 0,
+            recorded_changes: 0,
+            files: *files,
+            changes: *changes,
+        })
     }
 
     fn with_tables(test: fn(&mut Tables)) {

@@ -75,9 +75,22 @@ fn is_ordinary(path: &[u8]) -> bool {
         && facts::on_disk(path).is_none_or(|(kind, _)| kind == libc::S_IFREG)
 }
 
+/// Is anything on the PM path below a directory?
+pub(crate) fn holds_pm_path(directory: &[u8]) -> bool {
+    let value = std::env::var_os(PM_PATH);
+    let paths = value.as_ref().map_or(DEFAULT_PM_PATH.as_bytes(), |value| value.as_bytes());
+    let mut paths = paths.split(|byte| *byte == b':');
+    paths.any(|path| path.strip_prefix(directory).is_some_and(|rest| rest.starts_with(b"/")))
+}
+
+/// Whatever this run does to files is to be undone before the next one: it is a recovery, after which nothing crashes.
+pub(crate) fn undoes_files() -> bool {
+    session::recovering() && session::has_flag(flag::UNDO_FILES)
+}
+
 /// Is what has this path followed?
 fn is_followed(path: &[u8], writes: bool, site: *const Site) -> bool {
-    let all = session::has_flag(flag::ALL_FILES | flag::DISCOVER);
+    let all = session::has_flag(flag::ALL_FILES | flag::DISCOVER) || undoes_files();
     on_pm_path(path) || facts::is_known(path, site) || all && writes && is_ordinary(path)
 }
 
@@ -88,7 +101,7 @@ pub(crate) fn path_of(descriptor: c_int) -> Option<Vec<u8>> {
 }
 
 /// The path a name stands for, even if nothing is there.
-unsafe fn path_at(directory: c_int, name: *const c_char) -> Option<Vec<u8>> {
+pub(crate) unsafe fn path_at(directory: c_int, name: *const c_char) -> Option<Vec<u8>> {
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
         text_length(name, std::ptr::null());
@@ -130,6 +143,9 @@ unsafe fn followed_path(
             return None;
         }
         let path = path_at(directory, name)?;
+        if facts::is_hidden(&path, site) {
+            return Some(path);
+        }
         let is_other = |(kind, _): (u32, u64)| !matches!(kind, libc::S_IFREG | libc::S_IFCHR);
         let is_other = facts::on_disk(&path).is_some_and(is_other);
         (!is_other && is_followed(&path, writes, site)).then_some(path)
@@ -141,7 +157,7 @@ pub(crate) unsafe fn standing(directory: c_int, name: *const c_char, site: *cons
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
         let Some(path) = followed_path(directory, name, false, site) else { return Standing::Other };
-        match facts::lookup(&path, site) {
+        match facts::lookup(&path, site).filter(|_| !facts::is_hidden(&path, site)) {
             Some(file) => Standing::File(file),
             None => Standing::Missing,
         }
@@ -171,6 +187,9 @@ pub(crate) unsafe fn open_with(
             return open(flags);
         }
         let there = facts::on_disk(&path);
+        if facts::is_hidden(&path, site) {
+            return fail(libc::ENOENT);
+        }
         if there.is_some_and(|(kind, _)| kind == libc::S_IFDIR) {
             let descriptor = open(flags);
             let all = session::has_flag(flag::ALL_FILES);
@@ -208,6 +227,9 @@ fn note_written(path: &[u8]) {
 
 /// Opens a file that is followed.
 fn open_followed(path: &[u8], flags: c_int, site: *const Site) -> c_int {
+    if facts::is_hidden(path, site) {
+        return fail(libc::ENOENT);
+    }
     let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
     let file = match facts::lookup(path, site) {
         Some(_) if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 => return fail(libc::EEXIST),
@@ -365,13 +387,4 @@ pub(crate) fn adopt(descriptor: c_int, site: *const Site) -> Option<File> {
     stand_in(file, site);
     follow(descriptor, Some(file));
     Some(file)
-}
-
-/// What a directory holds besides and instead of what is there on disk: names, and whether they are there.
-pub(crate) unsafe fn changes_in(name: *const c_char, site: *const Site) -> Vec<(Vec<u8>, bool)> {
-    // SAFETY: the program vouches for its pointers, as it would to the C library.
-    match unsafe { path_at(libc::AT_FDCWD, name) } {
-        Some(path) => facts::changed_names(&path, site),
-        None => Vec::new(),
-    }
 }

@@ -44,6 +44,7 @@ mod callers;
 mod cell;
 mod contents;
 mod conversions;
+mod directories;
 mod endless;
 mod facts;
 mod faults;

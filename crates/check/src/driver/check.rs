@@ -207,6 +207,11 @@ pub(crate) fn check_subject<S: Subject>(
         }
         found.incomplete.push(nothing);
     }
+    let recovered = shared.statistics.recoveries > 0;
+    if recovered && found.is_not_looked_for() && findings.is_empty() && violations.is_empty() {
+        // It matters more than whatever was not explored.
+        found.incomplete.insert(0, NOT_LOOKED_FOR.into());
+    }
     Ok(Report {
         findings,
         dependences,
@@ -221,6 +226,11 @@ pub(crate) fn check_subject<S: Subject>(
         statistics: shared.statistics,
     })
 }
+
+/// A verdict about nothing: whatever a crash left was as good.
+const NOT_LOOKED_FOR: &str = "no recovery reads anything that the program stored: run again, it does not look for it (does it \
+                              make a new file or directory each time?); give it a fixed path, or name what recovers with \
+                              --recover";
 
 /// What files are taken to be on.
 fn medium(options: &Options) -> Option<String> {
@@ -443,6 +453,7 @@ impl Check<'_> {
         let records = &recorded.records;
         self.options.monitor.recorded(records.len());
         self.judging.note_untracked(records, 0);
+        self.judging.note_stored(records);
         self.count(|statistics| statistics.events += records.len() as u64);
         self.redundant.look_at(records, &self.judging.sites.recorded);
         if recorded.threads > 1 {

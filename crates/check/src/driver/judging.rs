@@ -7,7 +7,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crashproof_findings::{Place, is_of_others};
 use crashproof_protocol::steps::Note;
-use crashproof_protocol::{Record, exit, schedule};
+use crashproof_protocol::{FACTS, Record, exit, schedule};
+use px86::{Kind, Line};
 use rustc_hash::FxHashSet;
 
 use crate::crash::{ChosenCrash, CrashState, Layouts, Timeline};
@@ -38,10 +39,29 @@ pub(crate) struct Found {
     persistency_races: BTreeMap<Race, u64>,
     /// The suppressions that suppressed something, by number.
     suppressions_used: FxHashSet<usize>,
+    /// Lines that recorded runs stored to, without names and sizes of files.
+    stored: FxHashSet<Line>,
+    /// Did any recovery read one of them?
+    looked_at: bool,
     /// Why the verdict does not cover everything.
     pub(crate) incomplete: Vec<String>,
     /// What else the verdict rests on.
     pub(crate) remarks: Vec<String>,
+}
+
+impl Found {
+    /// Did the program store something that no recovery looked at?
+    pub(crate) fn is_not_looked_for(&self) -> bool {
+        !self.stored.is_empty() && !self.looked_at
+    }
+}
+
+/// The lines that accesses of such kinds touch, without names and sizes of files.
+fn lines(records: &[Record], is_such: impl Fn(Kind) -> bool) -> impl Iterator<Item = Line> {
+    let accesses = records.iter().filter(move |record| record.event_kind().is_some_and(&is_such));
+    accesses
+        .filter(|record| !FACTS.contains(record.address()))
+        .map(|record| Line::containing(record.address()))
 }
 
 /// The judge of a check.
@@ -98,6 +118,18 @@ impl<'a> Judging<'a> {
         if !incomplete.contains(&reason) {
             incomplete.push(reason);
         }
+    }
+
+    /// Notes what a recorded run stored.
+    pub(crate) fn note_stored(&self, records: &[Record]) {
+        self.found().stored.extend(lines(records, Kind::stores));
+    }
+
+    /// Notes whether a recovery looked at anything that was stored.
+    fn note_looked_at(&self, records: &[Record]) {
+        let mut found = self.found();
+        found.looked_at = found.looked_at
+            || lines(records, |kind| kind == Kind::Load).any(|line| found.stored.contains(&line));
     }
 
     /// Notes what an execution did that is not understood.
@@ -640,6 +672,7 @@ impl Observer for Judging<'_> {
 
     fn ran(&self, records: &[Record], behaviors: usize) {
         self.note_untracked(records, 1);
+        self.note_looked_at(records);
         self.options.monitor.recovered(behaviors, self.found().failures.len());
     }
 

@@ -280,7 +280,10 @@ impl Options {
 
     fn switches(&self) -> u32 {
         let disk = if matches!(self.medium, Some(Medium::Disk(_))) { flag::DISK } else { 0 };
-        disk | if self.all_files { flag::ALL_FILES } else { 0 }
+        let all = if self.all_files { flag::ALL_FILES } else { 0 };
+        // A recovery that is crashed again is a recorded run: what it does to other files stays.
+        let undo = if self.crashes == 1 { flag::UNDO_FILES } else { 0 };
+        disk | all | undo
     }
 
     /// Puts files on a medium.

@@ -9,6 +9,7 @@ use std::io::{Read, Seek, Write};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -17,9 +18,10 @@ use std::process::{Command, Stdio};
 use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{
     CONTROL_BYTES, Control, DECISIONS_OFFSET, DEFAULT_PM_PATH, ENVIRONMENT, FACTS, FILES, FILES_OFFSET, HEAP,
-    LATE_MODULES_OFFSET, LateModule, MAX_CHANGES, MAX_FILES, MAX_NOTES, MAX_STACKS, NOTES_OFFSET, NameChange,
-    PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE, POOL_BYTES, Patch, PmFile, RUN, Record, SLEEPING_OFFSET,
-    STACKS_OFFSET, Stack, TRACE_BYTES, Tables, VERSION, caller, exit, fd, fill, flag,
+    LATE_MODULES_OFFSET, LateModule, MADE_DIRECTORY, MAX_CHANGES, MAX_FILES, MAX_NOTES, MAX_STACKS,
+    NOTES_OFFSET, NameChange, PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE, POOL_BYTES, Patch, PmFile, RUN,
+    Record, SLEEPING_OFFSET, STACKS_OFFSET, Stack, TRACE_BYTES, Tables, VERSION, caller, exit, fd, fill,
+    flag,
 };
 use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line, Platform};
@@ -137,6 +139,8 @@ pub(crate) struct Process {
     original: FxHashMap<Line, Bytes>,
     pinning: Pinning,
     last_ending: Option<Ending>,
+    /// Is it a copy of another one, for a worker?
+    is_twin: bool,
 }
 
 /// Records that may follow the last one that the limit allows: how the run ended.
@@ -297,6 +301,7 @@ impl Process {
             original: FxHashMap::default(),
             pinning: Pinning::default(),
             last_ending: None,
+            is_twin: false,
             launch,
         };
         let mut hello = [0];
@@ -395,6 +400,11 @@ impl Process {
         unsafe { &*self.control.as_ptr().add(FILES_OFFSET as usize).cast::<Tables>() }
     }
 
+    fn tables_mut(&mut self) -> &mut Tables {
+        // Safety: as above; the program is not running.
+        unsafe { &mut *self.control.as_mut_ptr().add(FILES_OFFSET as usize).cast::<Tables>() }
+    }
+
     /// The persistent files that runs have opened.
     fn files(&self) -> &[PmFile] {
         &self.tables().files[..(self.tables().file_count as usize).min(MAX_FILES)]
@@ -458,6 +468,9 @@ impl Subject for Process {
         };
         let waited = waiting.wait().map_err(lost)?;
         self.pinning.after_run(self.process.id());
+        if matches!(run.mode, Mode::Record { .. }) {
+            self.tables_mut().recorded_changes = self.tables().change_count;
+        }
         let whole = self.take_records(run.limits.records);
         let printed = self.output.stream_position().unwrap_or(0);
         let full = printed + 4096 >= self.launch.max_output;
@@ -636,6 +649,7 @@ impl Subject for Process {
 
     fn twin(&self) -> Result<Process, Error> {
         let mut twin = Process::start(self.launch.clone())?;
+        twin.is_twin = true;
         twin.copy_image(self, POOL_BASE..POOL_BASE + POOL_BYTES);
         twin.copy_file_table(self);
         let late = LATE_MODULES_OFFSET as usize..;
@@ -694,8 +708,29 @@ impl Subject for Process {
     }
 }
 
+impl Process {
+    /// Without private files, directories that the program made are on the user's disk, also those that it removed.
+    fn remove_made_directories(&self) {
+        let mut paths: Vec<&[u8]> = self.files().iter().map(PmFile::path).collect();
+        paths.sort_by_key(|path| std::cmp::Reverse(path.len()));
+        for path in paths.into_iter().map(|path| Path::new(OsStr::from_bytes(path))) {
+            let is_made = |about: std::fs::Metadata| {
+                about.is_dir() && about.permissions().mode() & MADE_DIRECTORY == MADE_DIRECTORY
+            };
+            if path.symlink_metadata().is_ok_and(is_made) {
+                // One that holds something holds what the program wrote.
+                let _ = std::fs::remove_dir(path);
+            }
+        }
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         self.process.end();
+        // Others may still need what a twin has made.
+        if !self.is_twin {
+            self.remove_made_directories();
+        }
     }
 }

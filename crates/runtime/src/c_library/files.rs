@@ -7,12 +7,13 @@ use crashproof_protocol::reason;
 
 use super::memory::{copy, text_length};
 use super::results::with_result;
+use crate::directories;
 use crate::files::{self, Standing};
 use crate::fixed;
 use crate::interpose::replace;
 use crate::mappings;
 use crate::recorder::unknown;
-use crate::system::{errno, fail};
+use crate::system::fail;
 
 type Status = *mut libc::stat;
 
@@ -121,17 +122,28 @@ replace! {
     }
 
     fn unlinkat(directory: c_int, name: *const c_char, flags: c_int) -> c_int, caller(rcx)
-    |site| { files::remove(directory, name, site).unwrap_or_else(|| real(directory, name, flags)) }
+    |site| {
+        let removed = if flags & libc::AT_REMOVEDIR != 0 {
+            directories::remove(directory, name, site)
+        } else {
+            files::remove(directory, name, site)
+        };
+        removed.unwrap_or_else(|| real(directory, name, flags))
+    }
 
     fn rename(from: *const c_char, to: *const c_char) -> c_int, caller(rdx)
     |site| {
         let here = libc::AT_FDCWD;
-        files::rename((here, from), (here, to), false, false, site).unwrap_or_else(|| real(from, to))
+        directories::rename((here, from), (here, to), site)
+            .or_else(|| files::rename((here, from), (here, to), false, false, site))
+            .unwrap_or_else(|| real(from, to))
     }
 
     fn renameat(from: c_int, name: *const c_char, to: c_int, new: *const c_char) -> c_int, caller(r8)
     |site| {
-        files::rename((from, name), (to, new), false, false, site).unwrap_or_else(|| real(from, name, to, new))
+        directories::rename((from, name), (to, new), site)
+            .or_else(|| files::rename((from, name), (to, new), false, false, site))
+            .unwrap_or_else(|| real(from, name, to, new))
     }
 
     fn renameat2(from: c_int, name: *const c_char, to: c_int, new: *const c_char, flags: u32) -> c_int, caller(r9)
@@ -140,7 +152,8 @@ replace! {
             unknown(reason::RENAMED, site);
         }
         let exclusive = flags & libc::RENAME_NOREPLACE != 0;
-        files::rename((from, name), (to, new), exclusive, false, site)
+        directories::rename((from, name), (to, new), site)
+            .or_else(|| files::rename((from, name), (to, new), exclusive, false, site))
             .unwrap_or_else(|| real(from, name, to, new, flags))
     }
 
@@ -281,12 +294,6 @@ replace! { [fsync fdatasync] {
     |site| { if files::sync(descriptor, site) { 0 } else { real(descriptor) } }
 } }
 
-// Also removes directories; those are never in the table.
-replace! { [unlink remove] {
-    (name: *const c_char) -> c_int, caller(rsi)
-    |site| { files::remove(libc::AT_FDCWD, name, site).unwrap_or_else(|| real(name)) }
-} }
-
 replace! { [stat stat64 lstat lstat64] {
     (name: *const c_char, status: Status) -> c_int, caller(rdx)
     |site| {
@@ -307,26 +314,40 @@ replace! { [fstatat fstatat64] {
     }
 } }
 
-/// Makes a file under a temporary name: letters take the place of the `X`s, the same in every run.
+/// Makes a file under a temporary name.
 unsafe fn make_temporary(template: *mut c_char, ending: c_int, flags: c_int, site: *const Site) -> c_int {
+    let how = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
     // SAFETY: the program vouches for its pointers, as it would to the C library.
-    unsafe {
-        let length = text_length(template, site);
-        let Some(start) = length.checked_sub(6 + ending.max(0) as usize) else { return fail(libc::EINVAL) };
-        let mut name = vec![0u8; length + 1];
-        copy(name.as_mut_ptr(), template, length, site);
-        for number in 0..10_000_000_u32 {
-            for (place, digit) in (0..6).zip(format!("{number:06}").bytes().rev()) {
-                name[start + 5 - place] = digit;
-            }
-            let how = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
-            let descriptor = libc::open(name.as_ptr().cast(), how, 0o600);
-            if descriptor >= 0 || errno() != libc::EEXIST {
-                copy(template.add(start), name[start..].as_ptr(), 6, site);
-                return descriptor;
-            }
-        }
-        fail(libc::EEXIST)
+    unsafe { directories::make_temporary(template, ending, site, |name| libc::open(name, how, 0o600)) }
+}
+
+replace! {
+    fn mkdtemp(template: *mut c_char) -> *mut c_char, caller(rsi)
+    |site| {
+        let made = directories::make_temporary(template, 0, site, |name| libc::mkdir(name, 0o700));
+        if made == 0 { template } else { std::ptr::null_mut() }
+    }
+
+    fn mkdir(name: *const c_char, mode: libc::mode_t) -> c_int, caller(rdx)
+    |site| { directories::make(libc::AT_FDCWD, name, mode, site).unwrap_or_else(|| real(name, mode)) }
+
+    fn mkdirat(directory: c_int, name: *const c_char, mode: libc::mode_t) -> c_int, caller(rcx)
+    |site| { directories::make(directory, name, mode, site).unwrap_or_else(|| real(directory, name, mode)) }
+
+    fn rmdir(name: *const c_char) -> c_int, caller(rsi)
+    |site| { directories::remove(libc::AT_FDCWD, name, site).unwrap_or_else(|| real(name)) }
+
+    fn chdir(name: *const c_char) -> c_int, caller(rsi)
+    |site| { if directories::is_missing(name, site) { fail(libc::ENOENT) } else { real(name) } }
+
+    fn unlink(name: *const c_char) -> c_int, caller(rsi)
+    |site| { files::remove(libc::AT_FDCWD, name, site).unwrap_or_else(|| real(name)) }
+
+    fn remove(name: *const c_char) -> c_int, caller(rsi)
+    |site| {
+        directories::remove(libc::AT_FDCWD, name, site)
+            .or_else(|| files::remove(libc::AT_FDCWD, name, site))
+            .unwrap_or_else(|| real(name))
     }
 }
 

@@ -338,7 +338,7 @@ follow! {
     adjtimex ntp_adjtime ftime fstat fstat64 statfs statfs64 fstatfs fstatfs64 statvfs statvfs64 fstatvfs
     fstatvfs64 getcwd getwd readlink readlinkat getxattr lgetxattr fgetxattr listxattr llistxattr
     flistxattr getdents64 mkostemps mkostemps64
-    mkdtemp mktemp tmpnam tmpnam_r ctermid __xpg_basename dirname basename fgetpos fgetpos64 fsetpos fsetpos64
+    mktemp tmpnam tmpnam_r ctermid __xpg_basename dirname basename fgetpos fgetpos64 fsetpos fsetpos64
     pipe pipe2 socketpair openpty eventfd_read tcgetattr tcsetattr cfmakeraw cfsetispeed cfsetospeed
     cfsetspeed ttyname_r ptsname_r getlogin_r getdomainname gethostname uname confstr __xpg_strerror_r
     strerror_r getrlimit getrlimit64 setrlimit setrlimit64 prlimit prlimit64 getgroups getresuid getresgid
@@ -417,6 +417,7 @@ mod tests {
             "epoll_wait",
             "mkostemp",
             "mkostemp64",
+            "mkdtemp",
             "mkstemp",
             "mkstemp64",
             "mkstemps",

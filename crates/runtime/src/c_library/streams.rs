@@ -14,8 +14,9 @@ use super::determinism::open_random;
 use super::memory::text_length;
 use super::results::with_result;
 use crate::cell::RunningThreadCell;
-use crate::files;
 use crate::interpose::replace;
+use crate::system::fail;
+use crate::{directories, facts, files};
 
 type Stream = *mut c_void;
 
@@ -178,12 +179,16 @@ fn listing<R>(directory: *mut c_void, access: impl FnOnce(&mut Listing) -> R) ->
     LISTINGS.with(|listings| listings.get_mut(&(directory as usize)).map(|listing| access(listing)))
 }
 
-/// Lists what a directory holds now, given its stream of what is on disk.
-unsafe fn list(
-    directory: *mut c_void,
-    changes: &[(Vec<u8>, bool)],
-    next: impl Fn() -> *const libc::dirent64,
-) {
+/// Lists what a directory holds now, where that may not be what is on disk.
+unsafe fn list(directory: *mut c_void, path: Option<Vec<u8>>, site: *const Site) {
+    let Some(path) = path.filter(|_| !directory.is_null() && files::have_names()) else { return };
+    let changes = facts::changed_names(&path, site);
+    // SAFETY: a stream that was just opened.
+    let next = || unsafe { libc::readdir64(directory.cast()).cast_const() };
+    let is_hidden = |name: &[u8]| {
+        let whole = [&path[..], b"/", name].concat();
+        !name.starts_with(b".") && facts::on_disk(&whole).is_some() && facts::is_hidden(&whole, site)
+    };
     let name_of = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().unwrap_or(path).to_vec();
     let mut entries: Vec<libc::dirent64> = Vec::new();
     loop {
@@ -198,14 +203,16 @@ unsafe fn list(
             std::ptr::copy_nonoverlapping(entry.cast::<u8>(), (&raw mut whole).cast::<u8>(), length);
             (whole, CStr::from_ptr((*entry).d_name.as_ptr()).to_bytes().to_vec())
         };
-        if !changes.iter().any(|(path, _)| name_of(path) == name) {
+        if !changes.iter().any(|(path, _)| name_of(path) == name) && !is_hidden(&name) {
             entries.push(entry);
         }
     }
     for (number, (path, _)) in changes.iter().enumerate().filter(|(_, (_, there))| *there) {
         // SAFETY: may be zero.
         let mut entry: libc::dirent64 = unsafe { std::mem::zeroed() };
-        (entry.d_ino, entry.d_type) = (number as u64 + 1, libc::DT_REG);
+        let is_directory = facts::on_disk(path).is_some_and(|(kind, _)| kind == libc::S_IFDIR);
+        (entry.d_ino, entry.d_type) =
+            (number as u64 + 1, if is_directory { libc::DT_DIR } else { libc::DT_REG });
         entry.d_reclen = size_of::<libc::dirent64>() as u16;
         for (to, from) in entry.d_name.iter_mut().zip(name_of(path)) {
             *to = from as c_char;
@@ -218,11 +225,12 @@ unsafe fn list(
 replace! {
     fn opendir(name: *const c_char) -> *mut c_void, caller(rsi)
     |site| {
-        let directory = real(name);
-        let changes = if directory.is_null() { Vec::new() } else { files::changes_in(name, site) };
-        if !changes.is_empty() {
-            list(directory, &changes, || libc::readdir64(directory.cast()).cast_const());
+        if directories::is_missing(name, site) {
+            fail(libc::ENOENT);
+            return null_mut();
         }
+        let directory = real(name);
+        list(directory, files::path_at(libc::AT_FDCWD, name), site);
         directory
     }
 
@@ -302,7 +310,7 @@ replace! { [scandir scandir64] {
     (name: *const c_char, to: *mut *mut Entry, wanted: Option<unsafe extern "C" fn(*const libc::dirent64) -> c_int>,
      order: Option<unsafe extern "C" fn(*const c_void, *const c_void) -> c_int>) -> c_int, caller(r8)
     |site| {
-        if files::changes_in(name, site).is_empty() {
+        if !files::have_names() {
             return with_result(to, site, |to| real(name, to, wanted, order));
         }
         scan_directory(name, to, wanted, order, site)
@@ -312,15 +320,9 @@ replace! { [scandir scandir64] {
 replace! {
     fn fdopendir(descriptor: c_int) -> *mut c_void, caller(rsi)
     |site| {
-        let path = files::path_of(descriptor).and_then(|path| std::ffi::CString::new(path).ok());
+        let path = files::path_of(descriptor);
         let directory = real(descriptor);
-        let changes = match &path {
-            Some(path) if !directory.is_null() => files::changes_in(path.as_ptr(), site),
-            _ => Vec::new(),
-        };
-        if !changes.is_empty() {
-            list(directory, &changes, || libc::readdir64(directory.cast()).cast_const());
-        }
+        list(directory, path, site);
         directory
     }
 }

@@ -1,0 +1,42 @@
+// A test makes a temporary directory and removes it. Run again it makes another one, so that no recovery looks at what a
+// crash left: a verdict about nothing. With a recovery that looks, the missing flush is found.
+//@ prove: skip (prove has no directories)
+//@ lint: skip (what a directory means is not known to lint)
+//@ variant test:
+//@ check: unknown (no recovery reads anything that the program stored)
+//@ variant plain-fixed: -DFIXED
+//@ check: recovery-fails at LOST
+#include <crashproof.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct pool {
+  long value;
+  long other_line[7];
+  long valid;
+};
+
+int main(void) {
+  char directory[64] = "/tmp/tests-XXXXXX", path[80];
+#ifdef FIXED
+  snprintf(directory, sizeof directory, "/tmp/tests-fixed");
+  mkdir(directory, 0700);
+#else
+  crashproof_assert(mkdtemp(directory));
+#endif
+  snprintf(path, sizeof path, "%s/pool", directory);
+  int fd = open(path, O_RDWR | O_CREAT, 0600);
+  crashproof_assert(fd >= 0 && ftruncate(fd, 4096) == 0);
+  struct pool *pool = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  crashproof_assert(pool != MAP_FAILED && close(fd) == 0);
+  crashproof_assert(!pool->valid || pool->value == 7);
+  pool->value = 7; // MARK: LOST
+  pool->valid = 1;
+  crashproof_persist(&pool->valid, sizeof pool->valid);
+  crashproof_assert(unlink(path) == 0 && rmdir(directory) == 0);
+  return 0;
+}
