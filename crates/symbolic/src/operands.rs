@@ -1,6 +1,6 @@
 //! Operands of instructions, and functions as values.
 
-use crashproof_frontend::bitcode::ir::{Block, Constant, FunctionId, Initial, Operand};
+use crashproof_frontend::bitcode::ir::{Block, Constant, FunctionId, Initial, Operand, Type};
 use crashproof_prove::term::Term;
 use rustc_hash::FxHashSet;
 
@@ -71,8 +71,22 @@ impl Machine<'_> {
         Ok(Value::Scalar(term))
     }
 
-    /// Functions whose address is used other than to call them, with so many parameters.
-    pub(crate) fn address_taken(&self, parameters: usize) -> Vec<FunctionId> {
+    /// Whether a function can be called with these arguments for a result of this type. A call through a pointer of another
+    /// type is undefined, and its values would not have the widths that the code works with.
+    pub(crate) fn fits_call(&self, function: FunctionId, arguments: &[Option<Value>], result: &Type) -> bool {
+        let code = self.module.function(function);
+        let fits = |(argument, (_, ty)): (&Option<Value>, &(_, Type))| match argument {
+            Some(Value::Scalar(term)) => value::bits(ty) == Some(self.terms.width(*term)),
+            Some(Value::Members(_)) => value::members(ty).is_some(),
+            None => true,
+        };
+        (*result == Type::Void || code.result == *result)
+            && code.parameters.len() <= arguments.len()
+            && arguments.iter().zip(&code.parameters).all(fits)
+    }
+
+    /// Functions whose address is used other than to call them, and which can be called so.
+    pub(crate) fn address_taken(&self, arguments: &[Option<Value>], result: &Type) -> Vec<FunctionId> {
         let mut found = FxHashSet::default();
         let mut note = |constant: &Constant| {
             if let Constant::Function(function) = constant {
@@ -93,8 +107,11 @@ impl Machine<'_> {
                 }
             }
         }
-        let mut found: Vec<FunctionId> =
-            found.into_iter().filter(|id| self.module.function(*id).parameters.len() == parameters).collect();
+        let fits = |id: &FunctionId| {
+            self.module.function(*id).parameters.len() == arguments.len()
+                && self.fits_call(*id, arguments, result)
+        };
+        let mut found: Vec<FunctionId> = found.into_iter().filter(fits).collect();
         found.sort();
         found
     }

@@ -400,7 +400,7 @@ impl Machine<'_> {
         ty: &Type,
     ) -> Flow<Option<Value>> {
         let at = step.at;
-        let targets = self.call_targets(step.state, pointer, arguments.len(), at);
+        let targets = self.call_targets(step.state, pointer, &arguments, ty, at);
         let mut arrivals = Vec::new();
         let mut result_is_value = false;
         for (condition, target) in targets {
@@ -416,9 +416,14 @@ impl Machine<'_> {
                     _ => continue,
                 }
             };
+            if !self.fits_call(target, &arguments, ty) {
+                self.refuse(&mut here, "calls a function through a pointer of another type", at);
+                continue;
+            }
             let mut there = Step { frame: step.frame, state: &mut here, at };
             match self.call_function(&mut there, target, arguments.clone(), ty) {
                 Ok(value) => {
+                    let value = value.filter(|_| *ty != Type::Void);
                     result_is_value |= value.is_some();
                     arrivals.push((here, value.into_iter().collect()));
                 }
@@ -436,7 +441,8 @@ impl Machine<'_> {
         &mut self,
         state: &State,
         pointer: Term,
-        arguments: usize,
+        arguments: &[Option<Value>],
+        ty: &Type,
         at: At<'_>,
     ) -> Vec<(Term, Option<FunctionId>)> {
         match self.cases(state, pointer) {
@@ -447,7 +453,7 @@ impl Machine<'_> {
                 // It came from memory that others can write. One of these, or else it is not known.
                 let mut targets = Vec::new();
                 let mut neither = self.terms.truth(true);
-                for function in self.address_taken(arguments) {
+                for function in self.address_taken(arguments, ty) {
                     let address = self.terms.number(function_address(function), 64);
                     let here = self.terms.equal(pointer, address);
                     let not_here = self.terms.not(here);

@@ -34,9 +34,35 @@ pub(super) fn build(program: &Program, apis: &Apis, id: FunctionId) -> FunctionG
     // First: a structure may be copied from a constant.
     content_of_globals(program, apis, &mut graph, operands_that_are_globals(function));
     for (number, instruction) in (0..).zip(&function.instructions) {
+        content_of_elements(program, &mut graph, &instruction.op);
         one(program, apis, function, &mut graph, number, &instruction.op);
     }
     graph
+}
+
+/// An index chooses an element of a constant table. Elements are the first one to the graph: what any of them holds, the first
+/// may hold.
+fn content_of_elements(program: &Program, graph: &mut FunctionGraph, op: &Op) {
+    let Op::Offset { base: base @ Operand::Global(id, inside), offset, index, .. } = op else { return };
+    let [(_, scale)] = index[..] else { return };
+    let start = inside + offset;
+    let cell = graph.value(*base);
+    for (at, content) in &program.globals[id.0 as usize].pointers {
+        let behind = *at as i64 - start;
+        if scale < 8 || behind < scale {
+            continue;
+        }
+        let first = Cell { node: cell.node, offset: cell.offset + offset + behind % scale };
+        let target = graph.graph.pointee(first);
+        match content {
+            Operand::Function(function) => graph.graph.add_function(target, *function),
+            Operand::Global(..) => {
+                let own = graph.value(*content);
+                graph.graph.unify(target, own);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Variables whose type a description declares persistent.

@@ -172,6 +172,15 @@ impl Walk<'_, '_> {
             Op::Return { value } => return self.returns(state, *value),
             _ => return,
         };
+        if let Op::Branch { condition: operand, yes, no } = op
+            && known.is_some()
+            && self.is_by_chance(&state, block, *operand)
+        {
+            for to in [*yes, *no] {
+                self.goto(state.clone(), block, to);
+            }
+            return;
+        }
         let mut ways = self.sensible(block, &state, &targets);
         if let Some(header) = self.to_be_left(block, &state, &targets) {
             let inside = |to: &u32| self.shape.loops[&header].blocks.contains(to);
@@ -202,6 +211,7 @@ impl Walk<'_, '_> {
                     if ways.contains(&to) && flushing.is_none_or(|side| side == to) {
                         self.note_assertion(condition, if holds { *no } else { *yes });
                         self.note_branch(condition, block);
+                        self.note_undecided(block, to);
                         self.note_validation(&state, condition);
                         let mut next = state.clone();
                         // The number of rounds stands for any number: callers must not see it as a fact.

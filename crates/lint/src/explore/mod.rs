@@ -18,6 +18,7 @@ mod branch;
 mod budget;
 mod call;
 mod compute;
+mod counted;
 mod described;
 mod emit;
 mod flushes;

@@ -103,6 +103,13 @@ impl Walk<'_, '_> {
                             let (own, _) = self.explorer.expressions.fact(own, true);
                             self.explorer.validations.insert(own);
                         }
+                        if own != NOTHING && summary.asserted.contains(fact) {
+                            let (own, _) = self.explorer.expressions.fact(own, true);
+                            // A branch of this function on the same is no assertion.
+                            if !self.branches.contains_key(&own) {
+                                self.asserted.insert(own);
+                            }
+                        }
                         self.assume(&mut next, own, *holds);
                     }
                 }

@@ -31,6 +31,7 @@ impl Walk<'_, '_> {
 
     pub(super) fn returns(&mut self, mut state: State, value: Option<Operand>) {
         let result = value.map_or(NOTHING, |value| self.value(&state, value));
+        self.counts |= value.is_some_and(|value| self.is_counted(self.current, value));
         let failure = match self.explorer.expressions.as_int(result) {
             Some(number) if number < 0 => true,
             Some(0) => self.function.returns_pointer,
@@ -220,7 +221,9 @@ impl Walk<'_, '_> {
         loaded.retain(|(pointer, _)| mentioned.contains(pointer));
         let mut extents = self.explorer.extents.take();
         extents.retain(|extent| mentioned.contains(&extent.at.object));
-        Summary { ways: groups, alignments, loaded, extents }
+        let mut asserted = std::mem::take(&mut self.asserted);
+        asserted.retain(|fact| groups.iter().any(|way| way.facts.iter().any(|(own, _)| own == fact)));
+        Summary { ways: groups, alignments, loaded, extents, asserted, counts: self.counts }
     }
 }
 

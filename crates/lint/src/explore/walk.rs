@@ -212,6 +212,10 @@ pub(super) struct Walk<'e, 'a> {
     pub(super) meetings: u32,
     /// Conditions of assertions.
     pub(super) asserted: FxHashSet<Expression>,
+    /// Heads of loops that were left where it is not known whether they end.
+    pub(super) undecided: FxHashSet<u32>,
+    /// What is returned depends on how often such a loop ran.
+    pub(super) counts: bool,
     /// The block that is walked, and where facts come from: blocks that branch on them.
     pub(super) current: u32,
     pub(super) branches: FxHashMap<Expression, FxHashSet<u32>>,
@@ -249,6 +253,8 @@ impl<'e, 'a> Walk<'e, 'a> {
             steps: 0,
             meetings: 0,
             asserted: FxHashSet::default(),
+            undecided: FxHashSet::default(),
+            counts: false,
             current: 0,
             branches: FxHashMap::default(),
             either_way: FxHashMap::default(),

@@ -1,5 +1,7 @@
 //! What a caller sees of a function: its ways, in terms of parameters.
 
+use rustc_hash::FxHashSet;
+
 use crate::event::Event;
 use crate::expression::{Address, Expression, Persistence};
 use crate::extent::Extent;
@@ -36,6 +38,10 @@ pub(crate) struct Summary {
     pub(super) loaded: Vec<(Expression, Persistence)>,
     /// Arrays that indices choose from.
     pub(super) extents: Vec<Extent>,
+    /// Facts of the ways that assertions made: they guard nothing.
+    pub(super) asserted: FxHashSet<Expression>,
+    /// What is returned depends on how often a loop ran whose end is not known.
+    pub(super) counts: bool,
 }
 
 /// What memory holds at an address: a number of bytes, a value.

@@ -60,13 +60,20 @@ impl Machine {
             .writes
             .iter()
             .any(|write| write.span.at.object == span.at.object && write.span.at.element == span.at.element);
+        // A pointer that may lead anywhere is flushed for what was stored through it, if anything was: other stores are not
+        // what the flush is for.
+        let is_for_its_own = self.writes.iter().any(|write| {
+            write.status == Status::Dirty
+                && write.span.at.object == span.at.object
+                && span.covers_lines(&write.span, alignment) == Meets::Covers
+        });
         for write in &mut self.writes {
             if write.status == Status::Durable {
                 continue;
             }
             let meets = if write.span.at.object == span.at.object {
                 span.covers_lines(&write.span, alignment)
-            } else if context.may_be_same(write.span.at.object, span.at.object) {
+            } else if !is_for_its_own && context.may_be_same(write.span.at.object, span.at.object) {
                 Meets::Maybe
             } else {
                 Meets::Never

@@ -83,9 +83,20 @@ fn covers(all: &Expressions, value: Expression, record: &Span) -> bool {
     })
 }
 
-/// Whether a number is the one that chooses a record.
+/// Whether a number is the one that chooses a record. A constant that was added to the number is in the record's offset.
 fn refers_to(all: &Expressions, value: Expression, record: &Span) -> bool {
-    all.as_int(value).is_none() && indices(all, record.at.element).iter().any(|(index, _)| *index == value)
+    let (number, more) = match all.form(value) {
+        Form::Plus(number, more) => (number, more),
+        _ => (value, 0),
+    };
+    all.as_int(value).is_none()
+        && indices(all, record.at.element).iter().any(|(index, scale)| {
+            let is_added = || {
+                let start = all.array_start(record.at.object, *scale);
+                start.is_some_and(|start| (record.at.offset - start).div_euclid(*scale) == more)
+            };
+            *index == value || more != 0 && *index == number && is_added()
+        })
 }
 
 /// Whether a number is what memory held at a place.
@@ -207,7 +218,8 @@ impl Machine {
                 && early.at.at.element == to.at.element
                 && early.at != *to
                 && is_constant;
-            let covered = early.at.at.element != to.at.element && covers(expressions, value, &early.at);
+            let covered = early.at.at.element != to.at.element
+                && (covers(expressions, value, &early.at) || refers_to(expressions, value, &early.at));
             if !beside && !covered || early.index.place == site.place {
                 return true;
             }
@@ -343,17 +355,29 @@ impl Machine {
         let before = self.writes.iter().rev().find(|write| write.span == *span)?;
         if before.status != Status::Dirty
             || before.nontemporal
-            || before.epoch >= self.epoch
+            || self.last_fence < before.number
             || before.transaction != 0
             || before.unpublished
         {
             return None;
         }
         let constant = |value: Expression| context.expressions.as_int(value);
+        let durable = self.writes.iter().filter(|write| {
+            let is_durable = match write.status {
+                Status::Durable => write.epoch >= before.epoch,
+                // By a flush of what a log says, for instance.
+                Status::Maybe => true,
+                _ => false,
+            };
+            write.number > before.number && is_durable
+        });
+        let between: Vec<Site> = durable.map(|write| write.site).collect();
         let is_certain = match (constant(before.value), constant(value)) {
             (Some(old), Some(new)) if old == new => return None,
             // A zero that is lost is mostly what memory held before.
             (Some(old), Some(_)) => old != 0,
+            // Counted up and set back: only whoever recovers in between ever reads it.
+            (None, Some(0)) if is_computed(context.expressions, before.value) => !between.is_empty(),
             // A number that is counted on in rounds is stored in one place.
             _ if before.site.place == site.place => return None,
             (None, Some(_)) => false,
@@ -362,10 +386,6 @@ impl Machine {
                 _ => return None,
             },
         };
-        let durable = self.writes.iter().filter(|write| {
-            write.number > before.number && write.status == Status::Durable && write.epoch >= before.epoch
-        });
-        let between: Vec<Site> = durable.map(|write| write.site).collect();
         Some(Overwritten { stored: before.site, is_certain, between })
     }
 

@@ -245,6 +245,11 @@ impl Machine {
             })
     }
 
+    /// Whether nothing that was stored is on its way to memory.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.writes.iter().all(|write| write.status == Status::Durable)
+    }
+
     /// Whether a store was dropped because there were too many.
     pub(crate) fn has_forgotten(&self) -> bool {
         self.forgotten
