@@ -131,6 +131,11 @@ pub(crate) fn has_flag(flag: u32) -> bool {
     under_checker() && control(|control| control.flags & flag != 0)
 }
 
+/// Are accesses of volatile memory to be followed in this run, by code that was not rebuilt? Never in recoveries.
+pub(crate) fn follows_volatile() -> bool {
+    !recovering() && control(|control| control.follow_volatile != 0)
+}
+
 /// Does the checker assume that caches survive?
 pub(crate) fn has_persistent_caches() -> bool {
     has_flag(flag::EADR)
