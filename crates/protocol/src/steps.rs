@@ -98,6 +98,9 @@ pub mod kind {
     /// This thread did so in the present step, at the site: after what the step accesses if `bytes` is 1. One of the two
     /// stores.
     pub const UNSEEN_SECOND: u32 = 16;
+    /// The thread comes back to the same state again and again and reads volatile memory at the site, unseen by the
+    /// exploration: it waits for another one. The run ends.
+    pub const SPINS: u32 = 18;
     /// From here on, accesses of volatile memory are not followed: there were too many.
     pub const UNFOLLOWED: u32 = 17;
 }

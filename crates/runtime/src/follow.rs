@@ -41,6 +41,7 @@ use px86::Kind;
 use crate::recorder::unknown;
 use crate::system::KeptErrno;
 use crate::threads::running;
+use crate::threads::turns::asked_to_give_way;
 use crate::{access, assembly, callers, fixed, session, signals, strict};
 use announced::{is_announced, place};
 use fences::Fences;
@@ -188,6 +189,13 @@ unsafe extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context:
     // SAFETY: the kernel passes both.
     unsafe {
         let machine = &mut *context.cast::<libc::ucontext_t>();
+        if (*info).si_code <= 0 {
+            let at = *register(machine, libc::REG_RIP) as usize;
+            if !asked_to_give_way(is_announced() || !fences::is_traced(at)) {
+                signals::pass_on(signal, info, context);
+            }
+            return;
+        }
         tracing::interrupted();
         // Stopped after an instruction, or at a breakpoint.
         let done = if (*info).si_code == libc::TRAP_TRACE {

@@ -110,7 +110,11 @@ impl Check<'_> {
         let events = std::mem::take(&mut self.search.shared().statistics.events);
         let mut explored = Explored::new(budget, Vec::new(), subject.is_rebuilt());
         let all = loop {
-            subject.follow_volatile(explored.followed.map(|_| &explored.watched[..]));
+            let watched = explored.followed.map(|_| &explored.watched[..]);
+            subject.follow_volatile(watched);
+            if let Some(recovering) = recovering.as_deref_mut() {
+                recovering.follow_volatile(watched);
+            }
             self.judging.set_watched(&explored.watched);
             let all = self.all_schedules(budget, &mut explored, subject, recovering.as_deref_mut())?;
             if all && explored.waits && !self.search.shared().stopped {
@@ -247,16 +251,23 @@ impl Check<'_> {
                  loads and stores to be followed: only schedules of the rest were explored",
             );
         }
+        let before = explored.watched.clone();
+        for &site in &steps.spins {
+            if !explored.watched.contains(&site) && explored.watched.len() < MAX_WATCHED {
+                explored.watched.push(site);
+                explored.anew = true;
+            }
+        }
         for unseen in unordered(&steps.steps, &steps.unseen) {
-            let mut known = true;
             for site in unseen.sites {
                 if !explored.watched.contains(&site) && explored.watched.len() < MAX_WATCHED {
                     explored.watched.push(site);
-                    known = false;
                 }
             }
-            explored.anew |= !known;
-            if known {
+            let more =
+                unseen.sites.iter().any(|site| !before.contains(site) && explored.watched.contains(site));
+            explored.anew |= more;
+            if !more {
                 let place = |site: u32| in_user_code(self.judging.sites.recorded.get(site));
                 let [one, other] = unseen.sites.map(place);
                 self.judging.note(format!(

@@ -90,6 +90,7 @@ pub(crate) fn through_crashes(
     mut last: impl FnMut(&mut Process) -> Result<(), Error>,
 ) -> Result<Ending, Error> {
     let mut crashed: Vec<(Timeline, Persisted)> = Vec::new();
+    process.follow_volatile((!token.watched.is_empty()).then_some(&token.watched[..]));
     for (level, crash) in token.crashes.iter().enumerate() {
         if crash.at > records.len() {
             return Err(Error::Stale);

@@ -41,6 +41,8 @@ pub(crate) struct Steps {
     pub(crate) cut_off: bool,
     /// Accesses of volatile memory that the exploration does not know of, in pairs of which one stores.
     pub(crate) unseen: Vec<Unseen>,
+    /// Where a thread waits for another one by reading volatile memory, unseen by the exploration.
+    pub(crate) spins: Vec<u32>,
     /// Not all of those were followed.
     pub(crate) unfollowed: bool,
 }
@@ -177,6 +179,7 @@ impl Reader {
                 kind::RETRIED if note.bytes != 0 => self.out.counted = true,
                 kind::RETRIED => self.out.retried = true,
                 kind::TIMED_OUT => self.out.timed_out = true,
+                kind::SPINS => self.out.spins.push(note.site),
                 kind::UNFOLLOWED => self.out.unfollowed = true,
                 kind::UNSEEN_FIRST => self.unseen = Some(*note),
                 kind::UNSEEN_SECOND => {

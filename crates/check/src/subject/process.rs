@@ -17,9 +17,10 @@ use std::process::{Command, Stdio};
 use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{
     CONTROL_BYTES, Control, DECISIONS_OFFSET, DEFAULT_PM_PATH, ENVIRONMENT, FACTS, FILES, FILES_OFFSET, HEAP,
-    LATE_MODULES_OFFSET, LateModule, MAX_CHANGES, MAX_FILES, MAX_NOTES, MAX_STACKS, MAX_WATCHED, NOTES_OFFSET, NameChange,
-    PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE, POOL_BYTES, Patch, PmFile, RUN, Record, SLEEPING_OFFSET,
-    STACKS_OFFSET, Stack, TRACE_BYTES, Tables, VERSION, caller, exit, fd, fill, flag,
+    LATE_MODULES_OFFSET, LateModule, MAX_CHANGES, MAX_FILES, MAX_NOTES, MAX_STACKS, MAX_WATCHED,
+    NOTES_OFFSET, NameChange, PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE, POOL_BYTES, Patch, PmFile, RUN,
+    Record, SLEEPING_OFFSET, STACKS_OFFSET, Stack, TRACE_BYTES, Tables, VERSION, caller, exit, fd, fill,
+    flag,
 };
 use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line, Platform};

@@ -48,7 +48,8 @@ pub(crate) struct Module {
     uncertain: usize,
 }
 
-const NO_MODULE: Module = Module { begin: 0, end: 0, functions: 0, locked: false, traced: false, uncertain: 0 };
+const NO_MODULE: Module =
+    Module { begin: 0, end: 0, functions: 0, locked: false, traced: false, uncertain: 0 };
 
 struct Modules {
     known: [Module; MODULES],

@@ -16,11 +16,11 @@ use crashproof_protocol::abi::{Site, is_pm};
 use super::instruction::{Instructed, register};
 use super::{breakpoints, fences, trampoline};
 use crate::cell::RunningThreadCell;
+use crate::threads::running;
 use crate::threads::turns::{
-    VolatileAccess, after_volatile_access, after_volatile_exchange, before_volatile_access,
+    VolatileAccess, after_volatile_access, after_volatile_exchange, before_volatile_access, give_way,
 };
 use crate::threads::unseen_accesses::{self, wanted};
-use crate::threads::running;
 use crate::{callers, fixed, raw, session, sites};
 
 /// The flag of the processor that makes it stop after every instruction.
@@ -36,11 +36,87 @@ struct Watched {
     site: *const Site,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Thread {
     followed: bool,
     begun: bool,
     watched: Option<Watched>,
+    waiting: Waiting,
+}
+
+/// Whether a thread comes back to the same state without a step, and where it reads what others may store.
+#[derive(Clone, Default)]
+struct Waiting {
+    /// Steps so far, and instructions since.
+    steps: usize,
+    instructions: u32,
+    /// The state that it may come back to.
+    anchor: Option<(usize, u64)>,
+    reads: Vec<u32>,
+}
+
+impl Waiting {
+    /// Instructions without a step after which a thread is looked at, and for how long.
+    const LONG: u32 = 2_000;
+    const LOOK: u32 = 1_000;
+
+    /// An instruction in a state is about to run, when there were so many steps: does the thread wait?
+    fn goes_on(&mut self, at: usize, steps: usize, mut state: impl FnMut() -> u64) -> bool {
+        if self.steps != steps {
+            *self = Waiting { steps, ..Waiting::default() };
+        }
+        self.instructions += 1;
+        if self.instructions < Waiting::LONG {
+            return false;
+        }
+        match self.anchor {
+            Some((there, before)) if there == at && state() == before && !self.reads.is_empty() => true,
+            Some((there, _)) if there == at => {
+                // It does something else each time, or counts.
+                *self = Waiting { steps, ..Waiting::default() };
+                false
+            }
+            Some(_) if self.instructions < Waiting::LONG + Waiting::LOOK => false,
+            Some(_) => {
+                *self = Waiting { steps, ..Waiting::default() };
+                false
+            }
+            None => {
+                self.anchor = Some((at, state()));
+                false
+            }
+        }
+    }
+
+    /// It accesses volatile memory that is not on its stack.
+    fn accesses(&mut self, stores: bool, site: u32) {
+        if self.anchor.is_none() {
+            return;
+        }
+        if stores {
+            *self = Waiting { steps: self.steps, ..Waiting::default() };
+        } else if !self.reads.contains(&site) {
+            self.reads.push(site);
+        }
+    }
+}
+
+/// A number for registers and the innermost part of the stack.
+///
+/// # Safety
+///
+/// The context is that of a thread that was interrupted.
+unsafe fn state(context: &mut libc::ucontext_t) -> u64 {
+    let mut hash = 0u64;
+    let mut add = |word: u64| hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    let stack = *register(context, libc::REG_RSP) as u64;
+    // Up to the registers that are not the program's.
+    context.uc_mcontext.gregs[..libc::REG_RIP as usize].iter().for_each(|&word| add(word as u64));
+    for slot in 0..32 {
+        // SAFETY: a thread has used at least so much of its stack when it began.
+        add(unsafe { raw::peek(stack + 8 * slot, 8) });
+    }
+    hash
 }
 
 #[derive(Default)]
@@ -65,7 +141,7 @@ fn thread<R>(access: impl FnOnce(&mut Thread) -> R) -> R {
     let number = usize::from(running::number());
     with(|tracing| {
         if tracing.threads.len() <= number {
-            tracing.threads.resize(number + 1, Thread::default());
+            tracing.threads.resize_with(number + 1, Thread::default);
         }
         access(&mut tracing.threads[number])
     })
@@ -97,7 +173,10 @@ fn follow_from(at: usize) {
 
 /// Before anything else is done about a trap or a fault: breakpoints are where they were.
 pub(crate) fn interrupted() {
-    let Some(tracing) = TRACING.with(|tracing| tracing.as_mut().map(|it| std::mem::take(&mut it.removed))) else { return };
+    let Some(tracing) = TRACING.with(|tracing| tracing.as_mut().map(|it| std::mem::take(&mut it.removed)))
+    else {
+        return;
+    };
     for at in tracing {
         // SAFETY: code that has run.
         unsafe { breakpoints::put_back(at) };
@@ -204,6 +283,19 @@ unsafe fn look(context: &mut libc::ucontext_t, at: usize) {
     let Some(instruction) = (unsafe { Instructed::decode(at) }) else { return };
     let site = callers::place(at);
     let number = sites::number(site);
+    let count = unseen_accesses::steps();
+    let waits = thread(|thread| {
+        // SAFETY: as for this function.
+        thread.waiting.goes_on(at, count, || unsafe { state(context) }).then(|| thread.waiting.reads.clone())
+    });
+    if let Some(reads) = waits {
+        thread(|thread| thread.waiting = Waiting::default());
+        if session::recovering() {
+            give_way();
+        } else {
+            unseen_accesses::spins(&reads);
+        }
+    }
     let mut told = instruction.is_locked() && breakpoints::is_at(at);
     if !told && with(|tracing| tracing.watched.contains(&number)) {
         // What it accesses on the stack besides is its own.
@@ -228,12 +320,18 @@ unsafe fn look(context: &mut libc::ucontext_t, at: usize) {
     let mut all = [(0, 0, false); 8];
     let mut count = 0;
     instruction.accesses(context, |address, bytes, stores| {
-        if !is_pm(fixed::in_pool(address)) && let Some(slot) = all.get_mut(count) {
+        if !is_pm(fixed::in_pool(address))
+            && let Some(slot) = all.get_mut(count)
+        {
             *slot = (address, bytes, stores);
             count += 1;
         }
     });
+    let stack = *register(context, libc::REG_RSP) as u64;
     for &(address, bytes, stores) in &all[..count] {
+        if address.wrapping_sub(stack.wrapping_sub(1 << 12)) > 1 << 16 {
+            thread(|thread| thread.waiting.accesses(stores, number));
+        }
         unseen_accesses::accesses(address, bytes, stores, told, number);
     }
 }

@@ -140,7 +140,9 @@ fn real_create() -> Create {
 
 /// Whoever creates a thread is no longer alone: what it does from here on is followed, if it was not rebuilt.
 fn follow_caller() {
-    if wanted() && let Some(caller) = callers::outer_caller() {
+    if wanted()
+        && let Some(caller) = callers::outer_caller()
+    {
         follow_from(caller);
     }
 }

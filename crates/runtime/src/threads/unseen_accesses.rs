@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crashproof_protocol::exit;
 use crashproof_protocol::steps::{self, kind};
 
 use super::buffers::current;
@@ -101,7 +102,9 @@ pub(crate) fn wanted() -> bool {
 
 /// From an address on, whoever comes there is followed.
 pub(crate) fn follow_from(address: usize) {
-    if wanted() && let Some(follower) = FOLLOWER.get() {
+    if wanted()
+        && let Some(follower) = FOLLOWER.get()
+    {
         follower(address);
     }
 }
@@ -148,6 +151,20 @@ pub(crate) fn begins_at(stack: u64) {
         let words = stack.saturating_sub(256 << 10) / 8..(stack + (64 << 10)) / 8;
         unseen.get_or_insert_default().words.forget(words);
     });
+}
+
+/// How many steps there were: a thread that goes on without any does nothing that others see.
+pub(crate) fn steps() -> usize {
+    STEPS.load(Relaxed)
+}
+
+/// The running thread does nothing but read volatile memory at these sites. What it waits for comes from other threads, so the
+/// checker has to know of it, and begins anew.
+pub(crate) fn spins(sites: &[u32]) -> ! {
+    for site in sites {
+        step_notes::write_at(kind::SPINS, steps::thread(running::number()), 0, 0, *site);
+    }
+    session::end_at_once(exit::REDUNDANT)
 }
 
 /// There were too many instructions to follow.
