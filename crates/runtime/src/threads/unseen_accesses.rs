@@ -17,8 +17,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use crashproof_protocol::exit;
 use crashproof_protocol::steps::{self, kind};
 
-use super::buffers::current;
 use super::running;
+use super::state::current;
 use super::step_notes::{self, exploring};
 use crate::cell::RunningThreadCell;
 use crate::session;
