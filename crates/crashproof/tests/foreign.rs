@@ -816,3 +816,136 @@ fn plain_programs_are_judged_as_rebuilt_ones() {
         assert_eq!(line(&bad), line(&rebuilt), "{source}: {}\n{}", bad.text, rebuilt.text);
     }
 }
+
+const FLAG: &str = r#"
+#include "pool.h"
+#include <pthread.h>
+#include <stdatomic.h>
+struct s { long data[8], commit[8], begun[8]; };
+static struct s *s;
+static atomic_int flag;
+static void *commit(void *unused) {
+  if (atomic_load_explicit(&flag, memory_order_acquire)) {
+    s->commit[0] = 1;
+    persist(&s->commit[0], 8);
+  }
+  return unused;
+}
+static void *store(void *unused) {
+  s->data[0] = 9;
+  CORRECT(persist(&s->data[0], 8));
+  atomic_store_explicit(&flag, 1, memory_order_release);
+  persist(&s->data[0], 8);
+  return unused;
+}
+int main(void) {
+  s = pool(4096);
+  assert(!s->commit[0] || s->data[0] == 9);
+  if (s->begun[0])
+    return 0;
+  s->begun[0] = 1;
+  persist(&s->begun[0], 8);
+  pthread_t t[2];
+  pthread_create(&t[0], 0, commit, 0);
+  pthread_create(&t[1], 0, store, 0);
+  pthread_join(t[0], 0);
+  pthread_join(t[1], 0);
+}
+"#;
+
+/// Results that each thread leaves for who joins it, and a list behind a lock: nothing of that is talk in an order that matters.
+const LOCKED: &str = r#"
+#include "pool.h"
+#include <pthread.h>
+struct s { long count[8], sum[8], begun[8]; };
+static struct s *s;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct node { long value; struct node *next; } *head;
+static long total, results[2];
+static void *work(void *number) {
+  struct node *node = malloc(sizeof *node);
+  node->value = (long)number + 1;
+  pthread_mutex_lock(&mutex);
+  node->next = head;
+  head = node;
+  total += node->value;
+  s->sum[0] = total;
+  CORRECT(persist(&s->sum[0], 8));
+  s->count[0]++;
+  persist(&s->count[0], 8);
+  pthread_mutex_unlock(&mutex);
+  results[(long)number] = node->value;
+  return 0;
+}
+int main(void) {
+  s = pool(4096);
+  assert(s->count[0] < 1 || s->sum[0] > 0);
+  if (s->begun[0])
+    return 0;
+  s->begun[0] = 1;
+  persist(&s->begun[0], 8);
+  pthread_t t[2];
+  for (long i = 0; i < 2; i++)
+    pthread_create(&t[i], 0, work, (void *)i);
+  for (long i = 0; i < 2; i++)
+    pthread_join(t[i], 0);
+  assert(results[0] + results[1] == 3);
+}
+"#;
+
+/// Threads that were not rebuilt talk through a flag by plain loads and stores: both orders are explored. Those that lock what
+/// they share need no more schedules than their locks have.
+#[test]
+fn plain_accesses_of_volatile_memory_are_explored() {
+    let place = Place::new();
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../tests/plain");
+    for (name, text) in [("flag", FLAG), ("locked", LOCKED)] {
+        place.write(&format!("{name}.c"), text);
+        for level in ["-O0", "-O2"] {
+            let source = format!("{name}.c");
+            let build = |more: &[&str]| {
+                let options = ["-g", level, include, "-mclflushopt", &source, "-lpthread", "-o", name];
+                place.run("gcc", &[&options[..], more].concat());
+            };
+            build(&[]);
+            place.check(&["--pm-path", ".", &format!("./{name}")]).is(0, "clean: all 2 schedules");
+            build(&["-DBAD"]);
+            place.check(&["--pm-path", ".", &format!("./{name}")]).is(1, "can be lost");
+        }
+    }
+}
+
+const STARTS_ITSELF: &str = r#"
+#include "pool.h"
+#include <spawn.h>
+#include <sys/wait.h>
+extern char **environ;
+int main(int count, char **words) {
+  long *s = pool(4096);
+  if (count > 1) {
+    s[0] = 5;
+    persist(s, 8);
+    return 0;
+  }
+  if (s[8])
+    return s[0] != 5;
+  pid_t child;
+  char *arguments[] = {words[0], "child", 0};
+  if (posix_spawn(&child, "/proc/self/exe", 0, 0, arguments, environ))
+    return 9;
+  int status;
+  waitpid(child, &status, 0);
+  s[8] = 1;
+  persist(&s[8], 8);
+}
+"#;
+
+/// A program that starts itself again shares its files with that: what the other one stores is not seen, and no error.
+#[test]
+fn a_program_that_starts_itself() {
+    let place = Place::new();
+    place.write("itself.c", STARTS_ITSELF);
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../tests/plain");
+    place.run("gcc", &["-g", "-O1", include, "-mclflushopt", "itself.c", "-o", "itself"]);
+    place.check(&["--pm-path", ".", "./itself"]).is(3, "started");
+}

@@ -18,7 +18,7 @@ pub mod steps;
 use px86::{Kind, LINE_BYTES};
 
 /// Version of everything here; the two sides refuse to work with another one's.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Set for the program to run under the checker; its value is the version.
 pub const ENVIRONMENT: &str = "CRASHPROOF_SESSION";
@@ -174,6 +174,9 @@ pub const IDLE_READS_OF_RECORDING: u64 = 20_000_000_000;
 
 /// How many addresses are noted that a run that never ends reads over and over.
 pub const WAITS_FOR: usize = 4;
+
+/// Places in code that was not rebuilt whose accesses of volatile memory can be steps, at most.
+pub const MAX_WATCHED: usize = 256;
 
 /// A file that is persistent, an extent of one, or a directory. The table only ever grows: each keeps its place in the
 /// pool in all runs, whichever met it first.
@@ -509,6 +512,12 @@ pub struct Control {
     pub synced: u64,
     /// Call stacks that are wanted.
     pub stacks: u64,
+    /// Are accesses of volatile memory by code that was not rebuilt to be followed, while schedules are explored?
+    pub follow_volatile: u32,
+    /// How many of the next are in use.
+    pub watched_count: u32,
+    /// Places in code that was not rebuilt whose accesses of volatile memory are steps.
+    pub watched: [u32; MAX_WATCHED],
     /// The processes of a run that forks.
     pub processes: Processes,
 }

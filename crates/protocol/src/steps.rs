@@ -91,6 +91,18 @@ pub mod kind {
     pub const RETRIED: u32 = 13;
     /// A timeout fired because nobody else could run.
     pub const TIMED_OUT: u32 = 14;
+    /// A thread accessed volatile memory unseen by the exploration, at the site, before the first of its steps from the one
+    /// numbered `bytes` on, and before every instruction that it issued after the one numbered `address`. The next note
+    /// says who accessed the same.
+    pub const UNSEEN_FIRST: u32 = 15;
+    /// This thread did so in the present step, at the site: after what the step accesses if `bytes` is 1. One of the two
+    /// stores.
+    pub const UNSEEN_SECOND: u32 = 16;
+    /// The thread comes back to the same state again and again and reads volatile memory at the site, unseen by the
+    /// exploration: it waits for another one. The run ends.
+    pub const SPINS: u32 = 18;
+    /// From here on, accesses of volatile memory are not followed: there were too many.
+    pub const UNFOLLOWED: u32 = 17;
 }
 
 /// Something that a run notes about its steps, or the checker about a step that sleeps.

@@ -109,13 +109,18 @@ pub(crate) fn outer_call() -> Option<Call> {
     if CALL.get() != 0 {
         return None;
     }
+    outer_caller().map(Call::new)
+}
+
+/// Where the innermost call from outside of the runtime returns to, found by the stack.
+pub(crate) fn outer_caller() -> Option<usize> {
     let mut frames = [std::ptr::null_mut(); 16];
     // The unwinder takes locks, which would be recorded if there are threads.
     // SAFETY: there is room for so many frames.
     let depth =
         session::unfollowed(|| unsafe { libc::backtrace(frames.as_mut_ptr(), frames.len() as c_int) }).max(0);
     let mut frames = frames[..depth as usize].iter().map(|frame| *frame as usize);
-    frames.find(|frame| !is_in_runtime(*frame)).map(Call::new)
+    frames.find(|frame| !is_in_runtime(*frame))
 }
 
 /// The site of the call that this thread is in.

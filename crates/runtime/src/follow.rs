@@ -28,6 +28,7 @@ mod standard_library;
 mod stepping;
 mod strings;
 mod system_calls;
+mod tracing;
 mod trampoline;
 
 use std::ffi::{c_int, c_void};
@@ -39,6 +40,8 @@ use px86::Kind;
 
 use crate::recorder::unknown;
 use crate::system::KeptErrno;
+use crate::threads::running;
+use crate::threads::turns::asked_to_give_way;
 use crate::{access, assembly, callers, fixed, session, signals, strict};
 use announced::{is_announced, place};
 use fences::Fences;
@@ -66,10 +69,27 @@ pub(crate) fn start() {
         system_calls::on_call as *const () as usize,
     ]);
     fences::start();
+    tracing::start();
+    if session::follows_volatile() {
+        patches::undo();
+    }
 }
 
 unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let _errno = KeptErrno::new();
+    // SAFETY: the kernel passes both.
+    unsafe {
+        if running::has_threads() {
+            tracing::interrupted();
+        }
+        handle_fault(signal, info, context);
+        if running::has_threads() {
+            tracing::goes_on(&mut *context.cast::<libc::ucontext_t>());
+        }
+    }
+}
+
+unsafe fn handle_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes both.
     unsafe {
         let touched = (*info).si_addr() as u64;
@@ -169,12 +189,27 @@ unsafe extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context:
     // SAFETY: the kernel passes both.
     unsafe {
         let machine = &mut *context.cast::<libc::ucontext_t>();
-        let done = trampoline::finish(machine)
-            || stepping::close(machine)
-            || fences::perform(machine)
-            || patches::go_to_moved(machine);
+        if (*info).si_code <= 0 {
+            let at = *register(machine, libc::REG_RIP) as usize;
+            if !asked_to_give_way(is_announced() || !fences::is_traced(at)) {
+                signals::pass_on(signal, info, context);
+            }
+            return;
+        }
+        tracing::interrupted();
+        // Stopped after an instruction, or at a breakpoint.
+        let done = if (*info).si_code == libc::TRAP_TRACE {
+            let closed = stepping::close(machine);
+            tracing::has_run() || closed
+        } else {
+            tracing::comes_back(machine)
+                || trampoline::finish(machine)
+                || fences::perform(machine)
+                || patches::go_to_moved(machine)
+        };
         if !done {
             signals::pass_on(signal, info, context);
         }
+        tracing::goes_on(machine);
     }
 }

@@ -17,7 +17,7 @@ use crate::recorder::unknown;
 use crate::session::{self, control, recording};
 use crate::system::own_process;
 use crate::threads::turns::end_process;
-use crate::{files, forking, open_files, processes, stacks, unseen};
+use crate::{callers, files, forking, open_files, processes, stacks, unseen};
 
 /// Called when a child of the checker begins.
 pub(crate) fn start() {
@@ -44,13 +44,21 @@ extern "C" fn after_fork() {
     session::stop_recording();
 }
 
-/// Another program can reach PM only by its files, and those are in the pool: one that is told of any would find
-/// something else. What is in memory stays this one's.
+/// Does a command start the program itself? That knows its files without being told.
+fn names_own_program(command: &[u8]) -> bool {
+    let file = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
+    let Some(own) = callers::program().map(|program| file(program.as_bytes())) else { return false };
+    let mut words = command.split(|byte| byte.is_ascii_whitespace() || b";&|()<>\"'`".contains(byte));
+    words.any(|word| word == b"/proc/self/exe" || !own.is_empty() && file(word) == own)
+}
+
+/// Another program can reach PM only by its files, and those are in the pool: one that is told of any, or knows them, would
+/// find something else. What is in memory stays this one's.
 unsafe fn note_spawn(words: impl Iterator<Item = *const c_char>, site: *const Site) {
     for word in words {
         // SAFETY: the program vouches for its pointers, as it would to the C library.
         let word = unsafe { CStr::from_ptr(word) }.to_bytes();
-        if files::are_mentioned(word) {
+        if files::are_mentioned(word) || names_own_program(word) {
             return unknown(reason::SPAWN, site);
         }
     }

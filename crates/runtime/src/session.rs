@@ -131,6 +131,13 @@ pub(crate) fn has_flag(flag: u32) -> bool {
     under_checker() && control(|control| control.flags & flag != 0)
 }
 
+/// Are accesses of volatile memory to be followed in this run, by code that was not rebuilt? In recoveries only if some are
+/// steps.
+pub(crate) fn follows_volatile() -> bool {
+    let (follows, watched) = control(|control| (control.follow_volatile != 0, control.watched_count > 0));
+    follows && (watched || !recovering())
+}
+
 /// Does the checker assume that caches survive?
 pub(crate) fn has_persistent_caches() -> bool {
     has_flag(flag::EADR)

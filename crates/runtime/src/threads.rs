@@ -20,6 +20,7 @@
 //! | `buffers` | store buffers, and when what they hold takes effect |
 //! | `happens_before` | what orders threads besides PM |
 //! | `timers` | timers that send signals, by the program's clock |
+//! | `unseen_accesses` | accesses of volatile memory that the exploration does not see |
 //! | `locks` | what mutexes and the rest hold, beside the program's bytes: plain data |
 //! | `turns` | switching, waiting and waking, deadlocks |
 //! | `memory` | accesses to PM while there are several threads |
@@ -43,3 +44,4 @@ pub(crate) mod step_notes;
 pub(crate) mod strategy;
 pub(crate) mod timers;
 pub(crate) mod turns;
+pub(crate) mod unseen_accesses;

@@ -5,17 +5,17 @@
 //! states add nothing costs no recovery.
 
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crashproof_protocol::steps::{Note, is_spurious, kind};
-use crashproof_protocol::{MAX_NOTES, exit, schedule};
+use crashproof_protocol::{MAX_NOTES, MAX_WATCHED, exit, schedule};
 
 use crate::driver::check::Check;
 use crate::driver::options::Budget;
 use crate::driver::recording::{Recorded, record_run};
-use crate::schedules::{Explorer, Linearized, Plan, Seen, Steps, linearize};
+use crate::schedules::{Explorer, Linearized, Plan, Seen, Steps, linearize, unordered};
 use crate::search::{self, Incomplete, Recording, Worker};
-use crate::subject::{Ending, Error, Schedule, Subject};
+use crate::subject::{Ending, Error, Schedule, Subject, in_user_code};
 
 /// Steps that a run may have for its schedules to be explored.
 const MAX_STEPS: usize = 10_000;
@@ -23,6 +23,9 @@ const MAX_STEPS: usize = 10_000;
 const MAX_REORDERED: u64 = 20_000_000;
 /// Events of the schedules that are tried if not all can be explored.
 const MAX_SAMPLED_EVENTS: u64 = 200_000;
+
+/// Time for runs that follow accesses of volatile memory, unless some were found to matter.
+const MOST_FOLLOWED: Duration = Duration::from_secs(15);
 
 /// How a schedule of decisions ended.
 enum Ran {
@@ -53,6 +56,32 @@ struct Explored {
     next_number: u32,
     /// Schedules of recoveries that were known after the first schedule.
     recovery_schedules: Option<usize>,
+    /// Where code that was not rebuilt accesses volatile memory in an order that matters: such accesses are steps.
+    watched: Vec<u32>,
+    /// There are more of these than before: all begins anew.
+    anew: bool,
+    /// How long runs took whose accesses of volatile memory were followed; none if they no longer are.
+    followed: Option<Duration>,
+}
+
+impl Explored {
+    fn new(budget: Budget, watched: Vec<u32>, rebuilt: bool) -> Explored {
+        Explored {
+            explorer: Explorer::bounded(budget.max_preemptions),
+            seen: Mutex::default(),
+            looked: Seen::default(),
+            wake_ups: false,
+            waits: false,
+            runs: 0,
+            events_left: budget.max_events.unwrap_or(u64::MAX),
+            cut: false,
+            next_number: 1,
+            recovery_schedules: None,
+            watched,
+            anew: false,
+            followed: (!rebuilt).then_some(Duration::ZERO),
+        }
+    }
 }
 
 impl Check<'_> {
@@ -79,25 +108,29 @@ impl Check<'_> {
         // It is explored once more, with decisions.
         self.count(|statistics| statistics.schedules = 0);
         let events = std::mem::take(&mut self.search.shared().statistics.events);
-        let mut explored = Explored {
-            explorer: Explorer::bounded(budget.max_preemptions),
-            seen: Mutex::default(),
-            looked: Seen::default(),
-            wake_ups: false,
-            waits: false,
-            runs: 0,
-            events_left: budget.max_events.unwrap_or(u64::MAX),
-            cut: false,
-            next_number: 1,
-            recovery_schedules: None,
+        let mut explored = Explored::new(budget, Vec::new(), subject.is_rebuilt());
+        let all = loop {
+            let watched = explored.followed.map(|_| &explored.watched[..]);
+            subject.follow_volatile(watched);
+            if let Some(recovering) = recovering.as_deref_mut() {
+                recovering.follow_volatile(watched);
+            }
+            self.judging.set_watched(&explored.watched);
+            let all = self.all_schedules(budget, &mut explored, subject, recovering.as_deref_mut())?;
+            if all && explored.waits && !self.search.shared().stopped {
+                explored.wake_ups = true;
+                explored.explorer = Explorer::bounded(budget.max_preemptions).with_wake_ups();
+                self.all_schedules(budget, &mut explored, subject, recovering.as_deref_mut())?;
+            }
+            if !explored.anew {
+                break all;
+            }
+            self.count(|statistics| (statistics.schedules, statistics.redundant_schedules) = (0, 0));
+            self.search.shared().statistics.events = 0;
+            explored = Explored::new(budget, explored.watched, subject.is_rebuilt());
         };
-        let all = self.all_schedules(budget, &mut explored, subject, recovering.as_deref_mut())?;
+        subject.follow_volatile(None);
         self.count(|statistics| statistics.all_schedules = all);
-        if all && explored.waits && !self.search.shared().stopped {
-            explored.wake_ups = true;
-            explored.explorer = Explorer::bounded(budget.max_preemptions).with_wake_ups();
-            self.all_schedules(budget, &mut explored, subject, recovering.as_deref_mut())?;
-        }
         if recovers_with_threads {
             self.end_recovery_schedules(explored.recovery_schedules.unwrap_or(0));
         } else if self.search.shared().recovery_has_threads {
@@ -132,8 +165,23 @@ impl Check<'_> {
                 return Ok(false);
             }
             let number = explored.next_number;
+            let started = Instant::now();
             let Some((ran, steps)) = self.run_plan(&plan, number, subject)? else { return Ok(false) };
             explored.runs += 1;
+            explored.followed = explored.followed.map(|followed| followed + started.elapsed());
+            if self.watch_more(&steps, explored) {
+                subject.rewind();
+                return Ok(false);
+            }
+            if explored.followed.is_some_and(|time| time > MOST_FOLLOWED) && explored.watched.is_empty() {
+                explored.followed = None;
+                subject.follow_volatile(None);
+                self.judging.remark(&format!(
+                    "the program was not rebuilt: what its threads do to volatile memory by plain loads and stores was followed \
+                     in {} schedules only",
+                    explored.runs
+                ));
+            }
             if steps.cut_off {
                 self.judging.note(format!(
                     "a schedule has more than {MAX_STEPS} steps, too many for all schedules to be explored (--schedules N \
@@ -193,6 +241,43 @@ impl Check<'_> {
         }
         // Without a run that came to its end nothing was explored.
         Ok(!explored.explorer.left_out && !explored.cut && explored.runs > 0)
+    }
+
+    /// Are there accesses of volatile memory that nothing orders, and that can be made steps? Then all begins anew.
+    fn watch_more(&self, steps: &Steps, explored: &mut Explored) -> bool {
+        if steps.unfollowed {
+            self.judging.remark(
+                "the program was not rebuilt, and its threads run too long for all that they do to volatile memory by plain \
+                 loads and stores to be followed: only schedules of the rest were explored",
+            );
+        }
+        let before = explored.watched.clone();
+        for &site in &steps.spins {
+            if !explored.watched.contains(&site) && explored.watched.len() < MAX_WATCHED {
+                explored.watched.push(site);
+                explored.anew = true;
+            }
+        }
+        for unseen in unordered(&steps.steps, &steps.unseen) {
+            for site in unseen.sites {
+                if !explored.watched.contains(&site) && explored.watched.len() < MAX_WATCHED {
+                    explored.watched.push(site);
+                }
+            }
+            let more =
+                unseen.sites.iter().any(|site| !before.contains(site) && explored.watched.contains(site));
+            explored.anew |= more;
+            if !more {
+                let place = |site: u32| in_user_code(self.judging.sites.recorded.get(site));
+                let [one, other] = unseen.sites.map(place);
+                self.judging.note(format!(
+                    "{}:{} and {}:{} access the same volatile memory in two threads of a program that was not rebuilt: not all \
+                     orders were explored (build it with crashproof cc)",
+                    one.file, one.line, other.file, other.line
+                ));
+            }
+        }
+        explored.anew
     }
 
     /// Tries this many schedules of PCT, and states their guarantee.

@@ -71,6 +71,7 @@ fn of_schedule(
         wanted.clear();
     }
     process.decide(&token.decisions, &[]);
+    process.follow_volatile((!token.watched.is_empty()).then_some(&token.watched[..]));
     process.want_stacks(&wanted);
     let recorded = record_run(&mut process, options.model.is_some(), token.schedule(), options.run_limits())?;
     let found = process.stacks();

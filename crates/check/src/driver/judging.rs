@@ -74,6 +74,8 @@ pub(crate) struct Judging<'a> {
     found: Mutex<Found>,
     /// The decisions of the run that is looked at, and where its records are in it.
     decided: Mutex<(Vec<u64>, Vec<u32>)>,
+    /// Where accesses of volatile memory are steps, in code that was not rebuilt.
+    watched: Mutex<Vec<u32>>,
     /// The decisions that recoveries follow, if they do.
     recovery: Mutex<Option<Vec<u64>>>,
 }
@@ -103,6 +105,7 @@ impl<'a> Judging<'a> {
             harmless,
             found: Mutex::default(),
             decided: Mutex::default(),
+            watched: Mutex::default(),
             recovery: Mutex::default(),
         }
     }
@@ -165,6 +168,11 @@ impl<'a> Judging<'a> {
         *self.recovery.lock().unwrap_or_else(PoisonError::into_inner) = decisions;
     }
 
+    /// Runs make steps of accesses of volatile memory at these places from here on.
+    pub(crate) fn set_watched(&self, watched: &[u32]) {
+        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = watched.to_vec();
+    }
+
     fn token(&self, schedule: Schedule, crashes: Vec<ChosenCrash>) -> Token {
         let mut token = Token::new(self.options, schedule, crashes);
         token.recovery_decisions.clone_from(&self.recovery.lock().unwrap_or_else(PoisonError::into_inner));
@@ -172,6 +180,7 @@ impl<'a> Judging<'a> {
             return token;
         }
         let decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
+        token.watched.clone_from(&self.watched.lock().unwrap_or_else(PoisonError::into_inner));
         token.with_decisions(&decided.0, &decided.1)
     }
 

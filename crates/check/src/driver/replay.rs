@@ -43,6 +43,7 @@ pub fn replay(
     }
     let mut process = start(&options, options.launch())?;
     process.decide(&token.decisions, &[]);
+    process.follow_volatile((!token.watched.is_empty()).then_some(&token.watched[..]));
     let recorded = record_run(&mut process, token.regions, token.schedule(), options.run_limits());
     let mut records = match recorded {
         Ok(recorded) if token.decisions.is_empty() => recorded.records.to_vec(),
@@ -89,6 +90,7 @@ pub(crate) fn through_crashes(
     mut last: impl FnMut(&mut Process) -> Result<(), Error>,
 ) -> Result<Ending, Error> {
     let mut crashed: Vec<(Timeline, Persisted)> = Vec::new();
+    process.follow_volatile((!token.watched.is_empty()).then_some(&token.watched[..]));
     for (level, crash) in token.crashes.iter().enumerate() {
         if crash.at > records.len() {
             return Err(Error::Stale);

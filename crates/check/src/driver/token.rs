@@ -65,6 +65,9 @@ pub struct Token {
     /// Who steps, one decision after the other, if the schedule is one of decisions; see `crashproof_protocol::steps`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<u64>,
+    /// Places in code that was not rebuilt whose accesses of volatile memory are steps of the schedule.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watched: Vec<u32>,
     /// Records of the run that come after the first crash, although others that come before it are recorded later.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<u32>,
@@ -140,6 +143,7 @@ impl Token {
             strategy: schedule.strategy,
             expected_points: schedule.expected_points,
             decisions: Vec::new(),
+            watched: Vec::new(),
             moved: Vec::new(),
             recovery_decisions: None,
             pm_path: options.pm_path.iter().map(|directory| path(directory)).collect(),

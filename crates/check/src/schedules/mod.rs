@@ -5,6 +5,7 @@
 //! | `happens_before` | steps, which of them depend on each other, races |
 //! | `explore` | which schedules to run: one for each Mazurkiewicz trace |
 //! | `notes` | what a run noted, as steps and as units that a crash may come between |
+//! | `unseen` | accesses that the exploration does not know of: are they ordered all the same? |
 //! | `cuts` | where a crash can fall in a trace, and why that is all |
 //! | `linearize` | a run's records with a cut first |
 //!
@@ -17,8 +18,10 @@ mod explore;
 mod happens_before;
 mod linearize;
 mod notes;
+mod unseen;
 
 pub(crate) use explore::{Explorer, Plan};
 pub(crate) use happens_before::{Order, Step};
 pub(crate) use linearize::{Linearized, Seen, linearize, rearranged};
 pub(crate) use notes::Steps;
+pub(crate) use unseen::unordered;

@@ -11,6 +11,7 @@ use px86::{Class, Line, Platform};
 use rustc_hash::FxHashMap;
 
 use super::happens_before::Step;
+use super::unseen::Unseen;
 
 /// Something that a crash comes before or after as a whole, unless it settles nothing.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +39,12 @@ pub(crate) struct Steps {
     pub(crate) counted: bool,
     /// There were too many to look at.
     pub(crate) cut_off: bool,
+    /// Accesses of volatile memory that the exploration does not know of, in pairs of which one stores.
+    pub(crate) unseen: Vec<Unseen>,
+    /// Where a thread waits for another one by reading volatile memory, unseen by the exploration.
+    pub(crate) spins: Vec<u32>,
+    /// Not all of those were followed.
+    pub(crate) unfollowed: bool,
 }
 
 /// An instruction that has left a buffer.
@@ -60,6 +67,8 @@ struct Reader {
     last: FxHashMap<u16, (usize, usize)>,
     /// The unit that the running step's own records belong to.
     own: usize,
+    /// The first of two accesses; the second follows.
+    unseen: Option<Note>,
 }
 
 impl Steps {
@@ -170,6 +179,12 @@ impl Reader {
                 kind::RETRIED if note.bytes != 0 => self.out.counted = true,
                 kind::RETRIED => self.out.retried = true,
                 kind::TIMED_OUT => self.out.timed_out = true,
+                kind::SPINS => self.out.spins.push(note.site),
+                kind::UNFOLLOWED => self.out.unfollowed = true,
+                kind::UNSEEN_FIRST => self.unseen = Some(*note),
+                kind::UNSEEN_SECOND => {
+                    self.out.unseen.extend(self.unseen.take().map(|first| Unseen::new(&first, note, number)));
+                }
                 _ => {
                     let Some(access) = note.access() else { continue };
                     self.out.steps[number].accesses.push(access);

@@ -27,6 +27,10 @@ pub(crate) trait Subject: Send + Sized + 'static {
     /// The next run, and only that one, follows these decisions, if its schedule says so; the notes say who sleeps then.
     fn decide(&mut self, decisions: &[Actor], sleeping: &[Note]);
 
+    /// Runs that follow decisions also follow what code that was not rebuilt does to volatile memory; at these places, by
+    /// number, such accesses are steps. None: they do not.
+    fn follow_volatile(&mut self, _watched: Option<&[u32]>) {}
+
     /// How the last run ended, if that is known.
     fn last_ending(&self) -> Option<Ending>;
 

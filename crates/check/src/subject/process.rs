@@ -19,9 +19,9 @@ use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{
     CONTROL_BYTES, Control, DECISIONS_OFFSET, DEFAULT_PM_PATH, ENVIRONMENT, FACTS, FILES, FILES_OFFSET, HEAP,
     LATE_MODULES_OFFSET, LateModule, MADE_DIRECTORY, MAX_CHANGES, MAX_FILES, MAX_NOTES, MAX_STACKS,
-    NOTES_OFFSET, NameChange, PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE, POOL_BYTES, Patch, PmFile, RUN,
-    Record, SLEEPING_OFFSET, STACKS_OFFSET, Stack, TRACE_BYTES, Tables, VERSION, caller, exit, fd, fill,
-    flag,
+    MAX_WATCHED, NOTES_OFFSET, NameChange, PARKED, PATCHES_OFFSET, PM_PATH, POOL_BASE, POOL_BYTES, Patch,
+    PmFile, RUN, Record, SLEEPING_OFFSET, STACKS_OFFSET, Stack, TRACE_BYTES, Tables, VERSION, caller, exit,
+    fd, fill, flag,
 };
 use memmap2::{MmapMut, MmapOptions};
 use px86::{LINE_BYTES, Line, Platform};
@@ -519,6 +519,15 @@ impl Subject for Process {
         }
         self.control_mut().decisions = decisions.len() as u64;
         self.control_mut().sleeping = sleeping.len() as u64;
+    }
+
+    fn follow_volatile(&mut self, watched: Option<&[u32]>) {
+        let control = self.control_mut();
+        control.follow_volatile = watched.is_some().into();
+        let watched = watched.unwrap_or_default();
+        let count = watched.len().min(MAX_WATCHED);
+        control.watched[..count].copy_from_slice(&watched[..count]);
+        control.watched_count = count as u32;
     }
 
     fn last_ending(&self) -> Option<Ending> {

@@ -85,12 +85,25 @@ pub(crate) fn set(addresses: &[usize]) -> bool {
 /// The instruction is as it was, and runs unseen from now on.
 pub(crate) unsafe fn remove(at: usize) {
     let Some(place) = place(at) else { return };
+    // SAFETY: as for this function.
+    unsafe { write(at, place.original as u8) };
+}
+
+/// A breakpoint that was removed is there again.
+pub(crate) unsafe fn put_back(at: usize) {
+    if is_at(at) {
+        // SAFETY: as for this function.
+        unsafe { write(at, 0xcc) };
+    }
+}
+
+unsafe fn write(at: usize, byte: u8) {
     let page = at / PAGE * PAGE;
     // SAFETY: code that is running.
     unsafe {
         let write = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         libc::syscall(libc::SYS_mprotect, page, PAGE, write);
-        (at as *mut u8).write_volatile(place.original as u8);
+        (at as *mut u8).write_volatile(byte);
         libc::syscall(libc::SYS_mprotect, page, PAGE, libc::PROT_READ | libc::PROT_EXEC);
     }
 }

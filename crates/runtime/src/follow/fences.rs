@@ -42,11 +42,14 @@ pub(crate) struct Module {
     functions: usize,
     /// Are its locked instructions to be looked for once it touches PM?
     locked: bool,
+    /// Is it the program's own, or does it call what is? Then its threads are followed.
+    traced: bool,
     /// Something like a fence in code that cannot be decoded; 0 if there is none.
     uncertain: usize,
 }
 
-const NO_MODULE: Module = Module { begin: 0, end: 0, functions: 0, locked: false, uncertain: 0 };
+const NO_MODULE: Module =
+    Module { begin: 0, end: 0, functions: 0, locked: false, traced: false, uncertain: 0 };
 
 struct Modules {
     known: [Module; MODULES],
@@ -128,7 +131,11 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, _: *mut 
     // The loader itself, and the kernel's: they do not touch PM for the program.
     let ignored = contains(b"vdso") || contains(b"/ld-linux");
     let locked = !ignored && !contains(b"/libc.so") && !modules::is_instrumented(begin as *const c_void);
-    let mut module = Module { begin, end, functions, locked, uncertain: 0 };
+    // Of the distribution's libraries, those that run the program's threads: the others lock what they share.
+    const THREADS: [&[u8]; 5] = [b"/libstdc++", b"/libgomp", b"/libgcc_s", b"/libc++", b"/libomp"];
+    let system = [&b"/lib/"[..], b"/lib64/", b"/usr/lib"].iter().any(|directory| name.starts_with(directory));
+    let traced = locked && (!system || THREADS.iter().any(|part| contains(part)));
+    let mut module = Module { begin, end, functions, locked, traced, uncertain: 0 };
     if !ignored {
         module.uncertain = sweep_fences(&module);
         say_uncertain(&module);
@@ -332,6 +339,16 @@ pub(crate) fn first_touch(at: usize, address: u64) -> Fences {
         return Fences::Uncertain;
     }
     if module.uncertain != 0 { Fences::Uncertain } else { Fences::Found }
+}
+
+/// Is the code at an address followed instruction by instruction while schedules are explored?
+pub(crate) fn is_traced(at: usize) -> bool {
+    module_of(at).is_some_and(|module| module.traced)
+}
+
+/// Is an instruction one that becomes a breakpoint?
+pub(crate) fn is_breakpoint(instruction: &Instruction) -> bool {
+    is_fence(instruction) || is_locked(instruction)
 }
 
 /// The module that an address is in.

@@ -276,6 +276,31 @@ impl Instructed {
         })
     }
 
+    /// Calls `each` with whatever memory the instruction accesses, but for thread-local memory: address, bytes, and whether
+    /// it stores there.
+    pub(crate) fn accesses(&self, context: &mut libc::ucontext_t, mut each: impl FnMut(u64, u64, bool)) {
+        let registers = context.uc_mcontext.gregs;
+        let value = |register: Register| match index_of(register.full_register()) {
+            Some(index) => Some(registers[index as usize] as u64),
+            None => Some(0),
+        };
+        FACTORY.with(|factory| {
+            let Some(factory) = factory.as_mut() else { return };
+            for memory in factory.info(&self.decoded).used_memory() {
+                let local = matches!(memory.segment(), Register::FS | Register::GS);
+                let stores = match memory.access() {
+                    OpAccess::Read | OpAccess::CondRead => false,
+                    OpAccess::None | OpAccess::NoMemAccess => continue,
+                    _ => true,
+                };
+                let address = memory.virtual_address(0, |register, _, _| value(register));
+                if let Some(address) = address.filter(|_| !local) {
+                    each(address, memory.memory_size().size() as u64, stores);
+                }
+            }
+        });
+    }
+
     /// A register that the instruction neither reads nor writes, among those that need no further prefix as a base:
     /// its number in encodings, and in contexts.
     pub(crate) fn free_register(&self) -> Option<(u8, c_int)> {

@@ -1,5 +1,6 @@
 //! Where instructions were moved to by `patches`.
 
+use super::instruction::LONGEST;
 use crate::cell::RunningThreadCell;
 
 /// Instructions that move at once, at most.
@@ -25,6 +26,9 @@ pub(crate) struct Head {
     pub(crate) count: usize,
     /// Where instructions were, and where they are now.
     pub(crate) moved: [(usize, usize); MOST],
+    /// What was there before, and how much of it.
+    pub(crate) original: [u8; MOST * LONGEST],
+    pub(crate) replaced: usize,
     /// The two functions that code in the zone calls.
     pub(crate) ask: usize,
     pub(crate) tell: usize,
@@ -103,6 +107,17 @@ pub(crate) fn from(at: usize) -> Option<usize> {
             head.moved[..head.count].iter().find(|(here, _)| *here == at).map(|(_, there)| *there)
         })
     })
+}
+
+/// Calls `each` with what every patch replaced: where that was, and what.
+pub(crate) fn each_replaced(mut each: impl FnMut(usize, &[u8])) {
+    let (zones, count) = ZONES_IN_USE.with(|all| (all.zones, all.count));
+    for zone in &zones[..count] {
+        in_patches(zone, |_, head| {
+            each(head.moved[0].0, &head.original[..head.replaced]);
+            None::<()>
+        });
+    }
 }
 
 /// Was the instruction at an address moved?

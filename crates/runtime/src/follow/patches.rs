@@ -86,6 +86,14 @@ pub(crate) fn patch_what_children_patched() {
     }
 }
 
+/// Code is as it was, for a run in which every instruction is looked at.
+pub(crate) fn undo() {
+    moved::each_replaced(|at, original| {
+        // SAFETY: code of a module, none of which runs yet.
+        unsafe { write_code(at, original) };
+    });
+}
+
 /// An instruction of code that was not rebuilt faults. If it is hot it is patched, and where it is now is given.
 ///
 /// # Safety
@@ -108,6 +116,7 @@ pub(crate) unsafe fn heat(at: usize) -> Option<usize> {
     });
     // Other threads may be anywhere, and strict mode wants to see everything.
     if !hot
+        || session::follows_volatile()
         || running::concurrent()
         || assembly::site().is_some()
         || callers::is_instrumented(at)
@@ -302,12 +311,17 @@ unsafe fn patch(module: &Module, at: usize) -> Option<usize> {
     writer.skip_to(64);
     let there = moved[..window.count].iter().find(|(here, _)| *here == at)?.1;
     let first = window.at[0];
+    let replaced = window.end - first;
+    let mut original = [0; MOST * LONGEST];
+    original[..replaced].copy_from_slice(fences::code(first, window.end));
     // SAFETY: within the zone; the code of the window is written over from its first byte on, and nobody is inside.
     unsafe {
         (head as *mut Head).write(Head {
             bytes: writer.at - head,
             count: window.count,
             moved,
+            original,
+            replaced,
             ask: ask as *const () as usize,
             tell: tell as *const () as usize,
         });

@@ -31,7 +31,8 @@ use crate::threads::turns::{
     baton_of, cancel, end_cancelled, first_turn, give_way, leave, others_may_run, real_join,
     reap_if_detached, send_signal, settle, synchronize, wait,
 };
-use crate::{faults, processes, session};
+use crate::threads::unseen_accesses::{follow_from, wanted};
+use crate::{callers, faults, processes, session};
 
 unsafe extern "C" {
     fn pthread_attr_getdetachstate(attributes: *const pthread_attr_t, state: *mut c_int) -> c_int;
@@ -111,6 +112,10 @@ unsafe extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
     faults::give_alternate_stack();
     first_turn(&start.baton);
     arm_exit_key();
+    follow_from(match start.function {
+        Function::Posix(function) => function as usize,
+        Function::C11(function) => function as usize,
+    });
     // SAFETY: the program vouches for its function.
     unsafe {
         match start.function {
@@ -131,6 +136,15 @@ fn real_create() -> Create {
     static REAL: Real = Real::new("pthread_create\0", None);
     // SAFETY: that is its type.
     unsafe { std::mem::transmute(REAL.get()) }
+}
+
+/// Whoever creates a thread is no longer alone: what it does from here on is followed, if it was not rebuilt.
+fn follow_caller() {
+    if wanted()
+        && let Some(caller) = callers::outer_caller()
+    {
+        follow_from(caller);
+    }
 }
 
 /// # Safety
@@ -186,6 +200,7 @@ unsafe fn create(
         // Numbers of threads depend on the order in which they are created.
         synchronized(&raw const EARLY_THREADS as u64);
         step_notes::note(kind::ENABLES, number.into());
+        follow_caller();
     }
     others_may_run();
     0

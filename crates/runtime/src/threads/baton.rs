@@ -24,7 +24,7 @@ impl Baton {
 
     /// Waits for the turn. Calls `watch` now and then, should that take long.
     pub(crate) fn wait(&self, mut watch: impl FnMut()) {
-        static LONG: libc::timespec = libc::timespec { tv_sec: 2, tv_nsec: 0 };
+        static LONG: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 200_000_000 };
         while self.0.compare_exchange(HERE, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_err() {
             let result = self.futex(libc::FUTEX_WAIT, EMPTY, &raw const LONG);
             if result == -(libc::ETIMEDOUT as isize) {

@@ -10,7 +10,7 @@ use super::program_state::program_state;
 use super::scheduler::Scheduler;
 use super::state::scheduler;
 use super::step_notes::{set_follows_decisions, write, write_at};
-use super::{locks, running};
+use super::{locks, running, unseen_accesses};
 use crate::cell::RunningThreadCell;
 use crate::raw::{peek, poke};
 use crate::session;
@@ -243,6 +243,7 @@ fn follow(enabled: &[Actor], only_decided: &[Actor]) -> Actor {
         Choice::Infeasible => session::end_at_once(exit::INFEASIBLE),
     };
     write(kind::STEP, actor, 0, 0);
+    unseen_accesses::step_begins();
     enabled.iter().chain(only_decided).for_each(|&other| write(kind::ENABLED, other, 0, 0));
     session::control(|control| control.points += 1);
     actor

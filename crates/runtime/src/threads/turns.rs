@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crashproof_protocol::abi::Site;
 use crashproof_protocol::exit;
@@ -510,17 +511,49 @@ pub(crate) fn reap_if_detached(number: u16) {
 struct Watch {
     points: u64,
     times: u32,
+    busy: u32,
+}
+
+/// Is the running thread asked to let others run? It is busy, and has not come to the runtime for long.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// May the running thread be asked? Not if it is followed instruction by instruction: then it is known when it waits.
+fn may_be_asked() -> bool {
+    !exploring() || !session::follows_volatile()
+}
+
+/// The running thread got a signal between two instructions of the program: was it asked to let others run? It does so then,
+/// unless it is `elsewhere`. A thread that waits for another one in a loop, and was not rebuilt, tells nobody of it.
+pub(crate) fn asked_to_give_way(elsewhere: bool) -> bool {
+    if !ASKED.swap(false, Relaxed) {
+        return false;
+    }
+    if !elsewhere && own_thread() == running::kernel_number() && running::has_threads() && may_be_asked() {
+        give_way();
+    }
+    true
 }
 
 impl Watch {
     /// Times to find it asleep at the same place before the process ends.
-    const PATIENCE: u32 = 3;
+    const PATIENCE: u32 = 30;
+    /// Times to find it awake there before it is asked to let others run.
+    const BUSY: u32 = 2;
 
     /// Whoever runs may change at any time what is looked at here; it only has to be the same for long.
     fn look(&mut self) {
         let points = session::points_seen_from_aside();
         let asleep = points == self.points && sleeps(running::kernel_number());
         self.times = if asleep { self.times + 1 } else { 0 };
+        self.busy = if points == self.points && !asleep { self.busy + 1 } else { 0 };
+        if self.busy >= Watch::BUSY && may_be_asked() && !processes::several() {
+            self.busy = 0;
+            ASKED.store(true, Relaxed);
+            let to =
+                [own_process() as usize, running::kernel_number() as usize, libc::SIGTRAP as usize, 0, 0, 0];
+            // SAFETY: the runtime handles the signal.
+            unsafe { raw_syscall(libc::SYS_tgkill, to) };
+        }
         self.points = points;
         if self.times >= Watch::PATIENCE {
             write_error(&format!(
