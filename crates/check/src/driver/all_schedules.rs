@@ -91,6 +91,8 @@ impl Check<'_> {
             next_number: 1,
             recovery_schedules: None,
         };
+        // One thread runs at a time, and each run is crashed before the next one.
+        subject.pin(true);
         let all = self.all_schedules(budget, &mut explored, subject, recovering.as_deref_mut())?;
         self.count(|statistics| statistics.all_schedules = all);
         if all && explored.waits && !self.search.shared().stopped {
@@ -98,6 +100,7 @@ impl Check<'_> {
             explored.explorer = Explorer::bounded(budget.max_preemptions).with_wake_ups();
             self.all_schedules(budget, &mut explored, subject, recovering.as_deref_mut())?;
         }
+        subject.pin(false);
         if recovers_with_threads {
             self.end_recovery_schedules(explored.recovery_schedules.unwrap_or(0));
         } else if self.search.shared().recovery_has_threads {
