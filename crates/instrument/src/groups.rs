@@ -2,12 +2,11 @@
 //!
 //! `p->x += 1; p->y += 2;` or the two halves of an unrolled vector loop check the same pointer again and
 //! again, and on a loop that does little else the branches are what instrumentation costs. Plain loads and
-//! stores at constant distances from one pointer, with nothing but computation between them, are brought
-//! next to each other; then one branch decides for all of them. The order of accesses does not change.
+//! stores for which one pointer decides, with nothing but computation between them, are brought next to each other; then one branch decides for all of them. The order of accesses does not change.
 
 use rustc_hash::FxHashSet;
 
-use crate::provenance::is_volatile_memory;
+use crate::provenance::{decisive, is_volatile_memory};
 use crashproof_frontend::llvm::{Block, CallClass, Module, Opcode, Value};
 use crashproof_frontend::meaning::Ordering;
 
@@ -33,7 +32,7 @@ pub(crate) fn units<'m>(module: &Module<'m>, block: Block<'m>) -> Vec<Unit<'m>> 
     let mut units = Vec::new();
     let mut open: Option<Open<'m>> = None;
     for instruction in block.instructions() {
-        let base = plain_access(module, instruction).map(Value::strip_constant_offsets);
+        let base = plain_access(module, instruction).map(decisive);
         if let Some(group) = open.as_mut() {
             if base.is_none() && is_computation(instruction) {
                 group.compute(instruction);

@@ -187,11 +187,10 @@ impl<'m> Instrumenter<'m> {
 
     /// The inline check: `(pointer >> 44) == 1`.
     ///
-    /// Constant in-bounds offsets do not matter to it, since no object reaches from volatile memory into
-    /// PM. So all accesses to the fields of one object share the shift, done where the pointer is made;
-    /// each needs only a compare and a branch.
+    /// Most offsets do not matter to it, see [`provenance::decisive`]. So all accesses to one object share the shift, done
+    /// where its pointer is made; each needs only a compare and a branch.
     pub(crate) fn is_pm(&mut self, pointer: Value<'m>, at: Value<'m>) -> Value<'m> {
-        let base = pointer.strip_constant_offsets();
+        let base = provenance::decisive(pointer);
         let window = match self.windows.get(&base) {
             Some(window) => *window,
             None => self.window(base, at),

@@ -74,6 +74,86 @@ fn base_of<'m>(pointer: Value<'m>) -> Value<'m> {
     base
 }
 
+/// The pointer that decides for another whether it points to PM: no object reaches from volatile memory into PM, so the
+/// one it was made from by arithmetic does.
+///
+/// In a loop over an array that is the array, made before the loop, so that nothing is computed in the loop but a compare
+/// and a branch. Wide offsets that come from memory are left alone although LLVM's rule covers them, too: programs keep
+/// relative pointers, and one that was copied to volatile memory leads from there to PM, against the rule.
+pub(crate) fn decisive<'m>(pointer: Value<'m>) -> Value<'m> {
+    let mut found = pointer.strip_constant_offsets();
+    // Code that is never reached may go in circles.
+    for _ in 0..1 << DEPTH {
+        if !found.is_instruction() {
+            break;
+        }
+        let further = match found.opcode() {
+            Opcode::LLVMGetElementPtr if is_counted(found) => found.operand(0),
+            Opcode::LLVMPHI => match start_of_walk(found) {
+                Some(start) => start,
+                None => return found,
+            },
+            _ => return found,
+        };
+        found = further.strip_constant_offsets();
+    }
+    found
+}
+
+/// Bits of an offset that leads nowhere near PM from volatile memory: the system keeps them further apart.
+const NEAR: u32 = 36;
+
+/// Whether all offsets of this arithmetic are counted, by a loop or by the program, or small.
+fn is_counted(arithmetic: Value<'_>) -> bool {
+    let scalar = arithmetic.ty().is_pointer() && arithmetic.operand(0).ty().is_pointer();
+    scalar && (1..arithmetic.operand_count()).all(|index| counts(arithmetic.operand(index), DEPTH))
+}
+
+fn counts(number: Value<'_>, depth: u32) -> bool {
+    if number.is_constant() {
+        return true;
+    }
+    if depth == 0 || !number.is_instruction() {
+        return false;
+    }
+    let below = |side: u32, most: u64| number.operand(side).as_number().is_some_and(|it| it < most);
+    let counted = |side: u32| counts(number.operand(side), depth - 1);
+    match number.opcode() {
+        Opcode::LLVMPHI => true,
+        Opcode::LLVMAdd | Opcode::LLVMSub | Opcode::LLVMMul | Opcode::LLVMOr | Opcode::LLVMXor => {
+            counted(0) && counted(1)
+        }
+        Opcode::LLVMAnd => below(1, 1 << NEAR) || counted(0),
+        Opcode::LLVMURem => below(1, 1 << NEAR),
+        Opcode::LLVMLShr => number.operand(1).as_number().is_some_and(|by| by >= u64::from(64 - NEAR)),
+        Opcode::LLVMZExt | Opcode::LLVMSExt => true,
+        Opcode::LLVMShl | Opcode::LLVMTrunc | Opcode::LLVMFreeze => counted(0),
+        _ => false,
+    }
+}
+
+/// Where a pointer that walks through an object began. It dominates the walk: every other way to its phi comes from there.
+fn start_of_walk<'m>(phi: Value<'m>) -> Option<Value<'m>> {
+    let mut start = None;
+    for incoming in phi.incoming() {
+        let mut base = incoming;
+        for _ in 0..1 << DEPTH {
+            if !base.is_instruction() || base.opcode() != Opcode::LLVMGetElementPtr || !is_counted(base) {
+                break;
+            }
+            base = base.operand(0);
+        }
+        if base == phi {
+            continue;
+        }
+        if start.is_some_and(|known| known != incoming) {
+            return None;
+        }
+        start = Some(incoming);
+    }
+    start
+}
+
 fn constant(module: &Module<'_>, pointer: Value<'_>) -> bool {
     if pointer.is_null_constant() || pointer.is_undefined() {
         return true;

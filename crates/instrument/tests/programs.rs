@@ -199,6 +199,7 @@ programs! {
     exceptions: "exceptions.cpp",
     grouped: "grouped.c",
     list_append: "list.c",
+    offsets: "offsets.c",
     walk: "walk.c",
     sanitized: "sanitized.c",
 }

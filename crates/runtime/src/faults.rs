@@ -71,8 +71,9 @@ pub(crate) fn give_alternate_stack() {
         let mut before: libc::stack_t = std::mem::zeroed();
         libc::sigaltstack(std::ptr::null(), &raw mut before);
         if before.ss_flags & libc::SS_DISABLE != 0 {
-            let stack = Box::leak(vec![0u8; STACK].into_boxed_slice());
-            let stack = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
+            // Not cleared: its pages are few processes' to need, and each of them costs a fault.
+            let memory = Vec::<u8>::with_capacity(STACK).leak().as_mut_ptr();
+            let stack = libc::stack_t { ss_sp: memory.cast(), ss_flags: 0, ss_size: STACK };
             libc::sigaltstack(&raw const stack, null_mut());
         }
     }

@@ -109,6 +109,8 @@ impl Check<'_> {
         self.count(|statistics| statistics.schedules = 0);
         let events = std::mem::take(&mut self.search.shared().statistics.events);
         let mut explored = Explored::new(budget, Vec::new(), subject.is_rebuilt());
+        // One thread runs at a time, and each run is crashed before the next one.
+        subject.pin(true);
         let all = loop {
             let watched = explored.followed.map(|_| &explored.watched[..]);
             subject.follow_volatile(watched);
@@ -129,6 +131,7 @@ impl Check<'_> {
             self.search.shared().statistics.events = 0;
             explored = Explored::new(budget, explored.watched, subject.is_rebuilt());
         };
+        subject.pin(false);
         subject.follow_volatile(None);
         self.count(|statistics| statistics.all_schedules = all);
         if recovers_with_threads {
@@ -176,9 +179,9 @@ impl Check<'_> {
             if explored.followed.is_some_and(|time| time > MOST_FOLLOWED) && explored.watched.is_empty() {
                 explored.followed = None;
                 subject.follow_volatile(None);
-                self.judging.remark(&format!(
+                self.judging.note(format!(
                     "the program was not rebuilt: what its threads do to volatile memory by plain loads and stores was followed \
-                     in {} schedules only",
+                     in {} schedules only (build it with CC=\"crashproof cc\")",
                     explored.runs
                 ));
             }
@@ -246,9 +249,11 @@ impl Check<'_> {
     /// Are there accesses of volatile memory that nothing orders, and that can be made steps? Then all begins anew.
     fn watch_more(&self, steps: &Steps, explored: &mut Explored) -> bool {
         if steps.unfollowed {
-            self.judging.remark(
+            self.judging.note(
                 "the program was not rebuilt, and its threads run too long for all that they do to volatile memory by plain \
-                 loads and stores to be followed: only schedules of the rest were explored",
+                 loads and stores to be followed: only schedules of the rest were explored (build it with \
+                 CC=\"crashproof cc\")"
+                    .into(),
             );
         }
         let before = explored.watched.clone();

@@ -21,36 +21,37 @@ const MAX_CUTS: usize = 100_000;
 /// wants more. Says whether those were all.
 pub(crate) fn each(order: &Order, settles: &[bool], mut visit: impl FnMut(&[bool]) -> bool) -> bool {
     let settling: Vec<usize> = (0..settles.len()).filter(|&unit| settles[unit]).collect();
+    let mut cut = vec![false; settles.len()];
     let mut left = MAX_CUTS;
-    choose(order, &settling, &mut Set::default(), settles.len(), &mut left, &mut visit);
+    choose(order, &settling, Set::default(), &mut cut, &mut left, &mut visit);
     left > 0
 }
 
+/// Takes each of the settling units or excludes it, and all that come after one that is excluded.
 fn choose(
     order: &Order,
     settling: &[usize],
-    excluded: &mut Set,
-    units: usize,
+    mut excluded: Set,
+    cut: &mut [bool],
     left: &mut usize,
     visit: &mut impl FnMut(&[bool]) -> bool,
 ) {
-    if *left == 0 {
-        return;
-    }
-    let Some((&first, rest)) = settling.split_first() else {
-        *left -= 1;
-        let within = |unit: usize| !excluded.contains(unit) && !order.before[unit].intersects(excluded);
-        if !visit(&(0..units).map(within).collect::<Vec<bool>>()) {
-            *left = 0;
+    for (nth, &unit) in settling.iter().enumerate() {
+        if !order.before[unit].intersects(&excluded) {
+            choose(order, &settling[nth + 1..], excluded.clone(), cut, left, visit);
+            if *left == 0 {
+                return;
+            }
         }
-        return;
-    };
-    if !order.before[first].intersects(excluded) {
-        choose(order, rest, excluded, units, left, visit);
+        excluded.insert(unit);
     }
-    let mut more = excluded.clone();
-    more.insert(first);
-    choose(order, rest, &mut more, units, left, visit);
+    *left -= 1;
+    for (unit, within) in cut.iter_mut().enumerate() {
+        *within = !excluded.contains(unit) && !order.before[unit].intersects(&excluded);
+    }
+    if !visit(cut) {
+        *left = 0;
+    }
 }
 
 /// A number for each unit that is the same in every run in which it does the same after the same.

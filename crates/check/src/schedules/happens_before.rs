@@ -91,6 +91,10 @@ fn is_lock_pair(one: &Access, two: &Access) -> bool {
 
 impl Order {
     pub(crate) fn of(steps: &[Step]) -> Order {
+        Order::of_each(&steps.iter().collect::<Vec<_>>())
+    }
+
+    pub(crate) fn of_each(steps: &[&Step]) -> Order {
         let mut order = Order::default();
         let mut last_of: FxHashMap<Actor, usize> = FxHashMap::default();
         let mut at: FxHashMap<(bool, u64), Vec<(usize, Access)>> = FxHashMap::default();
@@ -104,12 +108,17 @@ impl Order {
                 follows(&mut before, &order, earlier);
             }
             let mut conflicts: Vec<(usize, Access, Access)> = Vec::new();
+            // What is ordered already needs no second reason, unless it is a lock that was waited for.
+            let matters = |earlier: usize, other: &Access, access: &Access| {
+                !before.contains(earlier) || is_lock_pair(other, access)
+            };
             for access in &step.accesses {
                 for place in places(access) {
                     let earlier = at.get(&place).into_iter().flatten();
                     let other_thread = |step: usize| thread_of(steps[step].actor) != thread_of(actor);
-                    let found =
-                        earlier.filter(|(step, other)| access.conflicts(other) && other_thread(*step));
+                    let found = earlier.filter(|(step, other)| {
+                        matters(*step, other, access) && access.conflicts(other) && other_thread(*step)
+                    });
                     conflicts.extend(found.map(|(earlier, other)| (*earlier, *other, *access)));
                 }
             }
@@ -136,7 +145,7 @@ impl Order {
 
     /// Locks that are waited for. Whoever waits for a lock cannot come before the release, so what races are the two
     /// who took it; unless the lock could have been had all the same, as a semaphore that was not empty.
-    fn locks(&mut self, steps: &[Step], index: usize, found: &[(usize, Access, Access)], before: &mut Set) {
+    fn locks(&mut self, steps: &[&Step], index: usize, found: &[(usize, Access, Access)], before: &mut Set) {
         let pairs = || found.iter().filter(|(_, other, access)| is_lock_pair(other, access));
         let mut raced = Set::default();
         for (earlier, other, access) in pairs() {

@@ -34,8 +34,8 @@ pub(crate) fn linearize(
     looked: &mut Seen,
     most: usize,
 ) -> (Vec<Linearized>, bool) {
-    let units: Vec<_> = steps.units.iter().map(|unit| unit.step.clone()).collect();
-    let order = Order::of(&units);
+    let units: Vec<_> = steps.units.iter().map(|unit| &unit.step).collect();
+    let order = Order::of_each(&units);
     let contents: Vec<u64> =
         steps.units.iter().map(|unit| content(unit.step.actor, &unit.records, records)).collect();
     let fingerprints = cuts::fingerprints(&order, &contents);

@@ -8,7 +8,7 @@
 #![allow(unsafe_code, reason = "which processor to run on is the system's to say")]
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use libc::{cpu_set_t, pid_t};
 
@@ -18,8 +18,23 @@ const RUNS_PINNED: u32 = 64;
 /// The processors that workers of this process are pinned to: two on one would wait for each other.
 static TAKEN: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
+/// The processors there are to choose from, if there are several. A worker that a pinned one starts would see only its.
+fn usable() -> Option<cpu_set_t> {
+    static USABLE: OnceLock<Option<cpu_set_t>> = OnceLock::new();
+    *USABLE.get_or_init(|| {
+        // Safety: plain data, of the size given. Machines with more processors than fit do without.
+        unsafe {
+            let mut usable: cpu_set_t = std::mem::zeroed();
+            let known = libc::sched_getaffinity(0, size_of::<cpu_set_t>(), &raw mut usable) == 0;
+            (known && libc::CPU_COUNT(&usable) > 1).then_some(usable)
+        }
+    })
+}
+
 #[derive(Default)]
 pub(crate) struct Pinning {
+    /// How many have asked for it and not taken that back: who runs schedules pins, and so does who crashes each.
+    held: u32,
     /// The processors there are to choose from, while they are pinned.
     usable: Option<cpu_set_t>,
     /// The processor it is pinned to.
@@ -34,20 +49,18 @@ impl Drop for Pinning {
 }
 
 impl Pinning {
-    /// Pins this thread and the program to one processor, or releases them.
+    /// Pins this thread and the program to one processor, until that is taken back as often.
     pub(crate) fn set(&mut self, pinned: bool, program: u32) {
-        if let Some(usable) = self.usable.take() {
-            run_on(&usable, program);
-        }
-        self.release();
-        if pinned {
-            // Safety: plain data, of the size given. Machines with more processors than fit do without.
-            unsafe {
-                let mut usable: cpu_set_t = std::mem::zeroed();
-                let known = libc::sched_getaffinity(0, size_of::<cpu_set_t>(), &raw mut usable) == 0;
-                self.usable = (known && libc::CPU_COUNT(&usable) > 1).then_some(usable);
+        self.held = if pinned { self.held + 1 } else { self.held.saturating_sub(1) };
+        match (pinned, self.held) {
+            (true, 1) => (self.usable, self.runs) = (usable(), 0),
+            (false, 0) => {
+                if let Some(usable) = self.usable.take() {
+                    run_on(&usable, program);
+                }
+                self.release();
             }
-            self.runs = 0;
+            _ => {}
         }
     }
 

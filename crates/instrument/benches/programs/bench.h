@@ -1,4 +1,4 @@
-/* Common to the benchmark programs: each defines run(), which is timed. */
+/* Common to the benchmark programs: each defines run(), which is timed by the processor time it takes: others use the machine, too. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -26,9 +26,9 @@ int main(void) {
   uint64_t result = 0;
   for (int i = 0; i < 7; i++) {
     struct timespec begin, end;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
     result += run();
-    clock_gettime(CLOCK_MONOTONIC, &end);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
     double seconds = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
     if (seconds < best)
       best = seconds;

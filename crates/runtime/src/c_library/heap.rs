@@ -21,6 +21,7 @@ use crate::recorder::note;
 use crate::session::{self, recording};
 use crate::size_classes::{Block, FreeBlocks, MAPPED, Misuse, base, block_bytes};
 use crate::system::{set_errno, write_error};
+use crate::threads::happens_before;
 use crate::threads::step_notes::exploring;
 use crate::{access, callers};
 
@@ -48,6 +49,8 @@ fn take(bytes: usize, align: usize) -> Option<Block> {
         let end = session::control(|control| control.heap_ends[class]);
         fill_fresh(before[class].max(base(class)), end);
         note(record::HEAP, class as u64, end, std::ptr::null());
+    } else {
+        happens_before::reused(block.address);
     }
     Some(block)
 }
@@ -269,6 +272,7 @@ unsafe extern "C" fn free_from(old: *mut c_void, caller: usize) {
         if let Some(byte) = byte {
             fill(old, byte.into(), size as usize, callers::site(caller));
         }
+        happens_before::freed(address);
         access::end_exchange(false);
     }
 }

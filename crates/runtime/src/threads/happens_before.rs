@@ -18,7 +18,7 @@ use super::step_notes::exploring;
 use crate::cell::RunningThreadCell;
 use crate::processes;
 use crate::recorder::{note, regions_are_wanted};
-use crate::session::{append, recording};
+use crate::session::{self, append, recording};
 
 /// The latest change of each place, and who has seen it.
 #[derive(Default)]
@@ -65,6 +65,23 @@ pub(super) fn saw(address: u64, site: *const Site) {
     if recording() && CHANGES.with(|changes| changes.get_or_insert_default().saw(address, running::number()))
     {
         note(record::SYNC, 0, sync::value(address, sync::SAW), site);
+    }
+}
+
+/// Memory was freed: whoever gets it next comes after that, as under the allocator's lock.
+pub(crate) fn freed(block: u64) {
+    handed_on(block, sync::CHANGED);
+}
+
+/// A thread got memory that was freed before.
+pub(crate) fn reused(block: u64) {
+    handed_on(block, sync::SAW);
+}
+
+/// Also while one thread is alone again: the block may be from one that has ended and was not joined yet.
+fn handed_on(block: u64, what: u64) {
+    if recording() && session::control(|control| control.threads > 1) {
+        note(record::SYNC, 0, sync::value(block, what), std::ptr::null());
     }
 }
 
