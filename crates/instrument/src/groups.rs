@@ -2,7 +2,8 @@
 //!
 //! `p->x += 1; p->y += 2;` or the two halves of an unrolled vector loop check the same pointer again and
 //! again, and on a loop that does little else the branches are what instrumentation costs. Plain loads and
-//! stores for which one pointer decides, with nothing but computation between them, are brought next to each other; then one branch decides for all of them. The order of accesses does not change.
+//! stores for which one pointer decides, with nothing but computation between them, are brought next to each other; then
+//! one branch decides for all of them. The order of accesses does not change.
 
 use rustc_hash::FxHashSet;
 

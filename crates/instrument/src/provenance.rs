@@ -88,7 +88,10 @@ pub(crate) fn decisive<'m>(pointer: Value<'m>) -> Value<'m> {
             break;
         }
         let further = match found.opcode() {
-            Opcode::LLVMGetElementPtr if is_counted(found) => found.operand(0),
+            // An address that is counted from null is no place in an object.
+            Opcode::LLVMGetElementPtr if is_counted(found) && !found.operand(0).is_null_constant() => {
+                found.operand(0)
+            }
             Opcode::LLVMPHI => match start_of_walk(found) {
                 Some(start) => start,
                 None => return found,
@@ -119,7 +122,9 @@ fn counts(number: Value<'_>, depth: u32) -> bool {
     let below = |side: u32, most: u64| number.operand(side).as_number().is_some_and(|it| it < most);
     let counted = |side: u32| counts(number.operand(side), depth - 1);
     match number.opcode() {
-        Opcode::LLVMPHI => true,
+        Opcode::LLVMPHI => {
+            is_counter(number) || number.incoming().into_iter().all(|incoming| counts(incoming, depth - 1))
+        }
         Opcode::LLVMAdd | Opcode::LLVMSub | Opcode::LLVMMul | Opcode::LLVMOr | Opcode::LLVMXor => {
             counted(0) && counted(1)
         }
@@ -130,6 +135,14 @@ fn counts(number: Value<'_>, depth: u32) -> bool {
         Opcode::LLVMShl | Opcode::LLVMTrunc | Opcode::LLVMFreeze => counted(0),
         _ => false,
     }
+}
+
+/// Whether a number goes on from itself: a loop counts it.
+fn is_counter(phi: Value<'_>) -> bool {
+    phi.incoming().into_iter().any(|incoming| {
+        let steps = [Opcode::LLVMAdd, Opcode::LLVMSub];
+        incoming.is_instruction() && steps.contains(&incoming.opcode()) && incoming.operand(0) == phi
+    })
 }
 
 /// Where a pointer that walks through an object began. It dominates the walk: every other way to its phi comes from there.

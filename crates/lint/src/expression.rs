@@ -300,6 +300,14 @@ impl Expressions {
         }
     }
 
+    /// An expression without the constant that was added to it, and the constant.
+    fn without_offset(&self, expression: Expression) -> (Expression, i64) {
+        match self.form(expression) {
+            Form::Plus(inner, offset) => (inner, offset),
+            _ => (expression, 0),
+        }
+    }
+
     /// Whether an expression surely is an address.
     fn is_pointer(&self, expression: Expression) -> bool {
         match self.form(expression) {
@@ -336,6 +344,11 @@ impl Expressions {
         }
         if left == right {
             return self.int(what.holds(0, 0).into());
+        }
+        // Two places in one object, as where a pointer is and where it is to stop.
+        let ((one, from), (other, to)) = (self.without_offset(left), self.without_offset(right));
+        if one == other && self.is_pointer(one) && from >= 0 && to >= 0 {
+            return self.int(what.holds(from, to).into());
         }
         // An object's address is not zero.
         if matches!(what, Compare::Eq | Compare::Ne)
