@@ -251,6 +251,10 @@ pub(crate) unsafe fn write(
         };
         let end = at + bytes as u64;
         let Some(start) = place(file, end).filter(|_| end <= extent(file).room) else {
+            if session::undoes_files() {
+                // Whatever file a recovery writes is in the pool, and there is no room for all of them.
+                return Some(fail(libc::ENOSPC) as isize);
+            }
             unknown(reason::FILE_GREW, site);
             return Some(fail(libc::ENOSPC) as isize);
         };

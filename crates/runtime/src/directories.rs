@@ -14,14 +14,14 @@ use crashproof_protocol::{flag, reason};
 
 use crate::c_library::memory::{copy, text_length};
 use crate::file_table;
-use crate::files::{holds_pm_path, on_pm_path, path_at, undoes_files};
+use crate::files::{holds_pm_path, on_pm_path, path_at};
 use crate::recorder::unknown;
 use crate::system::{errno, fail};
 use crate::{facts, session};
 
 /// Is what happens to the directory with this path followed?
 fn is_followed(path: &[u8]) -> bool {
-    let all = session::has_flag(flag::ALL_FILES | flag::DISCOVER) || undoes_files();
+    let all = session::has_flag(flag::ALL_FILES | flag::DISCOVER) || session::undoes_files();
     all || facts::is_followed_directory(path) || on_pm_path(path) || holds_pm_path(path)
 }
 
@@ -94,7 +94,7 @@ pub(crate) unsafe fn rename(
         return None;
     }
     if !is_empty(&from) {
-        if session::files(|tables| file_table::has_below(tables, &from)) || undoes_files() {
+        if session::files(|tables| file_table::has_below(tables, &from)) || session::undoes_files() {
             unknown(reason::RENAMED, site);
         }
         return None;

@@ -83,14 +83,9 @@ pub(crate) fn holds_pm_path(directory: &[u8]) -> bool {
     paths.any(|path| path.strip_prefix(directory).is_some_and(|rest| rest.starts_with(b"/")))
 }
 
-/// Whatever this run does to files is to be undone before the next one: it is a recovery, after which nothing crashes.
-pub(crate) fn undoes_files() -> bool {
-    session::recovering() && session::has_flag(flag::UNDO_FILES)
-}
-
 /// Is what has this path followed?
 fn is_followed(path: &[u8], writes: bool, site: *const Site) -> bool {
-    let all = session::has_flag(flag::ALL_FILES | flag::DISCOVER) || undoes_files();
+    let all = session::has_flag(flag::ALL_FILES | flag::DISCOVER) || session::undoes_files();
     on_pm_path(path) || facts::is_known(path, site) || all && writes && is_ordinary(path)
 }
 

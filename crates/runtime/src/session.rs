@@ -138,6 +138,11 @@ pub(crate) fn follows_volatile() -> bool {
     follows && (watched || !recovering())
 }
 
+/// Whatever this run does to files is to be undone before the next one: it is a recovery, after which nothing crashes.
+pub(crate) fn undoes_files() -> bool {
+    recovering() && has_flag(flag::UNDO_FILES)
+}
+
 /// Does the checker assume that caches survive?
 pub(crate) fn has_persistent_caches() -> bool {
     has_flag(flag::EADR)

@@ -5,7 +5,6 @@
 //@ flags check: --schedules 1
 //@ variant correct:
 //@ flags check: --schedules 4
-//@ wrong lint: `find` has more ways than are kept, and those of its caller that persist the mark are lost with them
 //@ variant node-not-flushed: -DBUG_NODE_NOT_FLUSHED
 //@ bug: never-flushed at node
 //@ variant node-pointer-flushed: -DBUG_NODE_POINTER_FLUSHED

@@ -8,7 +8,7 @@
 //@ variant item: -DBUG_1
 //@ check: recovery-fails at item
 //@ lint: unflushed-write at item
-//@ prove: refuted at claim
+//@ prove: refuted at claim2
 //@ variant text: -DBUG_2
 //@ check: recovery-fails at text
 //@ lint: unflushed-write at text
@@ -88,6 +88,6 @@ int main(int argc, char **argv) {
   Pool pool(argv[1], sizeof(Root));
   Kv kv(pool);
   if (kv.size() >= 1) assert(kv.get("color") == "blue"); // MARK: claim
-  if (kv.size() >= 2) assert(kv.get("a key of some length") == "value");
+  if (kv.size() >= 2) assert(kv.get("a key of some length") == "value"); // MARK: claim2
   if (kv.size() == 0) { kv.set("color", "blue"); kv.set("a key of some length", "value"); }
 }

@@ -8,11 +8,17 @@
 //@ check: recovery-fails at second
 //@ lint: unflushed-write at first
 //@ lint: unflushed-write at second
+//@ lint: missing-barrier at sync-text
+//@ lint: missing-barrier at sync-type
+//@ lint: missing-barrier at sync-count
 //@ prove: refuted at claim
 //@ variant text: -DBUG_2
 //@ check: recovery-fails at text
 //@ lint: unflushed-write at text
 //@ lint: unflushed-write at end
+//@ lint: missing-barrier at sync-num
+//@ lint: missing-barrier at sync-type
+//@ lint: missing-barrier at sync-count
 //@ prove: refuted at claim
 #include <assert.h>
 #include <fcntl.h>
@@ -34,7 +40,7 @@ static void num_write(struct rec *r, const void *src) {
   r->u.num[0] = v[0]; // MARK: first
   r->u.num[1] = ~v[0]; // MARK: second
 #ifndef BUG_1
-  pm_sync(r->u.num, sizeof r->u.num);
+  pm_sync(r->u.num, sizeof r->u.num); // MARK: sync-num
 #endif
 }
 static int num_valid(const struct rec *r) { return r->u.num[0] == ~r->u.num[1]; }
@@ -44,7 +50,7 @@ static void text_write(struct rec *r, const void *src) {
   memcpy(r->u.text, src, n); // MARK: text
   r->u.text[n] = 0; // MARK: end
 #ifndef BUG_2
-  pm_sync(r->u.text, n + 1);
+  pm_sync(r->u.text, n + 1); // MARK: sync-text
 #endif
 }
 static int text_valid(const struct rec *r) { return r->u.text[0] == 't'; }
@@ -53,11 +59,11 @@ static struct file *F;
 static void append(uint32_t type, const void *src) {
   struct rec *r = &F->slot[F->n].r;
   r->type = type;
-  pm_sync(&r->type, 4);
+  pm_sync(&r->type, 4); // MARK: sync-type
   handlers[type].write(r, src);
   F->n++;
 #ifndef BUG_3
-  pm_sync(&F->n, 8);
+  pm_sync(&F->n, 8); // MARK: sync-count
 #endif
 }
 int main(int argc, char **argv) {

@@ -8,7 +8,7 @@
 //@ variant data: -DBUG_1
 //@ check: recovery-fails at data
 //@ lint: unflushed-write at data
-//@ prove: refuted at claim
+//@ prove: refuted at data
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -68,7 +68,7 @@ int main(int argc, char **argv) {
   struct super *s = newest();
   if (s)
     for (uint32_t i = 0; i < s->count; i++)
-      for (uint32_t j = 0; j < s->ext[i].len; j++) if (d->data[s->ext[i].start + j] != "AB"[i & 1]) abort(); // MARK: claim
+      for (uint32_t j = 0; j < s->ext[i].len; j++) if (d->data[s->ext[i].start + j] != "AB"[i & 1]) abort();
   append("AAAA", 4);
   append("BBBBBBBB", 8);
   return 0;

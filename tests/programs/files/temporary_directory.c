@@ -1,9 +1,10 @@
 // A test makes a temporary directory and removes it. Run again it makes another one, so that no recovery looks at what a
 // crash left: a verdict about nothing. With a recovery that looks, the missing flush is found.
+//@ args: {dir}
 //@ prove: skip (prove has no directories)
 //@ lint: skip (what a directory means is not known to lint)
 //@ variant test:
-//@ check: unknown (no recovery reads anything that the program stored)
+//@ check: unknown (no recovery looks at what the program stored)
 //@ variant plain-fixed: -DFIXED
 //@ check: recovery-fails at LOST
 #include <crashproof.h>
@@ -20,12 +21,14 @@ struct pool {
   long valid;
 };
 
-int main(void) {
-  char directory[64] = "/tmp/tests-XXXXXX", path[80];
+int main(int argc, char **argv) {
+  crashproof_assert(argc == 2);
+  char directory[512], path[520];
 #ifdef FIXED
-  snprintf(directory, sizeof directory, "/tmp/tests-fixed");
+  snprintf(directory, sizeof directory, "%s/fixed", argv[1]);
   mkdir(directory, 0700);
 #else
+  snprintf(directory, sizeof directory, "%s/tests-XXXXXX", argv[1]);
   crashproof_assert(mkdtemp(directory));
 #endif
   snprintf(path, sizeof path, "%s/pool", directory);

@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crashproof_findings::{Place, is_of_others};
 use crashproof_protocol::steps::Note;
-use crashproof_protocol::{FACTS, Record, exit, schedule};
-use px86::{Kind, Line};
+use crashproof_protocol::{FACTS, FILES, Record, exit, schedule};
+use px86::Kind;
 use rustc_hash::FxHashSet;
 
 use crate::crash::{ChosenCrash, CrashState, Layouts, Timeline};
@@ -39,10 +39,9 @@ pub(crate) struct Found {
     persistency_races: BTreeMap<Race, u64>,
     /// The suppressions that suppressed something, by number.
     suppressions_used: FxHashSet<usize>,
-    /// Lines that recorded runs stored to, without names and sizes of files.
-    stored: FxHashSet<Line>,
-    /// Did any recovery read one of them?
-    looked_at: bool,
+    /// Where recorded runs stored, and where recoveries accessed files; see [`places`].
+    stored: FxHashSet<u64>,
+    recovered: FxHashSet<u64>,
     /// Why the verdict does not cover everything.
     pub(crate) incomplete: Vec<String>,
     /// What else the verdict rests on.
@@ -50,18 +49,27 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Did the program store something that no recovery looked at?
-    pub(crate) fn is_not_looked_for(&self) -> bool {
-        !self.stored.is_empty() && !self.looked_at
+    /// Did the program store to files, and all recoveries use other files?
+    pub(crate) fn is_not_looked_for(&self, files: &FileNames) -> bool {
+        let paths = |places: &FxHashSet<u64>| -> FxHashSet<&[u8]> {
+            places.iter().filter_map(|place| files.path_at(*place)).collect()
+        };
+        let (stored, recovered) = (paths(&self.stored), paths(&self.recovered));
+        let only_files = self.stored.iter().all(|place| FILES.contains(*place));
+        only_files && !stored.is_empty() && !recovered.is_empty() && stored.is_disjoint(&recovered)
     }
 }
 
-/// The lines that accesses of such kinds touch, without names and sizes of files.
-fn lines(records: &[Record], is_such: impl Fn(Kind) -> bool) -> impl Iterator<Item = Line> {
+/// Where accesses of such kinds are, without names and sizes of files: addresses rounded so that no two files share one.
+fn places(records: &[Record], is_such: impl Fn(Kind) -> bool) -> impl Iterator<Item = u64> {
+    const UNIT: u64 = 2 << 20;
     let accesses = records.iter().filter(move |record| record.event_kind().is_some_and(&is_such));
-    accesses
-        .filter(|record| !FACTS.contains(record.address()))
-        .map(|record| Line::containing(record.address()))
+    let contents = accesses.map(Record::address).filter(|address| !FACTS.contains(*address));
+    let mut last = 0;
+    // Most accesses are near the one before.
+    contents
+        .map(|address| address / UNIT * UNIT)
+        .filter(move |place| std::mem::replace(&mut last, *place) != *place)
 }
 
 /// The judge of a check.
@@ -125,14 +133,7 @@ impl<'a> Judging<'a> {
 
     /// Notes what a recorded run stored.
     pub(crate) fn note_stored(&self, records: &[Record]) {
-        self.found().stored.extend(lines(records, Kind::stores));
-    }
-
-    /// Notes whether a recovery looked at anything that was stored.
-    fn note_looked_at(&self, records: &[Record]) {
-        let mut found = self.found();
-        found.looked_at = found.looked_at
-            || lines(records, |kind| kind == Kind::Load).any(|line| found.stored.contains(&line));
+        self.found().stored.extend(places(records, Kind::stores));
     }
 
     /// Notes what an execution did that is not understood.
@@ -681,7 +682,7 @@ impl Observer for Judging<'_> {
 
     fn ran(&self, records: &[Record], behaviors: usize) {
         self.note_untracked(records, 1);
-        self.note_looked_at(records);
+        self.found().recovered.extend(places(records, |_| true).filter(|place| FILES.contains(*place)));
         self.options.monitor.recovered(behaviors, self.found().failures.len());
     }
 
