@@ -176,8 +176,7 @@ pub(crate) fn check_subject<S: Subject>(
     let written = subject.written_outside();
     let set_aside = set_aside(&shared, &judging.sites, options.exhaustive);
     let medium = medium(options).filter(|_| subject.uses_files());
-    let files = recovering.as_ref().unwrap_or(&subject).file_names();
-    judging.set_files(files.clone());
+    judging.set_files(recovering.as_ref().unwrap_or(&subject).file_names());
     let volatile_heap = options.pm_heap && !subject.is_rebuilt();
     // Files that this one created go with it; runs that are repeated create them anew.
     drop((subject, recovering));
@@ -208,11 +207,6 @@ pub(crate) fn check_subject<S: Subject>(
         }
         found.incomplete.push(nothing);
     }
-    let recovered = shared.statistics.recoveries > 0;
-    if recovered && found.is_not_looked_for(&files) && findings.is_empty() && violations.is_empty() {
-        // It matters more than whatever was not explored.
-        found.incomplete.insert(0, NOT_LOOKED_FOR.into());
-    }
     Ok(Report {
         findings,
         dependences,
@@ -227,10 +221,6 @@ pub(crate) fn check_subject<S: Subject>(
         statistics: shared.statistics,
     })
 }
-
-/// A verdict about nothing: whatever a crash left was as good.
-const NOT_LOOKED_FOR: &str = "no recovery looks at what the program stored: run again, it uses another file (in a new temporary \
-                              directory?); give it a fixed path, or name what recovers with --recover";
 
 /// What files are taken to be on.
 fn medium(options: &Options) -> Option<String> {
@@ -453,7 +443,6 @@ impl Check<'_> {
         let records = &recorded.records;
         self.options.monitor.recorded(records.len());
         self.judging.note_untracked(records, 0);
-        self.judging.note_stored(records);
         self.count(|statistics| statistics.events += records.len() as u64);
         self.redundant.look_at(records, &self.judging.sites.recorded);
         if recorded.threads > 1 {

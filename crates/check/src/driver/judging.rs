@@ -7,8 +7,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crashproof_findings::{Place, is_of_others};
 use crashproof_protocol::steps::Note;
-use crashproof_protocol::{FACTS, FILES, Record, exit, schedule};
-use px86::Kind;
+use crashproof_protocol::{Record, exit, schedule};
 use rustc_hash::FxHashSet;
 
 use crate::crash::{ChosenCrash, CrashState, Layouts, Timeline};
@@ -39,37 +38,10 @@ pub(crate) struct Found {
     persistency_races: BTreeMap<Race, u64>,
     /// The suppressions that suppressed something, by number.
     suppressions_used: FxHashSet<usize>,
-    /// Where recorded runs stored, and where recoveries accessed files; see [`places`].
-    stored: FxHashSet<u64>,
-    recovered: FxHashSet<u64>,
     /// Why the verdict does not cover everything.
     pub(crate) incomplete: Vec<String>,
     /// What else the verdict rests on.
     pub(crate) remarks: Vec<String>,
-}
-
-impl Found {
-    /// Did the program store to files, and all recoveries use other files?
-    pub(crate) fn is_not_looked_for(&self, files: &FileNames) -> bool {
-        let paths = |places: &FxHashSet<u64>| -> FxHashSet<&[u8]> {
-            places.iter().filter_map(|place| files.path_at(*place)).collect()
-        };
-        let (stored, recovered) = (paths(&self.stored), paths(&self.recovered));
-        let only_files = self.stored.iter().all(|place| FILES.contains(*place));
-        only_files && !stored.is_empty() && !recovered.is_empty() && stored.is_disjoint(&recovered)
-    }
-}
-
-/// Where accesses of such kinds are, without names and sizes of files: addresses rounded so that no two files share one.
-fn places(records: &[Record], is_such: impl Fn(Kind) -> bool) -> impl Iterator<Item = u64> {
-    const UNIT: u64 = 2 << 20;
-    let accesses = records.iter().filter(move |record| record.event_kind().is_some_and(&is_such));
-    let contents = accesses.map(Record::address).filter(|address| !FACTS.contains(*address));
-    let mut last = 0;
-    // Most accesses are near the one before.
-    contents
-        .map(|address| address / UNIT * UNIT)
-        .filter(move |place| std::mem::replace(&mut last, *place) != *place)
 }
 
 /// The judge of a check.
@@ -129,11 +101,6 @@ impl<'a> Judging<'a> {
         if !incomplete.contains(&reason) {
             incomplete.push(reason);
         }
-    }
-
-    /// Notes what a recorded run stored.
-    pub(crate) fn note_stored(&self, records: &[Record]) {
-        self.found().stored.extend(places(records, Kind::stores));
     }
 
     /// Notes what an execution did that is not understood.
@@ -682,7 +649,6 @@ impl Observer for Judging<'_> {
 
     fn ran(&self, records: &[Record], behaviors: usize) {
         self.note_untracked(records, 1);
-        self.found().recovered.extend(places(records, |_| true).filter(|place| FILES.contains(*place)));
         self.options.monitor.recovered(behaviors, self.found().failures.len());
     }
 

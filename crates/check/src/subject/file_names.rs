@@ -23,7 +23,6 @@ struct Known {
     room: u64,
     mapped: bool,
     name: String,
-    path: Vec<u8>,
 }
 
 /// A change of a directory's names.
@@ -58,7 +57,6 @@ impl FileNames {
             room: file.room,
             mapped: file.mapped != 0,
             name: last_part(file.path()),
-            path: file.path().to_vec(),
         };
         let change = |change: &NameChange| {
             let [(first, path), (_, other)] = &change.names;
@@ -75,12 +73,6 @@ impl FileNames {
             changes: changes.iter().map(|it| (it.version, change(it))).collect(),
             disk,
         }
-    }
-
-    /// The path of the file whose content is at an address.
-    pub(crate) fn path_at(&self, address: u64) -> Option<&[u8]> {
-        let file = self.files.iter().find(|file| (file.place..file.place + file.room).contains(&address))?;
-        Some(&file.path)
     }
 
     /// What a store of this value is to a file; none if it is an ordinary store to mapped memory.
