@@ -115,7 +115,7 @@ fn changes(tables: &Tables) -> &[NameChange] {
     &tables.changes[..(tables.change_count as usize).min(MAX_CHANGES)]
 }
 
-/// Does any change concern the name that a run after so many crashes may find?
+/// Does any change concern the name that a run after this number of crashes may find?
 pub(crate) fn is_in_changes(tables: &Tables, path: &[u8], crashes: u32) -> bool {
     let is_it =
         |name: &[u8; MAX_PATH]| name.starts_with(path) && name.get(path.len()).is_none_or(|end| *end == 0);

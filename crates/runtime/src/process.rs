@@ -52,7 +52,7 @@ fn names_own_program(command: &[u8]) -> bool {
     words.any(|word| word == b"/proc/self/exe" || !own.is_empty() && file(word) == own)
 }
 
-/// Another program can reach PM only by its files, and those are in the pool: one that is told of any, or knows them, would
+/// Another program can reach PM only by its files, and those are in the pool: one that is given any, or knows them, would
 /// find something else. What is in memory stays this one's.
 unsafe fn note_spawn(words: impl Iterator<Item = *const c_char>, site: *const Site) {
     for word in words {

@@ -376,7 +376,7 @@ impl Machine {
             (Some(old), Some(new)) if old == new => return None,
             // A zero that is lost is mostly what memory held before.
             (Some(old), Some(_)) => old != 0,
-            // Counted up and set back: only whoever recovers in between ever reads it.
+            // Counted up and set back: only a recovery in between ever reads it.
             (None, Some(0)) if is_computed(context.expressions, before.value) => !between.is_empty(),
             // A number that is counted on in rounds is stored in one place.
             _ if before.site.place == site.place => return None,

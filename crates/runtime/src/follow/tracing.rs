@@ -2,7 +2,7 @@
 //!
 //! What they do to persistent memory faults, locks are the runtime's, and locked instructions are breakpoints; plain accesses
 //! of volatile memory are none of these, and threads may talk by them. So the processor stops after every instruction of
-//! the program (not of the C library, and of few others), and what the next one accesses is told to
+//! the program (not of the C library, and of few others), and what the next one accesses is reported to
 //! [`unseen_accesses`]. The checker asks for instructions whose accesses nothing orders to be made steps, like atomic
 //! accesses of rebuilt code: those are *watched*.
 //!
@@ -60,7 +60,7 @@ impl Waiting {
     const LONG: u32 = 2_000;
     const LOOK: u32 = 1_000;
 
-    /// An instruction in a state is about to run, when there were so many steps: does the thread wait?
+    /// An instruction in a state is about to run, after this number of steps: does the thread wait?
     fn goes_on(&mut self, at: usize, steps: usize, mut state: impl FnMut() -> u64) -> bool {
         if self.steps != steps {
             *self = Waiting { steps, ..Waiting::default() };
@@ -157,7 +157,7 @@ pub(crate) fn start() {
     unseen_accesses::register(follow_from);
 }
 
-/// Whoever comes to an address is followed from there on.
+/// A thread that comes to an address is followed from there on.
 fn follow_from(at: usize) {
     if !fences::is_traced(at) || !with(|tracing| tracing.returns.insert(at)) {
         return;

@@ -138,7 +138,7 @@ fn real_create() -> Create {
     unsafe { std::mem::transmute(REAL.get()) }
 }
 
-/// Whoever creates a thread is no longer alone: what it does from here on is followed, if it was not rebuilt.
+/// A thread that creates another is no longer alone: what it does from here on is followed, if it was not rebuilt.
 fn follow_caller() {
     if wanted()
         && let Some(caller) = callers::outer_caller()

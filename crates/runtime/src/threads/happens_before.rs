@@ -68,7 +68,7 @@ pub(super) fn saw(address: u64, site: *const Site) {
     }
 }
 
-/// Memory was freed: whoever gets it next comes after that, as under the allocator's lock.
+/// Memory was freed: the thread that gets it next comes after that, as under the allocator's lock.
 pub(crate) fn freed(block: u64) {
     handed_on(block, sync::CHANGED);
 }

@@ -523,7 +523,7 @@ fn may_be_asked() -> bool {
 }
 
 /// The running thread got a signal between two instructions of the program: was it asked to let others run? It does so then,
-/// unless it is `elsewhere`. A thread that waits for another one in a loop, and was not rebuilt, tells nobody of it.
+/// unless it is `elsewhere`. A thread that waits for another one in a loop, and was not rebuilt, does not announce it.
 pub(crate) fn asked_to_give_way(elsewhere: bool) -> bool {
     if !ASKED.swap(false, Relaxed) {
         return false;

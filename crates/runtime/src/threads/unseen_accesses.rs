@@ -5,7 +5,7 @@
 //! same bytes, and if one of the two stores, both are noted, with the steps that they lie between; the checker knows which steps
 //! are ordered. After FastTrack (Flanagan and Freund, PLDI 2009), with steps for epochs.
 //!
-//! Whoever follows the instructions (`follow`) tells of accesses here, and registers a function that does so from an
+//! What follows the instructions (`follow`) reports accesses here, and registers a function that does so from an
 //! address on.
 
 #![forbid(unsafe_code)]
