@@ -332,8 +332,11 @@ struct Trace {
     reads_left: u64,
     /// Bytes at the beginning that are the checker's.
     protected: u64,
-    /// Reads that may still come while each is noted, and which addresses they had; see [`watch_reads`].
+    /// Is the address of every read noted? See [`watch_reads`]. Then, and until the next read after that, how many may still
+    /// come is kept beside `reads_left`, which is 1.
+    watching: bool,
     watched_left: Option<u64>,
+    /// Which addresses were noted.
     watched: [u64; WAITS_FOR],
     /// Records whose memory children inherit; see [`find_trace`].
     inherited: u64,
@@ -348,6 +351,7 @@ static TRACE: RunningThreadCell<Trace> = RunningThreadCell::new(Trace {
     patience: u64::MAX,
     reads_left: u64::MAX,
     protected: 0,
+    watching: false,
     watched_left: None,
     watched: [0; WAITS_FOR],
     inherited: 0,
@@ -443,6 +447,11 @@ fn no_reads_left(trace: &mut Trace, address: u64) {
         note_waiting(trace, address);
         too_much_work();
     };
+    if !trace.watching {
+        trace.reads_left = *left - 1;
+        trace.watched_left = None;
+        return;
+    }
     *left -= 1;
     trace.reads_left = 1;
     note_waiting(trace, address);
@@ -478,17 +487,19 @@ fn note_last_reads(trace: &mut Trace, count: u64) {
     }
 }
 
-/// From now on the address of every read is noted, or no longer. For a signal handler, which may come at any time: what it
-/// interrupts is at most the count of one read.
+/// From now on the address of every read is noted, or no longer. For a signal handler, which may come at any time, in the midst
+/// of the count of a read too: one that has found no reads left must not be told that nobody watches. So the end of watching
+/// is only noted here, and the next read makes of it what it was before.
 pub(crate) fn watch_reads(watch: bool) {
-    TRACE.with(|trace| match trace.watched_left.take() {
-        None if watch => {
+    TRACE.with(|trace| {
+        if watch && !trace.watching {
             trace.watched = [0; WAITS_FOR];
-            trace.watched_left = Some(trace.reads_left);
-            trace.reads_left = 1;
+            if trace.watched_left.is_none() {
+                trace.watched_left = Some(trace.reads_left);
+                trace.reads_left = 1;
+            }
         }
-        Some(left) if !watch => trace.reads_left = left,
-        before => trace.watched_left = before,
+        trace.watching = watch;
     });
 }
 
@@ -496,8 +507,8 @@ pub(crate) fn watch_reads(watch: bool) {
 /// where the program is outside of the runtime.
 pub(crate) fn keep_watching() {
     TRACE.with(|trace| {
-        if let Some(left) = trace.watched_left.as_mut().filter(|_| trace.reads_left != 1) {
-            *left = trace.reads_left;
+        if trace.watching && (trace.watched_left.is_none() || trace.reads_left != 1) {
+            trace.watched_left = Some(trace.reads_left);
             trace.reads_left = 1;
         }
     });
