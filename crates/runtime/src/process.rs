@@ -17,7 +17,7 @@ use crate::recorder::unknown;
 use crate::session::{self, control, recording};
 use crate::system::own_process;
 use crate::threads::turns::end_process;
-use crate::{callers, files, forking, open_files, processes, stacks, unseen};
+use crate::{callers, files, forking, open_files, prefault, processes, stacks, unseen};
 
 /// Called when a child of the checker begins.
 pub(crate) fn start() {
@@ -128,6 +128,7 @@ fn note_end() {
         }
         if processes::is_first() {
             control(|control| control.ended |= 1);
+            prefault::end();
         }
         processes::end();
     }

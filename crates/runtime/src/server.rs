@@ -102,13 +102,14 @@ fn park() {
     PARKED_BEFORE.store(true, Relaxed);
     faults::prepare();
     let sites_bytes = sites::write_table();
+    prefault::prepare();
     process::prepare_parent();
     prepare_descriptors();
     real::share_what_is_found();
-    prefault::prepare();
     processors::note_usable();
     endless::prepare();
     follow::prepare();
+    turns::prepare();
     control(|control| {
         control.modules = modules::count();
         control.pm_used = u32::from(globals::any());
@@ -120,6 +121,7 @@ fn park() {
         process::limit_what_children_inherit();
         real::find_what_children_found();
         follow::prepare_child();
+        prefault::prepare_child();
         // SAFETY: the process has one thread.
         let child = unsafe { libc::fork() };
         if child < 0 {
@@ -229,6 +231,7 @@ fn become_child() {
     }
     session::begin_recording();
     process::start();
+    prefault::start();
     turns::begin();
     note_early_threads();
     for patch in session::patches() {

@@ -149,6 +149,9 @@ fn thread<R>(access: impl FnOnce(&mut Thread) -> R) -> R {
 
 /// Called when a child of the checker begins.
 pub(crate) fn start() {
+    if !session::follows_volatile() {
+        return;
+    }
     let watched = session::control(|control| {
         let count = (control.watched_count as usize).min(control.watched.len());
         control.watched[..count].iter().copied().collect()

@@ -34,6 +34,9 @@ static KERNEL: AtomicBool = AtomicBool::new(false);
 /// Stands for that threads are cancelled, each by its number behind this. No lock is there.
 const CANCELLATION: u64 = 1 << 58;
 
+/// Is the scheduler ready?
+static BEGUN: AtomicBool = AtomicBool::new(false);
+
 /// Makes the scheduler ready; the child has one thread.
 pub(crate) fn begin() {
     let (strategy, seed, points) =
@@ -49,12 +52,20 @@ pub(crate) fn begin() {
         main.handle = unsafe { libc::pthread_self() };
         main.kernel_number = own_process();
     });
+    BEGUN.store(true, Relaxed);
+}
+
+/// Called once, before children are forked, so that not each of them has to register the handler.
+pub(crate) fn prepare() {
     // SAFETY: the handler stays as long as the process.
     unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
 }
 
 /// The program forked: in the new process only the thread that did so exists.
 extern "C" fn after_fork() {
+    if !BEGUN.load(Relaxed) {
+        return;
+    }
     cell::baton_abolished();
     scheduler(|scheduler| scheduler.retain_only(running::number()));
     running::set_concurrent(false);
