@@ -389,6 +389,7 @@ impl Record {
     }
 
     /// Can the runtime have written this? Programs can write over the trace.
+    #[inline]
     pub fn is_possible(&self) -> bool {
         let in_pool = self.packed & 1 << Self::PLACE_BITS != 0;
         let (address, width) = (self.address(), u64::from(self.width()));

@@ -39,6 +39,8 @@ pub(crate) struct Blocks {
     /// None where nobody refers to a block any more.
     blocks: Vec<Option<Arc<Block>>>,
     by_content: FxHashMap<u64, Vec<BlockId>>,
+    /// For each block, the one that came after it last: runs that end alike are found without hashing what they read.
+    after: Vec<BlockId>,
     bytes: usize,
 }
 
@@ -71,15 +73,31 @@ impl Blocks {
 
     /// The blocks of a run of reads.
     pub(crate) fn cut(&mut self, steps: &[Step]) -> Vec<BlockId> {
-        let mut blocks = Vec::with_capacity(steps.len() / USUAL as usize + 1);
-        let mut start = 0;
-        for (index, step) in steps.iter().enumerate() {
-            if index + 1 - start == LONGEST || index + 1 == steps.len() || ends_block(step) {
-                blocks.push(self.of(&steps[start..=index]));
-                start = index + 1;
+        let mut blocks: Vec<BlockId> = Vec::with_capacity(steps.len() / USUAL as usize + 1);
+        let mut rest = steps;
+        while !rest.is_empty() {
+            let last = blocks.last().copied();
+            let block = last.and_then(|last| self.guess(last, rest)).unwrap_or_else(|| {
+                let cut = rest.iter().take(LONGEST).position(ends_block);
+                let length = cut.map_or(LONGEST.min(rest.len()), |index| index + 1);
+                self.of(&rest[..length])
+            });
+            if let Some(last) = last {
+                self.after[last as usize] = block;
             }
+            rest = &rest[self.get(block).steps.len()..];
+            blocks.push(block);
         }
         blocks
+    }
+
+    /// The block that came after another one, if that is how these reads begin, and where they would be cut.
+    fn guess(&self, last: BlockId, steps: &[Step]) -> Option<BlockId> {
+        let id = self.after[last as usize];
+        let block = self.blocks.get(id as usize)?.as_ref()?;
+        let length = block.steps.len();
+        let is_cut = length == steps.len() || length == LONGEST || block.steps.last().is_some_and(ends_block);
+        (is_cut && steps.get(..length)? == &*block.steps).then_some(id)
     }
 
     /// The block with these reads, of which there is at least one.
@@ -107,6 +125,7 @@ impl Blocks {
         let block = Block { steps: steps.into(), lines: lines.into() };
         self.bytes += block.bytes();
         self.blocks.push(Some(Arc::new(block)));
+        self.after.push(BlockId::MAX);
         id
     }
 
