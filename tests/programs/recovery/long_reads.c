@@ -1,6 +1,7 @@
 // A recovery that reads much, and four times as much from one crash to the next: it is looked at while it runs, again and
 // again, and must not be taken for one that never ends because of where it was interrupted.
-//@ lint: skip
+//@ check: clean
+//@ lint: clean
 //@ prove: skip (loops of thousands of rounds)
 #include <crashproof.h>
 
