@@ -211,6 +211,36 @@ void half(struct pair *pair) { pair->first = 1; write_back(&pair->first); pair->
 }
 
 #[test]
+fn a_constructor_of_another_source_is_known_by_each_of_its_names() {
+    let header =
+        "struct Log { long first; char pad[56]; long late; Log(); };\nstruct Child : Log { Child(); };\n";
+    let log = "\
+#include \"log.h\"
+#include <immintrin.h>
+Log::Log() { first = 1; _mm_clwb(&first); _mm_sfence(); late = 2; }
+";
+    let child = "#include \"log.h\"\nChild::Child() : Log() {}\n";
+    let user = "\
+#include \"log.h\"
+#include <new>
+void open(char *pool) { new (pool) Log; }
+";
+    let sources = [("log.h", header), ("log.cc", log), ("child.cc", child), ("user.cc", user)];
+    let project = project(&sources);
+    // Whoever comes first: those that call it, by one name or both, or the one that defines it.
+    for order in [
+        ["log.cc", "child.cc", "user.cc"],
+        ["user.cc", "log.cc", "child.cc"],
+        ["child.cc", "user.cc", "log.cc"],
+    ] {
+        let arguments: Vec<&str> = ["lint", "--cflags", "-mclwb"].into_iter().chain(order).collect();
+        let text = run(project.path(), &arguments, 1);
+        contains(&text, &["late` is stored to", "log.cc:3:"]);
+        assert!(!text.contains("unknown function"), "{order:?}: {text}");
+    }
+}
+
+#[test]
 fn programs_that_define_the_same_are_kept_apart() {
     let program =
         |late: &str| format!("{BAD}int main(void) {{ static struct pair p; set(&p); {late} return 0; }}\n");

@@ -8,6 +8,7 @@
 //! | [`rules`] | every rule that a finding can break, explained, with an example of each kind |
 //! | `fingerprint` | identifies findings across unrelated edits |
 //! | `sources` | the text of source files, as far as it can be read |
+//! | [`expression`] | what the source calls an object, found in the text of a line |
 //! | [`story`] | the events around a crash, for drawing |
 //! | [`graph`] | the events of a counterexample and how they are ordered, for drawing |
 //! | [`ignore`] | comments in the source that excuse a finding |
@@ -23,6 +24,7 @@
 
 pub mod baseline;
 pub mod config;
+pub mod expression;
 mod finding;
 mod fingerprint;
 pub mod frameworks;
@@ -38,7 +40,7 @@ pub mod text_file;
 mod toml_file;
 
 pub use finding::{Also, Cause, Edit, Finding, Fix, Inserted, Insertion, Related, Role, Window};
-pub use place::{Frame, Place};
+pub use place::{Frame, Place, plain_function};
 pub use report::{Report, SetAside, Verdict, Why, no_persistent_memory};
 pub use rules::{Engine, Example, Level, Rule};
 pub use sources::{Source, Sources, is_of_others, is_of_rust};

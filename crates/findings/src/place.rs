@@ -57,3 +57,77 @@ pub struct Frame {
     /// Was the call inlined? Otherwise it is a frame of the stack.
     pub inlined: bool,
 }
+
+/// A function as people call it: of C++, without its parameters and without the arguments of templates, which take lines.
+pub fn plain_function(name: &str) -> String {
+    const NAMELESS: &str = "(anonymous namespace)";
+    let (mut plain, mut depth, mut rest) = (String::new(), 0_u32, name);
+    // Names of Rust have no parameters, and may begin with the type that a method is of.
+    if !name.contains('(') {
+        return name.to_owned();
+    }
+    while let Some(next) = rest.chars().next() {
+        let bytes = match next {
+            '<' | '(' if plain.ends_with("operator") && depth == 0 => {
+                let sign = rest.find(|it| !"<>()=".contains(it)).unwrap_or(rest.len());
+                // `operator()(int)`, `operator<(T const&)`: the last bracket opens the parameters.
+                let sign = if next == '(' { 2 } else { rest[..sign].find('(').unwrap_or(sign) };
+                plain.push_str(&rest[..sign]);
+                sign
+            }
+            '(' if depth == 0 && rest.starts_with(NAMELESS) => {
+                plain.push_str(NAMELESS);
+                NAMELESS.len()
+            }
+            '(' if depth == 0 => break,
+            '{' if depth == 0 => {
+                let end = rest.find('}').map_or(rest.len(), |end| end + 1);
+                plain.push_str(&rest[..end]);
+                end
+            }
+            '<' => {
+                depth += 1;
+                1
+            }
+            '>' => {
+                depth = depth.saturating_sub(1);
+                1
+            }
+            _ => {
+                if depth == 0 {
+                    plain.push(next);
+                }
+                next.len_utf8()
+            }
+        };
+        rest = &rest[bytes..];
+    }
+    // Templates are demangled with what they return.
+    match plain.rsplit_once(' ') {
+        Some((_, last)) if !plain.contains("operator") && !plain.contains(NAMELESS) => last.to_owned(),
+        _ => plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain_function;
+
+    #[test]
+    fn functions_as_people_call_them() {
+        for (name, plain) in [
+            ("put", "put"),
+            ("<log::Log>::append", "<log::Log>::append"),
+            ("kv::Store::put(std::basic_string_view<char, std::char_traits<char>>, int)", "kv::Store::put"),
+            ("std::vector<int, std::allocator<int>>::push_back(int const&)", "std::vector::push_back"),
+            ("(anonymous namespace)::flush(void*)", "(anonymous namespace)::flush"),
+            ("Key::operator<(Key const&) const", "Key::operator<"),
+            ("Less::operator()(int, int)", "Less::operator()"),
+            ("Log::operator<<(int)", "Log::operator<<"),
+            ("main::{lambda(int)#1}::operator()(int) const", "main::{lambda(int)#1}::operator()"),
+            ("void persist<long>(long*)", "persist"),
+        ] {
+            assert_eq!(plain_function(name), plain);
+        }
+    }
+}

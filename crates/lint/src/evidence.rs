@@ -3,6 +3,7 @@
 //! In this order: what is declared (functions of libraries, persistent variables and types, `--pm-alloc`), files that are
 //! mapped shared, and only without either what the program flushes.
 
+use crashproof_findings::plain_function;
 use crashproof_frontend::frameworks::{Apis, Returns, What};
 use crashproof_frontend::program::ir::{Callee, FunctionId, Op, PlaceId, Program};
 
@@ -88,7 +89,7 @@ fn call(program: &Program, function: FunctionId, number: u32) -> String {
         "" => program.function(function).readable.as_str(),
         inside => inside,
     };
-    format!("{name} in {inside}, {}", shown(program, instruction.place))
+    format!("{name} in {}, {}", plain_function(inside), shown(program, instruction.place))
 }
 
 fn shown(program: &Program, place: PlaceId) -> String {

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use crashproof_findings::{Finding, Level, Report, Sources, Why};
+use crashproof_findings::{Finding, Level, Report, Sources, Why, plain_function};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ fn row(finding: &Finding) -> Row<'_> {
         message: shown(&finding.message),
         file: shown(&finding.place.file),
         line: finding.place.line,
-        function: shown(&finding.place.function),
+        function: shown(&plain_function(&finding.place.function)),
         count: finding.count,
         fingerprint: &finding.fingerprint,
         detail: None,
@@ -180,7 +180,7 @@ fn detail(finding: &Finding) -> Value {
         .map(|it| {
             json!({
                 "role": it.role, "file": shown(&it.place.file), "line": it.place.line,
-                "function": shown(&it.place.function), "message": shown(&it.message), "detail": shown(&it.detail),
+                "function": shown(&plain_function(&it.place.function)), "message": shown(&it.message), "detail": shown(&it.detail),
                 "main": it.main,
             })
         })
@@ -191,16 +191,22 @@ fn detail(finding: &Finding) -> Value {
         .iter()
         .map(|frame| {
             let how = if frame.inlined { "inlined into" } else { "called by" };
-            shown(&format!("{how} {} at {}:{}", frame.function, frame.file, frame.line))
+            shown(&format!("{how} {} at {}:{}", plain_function(&frame.function), frame.file, frame.line))
         })
         .collect();
     let failed = finding.failed_at.as_ref().map(|at| {
         let calls: Vec<String> = at
             .frames
             .iter()
-            .map(|it| format!("  called from {} ({}:{})", it.function, it.file, it.line))
+            .map(|it| format!("  called from {} ({}:{})", plain_function(&it.function), it.file, it.line))
             .collect();
-        shown(&format!("failed in {} ({}:{})\n{}", at.function, at.file, at.line, calls.join("\n")))
+        shown(&format!(
+            "failed in {} ({}:{})\n{}",
+            plain_function(&at.function),
+            at.file,
+            at.line,
+            calls.join("\n")
+        ))
     });
     json!({
         "cause": finding.cause,

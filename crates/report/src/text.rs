@@ -7,6 +7,7 @@ use std::ops::Range;
 use annotate_snippets::{AnnotationKind, Group, Level as Title, Renderer, Snippet};
 use crashproof_findings::{
     Finding, Frame, Level, Place, Related, Report, Role, Source, Sources, Verdict, Why, is_of_others,
+    plain_function,
 };
 
 use crate::printable::escape;
@@ -312,7 +313,7 @@ fn events(text: &mut String, finding: &Finding, look: Look, shown: bool) {
 fn calls(text: &mut String, look: Look, frames: &[Frame]) {
     for frame in frames {
         let how = if frame.inlined { "inlined into" } else { "called by" };
-        let said = format!("  {how} {} at {}:{}", frame.function, frame.file, frame.line);
+        let said = format!("  {how} {} at {}:{}", plain_function(&frame.function), frame.file, frame.line);
         step(text, look, FAINT, "", &escape(&said));
     }
 }
@@ -322,7 +323,7 @@ fn path(place: &Place) -> String {
     let mine = place.frames.iter().filter(|frame| frame.line > 0 && !is_of_others(&frame.file));
     let callers: Vec<String> = mine
         .take(4)
-        .map(|frame| format!("{} ({})", frame.function, file_line(&frame.file, frame.line)))
+        .map(|frame| format!("{} ({})", plain_function(&frame.function), file_line(&frame.file, frame.line)))
         .collect();
     if callers.is_empty() { String::new() } else { format!(", called from {}", callers.join(", ")) }
 }
@@ -338,7 +339,7 @@ fn story(text: &mut String, finding: &Finding, look: Look, shown: bool) {
     // Who called the function of the finding, if that is known.
     let way = path(&finding.place);
     if finding.cause.is_some() && !way.is_empty() && !verbose {
-        let said = format!("{}{way}", finding.place.function);
+        let said = format!("{}{way}", plain_function(&finding.place.function));
         step(text, look, FAINT, "in", &escape(&said));
     }
     if let Some(cause) = &finding.cause {
@@ -358,8 +359,12 @@ fn story(text: &mut String, finding: &Finding, look: Look, shown: bool) {
         step(text, look, FAINT, "said", &escape(line));
     }
     if let Some(failed) = &finding.failed_at {
-        let said =
-            format!("in {} ({}){}", failed.function, file_line(&failed.file, failed.line), path(failed));
+        let said = format!(
+            "in {} ({}){}",
+            plain_function(&failed.function),
+            file_line(&failed.file, failed.line),
+            path(failed)
+        );
         step(text, look, BAD, "failed", &escape(&said));
     }
     for evidence in &finding.evidence {

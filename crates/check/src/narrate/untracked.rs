@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use crashproof_findings::Place;
+use crashproof_findings::{Place, plain_function};
 use crashproof_protocol::{ARENA, FILES, GLOBALS, HEAP, ROOT, Record, reason, record, untracked};
 
 use crate::search::Incomplete;
@@ -83,12 +83,12 @@ fn unseen(text: &str, access: &Record, after: &[Record], sites: &Sites) -> (Stri
     };
     let mut sentence = format!("{head}: at {:#x}, in {}", access.address(), region(access.address()));
     if let Some(inside) = inside {
-        sentence += &format!(", by {} of {}", inside.function, inside.file);
+        sentence += &format!(", by {} of {}", plain_function(&inside.function), inside.file);
     }
     for source in stack.iter().skip(1).filter(|source| source.line > 0) {
         sentence += &format!("\n      called at {}:{}", source.file, source.line);
         if !source.function.is_empty() {
-            sentence += &format!(" in {}", source.function);
+            sentence += &format!(" in {}", plain_function(&source.function));
         }
     }
     if access.value == reason::CHANGED {

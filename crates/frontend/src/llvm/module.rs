@@ -131,6 +131,17 @@ impl<'m> Module<'m> {
         all
     }
 
+    /// Other names of functions and variables.
+    pub fn aliases(&self) -> Vec<Value<'m>> {
+        let mut all = Vec::new();
+        let mut next = optional(unsafe { LLVMGetFirstGlobalAlias(self.raw) });
+        while let Some(alias) = next {
+            all.push(alias);
+            next = optional(unsafe { LLVMGetNextGlobalAlias(alias.0) });
+        }
+        all
+    }
+
     pub fn source_file(&self) -> String {
         let mut length = 0;
         let start = unsafe { LLVMGetSourceFileName(self.raw, &mut length) };

@@ -63,6 +63,7 @@ impl Walk<'_, '_> {
             expressions: &mut self.explorer.expressions,
             extents: &self.explorer.extents,
             names: &self.explorer.names,
+            sources: &self.explorer.sources,
             verdicts: &mut self.explorer.verdicts,
             graph: &self.explorer.analysis.graphs[&self.id],
             function: self.id,

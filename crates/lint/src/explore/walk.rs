@@ -14,6 +14,7 @@ use crate::loops::Shape;
 use crate::machine::{Exit, Machine};
 use crate::rules::{Model, Verdicts};
 use crate::uses::{Access, Member, Put, Uses};
+use crashproof_findings::Sources;
 use crashproof_frontend::frameworks::{Apis, What};
 use crashproof_frontend::program::ir::{Callee, Function, FunctionId, GlobalId, Op, Operand, Program};
 
@@ -61,6 +62,7 @@ pub(crate) struct Explorer<'a> {
     /// Arrays that indices choose from, in the function that is being walked.
     pub(crate) extents: Extents,
     pub(crate) names: Names,
+    pub(crate) sources: Sources,
     pub(crate) verdicts: Verdicts,
     pub(super) traces: Traces,
     pub(super) summaries: FxHashMap<FunctionId, Summary>,
@@ -112,6 +114,7 @@ impl Explorer<'_> {
             expressions: Expressions::new(),
             extents: Extents::default(),
             names: Names::new(),
+            sources: Sources::default(),
             verdicts: Verdicts::default(),
             traces: Traces::default(),
             summaries: FxHashMap::default(),

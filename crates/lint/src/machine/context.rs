@@ -10,6 +10,8 @@ use crate::expression::{Address, Expression, Expressions, Form, Persistence};
 use crate::extent::Extents;
 use crate::rules::{Condition, Model, RelatedPlace, Rule, Verdict, Verdicts};
 use crate::span::Span;
+use crashproof_findings::Sources;
+use crashproof_findings::expression::written_at;
 use crashproof_frontend::frameworks::Apis;
 use crashproof_frontend::program::ir::{FunctionId, GlobalId, Op, PlaceId, Program};
 
@@ -20,6 +22,7 @@ pub(crate) struct Context<'a> {
     pub(crate) expressions: &'a mut Expressions,
     pub(crate) extents: &'a Extents,
     pub(crate) names: &'a Names,
+    pub(crate) sources: &'a Sources,
     pub(crate) verdicts: &'a mut Verdicts,
     pub(crate) graph: &'a FunctionGraph,
     pub(crate) function: FunctionId,
@@ -187,18 +190,24 @@ impl Context<'_> {
     }
 
     pub(super) fn name(&self, site: Site) -> String {
-        match self.names.text(site.name) {
-            "" => "persistent memory".into(),
-            name => format!("`{name}`"),
-        }
+        self.named(site).unwrap_or("persistent memory".into())
+    }
+
+    /// What the program calls memory, or else how the source writes it.
+    fn named(&self, site: Site) -> Option<String> {
+        let name = match self.names.text(site.name) {
+            "" => {
+                let place = self.program.place(site.place);
+                written_at(self.sources.get(&place.file)?.line(place.line)?, place.column)?
+            }
+            name => name.to_owned(),
+        };
+        Some(format!("`{name}`"))
     }
 
     /// The name in a fix: the message has named the memory already.
     pub(super) fn it(&self, site: Site) -> String {
-        match self.names.text(site.name) {
-            "" => "it".into(),
-            name => format!("`{name}`"),
-        }
+        self.named(site).unwrap_or("it".into())
     }
 
     /// Where something is, seen from a finding: the file only if it is another one.

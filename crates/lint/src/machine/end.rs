@@ -8,6 +8,7 @@ use super::state::{Exit, Machine, Status, Write, stage};
 use crate::event::{Event, Kind, Site, UnknownCode};
 use crate::expression::{Expression, Persistence};
 use crate::rules::{RelatedPlace, Rule};
+use crashproof_findings::plain_function;
 use crashproof_frontend::program::ir::PlaceId;
 
 impl Machine {
@@ -173,8 +174,10 @@ impl Machine {
                 Status::Dirty if write.nontemporal && !lenient => {
                     let message =
                         format!("{} is stored past the cache, but nothing waits for it", context.name(site));
-                    let advice =
-                        format!("fence after this store, before `{}` returns", context.inside(site.place));
+                    let advice = format!(
+                        "fence after this store, before `{}` returns",
+                        plain_function(context.inside(site.place))
+                    );
                     let verdict = context.violates(Rule::MissingBarrier, site, message, Vec::new());
                     verdict.ordered = false;
                     verdict.advise(advice);
@@ -191,7 +194,7 @@ impl Machine {
                             context.name(clean.site)
                         ),
                     });
-                    let (it, returns) = (context.it(site), context.inside(site.place));
+                    let (it, returns) = (context.it(site), plain_function(context.inside(site.place)));
                     let advice = format!("flush {it} after this store, and fence before `{returns}` returns");
                     let related = related.into_iter().collect();
                     context.violates(Rule::UnflushedWrite, site, message, related).advise(advice);
@@ -212,8 +215,10 @@ impl Machine {
                     let name = context.name(site);
                     let message = format!("{name} is flushed, but nothing waits for it");
                     // An ordered flush without a fence is only late: no later store persists before it.
-                    let advice =
-                        format!("fence after this flush, before `{}` returns", context.inside(place));
+                    let advice = format!(
+                        "fence after this flush, before `{}` returns",
+                        plain_function(context.inside(place))
+                    );
                     let verdict =
                         context.violates(Rule::MissingBarrier, Site { place, ..site }, message, related);
                     verdict.unless_deliberate |= ordered;

@@ -3,7 +3,6 @@
 //! The name of an object is what the source calls it where it is accessed; its type is found by following that name
 //! through debug information. Where either is missing there is no name, and who asks says "the store in line 12".
 
-mod expression;
 mod types;
 
 use std::collections::BTreeMap;
@@ -11,12 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crashproof_findings::Place;
+use crashproof_findings::expression::{
+    self, Expression, Step, assigned_argument, assigned_around, element_at, macro_call, object_at,
+};
 use crashproof_protocol::Record;
 use px86::Kind;
 use rustc_hash::FxHashMap;
 
 use crate::subject::{AllSites, Sites};
-use expression::{Expression, Step, assigned_argument, assigned_around, element_at, macro_call, object_at};
 pub(crate) use types::last_part;
 use types::{Encoding, Type, TypeId, Types};
 

@@ -51,6 +51,8 @@ impl<'m> Reader<'m> {
     }
 
     pub(crate) fn module(mut self) {
+        let copies: Vec<_> =
+            self.module.aliases().into_iter().filter_map(|alias| self.declare_alias(alias)).collect();
         let functions = self.module.functions();
         for function in &functions {
             self.declare(*function);
@@ -64,14 +66,44 @@ impl<'m> Reader<'m> {
         }
         for function in functions {
             if !function.is_declaration() {
-                self.define(function);
+                self.define(function, self.functions[&function]);
             }
         }
+        for (function, id) in copies {
+            self.define(function, id);
+        }
+    }
+
+    /// Another name of a function, as clang gives constructors: whoever calls it by either name calls the same. Where others have
+    /// called it by both names already, it becomes two, and is given with the number of the second.
+    fn declare_alias(&mut self, alias: Value<'m>) -> Option<(Value<'m>, FunctionId)> {
+        let target = alias.aliasee().filter(|target| target.is_function() && !alias.is_local())?;
+        let undefined = |known: &FunctionId| !self.program.function(*known).is_defined();
+        let known = self.program.symbols.get(&alias.name()).copied();
+        if let Some(known) = known.filter(undefined) {
+            let target_name = target.name();
+            if target.is_local() || self.program.symbols.contains_key(&target_name) {
+                return Some((target, known));
+            }
+            let function = &mut self.program.functions[known.0 as usize];
+            function.readable = crate::llvm::demangle(&target_name);
+            function.name.clone_from(&target_name);
+            self.program.symbols.insert(target_name, known);
+        }
+        self.declare(target);
+        if known.is_none() {
+            self.program.symbols.insert(alias.name(), self.functions[&target]);
+        }
+        None
     }
 
     pub(crate) fn declare(&mut self, function: Value<'m>) {
         let name = function.name();
         let local = function.is_local();
+        if self.functions.contains_key(&function) {
+            // Under another name.
+            return;
+        }
         if !local && let Some(known) = self.program.symbols.get(&name) {
             let again = is_definition(function) && self.program.function(*known).is_defined();
             if !again {
@@ -180,8 +212,7 @@ impl<'m> Reader<'m> {
         }
     }
 
-    pub(crate) fn define(&mut self, value: Value<'m>) {
-        let id = self.functions[&value];
+    pub(crate) fn define(&mut self, value: Value<'m>, id: FunctionId) {
         if self.program.function(id).is_defined() {
             // The same inline function from another module.
             return;
@@ -356,6 +387,9 @@ impl<'m> Reader<'m> {
         }
         if value.is_function() {
             return self.functions.get(&value).map_or(Operand::Undefined, |id| Operand::Function(*id));
+        }
+        if let Some(target) = value.aliasee() {
+            return self.constant(target);
         }
         if value.is_constant_expression() {
             match value.constant_opcode() {

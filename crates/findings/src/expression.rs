@@ -6,14 +6,16 @@
 
 /// An object as the source names it: a variable, and the way from there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Expression {
-    pub(crate) root: String,
-    pub(crate) steps: Vec<Step>,
+pub struct Expression {
+    /// The variable.
+    pub root: String,
+    /// The way.
+    pub steps: Vec<Step>,
 }
 
 /// One step from an object to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// What a pointer points to.
     Deref,
     /// What a reference refers to, which the source does not write.
@@ -154,7 +156,7 @@ fn is_assignment(token: Token) -> bool {
 
 /// The object that a store or a load is to, given the column (from 1, in bytes) of its instruction. Rust's compiler points at
 /// the beginning of what is loaded, clang at the name of the member.
-pub(crate) fn object_at(line: &str, column: u32, stores: bool, rust: bool) -> Option<Expression> {
+pub fn object_at(line: &str, column: u32, stores: bool, rust: bool) -> Option<Expression> {
     let at = (column as usize).checked_sub(1)?;
     let all = tokens(line);
     let index = all.iter().position(|(start, _)| *start >= at)?;
@@ -223,9 +225,38 @@ pub(crate) fn object_at(line: &str, column: u32, stores: bool, rust: bool) -> Op
     }
 }
 
+/// What a store is to, as it is written: for people, where it is too much for an [`Expression`].
+pub fn written_at(line: &str, column: u32) -> Option<String> {
+    const LONGEST: usize = 40;
+    let at = (column as usize).checked_sub(1)?;
+    let all = tokens(line);
+    let index = all.iter().position(|(start, _)| *start == at)?;
+    let tokens: Vec<Token> = all.iter().map(|(_, token)| *token).collect();
+    let parser = Parser { tokens: &tokens };
+    let text = match tokens[index] {
+        token if is_assignment(token) => {
+            let start = parser.start_of_operand(index)?;
+            line[all[start].0..all[index].0].trim().to_owned()
+        }
+        Token::Word(_) => {
+            // A path: the last part is the name.
+            let mut last = index;
+            while parser.at(last + 1) == Some(Token::Sign("::")) {
+                last += 2;
+            }
+            let Some(Token::Word(name)) = parser.at(last) else { return None };
+            let first = arguments(line, all.get(last + 1..)?)?.into_iter().next()?;
+            STORING.contains(&name).then_some(first)?
+        }
+        _ => return None,
+    };
+    let text = text.strip_prefix('&').map_or(text.clone(), str::to_owned);
+    (!text.is_empty() && text.len() <= LONGEST).then_some(text)
+}
+
 /// What is loaded if the variable that stands at the column is not: clang points at the beginning of elements, and of what a
 /// conversion reads.
-pub(crate) fn element_at(line: &str, column: u32) -> Option<Expression> {
+pub fn element_at(line: &str, column: u32) -> Option<Expression> {
     let at = (column as usize).checked_sub(1)?;
     let all = tokens(line);
     let index = all.iter().position(|(start, _)| *start == at)?;
@@ -241,7 +272,7 @@ pub(crate) fn element_at(line: &str, column: u32) -> Option<Expression> {
 
 /// What the only assignment of a statement stores to, wherever in it the column points: compilers that optimize point at what is
 /// computed.
-pub(crate) fn assigned_around(line: &str, column: u32) -> Option<Expression> {
+pub fn assigned_around(line: &str, column: u32) -> Option<Expression> {
     let at = (column as usize).checked_sub(1)?;
     let all = tokens(line);
     let ends = |token: Token| matches!(token, Token::Sign(";" | "{" | "}"));
@@ -257,7 +288,7 @@ pub(crate) fn assigned_around(line: &str, column: u32) -> Option<Expression> {
 }
 
 /// The macro that is called at the column, and its arguments as they are written.
-pub(crate) fn macro_call(line: &str, column: u32) -> Option<(String, Vec<String>)> {
+pub fn macro_call(line: &str, column: u32) -> Option<(String, Vec<String>)> {
     let at = (column as usize).checked_sub(1)?;
     let all = tokens(line);
     let index = all.iter().position(|(start, _)| *start == at)?;
@@ -290,7 +321,7 @@ fn arguments(line: &str, tokens: &[(usize, Token)]) -> Option<Vec<String>> {
 }
 
 /// Which of its arguments a macro assigns to, by the text of its definition; the first if there are several.
-pub(crate) fn assigned_argument(definition: &str, name: &str) -> Option<usize> {
+pub fn assigned_argument(definition: &str, name: &str) -> Option<usize> {
     let rest = definition.trim_start().strip_prefix('#')?.trim_start().strip_prefix("define")?;
     let rest = rest.trim_start().strip_prefix(name)?;
     let all = tokens(rest);
@@ -305,7 +336,7 @@ pub(crate) fn assigned_argument(definition: &str, name: &str) -> Option<usize> {
 }
 
 /// An expression that stands alone.
-pub(crate) fn object(text: &str) -> Option<Expression> {
+pub fn object(text: &str) -> Option<Expression> {
     let all = tokens(text);
     let tokens: Vec<Token> = all.iter().map(|(_, token)| *token).collect();
     let parser = Parser { tokens: &tokens };
@@ -573,6 +604,17 @@ mod tests {
     fn at(line: &str, stores: bool) -> Option<String> {
         let column = line.find('$').expect("a mark") as u32 + 1;
         text(&line.replace('$', ""), column, stores)
+    }
+
+    #[test]
+    fn what_is_written_is_shown_as_it_is_written() {
+        let at = |line: &str, part: &str| written_at(line, line.find(part).expect("it is there") as u32 + 1);
+        assert_eq!(at("  h()->buckets[b] = o;", "= ").as_deref(), Some("h()->buckets[b]"));
+        let copy = "  std::memcpy(e->data + k.size(), v.data(), v.size());";
+        assert_eq!(at(copy, "std").as_deref(), Some("e->data + k.size()"));
+        assert_eq!(at("memset(&pair->late, 0, 8);", "memset").as_deref(), Some("pair->late"));
+        assert_eq!(at("  fill(e, 3);", "fill"), None);
+        assert_eq!(at("  if (a == b) {", "=="), None);
     }
 
     #[test]
