@@ -53,25 +53,31 @@ pub(crate) fn note_size(file: File, size: u64, site: *const Site) {
 }
 
 /// What a file held behind its end, before it was cut or because a crash left content without the size, is not there when
-/// it grows.
+/// it grows. A recovery does the same however far others have used the file, and whether or not they gave it its place.
 pub(crate) fn erase_behind(file: File, from: u64, to: u64, site: *const Site) {
-    let content = extent(file);
-    if content.place != 0 && from < content.used.min(to) {
-        erase(content, from, to.min(content.used), site);
+    let used = extent(file).used;
+    if session::recovering() {
+        place(file, to);
+    }
+    let content = Extent { used, ..extent(file) };
+    if content.place != 0 {
+        erase(content, from, to, site);
     }
 }
 
 /// Takes away a file's content between two offsets. The lines that hold something are overwritten; of the
 /// others it is enough that what they held before the crash no longer matters.
 pub(crate) fn erase(file: Extent, from: u64, to: u64, site: *const Site) {
-    let Extent { place, room, .. } = file;
+    let Extent { place, room, used } = file;
     let (from, to) = (place + from.min(room), place + to.min(room));
     if from >= to {
         return;
     }
     let pages = from / PAGE * PAGE;
+    // Nothing was ever stored behind.
+    let bytes = to.min(place + used).saturating_sub(pages);
     let mut any = false;
-    for (start, bytes) in written_pages(pages, to - pages).chain(stored_content(pages, to - pages)) {
+    for (start, bytes) in written_pages(pages, bytes).chain(stored_content(pages, bytes)) {
         let (begin, end) = (start.max(from), (start + bytes).min(to));
         for line in covered(begin, end.saturating_sub(begin)) {
             let first = line.start().max(begin);

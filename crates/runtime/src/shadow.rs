@@ -4,6 +4,8 @@
 //! tolerates anything of. What is read again after such a bracket does count, so the bytes that were first touched
 //! inside are made untouched when it ends, unless the program has stored to them.
 
+use std::ops::Range;
+
 use crashproof_protocol::abi::Site;
 use px86::{Kind, LINE_BYTES, Line};
 
@@ -101,6 +103,10 @@ pub(crate) unsafe fn before_read(address: u64, wanted: u64, site: *const Site) {
 #[cold]
 unsafe fn first_touch(address: u64, mut missing: u64, site: *const Site) {
     let line = Line::containing(address);
+    if is_forgotten(line) {
+        shadow(address, |known| *known = u64::MAX);
+        return;
+    }
     shadow(address, |known| *known |= missing);
     if BRACKET_COUNT.get() > 0 {
         BRACKETS.with(|brackets| brackets.loaded.push((running::number(), line, missing)));
@@ -128,9 +134,25 @@ pub(crate) fn touch(address: u64, width: u64) {
     }
 }
 
+/// Bytes up to which every line of what is forgotten is marked at once.
+const FEW: u64 = 1 << 20;
+
+/// Longer ranges whose content from before the crash no longer matters: their lines are marked when they are touched.
+static FORGOTTEN: RunningThreadCell<Vec<Range<u64>>> = RunningThreadCell::new(Vec::new());
+
+fn is_forgotten(line: Line) -> bool {
+    FORGOTTEN.with(|ranges| ranges.iter().any(|range| range.contains(&line.start())))
+}
+
 /// What a range of whole lines held before the crash no longer matters: it reads as this process has it.
 pub(crate) fn forget(address: u64, bytes: u64) {
-    if recovering() {
+    if recovering() && bytes > FEW {
+        FORGOTTEN.with(|ranges| {
+            if !ranges.contains(&(address..address + bytes)) {
+                ranges.push(address..address + bytes);
+            }
+        });
+    } else if recovering() {
         for line in (address..address + bytes).step_by(LINE_BYTES as usize) {
             shadow(line, |known| *known = u64::MAX);
         }

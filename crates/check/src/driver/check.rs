@@ -14,6 +14,7 @@ use crate::driver::call_stacks::{self, Calls, Sought};
 use crate::driver::checkpoint::{self, Checkpoint};
 use crate::driver::judging::Judging;
 use crate::driver::options::{Medium, Options};
+use crate::driver::other_files::NOT_READ;
 use crate::driver::prepare::{discover, start};
 use crate::driver::recording::{Recorded, record_run};
 use crate::driver::unseen::without_unseen;
@@ -176,7 +177,8 @@ pub(crate) fn check_subject<S: Subject>(
     let written = subject.written_outside();
     let set_aside = set_aside(&shared, &judging.sites, options.exhaustive);
     let medium = medium(options).filter(|_| subject.uses_files());
-    judging.set_files(recovering.as_ref().unwrap_or(&subject).file_names());
+    let files = recovering.as_ref().unwrap_or(&subject).file_names();
+    judging.set_files(files.clone());
     let volatile_heap = options.pm_heap && !subject.is_rebuilt();
     // Files that this one created go with it; runs that are repeated create them anew.
     drop((subject, recovering));
@@ -206,6 +208,12 @@ pub(crate) fn check_subject<S: Subject>(
                         with CC=\"crashproof cc\"";
         }
         found.incomplete.push(nothing);
+    }
+    // What recoveries read that an earlier check ran is not known any more.
+    let ran_all = shared.statistics.recoveries > 0 && shared.known_before == 0;
+    if ran_all && findings.is_empty() && violations.is_empty() && found.files_used.are_others(&files) {
+        // It matters more than whatever was not explored.
+        found.incomplete.insert(0, NOT_READ.into());
     }
     Ok(Report {
         findings,
@@ -443,6 +451,7 @@ impl Check<'_> {
         let records = &recorded.records;
         self.options.monitor.recorded(records.len());
         self.judging.note_untracked(records, 0);
+        self.judging.note_stored(records);
         self.count(|statistics| statistics.events += records.len() as u64);
         self.redundant.look_at(records, &self.judging.sites.recorded);
         if recorded.threads > 1 {

@@ -13,6 +13,7 @@ use rustc_hash::FxHashSet;
 use crate::crash::{ChosenCrash, CrashState, Layouts, Timeline};
 use crate::driver::call_stacks::{Calls, Sought};
 use crate::driver::options::{Medium, Options};
+use crate::driver::other_files::FilesUsed;
 use crate::driver::token::Token;
 use crate::judge::{
     Facts, FailedRecovery, FailureRank, Harmless, Key, Minimality, PersistencyRace, Race, Rank, Redundant,
@@ -38,6 +39,7 @@ pub(crate) struct Found {
     persistency_races: BTreeMap<Race, u64>,
     /// The suppressions that suppressed something, by number.
     suppressions_used: FxHashSet<usize>,
+    pub(crate) files_used: FilesUsed,
     /// Why the verdict does not cover everything.
     pub(crate) incomplete: Vec<String>,
     /// What else the verdict rests on.
@@ -101,6 +103,11 @@ impl<'a> Judging<'a> {
         if !incomplete.contains(&reason) {
             incomplete.push(reason);
         }
+    }
+
+    /// Notes which files a recorded run stored to.
+    pub(crate) fn note_stored(&self, records: &[Record]) {
+        self.found().files_used.recorded(records);
     }
 
     /// Notes what an execution did that is not understood.
@@ -649,6 +656,7 @@ impl Observer for Judging<'_> {
 
     fn ran(&self, records: &[Record], behaviors: usize) {
         self.note_untracked(records, 1);
+        self.found().files_used.recovered(records);
         self.options.monitor.recovered(behaviors, self.found().failures.len());
     }
 

@@ -9,6 +9,7 @@
 //! | `check` | one schedule after the other, recorded and crashed everywhere |
 //! | `checkpoint` | checks that go on where they ended, and that several machines share |
 //! | `judging` | judges every recovery, keeps what is found |
+//! | `other_files` | whether recoveries look at what the crashed run stored |
 //! | `token`, `replay` | reproduces one failure |
 //! | `monitor` | progress, and a way to end early |
 
@@ -19,6 +20,7 @@ mod checkpoint;
 mod judging;
 mod monitor;
 mod options;
+mod other_files;
 mod prepare;
 mod recording;
 mod recovery_schedules;

@@ -75,10 +75,23 @@ impl FileNames {
         }
     }
 
+    /// The number of the file whose content, size or names are at an address.
+    pub(crate) fn number_at(&self, address: u64) -> Option<usize> {
+        if FACTS.contains(address) {
+            return Some(((address - FACTS.base) / LINE_BYTES) as usize);
+        }
+        self.files.iter().position(|file| (file.place..file.place + file.room).contains(&address))
+    }
+
+    /// Is the value a version of a directory's names?
+    pub(crate) fn is_version(&self, value: u64) -> bool {
+        self.changes.contains_key(&value)
+    }
+
     /// What a store of this value is to a file; none if it is an ordinary store to mapped memory.
     pub(crate) fn stored(&self, address: u64, bytes: u64, value: u64) -> Option<FileFact> {
         if FACTS.contains(address) {
-            let file = self.files.get(((address - FACTS.base) / LINE_BYTES) as usize)?;
+            let file = self.files.get(self.number_at(address)?)?;
             return Some(match self.changes.get(&value) {
                 Some(Change::Created(name)) => FileFact {
                     object: format!("the name `{name}`"),
@@ -114,9 +127,9 @@ impl FileNames {
 
     /// What recovery learns of a file where it reads its size or a name; none if it reads memory.
     pub(crate) fn read(&self, address: u64, value: u64, others: &[u64]) -> Option<String> {
-        let number = FACTS.contains(address).then(|| ((address - FACTS.base) / LINE_BYTES) as usize)?;
+        let number = FACTS.contains(address).then(|| self.number_at(address))??;
         let file = self.files.get(number)?;
-        let is_name = |value: &u64| self.changes.contains_key(value);
+        let is_name = |value: &u64| self.is_version(*value);
         if is_name(&value) || others.iter().any(is_name) {
             let done = |value: u64| match self.changes.get(&value) {
                 Some(Change::Created(name)) => format!("`{name}` is there"),

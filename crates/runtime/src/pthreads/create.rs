@@ -14,6 +14,7 @@ use crashproof_protocol::steps::kind;
 use crashproof_protocol::{reason, record};
 use libc::{pthread_attr_t, pthread_t, timespec};
 
+use crate::c_library::memory::write;
 use crate::c_library::time;
 use crate::cell::RunningThreadCell;
 use crate::interpose::schedule;
@@ -23,6 +24,7 @@ use crate::system::give_up;
 use crate::threads::baton::Baton;
 use crate::threads::buffers::{current, drain, scheduler, volatile_fence};
 use crate::threads::happens_before::synchronized;
+use crate::threads::memory::Atomic;
 use crate::threads::running;
 use crate::threads::scheduler::{Key, Wait, Woken};
 use crate::threads::step_notes::{self, exploring};
@@ -191,10 +193,14 @@ unsafe fn create(
         thread.handle = new;
         thread.detached = detached == libc::PTHREAD_CREATE_DETACHED;
     });
-    // SAFETY: the program wants to know.
-    unsafe { *handle = new };
     session::control(|control| control.threads += 1);
     note(record::SPAWN, 0, number.into(), std::ptr::null());
+    {
+        // It may be in persistent memory, and the new thread finds it there: its first step comes later.
+        let _atomic = Atomic::begin();
+        // SAFETY: the program wants to know.
+        unsafe { write(handle, &raw const new, size_of::<pthread_t>(), callers::call_site()) };
+    }
     running::set_concurrent(true);
     if exploring() {
         // Numbers of threads depend on the order in which they are created.
