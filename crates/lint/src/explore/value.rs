@@ -6,7 +6,7 @@ use super::walk::{MAX_DEPTH, State, Walk, is_declared, persistence_of};
 use super::way::{WHOLE_BYTES, whole};
 use crate::expression::{Address, Expression, Form, NOTHING, Origin, Persistence};
 use crate::machine::Context;
-use crate::span::{Length, Span};
+use crate::span::{Length, Meets, Span};
 use crashproof_frontend::program::ir::Operand;
 
 impl Walk<'_, '_> {
@@ -160,10 +160,15 @@ impl Walk<'_, '_> {
         let end = at.offset.saturating_add(bytes as i64);
         let first = Address { object: at.object, element: None, offset: i64::MIN };
         let mut covered = Vec::new();
+        let stored = Span { at, length: Length::Known(bytes) };
+        let extents = &self.explorer.extents;
         for (known, entry) in memory.range_mut(first..).take_while(|(known, _)| known.object == at.object) {
             if known.element != at.element {
-                // Another element, or the same by another index.
-                entry.1 = NOTHING;
+                // Another element, or the same by another index; what lies outside of the array is still the same.
+                let other = Span { at: *known, length: Length::Known(entry.0) };
+                if other.contains(&stored) != Meets::Never && !extents.are_in_other_arrays(&other, &stored) {
+                    entry.1 = NOTHING;
+                }
             } else if known.offset < end && known.offset + entry.0 as i64 > at.offset {
                 if known.offset >= at.offset {
                     covered.push(*known);

@@ -104,6 +104,11 @@ fn is_content(all: &Expressions, number: Expression, span: &Span) -> bool {
     all.at(&span.at).is_some_and(|address| all.form(number) == Form::Content(address))
 }
 
+/// Whether a number is what memory held at a place, counted on.
+fn counts_on(all: &Expressions, number: Expression, span: &Span) -> bool {
+    matches!(all.form(number), Form::Plus(inner, _) if is_content(all, inner, span))
+}
+
 /// Whether the index that was stored already covers the record that is stored only now.
 fn covered_already(all: &Expressions, index: &Write, record: &Span) -> bool {
     if !is_computed(all, index.value) {
@@ -187,6 +192,8 @@ impl Machine {
                 number: write.number,
                 index: site,
                 at,
+                refers: refers_to(context.expressions, value, &write.span)
+                    && !counts_on(context.expressions, value, to),
             })
             .collect();
         for early in early {
@@ -208,6 +215,7 @@ impl Machine {
             let record = writes.iter().find(|write| write.number == early.number);
             // What refers to the record makes it count, and not the number up to which memory is taken.
             if early.index.place != site.place
+                && !early.refers
                 && record.is_some_and(|record| {
                     record.status == Status::Durable && refers_to(expressions, value, &record.span)
                 })
@@ -218,7 +226,14 @@ impl Machine {
                 && early.at.at.element == to.at.element
                 && early.at != *to
                 && is_constant;
+            // A count that covered it before says nothing new of it.
+            let was_counted = writes.iter().any(|count| {
+                count.span == *to
+                    && count.number < early.number
+                    && covers(expressions, count.value, &early.at)
+            });
             let covered = early.at.at.element != to.at.element
+                && !was_counted
                 && (covers(expressions, value, &early.at) || refers_to(expressions, value, &early.at));
             if !beside && !covered || early.index.place == site.place {
                 return true;

@@ -50,9 +50,9 @@ impl Machine {
         };
         self.published_later(context, site, to, value);
         for overtaken in &mut self.overtaking {
-            // What was stored before the lost store as well belongs to the next operation.
-            let (writes, lost) = (&self.writes, overtaken.numbers.0);
-            if writes.iter().any(|write| write.site.place == site.place && write.number < lost) {
+            // What was stored before the guard as well belongs to the next operation.
+            let (writes, by) = (&self.writes, overtaken.numbers.1);
+            if writes.iter().any(|write| write.site.place == site.place && write.number < by) {
                 continue;
             }
             let open = self
