@@ -138,6 +138,18 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// What a callee loads from a place. How much that is its expression does not say: as much as was stored, for a number of
+    /// four bytes is read as such.
+    pub(super) fn content(&mut self, state: &State, address: Expression) -> Expression {
+        const WORD: u64 = 8;
+        let at = self.explorer.expressions.address(address);
+        let stored = if address == NOTHING { None } else { state.memory.get(&at) };
+        match stored {
+            Some((bytes, value)) if *bytes <= WORD && *value != NOTHING => *value,
+            _ => self.load(state, address, WORD, None),
+        }
+    }
+
     /// If nothing shows where a pointer leads but the graph knows it, that is remembered.
     pub(super) fn note_loaded(&mut self, number: u32, value: Expression) {
         if matches!(self.explorer.expressions.form(value), Form::Content(_))

@@ -104,6 +104,22 @@ fn is_content(all: &Expressions, number: Expression, span: &Span) -> bool {
     all.at(&span.at).is_some_and(|address| all.form(number) == Form::Content(address))
 }
 
+/// Whether the record that an index is part of counted before the index was stored: something that covers or refers to it was
+/// made durable after the record was stored, other than by an allocator. Whatever refers to it later says nothing new of it.
+fn is_counted(all: &Expressions, writes: &[Write], early: &Early) -> bool {
+    let is_inside = |span: &Span| {
+        span.at.object == early.at.at.object && span.at.element == early.at.at.element
+    };
+    early.at.at.element.is_some()
+        && writes.iter().any(|count| {
+            count.number < early.number
+                && count.status == Status::Durable
+                && !is_inside(&count.span)
+                && (covers(all, count.value, &early.at) || refers_to(all, count.value, &early.at))
+                && writes.iter().any(|write| write.number < count.number && is_inside(&write.span))
+        })
+}
+
 /// Whether a number is what memory held at a place, counted on.
 fn counts_on(all: &Expressions, number: Expression, span: &Span) -> bool {
     matches!(all.form(number), Form::Plus(inner, _) if is_content(all, inner, span))
@@ -226,12 +242,7 @@ impl Machine {
                 && early.at.at.element == to.at.element
                 && early.at != *to
                 && is_constant;
-            // A count that covered it before says nothing new of it.
-            let was_counted = writes.iter().any(|count| {
-                count.span == *to
-                    && count.number < early.number
-                    && covers(expressions, count.value, &early.at)
-            });
+            let was_counted = is_counted(expressions, writes, early);
             let covered = early.at.at.element != to.at.element
                 && !was_counted
                 && (covers(expressions, value, &early.at) || refers_to(expressions, value, &early.at));
@@ -262,7 +273,7 @@ impl Machine {
                 own.stored.place == theirs.stored.place && own.index.place == theirs.index.place
             };
             if !self.early.iter().any(same) {
-                self.early.push(theirs.clone());
+                self.early.push(Early { number: self.own_number(other, theirs.number), ..theirs.clone() });
             }
         }
     }

@@ -170,7 +170,9 @@ impl Machine {
             let same =
                 |own: &Overtaken| own.lost.place == theirs.lost.place && own.by.place == theirs.by.place;
             if !self.overtaking.iter().any(same) {
-                self.overtaking.push(theirs.clone());
+                let (lost, by) = theirs.numbers;
+                let numbers = (self.own_number(other, lost), self.own_number(other, by));
+                self.overtaking.push(Overtaken { numbers, ..theirs.clone() });
             }
         }
     }
