@@ -75,10 +75,8 @@ impl Walk<'_, '_> {
     /// have the limit durable first, so the lower one guards it.
     fn note_bound(&mut self, state: &State, condition: Expression, holds: bool) {
         let Form::Comparison(what, left, right) = self.explorer.expressions.form(condition) else { return };
-        let is_below =
-            matches!(what, Compare::Lt | Compare::Le | Compare::Below | Compare::BelowOrEqual);
-        let is_above =
-            matches!(what, Compare::Gt | Compare::Ge | Compare::Above | Compare::AboveOrEqual);
+        let is_below = matches!(what, Compare::Lt | Compare::Le | Compare::Below | Compare::BelowOrEqual);
+        let is_above = matches!(what, Compare::Gt | Compare::Ge | Compare::Above | Compare::AboveOrEqual);
         if !is_below && !is_above {
             return;
         }

@@ -87,13 +87,13 @@ impl Machine {
         self.last_fence = self.number.saturating_sub(since);
     }
 
-    /// The number that a store of another path has on this one; none of any store if this path has no such store.
+    /// The number that a store of another path has on this one; its own if this path has no such store.
     pub(super) fn own_number(&self, other: &Machine, number: u32) -> u32 {
         let theirs = other.writes.iter().find(|write| write.number == number);
         let own = theirs.and_then(|theirs| {
             let same = |own: &&Write| own.span == theirs.span && own.site.place == theirs.site.place;
             self.writes.iter().find(same)
         });
-        own.map_or(0, |own| own.number)
+        own.map_or(number, |own| own.number)
     }
 }

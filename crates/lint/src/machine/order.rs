@@ -83,6 +83,9 @@ fn covers(all: &Expressions, value: Expression, record: &Span) -> bool {
     })
 }
 
+/// Larger records than this are rare, and what lies behind may be another one.
+const RECORD: i64 = 256;
+
 /// Whether a number is the one that chooses a record. A constant that was added to the number is in the record's offset.
 fn refers_to(all: &Expressions, value: Expression, record: &Span) -> bool {
     let (number, more) = match all.form(value) {
@@ -92,6 +95,10 @@ fn refers_to(all: &Expressions, value: Expression, record: &Span) -> bool {
     all.as_int(value).is_none()
         && indices(all, record.at.element).iter().any(|(index, scale)| {
             let is_added = || {
+                // Of an offset in bytes, the rest is a member of the record.
+                if *scale == 1 {
+                    return (0..RECORD).contains(&(record.at.offset - more));
+                }
                 let start = all.array_start(record.at.object, *scale);
                 start.is_some_and(|start| (record.at.offset - start).div_euclid(*scale) == more)
             };
@@ -104,20 +111,27 @@ fn is_content(all: &Expressions, number: Expression, span: &Span) -> bool {
     all.at(&span.at).is_some_and(|address| all.form(number) == Form::Content(address))
 }
 
-/// Whether the record that an index is part of counted before the index was stored: something that covers or refers to it was
+/// Whether the record that an index is part of counted before the index was stored: something that refers to it was
 /// made durable after the record was stored, other than by an allocator. Whatever refers to it later says nothing new of it.
 fn is_counted(all: &Expressions, writes: &[Write], early: &Early) -> bool {
-    let is_inside = |span: &Span| {
-        span.at.object == early.at.at.object && span.at.element == early.at.at.element
-    };
+    let scale = indices(all, early.at.at.element).first().map_or(0, |first| first.1.unsigned_abs());
+    let is_inside =
+        |span: &Span| span.at.object == early.at.at.object && span.at.element == early.at.at.element;
+    // Not only in the same array.
+    let is_of_record = |span: &Span| is_inside(span) && span.at.offset.abs_diff(early.at.at.offset) < scale;
     early.at.at.element.is_some()
         && writes.iter().any(|count| {
             count.number < early.number
                 && count.status == Status::Durable
                 && !is_inside(&count.span)
-                && (covers(all, count.value, &early.at) || refers_to(all, count.value, &early.at))
-                && writes.iter().any(|write| write.number < count.number && is_inside(&write.span))
+                && refers_to(all, count.value, &early.at)
+                && writes.iter().any(|write| write.number < count.number && is_of_record(&write.span))
         })
+}
+
+/// Whether a record is chosen by its number, and not by an offset in bytes, up to which allocators count.
+fn is_of_array(all: &Expressions, record: &Span) -> bool {
+    indices(all, record.at.element).iter().all(|(_, scale)| scale.unsigned_abs() > 1)
 }
 
 /// Whether a number is what memory held at a place, counted on.
@@ -208,7 +222,8 @@ impl Machine {
                 number: write.number,
                 index: site,
                 at,
-                refers: refers_to(context.expressions, value, &write.span)
+                refers: is_of_array(context.expressions, &write.span)
+                    && refers_to(context.expressions, value, &write.span)
                     && !counts_on(context.expressions, value, to),
             })
             .collect();
