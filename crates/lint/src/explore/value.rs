@@ -176,9 +176,13 @@ impl Walk<'_, '_> {
         let extents = &self.explorer.extents;
         for (known, entry) in memory.range_mut(first..).take_while(|(known, _)| known.object == at.object) {
             if known.element != at.element {
-                // Another element, or the same by another index; what lies outside of the array is still the same.
+                // Another element, or the same by another index; what lies outside of the array is still the same. A constant
+                // is forgotten all the same: what it chooses is no element, and the order of records and their index is
+                // known by the number that both have in common.
                 let other = Span { at: *known, length: Length::Known(entry.0) };
-                if other.contains(&stored) != Meets::Never && !extents.are_in_other_arrays(&other, &stored) {
+                let is_apart =
+                    other.contains(&stored) == Meets::Never || extents.are_in_other_arrays(&other, &stored);
+                if !is_apart || self.explorer.expressions.as_int(entry.1).is_some() {
                     entry.1 = NOTHING;
                 }
             } else if known.offset < end && known.offset + entry.0 as i64 > at.offset {
