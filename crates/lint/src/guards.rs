@@ -4,8 +4,10 @@
 //! `result` must be durable before `ready` is stored (the likely invariants of Witcher, SOSP 2021, from control dependence
 //! alone). Members are known by name: the functions that rely on an order are seldom those that must keep it.
 //!
-//! Not seen: what an address is computed from (`machine::order` has that), and what an assertion claims, which guards
-//! nothing.
+//! An assertion guards nothing that comes after it, but one that claims `finished <= started` says as much: `started` must be
+//! durable before `finished` is stored.
+//!
+//! Not seen: what an address is computed from (`machine::order` has that), and other claims of assertions.
 
 use rustc_hash::FxHashMap;
 

@@ -30,6 +30,8 @@ pub(crate) struct FlushLoop {
     pub(crate) counts_lines: Option<Inclusive>,
     /// How many bytes the loop counts as one: a byte, or a line.
     pub(crate) unit: i64,
+    /// How many bytes were added to the end so that rounding it down rounds it up: they are not part of the range.
+    pub(crate) slack: i64,
     pub(crate) class: Class,
     /// The instruction, or the call of a function that is a name for it.
     pub(crate) flush: u32,
@@ -224,6 +226,57 @@ fn multiple_of_line(function: &Function, operand: Operand) -> Option<Operand> {
     }
 }
 
+/// How many operations an end is looked through for a rounding.
+const ROUNDED: u32 = 4;
+
+/// What is added to a number before it is rounded down to a multiple of a line or page, if that rounds it up:
+/// `(end + 63) & ~63`, `(length + 63) / 64`.
+fn slack(function: &Function, operand: Operand, depth: u32) -> i64 {
+    let Some(depth) = depth.checked_sub(1) else { return 0 };
+    let added = |operand: Operand, unit: i64| {
+        let is_unit = unit >= 2 && unit & (unit - 1) == 0;
+        if is_unit && adds(function, operand, unit - 1, depth) { unit - 1 } else { 0 }
+    };
+    match instruction(function, operand) {
+        Some((_, Op::Copy { value })) => slack(function, *value, depth),
+        Some((_, Op::Arithmetic { what, left, right })) => match (what, right) {
+            (Arithmetic::And, Operand::Int(mask)) if *mask < 0 => added(*left, mask.wrapping_neg()),
+            (Arithmetic::Div, Operand::Int(unit)) if *unit == LINE => added(*left, *unit),
+            (Arithmetic::Shr, Operand::Int(6)) => added(*left, LINE),
+            (Arithmetic::Mul | Arithmetic::Shl, Operand::Int(_)) => slack(function, *left, depth),
+            (Arithmetic::Add, _) => match slack(function, *left, depth) {
+                0 => slack(function, *right, depth),
+                found => found,
+            },
+            _ => 0,
+        },
+        Some((_, Op::Offset { base, index, .. })) => match index.as_slice() {
+            [] => slack(function, *base, depth),
+            [(index, _)] => slack(function, *index, depth),
+            _ => 0,
+        },
+        _ => 0,
+    }
+}
+
+/// Whether a constant is among what a number is the sum of.
+fn adds(function: &Function, operand: Operand, constant: i64, depth: u32) -> bool {
+    let Some(depth) = depth.checked_sub(1) else { return false };
+    match instruction(function, operand) {
+        Some((_, Op::Copy { value })) => adds(function, *value, constant, depth),
+        Some((_, Op::Arithmetic { what: Arithmetic::Add, left, right })) => {
+            *left == Operand::Int(constant)
+                || *right == Operand::Int(constant)
+                || adds(function, *left, constant, depth)
+                || adds(function, *right, constant, depth)
+        }
+        Some((_, Op::Offset { base, offset, .. })) => {
+            *offset == constant || adds(function, *base, constant, depth)
+        }
+        _ => false,
+    }
+}
+
 /// Whether a loop that goes on as long as this holds takes the limit as well.
 fn is_inclusive_while(what: Compare) -> bool {
     matches!(what, Compare::Le | Compare::Ge | Compare::BelowOrEqual | Compare::AboveOrEqual)
@@ -281,20 +334,24 @@ fn flush_loop(program: &Program, function: &Function, header: u32, a_loop: &Loop
             }
         })
     };
+    // The last line, rounded down, is no end that was rounded up.
+    let rounding =
+        |end: Option<Operand>| end.filter(|_| !is_inclusive).map_or(0, |end| slack(function, end, ROUNDED));
     let address = stripped(function, address);
     if let Some(start) = counter(function, header, a_loop, address, 1) {
         let end = other_side(address);
         let (first, counts_bytes, unit) = (Operand::Int(0), false, 1);
-        let counts_lines = None;
-        return Some(FlushLoop { start, first, end, counts_bytes, counts_lines, unit, class, flush: number });
+        let (counts_lines, slack, flush) = (None, rounding(end), number);
+        return Some(FlushLoop { start, first, end, counts_bytes, counts_lines, unit, slack, class, flush });
     }
     if let Some(line) = multiple_of_line(function, address)
         && let Some(start) = counter(function, header, a_loop, line, LINE)
     {
         let end = other_side(stripped(function, line));
         let (first, counts_bytes, unit) = (Operand::Int(0), false, LINE);
-        let counts_lines = Some(is_inclusive);
-        return Some(FlushLoop { start, first, end, counts_bytes, counts_lines, unit, class, flush: number });
+        // Of lines, the first that is left out says it already.
+        let (counts_lines, slack, flush) = (Some(is_inclusive), 0, number);
+        return Some(FlushLoop { start, first, end, counts_bytes, counts_lines, unit, slack, class, flush });
     }
     // A pointer and a counter beside it.
     let (base, index) = match self::instruction(function, address)? {
@@ -313,6 +370,7 @@ fn flush_loop(program: &Program, function: &Function, header: u32, a_loop: &Loop
     };
     let first = counter(function, header, a_loop, index, unit)?;
     let end = other_side(stripped(function, index));
-    let (counts_bytes, counts_lines) = (true, None);
-    Some(FlushLoop { start: base, first, end, counts_bytes, counts_lines, unit, class, flush: number })
+    let (start, counts_bytes, counts_lines) = (base, true, None);
+    let (slack, flush) = (rounding(end), number);
+    Some(FlushLoop { start, first, end, counts_bytes, counts_lines, unit, slack, class, flush })
 }

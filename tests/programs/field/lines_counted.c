@@ -7,13 +7,10 @@
 //@ variant pixels: -DBUG=1
 //@ check: recovery-fails at pixels
 //@ lint: unflushed-write at pixels
-//@ lint: flush-unmodified at line36
-//@ lint: flush-unmodified at line43
 //@ variant width: -DBUG=2
 //@ check: recovery-fails at height
-//@ lint: publish-before-persist at width
-//@ lint: publish-before-persist at height
-//@ lint: flush-unmodified at line40
+//@ lint: unflushed-write at width
+//@ lint: unflushed-write at height
 #include <assert.h>
 #include <fcntl.h>
 #include <immintrin.h>

@@ -6,7 +6,7 @@
 //@ lint: clean
 //@ variant dirty: -DBUG=1
 //@ check: recovery-fails at user
-//@ lint: unflushed-write at user (known wrong: the list of addresses to flush may hold anything)
+//@ lint: unflushed-write at user
 //@ variant commit: -DBUG=2
 //@ check: recovery-fails at expires
 //@ check: missing-flush at live

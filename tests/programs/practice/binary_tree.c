@@ -9,7 +9,7 @@
 //@ lint: unflushed-write at children
 //@ lint: unflushed-write at children
 //@ variant link: -DBUG=2
-//@ lint: unflushed-write at link
+//@ lint: publish-before-persist at link
 //@ variant next: -DBUG=3
 //@ lint: unflushed-write at next
 //@ variant pointer: -DBUG=4

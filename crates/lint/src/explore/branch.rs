@@ -209,7 +209,7 @@ impl Walk<'_, '_> {
                 let flushing = self.flushing_side(block, condition, *yes, *no);
                 for (to, holds) in [(*yes, true), (*no, false)] {
                     if ways.contains(&to) && flushing.is_none_or(|side| side == to) {
-                        self.note_assertion(condition, if holds { *no } else { *yes });
+                        self.note_assertion(&state, condition, holds, if holds { *no } else { *yes });
                         self.note_branch(condition, block);
                         self.note_undecided(block, to);
                         self.note_validation(&state, condition);

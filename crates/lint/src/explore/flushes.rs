@@ -81,7 +81,7 @@ impl Walk<'_, '_> {
                 let more = match flushes.counts_lines {
                     Some(true) => 1,
                     Some(false) => 1 - flushes.unit,
-                    None => 0,
+                    None => -flushes.slack,
                 };
                 let length = self.explorer.expressions.plus(length, more);
                 let length = self.explorer.expressions.without_misalignment(length);

@@ -61,11 +61,33 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A branch beside which the program only ends: an assertion, which guards nothing.
-    pub(super) fn note_assertion(&mut self, condition: Expression, beside: u32) {
+    /// A branch beside which the program only ends: an assertion. What comes after it is not guarded, but what it claims may
+    /// tie two numbers to each other.
+    pub(super) fn note_assertion(&mut self, state: &State, condition: Expression, holds: bool, beside: u32) {
         if matches!(self.function.terminator(beside).op, Op::Unreachable) {
             let (fact, _) = self.explorer.expressions.fact(condition, true);
             self.asserted.insert(fact);
+            self.note_bound(state, condition, holds);
+        }
+    }
+
+    /// One number in persistent memory is claimed never to exceed another: `finished <= started`. Whoever counts both up must
+    /// have the limit durable first, so the lower one guards it.
+    fn note_bound(&mut self, state: &State, condition: Expression, holds: bool) {
+        let Form::Comparison(what, left, right) = self.explorer.expressions.form(condition) else { return };
+        let is_below = matches!(what, Compare::Lt | Compare::Le | Compare::Below | Compare::BelowOrEqual);
+        let is_above = matches!(what, Compare::Gt | Compare::Ge | Compare::Above | Compare::AboveOrEqual);
+        if !is_below && !is_above {
+            return;
+        }
+        let (lower, upper) = if is_below == holds { (left, right) } else { (right, left) };
+        let is_content = |this: &mut Self, number: Expression| match this.explorer.expressions.form(number) {
+            Form::Content(address) => this.persistence(address) != Persistence::No,
+            _ => false,
+        };
+        if is_content(self, lower) && is_content(self, upper) {
+            let (guard, guarded) = (self.guard_name(state, lower), self.guard_name(state, upper));
+            self.explorer.guards.add(&guard, &guarded, Relation::Any);
         }
     }
 

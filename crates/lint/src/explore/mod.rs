@@ -13,6 +13,7 @@
 //! 3. Of a function with more paths than the budget allows only some are walked; it is named (`budget`).
 
 mod access;
+mod arrays;
 mod bases;
 mod branch;
 mod budget;

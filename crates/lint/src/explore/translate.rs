@@ -93,7 +93,7 @@ impl Walk<'_, '_> {
             Form::Stage => self.stage(here.state),
             Form::Content(address) => {
                 let address = self.translate(here, address);
-                match self.load(here.state, address, 8, None) {
+                match self.content(here.state, address) {
                     NOTHING => self.translate_unknown_content(here, expression),
                     known => known,
                 }

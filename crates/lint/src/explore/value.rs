@@ -6,7 +6,7 @@ use super::walk::{MAX_DEPTH, State, Walk, is_declared, persistence_of};
 use super::way::{WHOLE_BYTES, whole};
 use crate::expression::{Address, Expression, Form, NOTHING, Origin, Persistence};
 use crate::machine::Context;
-use crate::span::{Length, Span};
+use crate::span::{Length, Meets, Span};
 use crashproof_frontend::program::ir::Operand;
 
 impl Walk<'_, '_> {
@@ -139,6 +139,18 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// What a callee loads from a place. How much that is its expression does not say: as much as was stored, for a number of
+    /// four bytes is read as such.
+    pub(super) fn content(&mut self, state: &State, address: Expression) -> Expression {
+        const WORD: u64 = 8;
+        let at = self.explorer.expressions.address(address);
+        let stored = if address == NOTHING { None } else { state.memory.get(&at) };
+        match stored {
+            Some((bytes, value)) if *bytes <= WORD && *value != NOTHING => *value,
+            _ => self.load(state, address, WORD, None),
+        }
+    }
+
     /// If nothing shows where a pointer leads but the graph knows it, that is remembered.
     pub(super) fn note_loaded(&mut self, number: u32, value: Expression) {
         if matches!(self.explorer.expressions.form(value), Form::Content(_))
@@ -161,10 +173,19 @@ impl Walk<'_, '_> {
         let end = at.offset.saturating_add(bytes as i64);
         let first = Address { object: at.object, element: None, offset: i64::MIN };
         let mut covered = Vec::new();
+        let stored = Span { at, length: Length::Known(bytes) };
+        let extents = &self.explorer.extents;
         for (known, entry) in memory.range_mut(first..).take_while(|(known, _)| known.object == at.object) {
             if known.element != at.element {
-                // Another element, or the same by another index.
-                entry.1 = NOTHING;
+                // Another element, or the same by another index; what lies outside of the array is still the same. A constant
+                // is forgotten all the same: what it chooses is no element, and the order of records and their index is
+                // known by the number that both have in common.
+                let other = Span { at: *known, length: Length::Known(entry.0) };
+                let is_apart =
+                    other.contains(&stored) == Meets::Never || extents.are_in_other_arrays(&other, &stored);
+                if !is_apart || self.explorer.expressions.as_int(entry.1).is_some() {
+                    entry.1 = NOTHING;
+                }
             } else if known.offset < end && known.offset + entry.0 as i64 > at.offset {
                 if known.offset >= at.offset {
                     covered.push(*known);

@@ -352,6 +352,9 @@ impl<'e, 'a> Walk<'e, 'a> {
         let crashproof_frontend::program::ir::Block { start, end } = self.function.blocks[block as usize];
         for number in start..end - 1 {
             let instruction = &self.function.instructions[number as usize];
+            if matches!(&instruction.op, Op::Offset { within: Some(_), .. }) && self.may_have_stopped(block) {
+                states.retain(|state| !self.leaves_array(state, number, &instruction.op));
+            }
             if let Op::Call { arguments, .. } = &instruction.op
                 && self.is_in_flush_loop(number)
             {

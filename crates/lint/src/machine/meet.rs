@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use super::state::{Machine, Status};
+use super::state::{Machine, Status, Write};
 
 impl Machine {
     /// What is still open: data that is not durable, what was logged, transactions. Less than [`Machine::signature`]: paths
@@ -82,6 +82,18 @@ impl Machine {
         self.tolerates = self.tolerates.max(other.tolerates);
         self.drained &= other.drained;
         self.queue_drained &= other.queue_drained;
-        self.last_fence = self.last_fence.max(other.last_fence);
+        // Events are numbered on each path of its own: what counts is how long ago the fence was.
+        let since = (self.number - self.last_fence).max(other.number - other.last_fence);
+        self.last_fence = self.number.saturating_sub(since);
+    }
+
+    /// The number that a store of another path has on this one; its own if this path has no such store.
+    pub(super) fn own_number(&self, other: &Machine, number: u32) -> u32 {
+        let theirs = other.writes.iter().find(|write| write.number == number);
+        let own = theirs.and_then(|theirs| {
+            let same = |own: &&Write| own.span == theirs.span && own.site.place == theirs.site.place;
+            self.writes.iter().find(same)
+        });
+        own.map_or(number, |own| own.number)
     }
 }

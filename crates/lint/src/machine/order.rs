@@ -83,6 +83,9 @@ fn covers(all: &Expressions, value: Expression, record: &Span) -> bool {
     })
 }
 
+/// Larger records than this are rare, and what lies behind may be another one.
+const RECORD: i64 = 256;
+
 /// Whether a number is the one that chooses a record. A constant that was added to the number is in the record's offset.
 fn refers_to(all: &Expressions, value: Expression, record: &Span) -> bool {
     let (number, more) = match all.form(value) {
@@ -92,6 +95,10 @@ fn refers_to(all: &Expressions, value: Expression, record: &Span) -> bool {
     all.as_int(value).is_none()
         && indices(all, record.at.element).iter().any(|(index, scale)| {
             let is_added = || {
+                // Of an offset in bytes, the rest is a member of the record.
+                if *scale == 1 {
+                    return (0..RECORD).contains(&(record.at.offset - more));
+                }
                 let start = all.array_start(record.at.object, *scale);
                 start.is_some_and(|start| (record.at.offset - start).div_euclid(*scale) == more)
             };
@@ -102,6 +109,34 @@ fn refers_to(all: &Expressions, value: Expression, record: &Span) -> bool {
 /// Whether a number is what memory held at a place.
 fn is_content(all: &Expressions, number: Expression, span: &Span) -> bool {
     all.at(&span.at).is_some_and(|address| all.form(number) == Form::Content(address))
+}
+
+/// Whether the record that an index is part of counted before the index was stored: something that refers to it was
+/// made durable after the record was stored, other than by an allocator. Whatever refers to it later says nothing new of it.
+fn is_counted(all: &Expressions, writes: &[Write], early: &Early) -> bool {
+    let scale = indices(all, early.at.at.element).first().map_or(0, |first| first.1.unsigned_abs());
+    let is_inside =
+        |span: &Span| span.at.object == early.at.at.object && span.at.element == early.at.at.element;
+    // Not only in the same array.
+    let is_of_record = |span: &Span| is_inside(span) && span.at.offset.abs_diff(early.at.at.offset) < scale;
+    early.at.at.element.is_some()
+        && writes.iter().any(|count| {
+            count.number < early.number
+                && count.status == Status::Durable
+                && !is_inside(&count.span)
+                && refers_to(all, count.value, &early.at)
+                && writes.iter().any(|write| write.number < count.number && is_of_record(&write.span))
+        })
+}
+
+/// Whether a record is chosen by its number, and not by an offset in bytes, up to which allocators count.
+fn is_of_array(all: &Expressions, record: &Span) -> bool {
+    indices(all, record.at.element).iter().all(|(_, scale)| scale.unsigned_abs() > 1)
+}
+
+/// Whether a number is what memory held at a place, counted on.
+fn counts_on(all: &Expressions, number: Expression, span: &Span) -> bool {
+    matches!(all.form(number), Form::Plus(inner, _) if is_content(all, inner, span))
 }
 
 /// Whether the index that was stored already covers the record that is stored only now.
@@ -187,6 +222,9 @@ impl Machine {
                 number: write.number,
                 index: site,
                 at,
+                refers: is_of_array(context.expressions, &write.span)
+                    && refers_to(context.expressions, value, &write.span)
+                    && !counts_on(context.expressions, value, to),
             })
             .collect();
         for early in early {
@@ -208,6 +246,7 @@ impl Machine {
             let record = writes.iter().find(|write| write.number == early.number);
             // What refers to the record makes it count, and not the number up to which memory is taken.
             if early.index.place != site.place
+                && !early.refers
                 && record.is_some_and(|record| {
                     record.status == Status::Durable && refers_to(expressions, value, &record.span)
                 })
@@ -218,7 +257,9 @@ impl Machine {
                 && early.at.at.element == to.at.element
                 && early.at != *to
                 && is_constant;
+            let was_counted = is_counted(expressions, writes, early);
             let covered = early.at.at.element != to.at.element
+                && !was_counted
                 && (covers(expressions, value, &early.at) || refers_to(expressions, value, &early.at));
             if !beside && !covered || early.index.place == site.place {
                 return true;
@@ -247,7 +288,7 @@ impl Machine {
                 own.stored.place == theirs.stored.place && own.index.place == theirs.index.place
             };
             if !self.early.iter().any(same) {
-                self.early.push(theirs.clone());
+                self.early.push(Early { number: self.own_number(other, theirs.number), ..theirs.clone() });
             }
         }
     }

@@ -50,9 +50,9 @@ impl Machine {
         };
         self.published_later(context, site, to, value);
         for overtaken in &mut self.overtaking {
-            // What was stored before the lost store as well belongs to the next operation.
-            let (writes, lost) = (&self.writes, overtaken.numbers.0);
-            if writes.iter().any(|write| write.site.place == site.place && write.number < lost) {
+            // What was stored before the guard as well belongs to the next operation.
+            let (writes, by) = (&self.writes, overtaken.numbers.1);
+            if writes.iter().any(|write| write.site.place == site.place && write.number < by) {
                 continue;
             }
             let open = self
@@ -170,7 +170,9 @@ impl Machine {
             let same =
                 |own: &Overtaken| own.lost.place == theirs.lost.place && own.by.place == theirs.by.place;
             if !self.overtaking.iter().any(same) {
-                self.overtaking.push(theirs.clone());
+                let (lost, by) = theirs.numbers;
+                let numbers = (self.own_number(other, lost), self.own_number(other, by));
+                self.overtaking.push(Overtaken { numbers, ..theirs.clone() });
             }
         }
     }

@@ -78,6 +78,8 @@ pub(super) struct Early {
     pub(super) number: u32,
     pub(super) index: Site,
     pub(super) at: Span,
+    /// The index is the number of the record, and not one up to which records count.
+    pub(super) refers: bool,
 }
 
 /// A record that was stored after the index that covers it.
