@@ -87,11 +87,10 @@ fn constant(line: &str) -> Option<Mapping> {
 
 /// Called in the parent before each child.
 pub(crate) fn prepare_child() {
-    if session::control(|control| control.mode) == mode::RECOVER {
-        let number = RECOVERIES.load(Relaxed) + 1;
-        RECOVERIES.store(number, Relaxed);
-        LEARNS.store(LEARNING.contains(&number), Relaxed);
-    }
+    let recovers = session::control(|control| control.mode) == mode::RECOVER;
+    let number = RECOVERIES.load(Relaxed) + u32::from(recovers);
+    RECOVERIES.store(number, Relaxed);
+    LEARNS.store(recovers && LEARNING.contains(&number), Relaxed);
     let Some(learned) = learned().filter(|learned| learned.count.load(Relaxed) > 0) else { return };
     let count = learned.count.swap(0, Relaxed).min(learned.pages.len());
     let pages: Vec<usize> = learned.pages[..count].iter().map(|page| page.load(Relaxed)).collect();
