@@ -227,7 +227,7 @@ void open(char *pool) { new (pool) Log; }
 ";
     let sources = [("log.h", header), ("log.cc", log), ("child.cc", child), ("user.cc", user)];
     let project = project(&sources);
-    // Whoever comes first: those that call it, by one name or both, or the one that defines it.
+    // In every order: a source that calls it by one name or both may come before the one that defines it.
     for order in [
         ["log.cc", "child.cc", "user.cc"],
         ["user.cc", "log.cc", "child.cc"],

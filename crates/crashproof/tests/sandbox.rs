@@ -181,7 +181,7 @@ fn files_of_the_user_stay_whatever_way_they_are_removed() {
     fs::write(bench.path("precious"), "precious").expect("a file");
     bench.finds_the_bug();
     assert_eq!(fs::read_to_string(bench.path("precious")).expect("it is there"), "precious");
-    // Past the C library nobody sees it: without the sandbox they are at its mercy.
+    // The runtime does not see raw system calls: without the sandbox the file is gone.
     let (_, text) = bench.check(&["--no-sandbox"]);
     assert!(!bench.path("precious").exists(), "{text}");
 }

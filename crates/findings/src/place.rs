@@ -69,9 +69,8 @@ pub fn plain_function(name: &str) -> String {
     while let Some(next) = rest.chars().next() {
         let bytes = match next {
             '<' | '(' if plain.ends_with("operator") && depth == 0 => {
-                let sign = rest.find(|it| !"<>()=".contains(it)).unwrap_or(rest.len());
                 // `operator()(int)`, `operator<(T const&)`: the last bracket opens the parameters.
-                let sign = if next == '(' { 2 } else { rest[..sign].find('(').unwrap_or(sign) };
+                let sign = if next == '(' { 2 } else { rest.find('(').unwrap_or(rest.len()) };
                 plain.push_str(&rest[..sign]);
                 sign
             }

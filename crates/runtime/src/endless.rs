@@ -19,6 +19,7 @@ use crashproof_protocol::{ALIAS_OFFSET, POOL_BASE, POOL_BYTES, Record, flag, mod
 use px86::Kind;
 
 use crate::cell::RunningThreadCell;
+use crate::proc_self::Descriptor;
 use crate::session::{self, current_mode};
 use crate::system::{KeptErrno, raw_syscall};
 use crate::threads::running;
@@ -38,7 +39,6 @@ const LOOKS: u32 = 6;
 const COMPARISONS: u32 = 6;
 /// Bytes of private memory beyond which comparing takes longer than it saves.
 const MOST_MEMORY: u64 = 512 << 20;
-const PAGE: u64 = 4096;
 /// The flag of the processor that makes it stop after every instruction.
 const STEP: i64 = 0x100;
 /// Flags that single-stepping itself changes.
@@ -373,76 +373,4 @@ fn writable_private(line: &[u8]) -> Option<(u64, u64)> {
             .try_fold(0_u64, |number, digit| Some(number << 4 | u64::from((*digit as char).to_digit(16)?)))
     });
     Some((ends.next()??, ends.next()??))
-}
-
-/// A file that is read past the C library: the handler may have interrupted anything.
-struct Descriptor(usize);
-
-impl Descriptor {
-    fn open(path: &std::ffi::CStr) -> Option<Descriptor> {
-        let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, libc::O_RDONLY as usize, 0, 0, 0];
-        // SAFETY: the kernel only reads the path.
-        let descriptor = unsafe { raw_syscall(libc::SYS_openat, arguments) };
-        usize::try_from(descriptor).ok().map(Descriptor)
-    }
-
-    fn read(&self, buffer: &mut [u8], offset: Option<u64>) -> Option<usize> {
-        let (call, offset) = offset.map_or((libc::SYS_read, 0), |offset| (libc::SYS_pread64, offset));
-        let arguments = [self.0, buffer.as_mut_ptr() as usize, buffer.len(), offset as usize, 0, 0];
-        // SAFETY: the kernel writes into the buffer.
-        usize::try_from(unsafe { raw_syscall(call, arguments) }).ok()
-    }
-
-    /// Calls `each` with every line until it gives false; none if it did, or if the file cannot be read.
-    fn lines(&self, mut each: impl FnMut(&[u8]) -> bool) -> Option<()> {
-        let mut buffer = [0; 2048];
-        let mut filled = 0;
-        loop {
-            let more = self.read(&mut buffer[filled..], None)?;
-            if more == 0 {
-                return (filled == 0).then_some(());
-            }
-            filled += more;
-            let mut start = 0;
-            while let Some(length) = buffer[start..filled].iter().position(|byte| *byte == b'\n') {
-                if !each(&buffer[start..start + length]) {
-                    return None;
-                }
-                start += length + 1;
-            }
-            buffer.copy_within(start..filled, 0);
-            filled -= start;
-        }
-    }
-
-    /// Calls `each` with every part of a range whose pages are there; this file says which. False if it does not.
-    fn present(&self, start: u64, end: u64, mut each: impl FnMut(u64, u64)) -> bool {
-        let mut entries = [0_u8; 8 * 256];
-        let mut page = start / PAGE;
-        while page * PAGE < end {
-            let Some(read) = self.read(&mut entries, Some(page * 8)) else { return false };
-            if read < 8 {
-                return false;
-            }
-            for entry in entries[..read].as_chunks::<8>().0 {
-                let (from, to) = ((page * PAGE).max(start), ((page + 1) * PAGE).min(end));
-                if from >= end {
-                    break;
-                }
-                // Present, or swapped out.
-                if u64::from_le_bytes(*entry) >> 62 != 0 {
-                    each(from, to);
-                }
-                page += 1;
-            }
-        }
-        true
-    }
-}
-
-impl Drop for Descriptor {
-    fn drop(&mut self) {
-        // SAFETY: a descriptor of our own.
-        unsafe { raw_syscall(libc::SYS_close, [self.0, 0, 0, 0, 0, 0]) };
-    }
 }

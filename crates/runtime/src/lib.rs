@@ -9,7 +9,7 @@
 //! | layer | modules |
 //! |---|---|
 //! | plain data and logic, safe code | `random`, `text` (scanning, sorting), `conversions` (formats), `size_classes` (the heap), `file_table` |
-//! | the process | `cell` (state of the running thread), `system`, `fixed` (mappings at addresses of the program's choice), `raw` (memory operations), `real` (the functions behind the interposed ones), `prefault` (cheaper forks), `modules`, `callers`, `sites` (places in the source) |
+//! | the process | `cell` (state of the running thread), `system`, `fixed` (mappings at addresses of the program's choice), `raw` (memory operations), `real` (the functions behind the interposed ones), `proc_self` (what the kernel says of it), `learned` (what children pass on to their parent), `prefault` (cheaper forks), `modules`, `callers`, `sites` (places in the source) |
 //! | recording | `session` (shared memory, the trace), `processes` (those that the program forks), `recorder`, `shadow` (what recovery has touched), `protection` (who works for the runtime) |
 //! | threads | `threads` |
 //! | accesses | `access` (the hot path), `parallel` (without the checker), `assembly` |
@@ -55,6 +55,7 @@ mod follow;
 mod forking;
 mod globals;
 mod interpose;
+mod learned;
 mod mappings;
 mod modules;
 mod open_files;
@@ -63,6 +64,7 @@ mod parallel;
 mod pmem;
 mod pmem2;
 mod prefault;
+mod proc_self;
 mod process;
 mod processes;
 mod protection;

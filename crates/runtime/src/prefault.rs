@@ -10,13 +10,14 @@
 //! changes but the time a recovery takes.
 
 use std::ffi::c_int;
-use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use crashproof_protocol::mode;
 
 use crate::cell::RunningThreadCell;
+use crate::learned::Learned;
+use crate::proc_self::{Descriptor, OF_FILE, PRESENT};
 use crate::session;
 use crate::system::raw_syscall;
 
@@ -34,13 +35,8 @@ struct Mapping {
     rights: c_int,
 }
 
-/// What children have learned, for their parent. Shared with them.
-struct Learned {
-    count: AtomicUsize,
-    pages: [AtomicUsize; 1024],
-}
-
-static LEARNED: AtomicPtr<Learned> = AtomicPtr::new(null_mut());
+/// Which pages children ran, for their parent.
+static LEARNED: Learned = Learned::new();
 static MAPPINGS: RunningThreadCell<Vec<Mapping>> = RunningThreadCell::new(Vec::new());
 static RECOVERIES: AtomicU32 = AtomicU32::new(0);
 static LEARNS: AtomicBool = AtomicBool::new(false);
@@ -57,18 +53,7 @@ pub(crate) fn prepare() {
     };
     let mappings: Vec<Mapping> = maps.lines().filter_map(constant).filter(fits).collect();
     MAPPINGS.set(mappings);
-    let rights = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-    // SAFETY: new memory, all zeros, which is what nothing learned looks like.
-    let shared = unsafe { libc::mmap(null_mut(), size_of::<Learned>(), rights, flags, -1, 0) };
-    if shared != libc::MAP_FAILED {
-        LEARNED.store(shared.cast(), Relaxed);
-    }
-}
-
-fn learned() -> Option<&'static Learned> {
-    // SAFETY: null, or shared memory that stays.
-    unsafe { LEARNED.load(Relaxed).as_ref() }
+    LEARNED.prepare();
 }
 
 /// The mapping of a line of `/proc/self/maps`, if it is of code or constants.
@@ -91,12 +76,13 @@ pub(crate) fn prepare_child() {
     let number = RECOVERIES.load(Relaxed) + u32::from(recovers);
     RECOVERIES.store(number, Relaxed);
     LEARNS.store(recovers && LEARNING.contains(&number), Relaxed);
-    let Some(learned) = learned().filter(|learned| learned.count.load(Relaxed) > 0) else { return };
-    let count = learned.count.swap(0, Relaxed).min(learned.pages.len());
-    let pages: Vec<usize> = learned.pages[..count].iter().map(|page| page.load(Relaxed)).collect();
+    let pages = LEARNED.take();
+    if pages.is_empty() {
+        return;
+    }
     // SAFETY: changes who may look at this process; no child is there that could.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1) };
-    let pagemap = Pagemap::open();
+    let pagemap = open_pagemap();
     // SAFETY: as above.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
     let Some(pagemap) = pagemap else { return };
@@ -111,19 +97,26 @@ pub(crate) fn prepare_child() {
     });
 }
 
+/// Says which pages are there.
+fn open_pagemap() -> Option<Descriptor> {
+    Descriptor::open(c"/proc/self/pagemap")
+}
+
 /// Forgets pages of a mapping that are the file's, and can be had again. Those that were written to hold breakpoints, or
 /// relocations.
-fn forget(mapping: &Mapping, pagemap: &Pagemap) {
-    pagemap.each(mapping, |page, entry| {
+fn forget(mapping: &Mapping, pagemap: &Descriptor) {
+    pagemap.entries(mapping.start as u64, mapping.end as u64, |page, entry| {
         if entry & (PRESENT | OF_FILE) == PRESENT | OF_FILE {
             // SAFETY: nothing is lost.
-            unsafe { raw_syscall(libc::SYS_madvise, [page, PAGE, libc::MADV_DONTNEED as usize, 0, 0, 0]) };
+            unsafe {
+                raw_syscall(libc::SYS_madvise, [page as usize, PAGE, libc::MADV_DONTNEED as usize, 0, 0, 0])
+            };
         }
     });
 }
 
 /// Makes pages of a mapping this process's own, with what they hold, and forgets others.
-fn inherit(mapping: &Mapping, pagemap: &Pagemap, pages: &[usize]) {
+fn inherit(mapping: &Mapping, pagemap: &Descriptor, pages: &[usize]) {
     forget(mapping, pagemap);
     let (start, bytes) = (mapping.start as *mut _, mapping.end - mapping.start);
     // SAFETY: the pages keep their content, and can be read and executed all the while; only this thread runs.
@@ -139,55 +132,12 @@ fn inherit(mapping: &Mapping, pagemap: &Pagemap, pages: &[usize]) {
     }
 }
 
-/// Bits of an entry of the pagemap: the page is there; it is the file's.
-const PRESENT: u64 = 1 << 63;
-const OF_FILE: u64 = 1 << 61;
-
-/// Says which pages are there. Read past the C library, which the program may be in the midst of.
-struct Pagemap(usize);
-
-impl Pagemap {
-    fn open() -> Option<Pagemap> {
-        let path = c"/proc/self/pagemap".as_ptr() as usize;
-        let flags = libc::O_CLOEXEC as usize;
-        // SAFETY: the kernel only reads the path.
-        let opened =
-            unsafe { raw_syscall(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags, 0, 0, 0]) };
-        usize::try_from(opened).ok().map(Pagemap)
-    }
-
-    /// Calls `visit` with every page of a mapping and its entry.
-    fn each(&self, mapping: &Mapping, mut visit: impl FnMut(usize, u64)) {
-        let mut entries = [0_u64; 256];
-        let mut page = mapping.start;
-        while page < mapping.end {
-            let wanted = entries.len().min((mapping.end - page) / PAGE);
-            let arguments = [self.0, entries.as_mut_ptr() as usize, wanted * 8, page / PAGE * 8, 0, 0];
-            // SAFETY: there is room for so many entries.
-            if unsafe { raw_syscall(libc::SYS_pread64, arguments) } as usize != wanted * 8 {
-                return;
-            }
-            for (number, entry) in entries[..wanted].iter().enumerate() {
-                visit(page + number * PAGE, *entry);
-            }
-            page += wanted * PAGE;
-        }
-    }
-}
-
-impl Drop for Pagemap {
-    fn drop(&mut self) {
-        // SAFETY: a descriptor of our own.
-        unsafe { raw_syscall(libc::SYS_close, [self.0, 0, 0, 0, 0, 0]) };
-    }
-}
-
 /// Called when a child of the checker begins.
 pub(crate) fn start() {
-    if !LEARNS.load(Relaxed) || learned().is_none() {
+    if !LEARNS.load(Relaxed) || !LEARNED.is_there() {
         return;
     }
-    let Some(pagemap) = Pagemap::open() else { return };
+    let Some(pagemap) = open_pagemap() else { return };
     MAPPINGS.with(|mappings| {
         for mapping in mappings {
             // Mappings that are advised otherwise than their neighbors are not one with them.
@@ -202,18 +152,20 @@ pub(crate) fn start() {
 
 /// A child of the checker is about to end.
 pub(crate) fn end() {
-    let Some(learned) = learned().filter(|_| LEARNS.load(Relaxed)) else { return };
-    let Some(pagemap) = Pagemap::open() else { return };
+    if !LEARNS.load(Relaxed) {
+        return;
+    }
+    let Some(pagemap) = open_pagemap() else { return };
     let note = |page, entry| {
-        let count = learned.count.load(Relaxed);
-        if entry & PRESENT != 0
-            && let Some(slot) = learned.pages.get(count)
-        {
-            slot.store(page, Relaxed);
-            learned.count.store(count + 1, Relaxed);
+        if entry & PRESENT != 0 {
+            LEARNED.push(page as usize);
         }
     };
-    MAPPINGS.with(|mappings| mappings.iter().for_each(|mapping| pagemap.each(mapping, note)));
+    MAPPINGS.with(|mappings| {
+        for mapping in mappings {
+            pagemap.entries(mapping.start as u64, mapping.end as u64, note);
+        }
+    });
 }
 
 #[cfg(test)]

@@ -487,9 +487,9 @@ fn note_last_reads(trace: &mut Trace, count: u64) {
     }
 }
 
-/// From now on the address of every read is noted, or no longer. For a signal handler, which may come at any time, in the midst
-/// of the count of a read too: one that has found no reads left must not be told that nobody watches. So the end of watching
-/// is only noted here, and the next read makes of it what it was before.
+/// From now on the address of every read is noted, or no longer. A signal handler calls this at any time, also while a
+/// read is counted: that count may just have found no reads left, and must not see that watching has ended. So this only
+/// notes the end of watching, and the next read restores the count.
 pub(crate) fn watch_reads(watch: bool) {
     TRACE.with(|trace| {
         if watch && !trace.watching {

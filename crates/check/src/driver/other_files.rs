@@ -26,8 +26,9 @@ pub(crate) struct FilesUsed {
     /// The words about files that recorded runs stored, each with the last value other than 0. A directory's is a version
     /// of its names, which says nothing about what is in the files.
     facts: FxHashMap<u64, u64>,
-    /// Did they store to other persistent memory?
-    elsewhere: bool,
+    /// Did they store to other persistent memory, or did a recovery access content that they stored? Then there is nothing
+    /// left to find out.
+    decided: bool,
     /// Where recoveries accessed content, in units, and which words about files they read.
     recovered: FxHashSet<u64>,
 }
@@ -45,14 +46,14 @@ impl FilesUsed {
                 self.stored.insert(address / UNIT * UNIT);
             } else {
                 // Volatile memory that threads share has records, too.
-                self.elsewhere |= (POOL_BASE..POOL_BASE + POOL_BYTES).contains(&address);
+                self.decided |= (POOL_BASE..POOL_BASE + POOL_BYTES).contains(&address);
             }
         }
     }
 
     /// Notes what a recovery accessed.
     pub(crate) fn recovered(&mut self, records: &[Record]) {
-        if self.elsewhere {
+        if self.decided {
             return;
         }
         let mut last = 0;
@@ -70,13 +71,17 @@ impl FilesUsed {
             if place != last {
                 self.recovered.insert(place);
                 last = place;
+                if self.stored.contains(&place) {
+                    self.decided = true;
+                    return;
+                }
             }
         }
     }
 
     /// Did the program store to files only, and all recoveries use others?
     pub(crate) fn are_others(&self, files: &FileNames) -> bool {
-        if self.elsewhere {
+        if self.decided {
             return false;
         }
         let numbers = |places: &FxHashSet<u64>| -> FxHashSet<usize> {

@@ -29,6 +29,14 @@ pub struct Module<'m> {
     pub ptr: Type<'m>,
 }
 
+/// The values of one kind that a module has, from the first on.
+fn chain<'m>(
+    first: LLVMValueRef,
+    following: unsafe extern "C" fn(LLVMValueRef) -> LLVMValueRef,
+) -> Vec<Value<'m>> {
+    std::iter::successors(optional(first), |value| optional(unsafe { following(value.0) })).collect()
+}
+
 impl<'m> Module<'m> {
     /// # Safety
     ///
@@ -112,34 +120,16 @@ impl<'m> Module<'m> {
     }
 
     pub fn functions(&self) -> Vec<Value<'m>> {
-        let mut all = Vec::new();
-        let mut next = optional(unsafe { LLVMGetFirstFunction(self.raw) });
-        while let Some(function) = next {
-            all.push(function);
-            next = optional(unsafe { LLVMGetNextFunction(function.0) });
-        }
-        all
+        chain(unsafe { LLVMGetFirstFunction(self.raw) }, LLVMGetNextFunction)
     }
 
     pub fn globals(&self) -> Vec<Value<'m>> {
-        let mut all = Vec::new();
-        let mut next = optional(unsafe { LLVMGetFirstGlobal(self.raw) });
-        while let Some(global) = next {
-            all.push(global);
-            next = optional(unsafe { LLVMGetNextGlobal(global.0) });
-        }
-        all
+        chain(unsafe { LLVMGetFirstGlobal(self.raw) }, LLVMGetNextGlobal)
     }
 
     /// Other names of functions and variables.
     pub fn aliases(&self) -> Vec<Value<'m>> {
-        let mut all = Vec::new();
-        let mut next = optional(unsafe { LLVMGetFirstGlobalAlias(self.raw) });
-        while let Some(alias) = next {
-            all.push(alias);
-            next = optional(unsafe { LLVMGetNextGlobalAlias(alias.0) });
-        }
-        all
+        chain(unsafe { LLVMGetFirstGlobalAlias(self.raw) }, LLVMGetNextGlobalAlias)
     }
 
     pub fn source_file(&self) -> String {

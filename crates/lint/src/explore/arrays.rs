@@ -8,7 +8,7 @@ use crate::expression::Form;
 use crashproof_frontend::program::ir::{Op, Operand};
 
 impl Walk<'_, '_> {
-    /// Whether a block is in a loop of which nobody knows when it ends. Elsewhere a program that indexes one row of a table for
+    /// Whether a block is in a loop whose end is not known. Elsewhere a program that indexes one row of a table for
     /// all of it is followed as it is.
     pub(super) fn may_have_stopped(&self, block: u32) -> bool {
         self.undecided.iter().any(|header| self.shape.loops[header].blocks.contains(&block))

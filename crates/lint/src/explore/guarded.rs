@@ -71,8 +71,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// One number in persistent memory is claimed never to exceed another: `finished <= started`. Whoever counts both up must
-    /// have the limit durable first, so the lower one guards it.
+    /// One number in persistent memory is claimed never to exceed another: `finished <= started`. A program that counts both
+    /// up must have the limit durable first, so the lower one guards it.
     fn note_bound(&mut self, state: &State, condition: Expression, holds: bool) {
         let Form::Comparison(what, left, right) = self.explorer.expressions.form(condition) else { return };
         let is_below = matches!(what, Compare::Lt | Compare::Le | Compare::Below | Compare::BelowOrEqual);

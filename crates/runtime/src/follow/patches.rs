@@ -10,10 +10,6 @@
 //!
 //! Children tell their parent what they patched, so that later ones find it patched.
 
-use std::ptr::null_mut;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicPtr, AtomicUsize};
-
 use crashproof_protocol::flag;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 
@@ -23,6 +19,7 @@ use super::fences::{self, Module};
 use super::instruction::{Instructed, LONGEST, register};
 use super::moved::{self, Head, MOST, Zone};
 use crate::cell::RunningThreadCell;
+use crate::learned::Learned;
 use crate::system::raw_syscall;
 use crate::threads::running;
 use crate::{assembly, callers, endless, raw, session};
@@ -40,22 +37,13 @@ const PAGE: usize = 4096;
 /// How often places faulted.
 static COUNTS: RunningThreadCell<[(usize, u32); COUNTED]> = RunningThreadCell::new([(0, 0); COUNTED]);
 
-/// What children have patched, for their parent. Shared with them.
-struct Learned {
-    count: AtomicUsize,
-    places: [AtomicUsize; 1024],
-}
-
-static LEARNED: AtomicPtr<Learned> = AtomicPtr::new(null_mut());
+/// What children have patched, for their parent.
+static LEARNED: Learned = Learned::new();
 
 /// Called once, before children are forked.
 pub(crate) fn prepare() {
-    let rights = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-    // SAFETY: new memory, all zeros, which is what nothing learned looks like.
-    let shared = unsafe { libc::mmap(null_mut(), size_of::<Learned>(), rights, flags, -1, 0) };
-    if shared != libc::MAP_FAILED && can_save() {
-        LEARNED.store(shared.cast(), Relaxed);
+    if can_save() {
+        LEARNED.prepare();
     }
 }
 
@@ -64,18 +52,14 @@ fn can_save() -> bool {
     std::is_x86_feature_detected!("xsavec")
 }
 
-fn learned() -> Option<&'static Learned> {
-    // SAFETY: null, or shared memory that stays.
-    unsafe { LEARNED.load(Relaxed).as_ref() }
-}
-
 /// Patches in the parent what children have patched.
 pub(crate) fn patch_what_children_patched() {
-    let Some(learned) = learned().filter(|learned| learned.count.load(Relaxed) > 0) else { return };
-    let count = learned.count.swap(0, Relaxed).min(learned.places.len());
+    let places = LEARNED.take();
+    if places.is_empty() {
+        return;
+    }
     endless::note_followed();
-    for place in &learned.places[..count] {
-        let at = place.swap(0, Relaxed);
+    for at in places {
         if let Some(module) = fences::module_of(at) {
             fences::sweep_locked_of(at);
             if !moved::is_moved(at) {
@@ -101,7 +85,9 @@ pub(crate) fn undo() {
 /// The instruction is about to be executed by this thread.
 pub(crate) unsafe fn heat(at: usize) -> Option<usize> {
     endless::note_followed();
-    learned()?;
+    if !LEARNED.is_there() {
+        return None;
+    }
     let hot = COUNTS.with(|counts| {
         let first = at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
         for index in first..first + 8 {
@@ -127,11 +113,7 @@ pub(crate) unsafe fn heat(at: usize) -> Option<usize> {
     let module = fences::module_of(at)?;
     // SAFETY: as for this function.
     let there = unsafe { patch(&module, at) }?;
-    if let Some(learned) = learned()
-        && let Some(slot) = learned.places.get(learned.count.fetch_add(1, Relaxed))
-    {
-        slot.store(at, Relaxed);
-    }
+    LEARNED.push(at);
     Some(there)
 }
 

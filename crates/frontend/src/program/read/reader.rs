@@ -74,8 +74,8 @@ impl<'m> Reader<'m> {
         }
     }
 
-    /// Another name of a function, as clang gives constructors: whoever calls it by either name calls the same. Where others have
-    /// called it by both names already, it becomes two, and is given with the number of the second.
+    /// Another name of a function, as clang gives constructors: calls by either name call the same function. Where both names
+    /// were called already, it becomes two functions, and the second is returned with its number.
     fn declare_alias(&mut self, alias: Value<'m>) -> Option<(Value<'m>, FunctionId)> {
         let target = alias.aliasee().filter(|target| target.is_function() && !alias.is_local())?;
         let undefined = |known: &FunctionId| !self.program.function(*known).is_defined();
