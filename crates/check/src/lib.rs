@@ -5,6 +5,7 @@
 //!
 //! | layer | what it holds |
 //! |---|---|
+//! | `debug_info` | the DWARF of a program, unit by unit |
 //! | `subject` | the program under test behind a trait: a process that can be run, recorded and run again |
 //! | `crash` | the recorded run replayed through px86, its crash points, what may survive |
 //! | `schedules` | every schedule: partial-order reduction, crashes at every consistent cut |
@@ -17,6 +18,7 @@
 //! understand makes the verdict UNKNOWN.
 
 mod crash;
+mod debug_info;
 mod driver;
 mod judge;
 mod narrate;

@@ -190,6 +190,28 @@ pub enum EdgeKind {
 #[error("the solver's model is no execution")]
 pub struct NoExecution;
 
+/// Where each node stands in a row of nodes.
+fn places_in(row: &[u32]) -> Vec<usize> {
+    let mut places = vec![0; row.len()];
+    row.iter().enumerate().for_each(|(place, &node)| places[node as usize] = place);
+    places
+}
+
+fn effect(action: &Action, read: Option<u64>, wrote: Option<u64>) -> Effect {
+    match action {
+        Action::Load { .. } => Effect::Read(read.unwrap_or(0)),
+        Action::Store { non_temporal: true, .. } => Effect::WroteNonTemporal(wrote.unwrap_or(0)),
+        Action::Store { .. } => Effect::Wrote(wrote.unwrap_or(0)),
+        Action::Rmw { .. } => Effect::Exchanged(read.unwrap_or(0), wrote),
+        Action::Flush { .. } => Effect::Flushed,
+        Action::FlushOpt { .. } => Effect::FlushedOpt,
+        Action::StoreFence => Effect::StoreFence,
+        Action::Create(_) => Effect::Started,
+        Action::Join(_) => Effect::Joined,
+        Action::Fence | Action::Assert { .. } | Action::Unknown { .. } => Effect::Fence,
+    }
+}
+
 impl Encoder<'_> {
     fn holds(&self, lit: Lit) -> bool {
         self.gates.solver.value(lit)
@@ -213,7 +235,7 @@ impl Encoder<'_> {
         let mut story = self.execution_story()?;
         story.message = match &violation.what {
             Wrong::Assertion(message) => message.clone(),
-            Wrong::Outside => "an access outside of every object".to_owned(),
+            Wrong::Outside => "an access outside every object".to_owned(),
         };
         story.outside = violation.what == Wrong::Outside;
         story.site = self.program.sites.get(violation.site.0 as usize).cloned().unwrap_or_default();
@@ -238,9 +260,7 @@ impl Encoder<'_> {
         for (index, event) in self.events.iter().enumerate() {
             at_node[event.node as usize] = Some(index);
         }
-        let mut place_in_row = vec![0; row.len()];
-        row.iter().enumerate().for_each(|(place, &node)| place_in_row[node as usize] = place);
-        let moment = |line: Line| self.moments.get(&line).map(|&node| place_in_row[node as usize]);
+        let place_in_row = places_in(&row);
         let mut steps = Vec::new();
         let mut step_of = vec![None; self.events.len()];
         let mut written_back = Vec::new();
@@ -250,77 +270,10 @@ impl Encoder<'_> {
                 written_back.extend(lines.map(|(&line, _)| (line, steps.len())));
                 continue;
             };
-            let event = &self.events[index];
-            if !self.holds(event.executed) || !self.holds(event.guard) {
-                continue;
+            if let Some(step) = self.step(index, &place_in_row) {
+                step_of[index] = Some(steps.len());
+                steps.push(step);
             }
-            let thread = event.event.thread.unwrap_or(0);
-            let action = &self.program.threads[thread].events[event.event.index].action;
-            // The write-back of a non-temporal store is told with the store.
-            if matches!(action, Action::Store { .. }) && event.class.writes_back() {
-                continue;
-            }
-            let address = event
-                .access
-                .as_ref()
-                .and_then(|access| access.places.iter().find(|&&(_, lit)| self.holds(lit)))
-                .map(|&(place, _)| place);
-            let line = event.lines.iter().find(|&&(_, lit)| self.holds(lit)).map(|&(line, _)| line);
-            let wrote = event.write.as_ref().filter(|(_, stores)| self.holds(*stores));
-            let value = wrote.map(|(bits, _)| self.number(bits));
-            let read = event.read.as_ref().map(|bits| self.number(bits));
-            let effect = match action {
-                Action::Load { .. } => Effect::Read(read.unwrap_or(0)),
-                Action::Store { non_temporal: true, .. } => Effect::WroteNonTemporal(value.unwrap_or(0)),
-                Action::Store { .. } => Effect::Wrote(value.unwrap_or(0)),
-                Action::Rmw { .. } => Effect::Exchanged(read.unwrap_or(0), value),
-                Action::Flush { .. } => Effect::Flushed,
-                Action::FlushOpt { .. } => Effect::FlushedOpt,
-                Action::StoreFence => Effect::StoreFence,
-                Action::Create(_) => Effect::Started,
-                Action::Join(_) => Effect::Joined,
-                Action::Fence | Action::Assert { .. } | Action::Unknown { .. } => Effect::Fence,
-            };
-            let place = match (address, line) {
-                (Some(address), _) => self.program.name_of(address),
-                (None, Some(line)) => self.line_name(line),
-                (None, None) => String::new(),
-            };
-            let persisted = match (value, address) {
-                (Some(_), Some(address)) => {
-                    moment(Line::containing(address)).map(|moment| place_in_row[node as usize] < moment)
-                }
-                _ => None,
-            };
-            let forwarded = self.reads_from.iter().any(|reads| {
-                reads.reader == index
-                    && self.holds(reads.lit)
-                    && reads.writer.is_some_and(|(writer, _)| {
-                        let from = &self.events[writer];
-                        let late = !self.holds(from.executed)
-                            || place_in_row[from.node as usize] > place_in_row[node as usize];
-                        self.program_before(writer, index) && late
-                    })
-            });
-            step_of[index] = Some(steps.len());
-            steps.push(Step {
-                read: read.map(|value| self.program.show(value)).unwrap_or_default(),
-                wrote: value.map(|value| self.program.show(value)).unwrap_or_default(),
-                forwarded,
-                thread,
-                thread_name: self.program.threads[thread].name.clone(),
-                position: event.position,
-                site: self.site_of(event.event),
-                effect,
-                place,
-                address: address.unwrap_or(0),
-                bytes: event
-                    .read
-                    .as_ref()
-                    .or(event.write.as_ref().map(|(bits, _)| bits))
-                    .map_or(0, |bits| (bits.len() / 8) as u8),
-                persisted,
-            });
         }
         let crash = self.crash.map_or(usize::MAX, |node| place_in_row[node as usize]);
         let issued = self.issued(&row, |event| self.holds(event.executed), crash);
@@ -342,10 +295,64 @@ impl Encoder<'_> {
         })
     }
 
+    /// An event as a step of the story; none if it is not executed, or told with another.
+    fn step(&self, index: usize, place_in_row: &[usize]) -> Option<Step> {
+        let event = &self.events[index];
+        if !self.holds(event.executed) || !self.holds(event.guard) {
+            return None;
+        }
+        let thread = event.event.thread.unwrap_or(0);
+        let action = &self.program.threads[thread].events[event.event.index].action;
+        // The write-back of a non-temporal store is told with the store.
+        if matches!(action, Action::Store { .. }) && event.class.writes_back() {
+            return None;
+        }
+        let places = event.access.as_ref().map(|access| access.places.as_slice()).unwrap_or_default();
+        let address = places.iter().find(|&&(_, lit)| self.holds(lit)).map(|&(place, _)| place);
+        let line = event.lines.iter().find(|&&(_, lit)| self.holds(lit)).map(|&(line, _)| line);
+        let wrote = event.write.as_ref().filter(|(_, stores)| self.holds(*stores));
+        let value = wrote.map(|(bits, _)| self.number(bits));
+        let read = event.read.as_ref().map(|bits| self.number(bits));
+        let bits = event.read.as_ref().or(event.write.as_ref().map(|(bits, _)| bits));
+        let persisted = value.and(address).and_then(|address| {
+            let moment = *self.moments.get(&Line::containing(address))?;
+            Some(place_in_row[event.node as usize] < place_in_row[moment as usize])
+        });
+        Some(Step {
+            read: read.map(|value| self.program.show(value)).unwrap_or_default(),
+            wrote: value.map(|value| self.program.show(value)).unwrap_or_default(),
+            forwarded: self.is_forwarded(index, place_in_row),
+            thread,
+            thread_name: self.program.threads[thread].name.clone(),
+            position: event.position,
+            site: self.site_of(event.event),
+            effect: effect(action, read, value),
+            place: match (address, line) {
+                (Some(address), _) => self.program.name_of(address),
+                (None, Some(line)) => self.line_name(line),
+                (None, None) => String::new(),
+            },
+            address: address.unwrap_or(0),
+            bytes: bits.map_or(0, |bits| (bits.len() / 8) as u8),
+            persisted,
+        })
+    }
+
+    /// Whether a load takes its value from a store of its own thread that is still in the store buffer.
+    fn is_forwarded(&self, reader: usize, place_in_row: &[usize]) -> bool {
+        let read = place_in_row[self.events[reader].node as usize];
+        let still_buffered = |writer: usize| {
+            let from = &self.events[writer];
+            !self.holds(from.executed) || place_in_row[from.node as usize] > read
+        };
+        let from_reader = self.reads_from.iter().filter(|it| it.reader == reader && self.holds(it.lit));
+        let mut writers = from_reader.filter_map(|it| it.writer);
+        writers.any(|(writer, _)| self.program_before(writer, reader) && still_buffered(writer))
+    }
+
     /// What was issued, in program order; what counts and comes before the crash in this row has taken effect.
     fn issued(&self, row: &[u32], counts: impl Fn(&Encoded) -> bool, crash: usize) -> Vec<Issued> {
-        let mut place_in_row = vec![0; row.len()];
-        row.iter().enumerate().for_each(|(place, &node)| place_in_row[node as usize] = place);
+        let place_in_row = places_in(row);
         let issued = |event: &Encoded| {
             let thread = event.event.thread?;
             let action = &self.program.threads[thread].events[event.event.index].action;

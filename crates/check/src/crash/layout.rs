@@ -7,14 +7,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use addr2line::gimli::{
-    self, AttributeValue, DW_AT_byte_size, DW_AT_count, DW_AT_data_member_location, DW_AT_name, DW_AT_type,
-    DW_AT_upper_bound, DwTag, EndianSlice, RunTimeEndian, UnitOffset,
-};
+use addr2line::gimli::{self, DW_AT_byte_size, DW_AT_data_member_location, DW_AT_type, DwTag, UnitOffset};
 use crashproof_findings::Place;
-use object::{Object, ObjectSection};
 use px86::LINE_BYTES;
 use rustc_hash::FxHashMap;
+
+use crate::debug_info;
 
 /// A field, perhaps of a structure within the structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,29 +193,14 @@ fn name_in(line: &str, column: usize) -> Option<String> {
     (!name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit())).then(|| name.to_owned())
 }
 
-type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
-
 /// All structures of a program; none if it has no debug information, or what is there cannot be read.
 fn read(program: &Path) -> Option<Debug> {
-    let bytes = fs::read(program).ok()?;
-    let file = object::File::parse(&*bytes).ok()?;
-    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-    let load = |id: gimli::SectionId| -> Result<std::borrow::Cow<[u8]>, gimli::Error> {
-        let section = file.section_by_name(id.name());
-        Ok(section.and_then(|section| section.uncompressed_data().ok()).unwrap_or_default())
-    };
-    let sections = gimli::DwarfSections::load(load).ok()?;
-    let dwarf = sections.borrow(|section| EndianSlice::new(section, endian));
     let mut debug = Debug::default();
-    let mut units = dwarf.units();
-    while let Ok(Some(header)) = units.next() {
-        if let Ok(unit) = dwarf.unit(header) {
-            let directory = unit.comp_dir.map(|directory| directory.to_string_lossy().into_owned());
-            debug.directories.extend(directory.map(PathBuf::from));
-            // What cannot be read is left out: it is advice.
-            let _ = read_unit(&dwarf, &unit, &mut debug.structures);
-        }
-    }
+    debug_info::for_each_unit(program, |dwarf, unit| {
+        debug.directories.extend(debug_info::text(unit.comp_dir).map(PathBuf::from));
+        // What cannot be read is left out: it is advice.
+        let _ = read_unit(dwarf, unit, &mut debug.structures);
+    })?;
     debug.structures.sort_by(|a, b| (&a.name, a.bytes).cmp(&(&b.name, b.bytes)));
     debug.structures.dedup();
     Some(debug)
@@ -233,8 +216,8 @@ struct Type {
 }
 
 fn read_unit(
-    dwarf: &gimli::Dwarf<Slice>,
-    unit: &gimli::Unit<Slice>,
+    dwarf: &debug_info::Dwarf,
+    unit: &debug_info::Unit,
     structures: &mut Vec<Structure>,
 ) -> gimli::Result<()> {
     let mut types: FxHashMap<UnitOffset, Type> = FxHashMap::default();
@@ -245,15 +228,9 @@ fn read_unit(
     let mut entries = unit.entries();
     while let Some(entry) = entries.next_dfs()? {
         let depth = entry.depth();
-        let name = || -> Option<String> {
-            let value = entry.attr_value(DW_AT_name)?;
-            Some(dwarf.attr_string(unit, value).ok()?.to_string_lossy().into_owned())
-        };
-        let number = |at| entry.attr_value(at).and_then(|value| value.udata_value());
-        let of = match entry.attr_value(DW_AT_type) {
-            Some(AttributeValue::UnitRef(offset)) => Some(offset),
-            _ => None,
-        };
+        let name = || debug_info::name(dwarf, unit, entry);
+        let number = |at| debug_info::number(entry, at);
+        let of = debug_info::reference(entry, DW_AT_type);
         while parents.last().is_some_and(|(above, _)| *above >= depth) {
             parents.pop();
         }
@@ -277,9 +254,8 @@ fn read_unit(
                 }
             }
             gimli::DW_TAG_subrange_type => {
-                let count = number(DW_AT_count).or_else(|| number(DW_AT_upper_bound).map(|last| last + 1));
                 if let Some(array) = parent.and_then(|parent| types.get_mut(&parent)) {
-                    array.count *= count.unwrap_or(0);
+                    array.count *= debug_info::elements(entry);
                 }
             }
             gimli::DW_TAG_typedef => {

@@ -226,7 +226,7 @@ impl Check<'_> {
             self.note_limits(&steps);
             if explored.explorer.learn(steps.steps).is_err() {
                 self.judging.note(
-                    "the program did not do the same again under the same schedule: not all schedules were explored"
+                    "the program behaved differently when run again under the same schedule: not all schedules were explored"
                         .into(),
                 );
                 return Ok(false);
@@ -239,7 +239,7 @@ impl Check<'_> {
         }
         if explored.cut {
             self.judging.note(
-                "schedules have more crashes than are tried by default: not all were (--schedules all tries more)".into(),
+                "schedules have more crash points than the default budget covers: not all were tried (--schedules all tries more)".into(),
             );
         }
         // Without a run that came to its end nothing was explored.
@@ -426,19 +426,17 @@ impl Check<'_> {
     fn note_limits(&self, steps: &Steps) {
         if steps.timed_out {
             self.judging.note(
-                "a thread waits for another one to end, but not longer than a time: that it gives up was not explored"
-                    .into(),
+                "a thread joins another one with a timeout: that the timeout expires was not explored".into(),
             );
         }
         if steps.counted {
             self.judging.note(
-                "a thread reads the same again and again and counts how often: not all of its rounds were explored"
-                    .into(),
+                "a thread polls and counts its attempts: not every number of attempts was explored".into(),
             );
         }
         if steps.retried {
             self.judging.remark(
-                "a thread that comes back to a read in the same state is taken to wait for another thread",
+                "a thread that repeats a read in the same state is assumed to wait for another thread",
             );
         }
     }

@@ -1,11 +1,9 @@
 //! A check from start to end: one schedule after the other, each recorded once and crashed everywhere.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
-use crashproof_findings::{Place, no_persistent_memory};
 use crashproof_protocol::{GLOBALS, Record};
 use px86::Kind;
 
@@ -13,24 +11,20 @@ use crate::crash::Timeline;
 use crate::driver::call_stacks::{self, Calls, Sought};
 use crate::driver::checkpoint::{self, Checkpoint};
 use crate::driver::judging::Judging;
-use crate::driver::options::{Medium, Options};
+use crate::driver::options::Options;
 use crate::driver::other_files::NOT_READ;
 use crate::driver::prepare::{discover, start};
 use crate::driver::recording::{Recorded, record_run};
+use crate::driver::remarks::{self, Used};
 use crate::driver::unseen::without_unseen;
 use crate::judge::{
     DataRace, Dependence, Model, RedundantWork, Report, any_marked, dependences, merge, merge_races, races,
 };
 use crate::narrate::readable;
-use crate::search::{Draws, Incomplete, Plan, Random, Recording, Search, Shared, Statistics, Worker, count};
+use crate::search::{Draws, Incomplete, Plan, Random, Recording, Search, Statistics, Worker, count};
 use crate::subject::{
     AllSites, Error, Failure, Launch, Placement, Process, Schedule, Subject, Trace, fault, system,
 };
-
-/// What the runtime takes for persistent memory.
-const PERSISTENT_MEMORY: &str = "files mapped below --pm-path (default: /mnt/pmem*, /pmem* and /dev/dax*), what libpmem, \
-    libpmem2 and libpmemobj map, globals marked PERSISTENT, memory from crashproof_root and crashproof_alloc \
-    (crashproof.h), and the heap with --pm-heap";
 
 /// Runs shorter than this are explored by one worker: starting another takes longer.
 const WORTH_SHARING: usize = 2000;
@@ -148,70 +142,38 @@ pub(crate) fn check_subject<S: Subject>(
         let ended = !search.shared().stopped;
         checkpoint.finish(&search, ended)?;
     }
-    if let Some(shards) =
-        options.shards.as_ref().filter(|shards| options.merged.is_empty() && !shards.is_all())
-    {
-        let taken: Vec<String> = shards.taken.iter().map(u32::to_string).collect();
-        judging.note(format!(
-            "this is shard {} of {}: `crashproof merge` gives the verdict once all have ended",
-            taken.join(", "),
-            shards.of
-        ));
+    if let Some(part) = remarks::is_one_shard(options) {
+        judging.note(part);
     }
     let mut shared = search.into_shared();
     shared.count_behaviors();
     // What was run before is counted as run, not as skipped.
     let skipped = &mut shared.statistics.recoveries_saved;
     *skipped = skipped.saturating_sub(shared.known_before);
-    let checksums = shared.checksums.iter().map(|(site, contents)| {
-        let place = judging.sites.of_recovery().get(*site);
-        format!(
-            "the checksum over what is read from {}:{} on is trusted to refuse {} torn contents that were not tried",
-            place.file,
-            place.line,
-            readable(contents)
-        )
-    });
-    let checksums: Vec<String> = checksums.collect();
-    let outside = mapped_outside(&subject);
-    let written = subject.written_outside();
-    let set_aside = set_aside(&shared, &judging.sites, options.exhaustive);
-    let medium = medium(options).filter(|_| subject.uses_files());
-    let files = recovering.as_ref().unwrap_or(&subject).file_names();
-    judging.set_files(files.clone());
-    let volatile_heap = options.pm_heap && !subject.is_rebuilt();
+    let used = Used::by(&subject, recovering.as_ref());
+    judging.set_files(used.files.clone());
+    let mut basis = remarks::checksums(&shared, &judging.sites);
+    basis.extend(remarks::set_aside(&shared, &judging.sites, options.exhaustive));
+    basis.extend(remarks::medium(options).filter(|_| used.uses_files));
     // Files that this one created go with it; runs that are repeated create them anew.
     drop((subject, recovering));
     let redundant = judging.redundant_places(redundant, calls);
     let persistency_races = judging.persistency_races();
     let (findings, violations, unused_suppressions, mut found) = judging.into_findings(calls);
-    found.remarks.extend(checksums);
+    found.remarks.extend(basis);
     if findings.is_empty() && violations.is_empty() && shared.set_aside.is_any() {
         // It takes a failure to set something aside: without one nothing may be.
         found
             .incomplete
             .push("crash states were set aside although no failure was reported (use --exhaustive)".into());
     }
-    found.remarks.extend(set_aside);
-    found.remarks.extend(medium);
     let (findings, violations) = without_unseen(findings, violations, &mut found.incomplete);
     if vacuous && findings.is_empty() {
-        let mut nothing = no_persistent_memory(PERSISTENT_MEMORY, &outside);
-        if let Some(name) = written.as_deref().and_then(std::path::Path::file_name) {
-            let name = name.display();
-            nothing += &format!(
-                "; the program writes `{name}`: --medium disk checks what survives of its files on a disk"
-            );
-        }
-        if volatile_heap {
-            nothing += "; --pm-heap makes persistent what rebuilt code allocates, and the program was not rebuilt: build it \
-                        with CC=\"crashproof cc\"";
-        }
-        found.incomplete.push(nothing);
+        found.incomplete.push(used.nothing_persistent(options));
     }
     // What recoveries read that an earlier check ran is not known any more.
     let ran_all = shared.statistics.recoveries > 0 && shared.known_before == 0;
-    if ran_all && findings.is_empty() && violations.is_empty() && found.files_used.are_others(&files) {
+    if ran_all && findings.is_empty() && violations.is_empty() && found.files_used.are_others(&used.files) {
         // It matters more than whatever was not explored.
         found.incomplete.insert(0, NOT_READ.into());
     }
@@ -228,79 +190,6 @@ pub(crate) fn check_subject<S: Subject>(
         crashes: options.crashes,
         statistics: shared.statistics,
     })
-}
-
-/// What files are taken to be on.
-fn medium(options: &Options) -> Option<String> {
-    Some(match options.medium.unwrap_or_default() {
-        Medium::Dax => {
-            "medium dax: write() is durable when it returns, names and sizes with fsync or when the file is \
-                        mapped; cache lines survive one by one"
-                .into()
-        }
-        Medium::Disk(sector) => format!(
-            "medium disk: only fsync, fdatasync, msync and O_SYNC make anything durable; sectors of {sector} bytes survive \
-             whole, in any order"
-        ),
-    })
-}
-
-/// What was set aside because its failure is known, and what limits left out, in words.
-fn set_aside(shared: &Shared, sites: &AllSites, exhaustive: bool) -> Vec<String> {
-    let place = |&(recovery, site): &(bool, u32)| {
-        let place = sites.of(usize::from(recovery)).get(site);
-        Place::new(place.file.clone(), place.line, 0).to_string()
-    };
-    let mut remarks = Vec::new();
-    // What would be is known all the same.
-    for store in shared.set_aside.assumed().iter().filter(|_| !exhaustive) {
-        let why = if shared.set_aside.has_failed(*store) { "failed" } else { "read stale data" };
-        remarks.push(format!(
-            "assuming the store at {} is flushed: once recoveries had {why} without it, crash states that lose it were \
-             set aside (--exhaustive explores them)",
-            place(store)
-        ));
-    }
-    // Places in a library without debug information have one name.
-    remarks.dedup();
-    let waits: Vec<String> = shared.set_aside.waits().map(|site| place(&(false, site))).collect();
-    if shared.set_aside.not_recovered > 0 {
-        remarks.push(format!(
-            "{} crash states were set aside in which recovery would wait for ever for what {} stored (--exhaustive \
-             recovers from them)",
-            shared.set_aside.not_recovered,
-            waits.join(", ")
-        ));
-    }
-    let coverage = &shared.coverage;
-    if coverage.points_cut > 0 {
-        let points = shared.statistics.failure_points.max(coverage.points_cut);
-        let whole = points - coverage.points_cut;
-        remarks.push(format!(
-            "{whole} of {points} crash points ({:.0}%) were explored whole; of the other {}, {} corners (nothing lost, \
-             everything lost, each line alone lost or surviving, the moments in between), and {} of {} crash states",
-            100.0 * whole as f64 / points as f64,
-            coverage.points_cut,
-            if coverage.corners_cut == 0 { "all" } else { "some" },
-            coverage.tried,
-            readable(&coverage.states_cut)
-        ));
-    }
-    if shared.dropped {
-        remarks.push(
-            "to stay within --memory, recoveries whose behavior had been forgotten were run again".into(),
-        );
-    }
-    remarks
-}
-
-/// The file that a program maps outside the PM path, if any, and how to make it count.
-fn mapped_outside(subject: &impl Subject) -> Vec<String> {
-    let hint = |path: PathBuf| {
-        let directory = path.parent()?.display();
-        Some(format!("{} (try --pm-path {directory})", path.display()))
-    };
-    subject.mapped_outside().and_then(hint).into_iter().collect()
 }
 
 /// One check, all schedules.
@@ -362,10 +251,10 @@ impl Check<'_> {
         });
         let recorded = match recorded {
             Ok(recorded) => recorded,
-            // Whoever waits for a thread that is never chosen does so for ever: a schedule is at fault that is not fair.
+            // Whoever waits for a thread that is never chosen does so forever: a schedule is at fault that is not fair.
             Err(Error::FailsAlone { failure: Failure::Endless, .. }) if seed > 0 && self.sampling => {
                 self.judging
-                    .note("under a schedule of PCT, which need not be fair, the program did not end".into());
+                    .note("the program did not end under a PCT schedule, which need not be fair".into());
                 return Ok(ControlFlow::Break(()));
             }
             // The program got through before: it is the schedule that makes it fail.

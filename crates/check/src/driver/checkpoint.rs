@@ -188,9 +188,8 @@ pub(crate) fn fitting(
         } else if let Some(known) = taken.get(&shard) {
             reasons.push(format!("shard {shard} is there twice, in {} and {shown}", known.display()));
         } else if !manifest.complete {
-            reasons.push(format!(
-                "shard {shard} of {shards} in {shown} did not come to its end: run its command again"
-            ));
+            reasons
+                .push(format!("shard {shard} of {shards} in {shown} did not finish: run its command again"));
         } else {
             taken.insert(shard, directory);
         }

@@ -9,6 +9,7 @@
 //! | `check` | one schedule after the other, recorded and crashed everywhere |
 //! | `checkpoint` | checks that go on where they ended, and that several machines share |
 //! | `judging` | judges every recovery, keeps what is found |
+//! | `remarks` | what a verdict rests on besides its findings |
 //! | `other_files` | whether recoveries look at what the crashed run stored |
 //! | `token`, `replay` | reproduces one failure |
 //! | `monitor` | progress, and a way to end early |
@@ -24,6 +25,7 @@ mod other_files;
 mod prepare;
 mod recording;
 mod recovery_schedules;
+mod remarks;
 mod replay;
 mod token;
 mod unseen;

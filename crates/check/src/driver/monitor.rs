@@ -15,7 +15,7 @@ pub struct Monitor {
     at: AtomicU64,
     places: AtomicU64,
     recoveries: AtomicU64,
-    behaviours: AtomicU64,
+    behaviors: AtomicU64,
     findings: AtomicU64,
     interrupt: Interrupt,
     out_of_time: AtomicBool,
@@ -34,7 +34,7 @@ pub struct Progress {
     /// Recoveries run.
     pub recoveries: u64,
     /// Distinct behaviors explored.
-    pub behaviours: u64,
+    pub behaviors: u64,
     /// Failures found.
     pub findings: u64,
 }
@@ -47,7 +47,7 @@ impl Monitor {
             at: self.at.load(Relaxed),
             places: self.places.load(Relaxed),
             recoveries: self.recoveries.load(Relaxed),
-            behaviours: self.behaviours.load(Relaxed),
+            behaviors: self.behaviors.load(Relaxed),
             findings: self.findings.load(Relaxed),
         }
     }
@@ -107,9 +107,9 @@ impl Monitor {
     }
 
     /// A recovery was run.
-    pub(crate) fn recovered(&self, behaviours: usize, findings: usize) {
+    pub(crate) fn recovered(&self, behaviors: usize, findings: usize) {
         self.recoveries.fetch_add(1, Relaxed);
-        self.behaviours.store(behaviours as u64, Relaxed);
+        self.behaviors.store(behaviors as u64, Relaxed);
         self.findings.store(findings as u64, Relaxed);
     }
 }

@@ -121,8 +121,8 @@ impl Discovered {
             _ => "persistent memory",
         };
         Some(format!(
-            "{}{more}: mapped shared, and so taken for what must survive, on {why} (--pm-path says which files \
-             count, --medium what they are on)",
+            "{}{more}: taken as persistent because the program maps it \
+             shared, on {why} (--pm-path and --medium change this)",
             first.display()
         ))
     }

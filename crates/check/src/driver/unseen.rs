@@ -26,7 +26,7 @@ pub(crate) fn without_unseen(
     if left_out > 0 {
         let what = if left_out == 1 { "1 finding" } else { &format!("{left_out} findings") };
         incomplete.push(format!(
-            "{what} may come of what was done to persistent memory unseen, and {} not reported",
+            "{what} may result from untracked changes to persistent memory, and {} not reported",
             if left_out == 1 { "is" } else { "are" }
         ));
     }

@@ -3,17 +3,16 @@
 //! Read once, when there is something to name. What cannot be read is left out: objects then have the name that the
 //! source gives them, and values are shown as numbers.
 
-use std::fs;
 use std::path::Path;
 
 use addr2line::gimli::{
-    self, AttributeValue, DW_AT_abstract_origin, DW_AT_byte_size, DW_AT_const_value, DW_AT_count,
-    DW_AT_data_member_location, DW_AT_decl_line, DW_AT_encoding, DW_AT_name, DW_AT_specification, DW_AT_type,
-    DW_AT_upper_bound, EndianSlice, RunTimeEndian, UnitOffset,
+    self, AttributeValue, DW_AT_abstract_origin, DW_AT_byte_size, DW_AT_const_value,
+    DW_AT_data_member_location, DW_AT_decl_line, DW_AT_encoding, DW_AT_specification, DW_AT_type, UnitOffset,
 };
 use crashproof_findings::is_of_rust;
-use object::{Object, ObjectSection};
 use rustc_hash::FxHashMap;
+
+use crate::debug_info::{self, Entry, number, reference};
 
 /// A type, by number.
 pub(crate) type TypeId = u32;
@@ -70,8 +69,6 @@ pub(crate) struct Types {
     locals: FxHashMap<String, Vec<Variable>>,
     globals: FxHashMap<String, TypeId>,
 }
-
-type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// How deep types are followed.
 const DEEPEST: usize = 16;
@@ -179,35 +176,47 @@ impl Types {
 }
 
 fn read(program: &Path) -> Option<Types> {
-    let bytes = fs::read(program).ok()?;
-    let file = object::File::parse(&*bytes).ok()?;
-    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-    let load = |id: gimli::SectionId| -> Result<std::borrow::Cow<[u8]>, gimli::Error> {
-        let section = file.section_by_name(id.name());
-        Ok(section.and_then(|section| section.uncompressed_data().ok()).unwrap_or_default())
-    };
-    let sections = gimli::DwarfSections::load(load).ok()?;
-    let dwarf = sections.borrow(|section| EndianSlice::new(section, endian));
     let mut types = Types::default();
-    let mut units = dwarf.units();
-    while let Ok(Some(header)) = units.next() {
-        let Ok(unit) = dwarf.unit(header) else { continue };
-        let text = |part: Option<Slice>| part.map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+    debug_info::for_each_unit(program, |dwarf, unit| {
         // The libraries that come with Rust are large, and no user's.
-        if is_of_rust(&text(unit.comp_dir)) || is_of_rust(&text(unit.name)) {
-            continue;
+        let of_rust = |part| debug_info::text(part).is_some_and(|text| is_of_rust(&text));
+        if !of_rust(unit.comp_dir) && !of_rust(unit.name) {
+            // A unit that is damaged is left out from there on.
+            let _ = Unit { dwarf, unit, types: &mut types, numbers: FxHashMap::default() }.read();
         }
-        // A unit that is damaged is left out from there on.
-        let _ = Unit { dwarf: &dwarf, unit: &unit, types: &mut types, numbers: FxHashMap::default() }.read();
-    }
+    })?;
     Some(types)
 }
 
 struct Unit<'u, 'd> {
-    dwarf: &'u gimli::Dwarf<Slice<'d>>,
-    unit: &'u gimli::Unit<Slice<'d>>,
+    dwarf: &'u debug_info::Dwarf<'d>,
+    unit: &'u debug_info::Unit<'d>,
     types: &'u mut Types,
     numbers: FxHashMap<UnitOffset, TypeId>,
+}
+
+/// What the current entry is in.
+#[derive(Default)]
+struct Around {
+    /// Depth and offset of each entry, outermost first.
+    parents: Vec<(isize, UnitOffset)>,
+    /// Depth and name of each function.
+    functions: Vec<(isize, String)>,
+    /// All functions met so far: others take their names from them.
+    names: FxHashMap<UnitOffset, String>,
+}
+
+impl Around {
+    fn leave_to(&mut self, depth: isize) {
+        let inside = |above: isize| above < depth;
+        self.parents.truncate(self.parents.partition_point(|(above, _)| inside(*above)));
+        self.functions.truncate(self.functions.partition_point(|(above, _)| inside(*above)));
+    }
+
+    fn enter_function(&mut self, entry: &Entry, name: String) {
+        self.functions.push((entry.depth(), last_part(&name)));
+        self.names.insert(entry.offset(), name);
+    }
 }
 
 impl Unit<'_, '_> {
@@ -224,139 +233,128 @@ impl Unit<'_, '_> {
     }
 
     fn read(mut self) -> gimli::Result<()> {
-        // The entries that the current one is in: depth, where it is, its function if it is one.
-        let mut parents: Vec<(isize, UnitOffset)> = Vec::new();
-        let mut functions: Vec<(isize, String)> = Vec::new();
-        // Functions that are named by another entry.
-        let mut names: FxHashMap<UnitOffset, String> = FxHashMap::default();
+        let mut around = Around::default();
         let unit = self.unit;
         let mut entries = unit.entries();
         while let Some(entry) = entries.next_dfs()? {
-            let depth = entry.depth();
-            let name = || -> Option<String> {
-                let value = entry.attr_value(DW_AT_name)?;
-                Some(self.dwarf.attr_string(unit, value).ok()?.to_string_lossy().into_owned())
-            };
-            let name = name();
-            let number = |at| entry.attr_value(at).and_then(|value| value.udata_value());
-            let reference = |at| match entry.attr_value(at) {
-                Some(AttributeValue::UnitRef(offset)) => Some(offset),
-                _ => None,
-            };
-            while parents.last().is_some_and(|(above, _)| *above >= depth) {
-                parents.pop();
-            }
-            while functions.last().is_some_and(|(above, _)| *above >= depth) {
-                functions.pop();
-            }
-            let parent = parents.last().map(|(_, offset)| *offset);
-            let of = reference(DW_AT_type);
-            let bytes = number(DW_AT_byte_size).unwrap_or(0);
-            let offset = entry.offset();
-            let tag = entry.tag();
-            let made = match tag {
-                gimli::DW_TAG_base_type => {
-                    let encoding = match entry.attr_value(DW_AT_encoding) {
-                        Some(AttributeValue::Encoding(encoding)) => encoding,
-                        _ => gimli::DW_ATE_unsigned,
-                    };
-                    let encoding = match encoding {
-                        gimli::DW_ATE_signed => Encoding::Signed,
-                        gimli::DW_ATE_boolean => Encoding::Boolean,
-                        gimli::DW_ATE_signed_char | gimli::DW_ATE_unsigned_char | gimli::DW_ATE_UTF => {
-                            // Rust's u8 is a number, and so is C's uint8_t; both say unsigned char.
-                            let named = name.as_deref().unwrap_or_default();
-                            if named == "char" { Encoding::Character } else { Encoding::Unsigned }
-                        }
-                        gimli::DW_ATE_float => Encoding::Float,
-                        _ => Encoding::Unsigned,
-                    };
-                    Some(Type::Plain { bytes, encoding })
-                }
-                gimli::DW_TAG_pointer_type
-                | gimli::DW_TAG_reference_type
-                | gimli::DW_TAG_rvalue_reference_type => Some(Type::Pointer(of.map(|of| self.number(of)))),
-                gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type => {
-                    Some(Type::Structure {
-                        name: name.clone().unwrap_or_default(),
-                        bytes,
-                        members: Vec::new(),
-                    })
-                }
-                gimli::DW_TAG_array_type => {
-                    let of = of.map(|of| self.number(of)).unwrap_or_else(|| self.nothing());
-                    Some(Type::Array { of, count: 0 })
-                }
-                gimli::DW_TAG_enumeration_type => Some(Type::Enumeration { bytes, values: Vec::new() }),
-                gimli::DW_TAG_typedef
-                | gimli::DW_TAG_const_type
-                | gimli::DW_TAG_volatile_type
-                | gimli::DW_TAG_restrict_type
-                | gimli::DW_TAG_atomic_type => of.map(|of| Type::Same(self.number(of))),
-                _ => None,
-            };
-            if let Some(made) = made {
-                let at = self.number(offset);
+            around.leave_to(entry.depth());
+            if let Some(made) = self.type_of(entry) {
+                let at = self.number(entry.offset());
                 self.types.types[at as usize] = made;
             }
-            match tag {
+            match entry.tag() {
                 gimli::DW_TAG_subprogram | gimli::DW_TAG_inlined_subroutine => {
-                    let other = reference(DW_AT_specification).or_else(|| reference(DW_AT_abstract_origin));
-                    let name = name.or_else(|| names.get(&other?).cloned()).unwrap_or_default();
-                    names.insert(offset, name.clone());
-                    functions.push((depth, last_part(&name)));
+                    let other = reference(entry, DW_AT_specification)
+                        .or_else(|| reference(entry, DW_AT_abstract_origin));
+                    let name = self.name(entry).or_else(|| around.names.get(&other?).cloned());
+                    around.enter_function(entry, name.unwrap_or_default());
                 }
                 gimli::DW_TAG_formal_parameter | gimli::DW_TAG_variable => {
-                    if let (Some(name), Some(of)) = (name, of) {
-                        let ty = self.number(of);
-                        let line = number(DW_AT_decl_line).unwrap_or(0) as u32;
-                        match functions.last() {
-                            Some((_, function)) => {
-                                let variable = Variable { name, line, ty };
-                                self.types.locals.entry(function.clone()).or_default().push(variable);
-                            }
-                            None => {
-                                self.types.globals.insert(name, ty);
-                            }
-                        }
+                    self.variable(entry, around.functions.last().map(|(_, function)| function));
+                }
+                _ => {
+                    if let Some((_, parent)) = around.parents.last() {
+                        self.part(entry, *parent);
                     }
                 }
-                gimli::DW_TAG_member | gimli::DW_TAG_inheritance => {
-                    if let (Some(parent), Some(of)) = (parent, of) {
-                        let member = Member {
-                            name: name.unwrap_or_default(),
-                            offset: number(DW_AT_data_member_location).unwrap_or(0),
-                            ty: self.number(of),
-                        };
-                        let at = self.number(parent) as usize;
-                        if let Type::Structure { members, .. } = &mut self.types.types[at] {
-                            members.push(member);
-                        }
-                    }
-                }
-                gimli::DW_TAG_enumerator => {
-                    let value = entry.attr_value(DW_AT_const_value);
-                    let value =
-                        value.and_then(|it| it.sdata_value().or(it.udata_value().map(|it| it as i64)));
-                    if let (Some(parent), Some(value), Some(name)) = (parent, value, name) {
-                        let at = self.number(parent) as usize;
-                        if let Type::Enumeration { values, .. } = &mut self.types.types[at] {
-                            values.push((value, name));
-                        }
-                    }
-                }
-                gimli::DW_TAG_subrange_type => {
-                    let count =
-                        number(DW_AT_count).or_else(|| number(DW_AT_upper_bound).map(|last| last + 1));
-                    if let Some(parent) = parent {
-                        self.dimension(parent, count.unwrap_or(0));
-                    }
-                }
-                _ => {}
             }
-            parents.push((depth, offset));
+            around.parents.push((entry.depth(), entry.offset()));
         }
         Ok(())
+    }
+
+    fn name(&self, entry: &Entry) -> Option<String> {
+        debug_info::name(self.dwarf, self.unit, entry)
+    }
+
+    /// The type that an entry describes, still without its parts; none if it describes no type.
+    fn type_of(&mut self, entry: &Entry) -> Option<Type> {
+        let bytes = number(entry, DW_AT_byte_size).unwrap_or(0);
+        let of = reference(entry, DW_AT_type);
+        Some(match entry.tag() {
+            gimli::DW_TAG_base_type => Type::Plain { bytes, encoding: self.encoding(entry) },
+            gimli::DW_TAG_pointer_type
+            | gimli::DW_TAG_reference_type
+            | gimli::DW_TAG_rvalue_reference_type => Type::Pointer(of.map(|of| self.number(of))),
+            gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type => {
+                Type::Structure { name: self.name(entry).unwrap_or_default(), bytes, members: Vec::new() }
+            }
+            gimli::DW_TAG_array_type => {
+                let of = of.map(|of| self.number(of)).unwrap_or_else(|| self.nothing());
+                Type::Array { of, count: 0 }
+            }
+            gimli::DW_TAG_enumeration_type => Type::Enumeration { bytes, values: Vec::new() },
+            gimli::DW_TAG_typedef
+            | gimli::DW_TAG_const_type
+            | gimli::DW_TAG_volatile_type
+            | gimli::DW_TAG_restrict_type
+            | gimli::DW_TAG_atomic_type => Type::Same(self.number(of?)),
+            _ => return None,
+        })
+    }
+
+    fn encoding(&self, entry: &Entry) -> Encoding {
+        let Some(AttributeValue::Encoding(encoding)) = entry.attr_value(DW_AT_encoding) else {
+            return Encoding::Unsigned;
+        };
+        match encoding {
+            gimli::DW_ATE_signed => Encoding::Signed,
+            gimli::DW_ATE_boolean => Encoding::Boolean,
+            gimli::DW_ATE_float => Encoding::Float,
+            // Rust's u8 is a number, and so is C's uint8_t; both say unsigned char.
+            gimli::DW_ATE_signed_char | gimli::DW_ATE_unsigned_char | gimli::DW_ATE_UTF
+                if self.name(entry).as_deref() == Some("char") =>
+            {
+                Encoding::Character
+            }
+            _ => Encoding::Unsigned,
+        }
+    }
+
+    /// A variable or parameter, of a function or global.
+    fn variable(&mut self, entry: &Entry, function: Option<&String>) {
+        let (Some(name), Some(of)) = (self.name(entry), reference(entry, DW_AT_type)) else { return };
+        let ty = self.number(of);
+        match function {
+            Some(function) => {
+                let line = number(entry, DW_AT_decl_line).unwrap_or(0) as u32;
+                self.types.locals.entry(function.clone()).or_default().push(Variable { name, line, ty });
+            }
+            None => {
+                self.types.globals.insert(name, ty);
+            }
+        }
+    }
+
+    /// A part of the type that `parent` describes: a member, a base class, a value, a dimension.
+    fn part(&mut self, entry: &Entry, parent: UnitOffset) {
+        match entry.tag() {
+            gimli::DW_TAG_member | gimli::DW_TAG_inheritance => {
+                let Some(of) = reference(entry, DW_AT_type) else { return };
+                let member = Member {
+                    name: self.name(entry).unwrap_or_default(),
+                    offset: number(entry, DW_AT_data_member_location).unwrap_or(0),
+                    ty: self.number(of),
+                };
+                let at = self.number(parent) as usize;
+                if let Type::Structure { members, .. } = &mut self.types.types[at] {
+                    members.push(member);
+                }
+            }
+            gimli::DW_TAG_enumerator => {
+                let value = entry.attr_value(DW_AT_const_value);
+                let value = value.and_then(|it| it.sdata_value().or(it.udata_value().map(|it| it as i64)));
+                let (Some(value), Some(name)) = (value, self.name(entry)) else { return };
+                let at = self.number(parent) as usize;
+                if let Type::Enumeration { values, .. } = &mut self.types.types[at] {
+                    values.push((value, name));
+                }
+            }
+            gimli::DW_TAG_subrange_type => {
+                self.dimension(parent, debug_info::elements(entry));
+            }
+            _ => {}
+        }
     }
 
     /// One more dimension of an array: the outermost comes first.

@@ -7,6 +7,7 @@ use super::reader::{Context, Reader};
 use crate::program::ir::*;
 
 impl<'m> Reader<'m> {
+    /// Appends what `value` means to `out`: one instruction mostly, several for a call.
     pub(crate) fn instruction(
         &mut self,
         value: Value<'m>,
@@ -15,7 +16,48 @@ impl<'m> Reader<'m> {
         out: &mut Vec<Instruction>,
     ) {
         let block = |block: crate::llvm::Block| context.blocks[&block];
-        let op = match value.opcode() {
+        let opcode = value.opcode();
+        let known = self
+            .memory_operation(value, context)
+            .or_else(|| self.computation(value, context))
+            .or_else(|| self.control_flow(value, context));
+        let op = match opcode {
+            _ if let Some(op) = known => op,
+            Opcode::LLVMCall | Opcode::LLVMInvoke => {
+                let ops = self.call(value, context, out.len() as u32);
+                out.extend(ops.into_iter().map(|op| Instruction { op, place }));
+                if opcode == Opcode::LLVMInvoke {
+                    out.push(Instruction { op: Op::Jump { to: block(value.normal_destination()) }, place });
+                }
+                return;
+            }
+            Opcode::LLVMIndirectBr | Opcode::LLVMCallBr => {
+                self.not_understood(place, "a jump that is not followed");
+                if opcode == Opcode::LLVMCallBr {
+                    out.push(Instruction { op: Op::Other, place });
+                }
+                match value.successors().first() {
+                    Some(first) => Op::Jump { to: block(*first) },
+                    None => Op::Unreachable,
+                }
+            }
+            _ if is_computation(opcode) => Op::Other,
+            _ => {
+                let what = format!("an instruction that is not understood ({opcode:?})");
+                if value.is_terminator() {
+                    self.not_understood(place, &what);
+                    Op::Unreachable
+                } else {
+                    Op::NotUnderstood { what, pointers: Vec::new() }
+                }
+            }
+        };
+        out.push(Instruction { op, place });
+    }
+
+    /// What makes, reads, writes or orders memory.
+    fn memory_operation(&mut self, value: Value<'m>, context: &Context<'m>) -> Option<Op> {
+        Some(match value.opcode() {
             Opcode::LLVMAlloca => {
                 let ty = value.allocated_type();
                 let count = value.operand(0).as_number();
@@ -49,6 +91,18 @@ impl<'m> Reader<'m> {
                 bytes: self.bytes(value.operand(2).ty()),
                 expected: Some(self.operand(value.operand(1), context)),
             },
+            Opcode::LLVMFence => match meaning::fence(value.ordering(), value.scope()) {
+                Some(fence) => Op::Fence { class: fence.class() },
+                None => Op::Other,
+            },
+            _ => return None,
+        })
+    }
+
+    /// What computes one value from others.
+    fn computation(&mut self, value: Value<'m>, context: &Context<'m>) -> Option<Op> {
+        let block = |block: crate::llvm::Block| context.blocks[&block];
+        Some(match value.opcode() {
             Opcode::LLVMGetElementPtr => self.address(value, context),
             Opcode::LLVMPHI => Op::Phi {
                 incoming: value
@@ -71,18 +125,7 @@ impl<'m> Reader<'m> {
             | Opcode::LLVMFreeze
             | Opcode::LLVMAddrSpaceCast => Op::Copy { value: self.escaping(value.operand(0), context) },
             Opcode::LLVMICmp => Op::Compare {
-                what: match value.predicate() {
-                    Predicate::LLVMIntEQ => Compare::Eq,
-                    Predicate::LLVMIntNE => Compare::Ne,
-                    Predicate::LLVMIntSLT => Compare::Lt,
-                    Predicate::LLVMIntSLE => Compare::Le,
-                    Predicate::LLVMIntSGT => Compare::Gt,
-                    Predicate::LLVMIntSGE => Compare::Ge,
-                    Predicate::LLVMIntULT => Compare::Below,
-                    Predicate::LLVMIntULE => Compare::BelowOrEqual,
-                    Predicate::LLVMIntUGT => Compare::Above,
-                    Predicate::LLVMIntUGE => Compare::AboveOrEqual,
-                },
+                what: comparison(value.predicate()),
                 left: self.operand(value.operand(0), context),
                 right: self.operand(value.operand(1), context),
             },
@@ -102,18 +145,19 @@ impl<'m> Reader<'m> {
                     Op::Other
                 }
             }
-            Opcode::LLVMFence => match meaning::fence(value.ordering(), value.scope()) {
-                Some(fence) => Op::Fence { class: fence.class() },
-                None => Op::Other,
+            other if let Some(what) = arithmetic(other) => Op::Arithmetic {
+                what,
+                left: self.operand(value.operand(0), context),
+                right: self.operand(value.operand(1), context),
             },
-            Opcode::LLVMCall | Opcode::LLVMInvoke => {
-                let ops = self.call(value, context, out.len() as u32);
-                out.extend(ops.into_iter().map(|op| Instruction { op, place }));
-                if value.opcode() == Opcode::LLVMInvoke {
-                    out.push(Instruction { op: Op::Jump { to: block(value.normal_destination()) }, place });
-                }
-                return;
-            }
+            _ => return None,
+        })
+    }
+
+    /// What ends a block in a way that is followed.
+    fn control_flow(&mut self, value: Value<'m>, context: &Context<'m>) -> Option<Op> {
+        let block = |block: crate::llvm::Block| context.blocks[&block];
+        Some(match value.opcode() {
             Opcode::LLVMBr => match value.condition() {
                 Some(condition) => {
                     let to = value.successors();
@@ -138,33 +182,8 @@ impl<'m> Reader<'m> {
                 Op::Return { value: result }
             }
             Opcode::LLVMUnreachable | Opcode::LLVMResume => Op::Unreachable,
-            Opcode::LLVMIndirectBr | Opcode::LLVMCallBr => {
-                self.not_understood(place, "a jump that is not followed");
-                if value.opcode() == Opcode::LLVMCallBr {
-                    out.push(Instruction { op: Op::Other, place });
-                }
-                match value.successors().first() {
-                    Some(first) => Op::Jump { to: block(*first) },
-                    None => Op::Unreachable,
-                }
-            }
-            other if let Some(what) = arithmetic(other) => Op::Arithmetic {
-                what,
-                left: self.operand(value.operand(0), context),
-                right: self.operand(value.operand(1), context),
-            },
-            other if is_computation(other) => Op::Other,
-            other => {
-                let what = format!("an instruction that is not understood ({other:?})");
-                if value.is_terminator() {
-                    self.not_understood(place, &what);
-                    Op::Unreachable
-                } else {
-                    Op::NotUnderstood { what, pointers: Vec::new() }
-                }
-            }
-        };
-        out.push(Instruction { op, place });
+            _ => return None,
+        })
     }
 
     pub(crate) fn address(&mut self, value: Value<'m>, context: &Context<'m>) -> Op {
@@ -263,6 +282,21 @@ fn is_computation(opcode: Opcode) -> bool {
             | LLVMLandingPad
             | LLVMVAArg
     )
+}
+
+fn comparison(predicate: Predicate) -> Compare {
+    match predicate {
+        Predicate::LLVMIntEQ => Compare::Eq,
+        Predicate::LLVMIntNE => Compare::Ne,
+        Predicate::LLVMIntSLT => Compare::Lt,
+        Predicate::LLVMIntSLE => Compare::Le,
+        Predicate::LLVMIntSGT => Compare::Gt,
+        Predicate::LLVMIntSGE => Compare::Ge,
+        Predicate::LLVMIntULT => Compare::Below,
+        Predicate::LLVMIntULE => Compare::BelowOrEqual,
+        Predicate::LLVMIntUGT => Compare::Above,
+        Predicate::LLVMIntUGE => Compare::AboveOrEqual,
+    }
 }
 
 fn arithmetic(opcode: Opcode) -> Option<Arithmetic> {

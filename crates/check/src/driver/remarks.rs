@@ -1,0 +1,145 @@
+//! What a verdict rests on besides its findings, in words: the medium, what was set aside, checksums that are trusted, and
+//! why there was nothing to judge.
+
+use std::path::PathBuf;
+
+use crashproof_findings::{Place, no_persistent_memory};
+
+use crate::driver::options::{Medium, Options};
+use crate::narrate::readable;
+use crate::search::Shared;
+use crate::subject::{AllSites, FileNames, Subject};
+
+/// What the runtime takes for persistent memory.
+const PERSISTENT_MEMORY: &str = "files mapped below --pm-path (default: /mnt/pmem*, /pmem* and /dev/dax*), what libpmem, \
+    libpmem2 and libpmemobj map, globals marked PERSISTENT, memory from crashproof_root and crashproof_alloc \
+    (crashproof.h), and the heap with --pm-heap";
+
+/// What files are taken to be on.
+pub(super) fn medium(options: &Options) -> Option<String> {
+    Some(match options.medium.unwrap_or_default() {
+        Medium::Dax => "medium dax: write() is durable on return, names and sizes after fsync \
+                        or once the file is mapped; cache lines persist independently"
+            .into(),
+        Medium::Disk(sector) => format!(
+            "medium disk: only fsync, fdatasync, msync and O_SYNC make anything durable; \
+             sectors of {sector} bytes persist whole, in any order"
+        ),
+    })
+}
+
+/// What was set aside because its failure is known, and what limits left out, in words.
+pub(super) fn set_aside(shared: &Shared, sites: &AllSites, exhaustive: bool) -> Vec<String> {
+    let place = |&(recovery, site): &(bool, u32)| {
+        let place = sites.of(usize::from(recovery)).get(site);
+        Place::new(place.file.clone(), place.line, 0).to_string()
+    };
+    let mut remarks = Vec::new();
+    // What would be is known all the same.
+    for store in shared.set_aside.assumed().iter().filter(|_| !exhaustive) {
+        let why = if shared.set_aside.has_failed(*store) { "fail" } else { "read stale data" };
+        remarks.push(format!(
+            "assuming the store at {} is flushed: recoveries {why} without it, so further crash \
+             states that lose it were set aside (--exhaustive explores them)",
+            place(store)
+        ));
+    }
+    // Places in a library without debug information have one name.
+    remarks.dedup();
+    let waits: Vec<String> = shared.set_aside.waits().map(|site| place(&(false, site))).collect();
+    if shared.set_aside.not_recovered > 0 {
+        remarks.push(format!(
+            "{} crash states were set aside in which recovery would wait forever for what {} stored (--exhaustive \
+             recovers from them)",
+            shared.set_aside.not_recovered,
+            waits.join(", ")
+        ));
+    }
+    let coverage = &shared.coverage;
+    if coverage.points_cut > 0 {
+        let points = shared.statistics.failure_points.max(coverage.points_cut);
+        let whole = points - coverage.points_cut;
+        remarks.push(format!(
+            "{whole} of {points} crash points ({:.0}%) were explored completely; of the other {}, {} corners (nothing lost, \
+             everything lost, each line alone lost or surviving, the moments in between), and {} of {} crash states",
+            100.0 * whole as f64 / points as f64,
+            coverage.points_cut,
+            if coverage.corners_cut == 0 { "all" } else { "some" },
+            coverage.tried,
+            readable(&coverage.states_cut)
+        ));
+    }
+    if shared.dropped {
+        remarks.push(
+            "to stay within --memory, recoveries whose behavior had been forgotten were run again".into(),
+        );
+    }
+    remarks
+}
+
+/// Which checksums are trusted to refuse what was not tried.
+pub(super) fn checksums(shared: &Shared, sites: &AllSites) -> Vec<String> {
+    let trusted = shared.checksums.iter().map(|(site, contents)| {
+        let place = sites.of_recovery().get(*site);
+        format!(
+            "the checksum over what is read from {}:{} on is trusted to refuse {} torn contents that were not tried",
+            place.file,
+            place.line,
+            readable(contents)
+        )
+    });
+    trusted.collect()
+}
+
+/// Says that a check is one shard of several, if it is and they are not being merged.
+pub(super) fn is_one_shard(options: &Options) -> Option<String> {
+    let shards = options.shards.as_ref().filter(|shards| options.merged.is_empty() && !shards.is_all())?;
+    let taken: Vec<String> = shards.taken.iter().map(u32::to_string).collect();
+    Some(format!(
+        "this is shard {} of {}: `crashproof merge` gives the verdict once all have ended",
+        taken.join(", "),
+        shards.of
+    ))
+}
+
+/// What the checked program used of the machine; outlives its processes.
+pub(super) struct Used {
+    /// The file that it maps outside the PM path, with the option that makes it count.
+    mapped_outside: Vec<String>,
+    written_outside: Option<PathBuf>,
+    is_rebuilt: bool,
+    pub(super) uses_files: bool,
+    pub(super) files: FileNames,
+}
+
+impl Used {
+    pub(super) fn by<S: Subject>(subject: &S, recovering: Option<&S>) -> Self {
+        let hint = |path: PathBuf| {
+            let directory = path.parent()?.display();
+            Some(format!("{} (try --pm-path {directory})", path.display()))
+        };
+        Self {
+            mapped_outside: subject.mapped_outside().and_then(hint).into_iter().collect(),
+            written_outside: subject.written_outside(),
+            is_rebuilt: subject.is_rebuilt(),
+            uses_files: subject.uses_files(),
+            files: recovering.unwrap_or(subject).file_names(),
+        }
+    }
+
+    /// Says that there was no persistent memory, and what would have counted.
+    pub(super) fn nothing_persistent(&self, options: &Options) -> String {
+        let mut nothing = no_persistent_memory(PERSISTENT_MEMORY, &self.mapped_outside);
+        if let Some(name) = self.written_outside.as_deref().and_then(std::path::Path::file_name) {
+            let name = name.display();
+            nothing += &format!(
+                "; the program writes `{name}`: --medium disk checks what survives of its files on a disk"
+            );
+        }
+        if options.pm_heap && !self.is_rebuilt {
+            nothing += "; --pm-heap makes persistent what rebuilt code allocates, and the program was not rebuilt: build it \
+                        with CC=\"crashproof cc\"";
+        }
+        nothing
+    }
+}
