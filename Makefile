@@ -146,9 +146,9 @@ bless: setup ## accept what the tests print now as what they should print
 	TRYCMD=overwrite SNAPSHOTS=overwrite $(CARGO) test --package crashproof --tests
 	@git status --short
 
-# Licences, sources and build scripts are also checked by `make test`, without this tool, which takes minutes to build.
+# Licenses, sources and build scripts are also checked by `make test`, without this tool, which takes minutes to build.
 .PHONY: deny
-deny: setup ## licences, advisories and duplicate versions of dependencies
+deny: setup ## licenses, advisories and duplicate versions of dependencies
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
 	$(CARGO) deny check licenses bans sources
 	$(CARGO) deny check advisories

@@ -64,7 +64,7 @@ MODEL oid pmemobj_root(pool *pop, size_t bytes) {
 }
 MODEL oid pmemobj_root_construct(pool *pop, size_t bytes, constructor make, void *argument) {
   (void)pop, (void)bytes, (void)make, (void)argument;
-  __crashproof_not_modelled("pmemobj_root_construct");
+  __crashproof_not_modeled("pmemobj_root_construct");
   return (oid){0, 0};
 }
 
@@ -166,7 +166,7 @@ static unsigned class_count;
 MODEL int pmemobj_ctl_set(pool *pop, const char *name, void *argument) {
   (void)pop;
   if (strcmp(name, "heap.alloc_class.new.desc") != 0 || class_count == CLASSES) {
-    __crashproof_not_modelled("this setting of pmemobj_ctl_set");
+    __crashproof_not_modeled("this setting of pmemobj_ctl_set");
     return -1;
   }
   struct class *class = argument;
@@ -179,7 +179,7 @@ static const struct class *class_of(uint64_t flags) {
   if (id == 0)
     return 0;
   if (id < FIRST_CLASS || id >= FIRST_CLASS + class_count) {
-    __crashproof_not_modelled("this allocation class");
+    __crashproof_not_modeled("this allocation class");
     return 0;
   }
   return &classes[id - FIRST_CLASS];

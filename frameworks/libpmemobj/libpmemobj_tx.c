@@ -47,7 +47,7 @@ MODEL int pmemobj_tx_lock(enum parameter kind, void *lock) {
     if (tx.lock[i].lock == lock)
       return 0;
   if (tx.locks == LOCKS) {
-    __crashproof_not_modelled("a transaction with so many locks");
+    __crashproof_not_modeled("a transaction with so many locks");
     return -1;
   }
   if (kind == MUTEX)
@@ -62,7 +62,7 @@ MODEL int pmemobj_tx_begin(pool *pop, void *environment, ...) {
   if (tx.stage != NONE)
     must(WORK);
   if (tx.depth == DEEPEST) {
-    __crashproof_not_modelled("transactions nested so deep");
+    __crashproof_not_modeled("transactions nested so deep");
     return -1;
   }
   if (tx.depth == 0) {
@@ -78,7 +78,7 @@ MODEL int pmemobj_tx_begin(pool *pop, void *environment, ...) {
   enum parameter kind;
   while ((kind = va_arg(list, enum parameter)) != END) {
     if (kind == CALLBACK) {
-      __crashproof_not_modelled("a callback of a transaction");
+      __crashproof_not_modeled("a callback of a transaction");
       return -1;
     }
     pmemobj_tx_lock(kind, va_arg(list, void *));

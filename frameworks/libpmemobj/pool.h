@@ -37,7 +37,7 @@ void __crashproof_tx_add(long number, const long *committed, const void *start, 
 void __crashproof_tx_flush(long number);
 void __crashproof_tx_undo(long number);
 void __crashproof_tx_recover(void);
-void __crashproof_not_modelled(const char *what);
+void __crashproof_not_modeled(const char *what);
 void __crashproof_assume(int condition);
 unsigned long crashproof_nondet_ulong(void);
 

@@ -3,7 +3,7 @@
 //! Random programs store bytes, words, ranges, across words and lines, flush and fence; recovery loads in the same way,
 //! stores, and perhaps stops early. What it may find is worked out here in the plainest way there is: at every moment,
 //! every prefix of the stores to each line that is not yet certain, in every combination. The checker says how many
-//! behaviours it met; it chooses by value, lazily, and shares what crashes have in common, none of which may show.
+//! behaviors it met; it chooses by value, lazily, and shares what crashes have in common, none of which may show.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -202,7 +202,7 @@ fn expected(steps: &[Step], looks: &[Look]) -> Option<usize> {
 }
 
 #[test]
-fn as_many_behaviours_as_there_are() {
+fn as_many_behaviors_as_there_are() {
     let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bytes/interpreter.c");
     let directory = tempfile::tempdir().expect("a directory");
     let program = directory.path().join("interpreter");
@@ -222,9 +222,9 @@ fn as_many_behaviours_as_there_are() {
         options.jobs = 1;
         let report = check(&options).unwrap_or_else(|error| panic!("{steps:?}: {error}"));
         assert!(report.unknown.is_empty(), "{steps:?}: {:?}", report.unknown);
-        assert_eq!(report.statistics.behaviours, expected as u64, "{steps:?}, then {looks:?}");
+        assert_eq!(report.statistics.behaviors, expected as u64, "{steps:?}, then {looks:?}");
         compared += 1;
         met += expected;
     }
-    println!("{compared} programs with {met} behaviours in all");
+    println!("{compared} programs with {met} behaviors in all");
 }

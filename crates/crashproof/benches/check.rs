@@ -157,14 +157,14 @@ fn main() {
         let figures = checked(&bench.options(&source, &words)).statistics;
         let ratio = figures.recoveries as f64 / figures.failure_points as f64;
         println!(
-            "  {name:<20} {:>6} / {:<6} = {ratio:.4}, {} behaviours",
-            figures.recoveries, figures.failure_points, figures.behaviours
+            "  {name:<20} {:>6} / {:<6} = {ratio:.4}, {} behaviors",
+            figures.recoveries, figures.failure_points, figures.behaviors
         );
         recoveries += figures.recoveries;
         places += figures.failure_points;
     }
     println!(
-        "  (as many recoveries as there are behaviours: each append makes a list that was not there before, and has two\n  \
+        "  (as many recoveries as there are behaviors: each append makes a list that was not there before, and has two\n  \
          places, so 0.5 is all it can be)"
     );
     bench.promise("all of them", recoveries as f64 / places as f64, 0.5, "");

@@ -111,8 +111,8 @@ impl Built {
             all => {
                 let other = all.iter().find(|path| !is_source(path)).unwrap_or(&all[0]);
                 Err(format!(
-                    "{} is no source, so it is not one of several sources of one program; a program's arguments go \
-                     after `--`",
+                    "{} is not a source file; \
+                     a program's arguments go after `--`",
                     other.display()
                 ))
             }

@@ -276,7 +276,7 @@ fn fill(text: &str) -> Result<Fill, String> {
     let usual = Heap::default();
     let byte = |text: &str| {
         let digits = text.strip_prefix("0x").unwrap_or(text);
-        u8::from_str_radix(digits, 16).map_err(|_| format!("`{text}` is no byte in hexadecimal digits"))
+        u8::from_str_radix(digits, 16).map_err(|_| format!("`{text}` is not a hexadecimal byte"))
     };
     match text.split_once(',') {
         _ if text == "zero" => Ok((None, usual.freed)),

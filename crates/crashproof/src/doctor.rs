@@ -77,9 +77,9 @@ pub(crate) fn run(config: Result<&Config, String>) -> io::Result<Exit> {
         "settings",
         match config {
             Ok(Config { file: Some(file), .. }) => Found::Well(file.display().to_string()),
-            Ok(_) => {
-                Found::Without("no crashproof.toml from here upward; `crashproof init` writes one".into())
-            }
+            Ok(_) => Found::Without(
+                "no crashproof.toml here or in a parent directory; `crashproof init` writes one".into(),
+            ),
             Err(message) => Found::Missing(message),
         },
     )?;

@@ -2,7 +2,7 @@
 //!
 //! The prover follows all executions at once, which is more than some programs need: one thread with one input has one run,
 //! and recovery can tell only a few of its crash states apart. `check` explores those to the end, often in a second, where the
-//! formula is too large, or holds something that is not modelled. So where the prover does not know, or takes long, the
+//! formula is too large, or holds something that is not modeled. So where the prover does not know, or takes long, the
 //! program is explored as `check` does it, over the same executions: same arguments, same claims, all schedules.
 //!
 //! A claim that fails in a run fails. That no run fails is a proof only if all were explored; the report says that it is one
@@ -82,7 +82,7 @@ impl Replay<'_> {
             many => format!("all {many} schedules"),
         };
         let explored = format!(
-            "what it claims, in every schedule and crash, by running it: {schedules}, {} crash points, {} recoveries",
+            "all claims hold in every schedule and crash; established by running the program: {schedules}, {} crash points, {} recoveries",
             figures.failure_points, figures.recoveries
         );
         let threads = (figures.threads > 1).then(|| PLAIN.to_owned());
@@ -111,6 +111,6 @@ fn finding(failed: &FailedRecovery) -> Finding {
     };
     let mut finding = Finding { rule, level: rule.level, place, label, replay: String::new(), ..told };
     finding.message = format!("not always true: {}", finding.message);
-    finding.evidence.push("met in a run of the program".to_owned());
+    finding.evidence.push("reproduced by a run of the program".to_owned());
     finding
 }

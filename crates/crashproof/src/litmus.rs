@@ -220,7 +220,7 @@ fn one(
         Ok(source) => source,
         Err(error) => {
             let why = match error.kind() {
-                io::ErrorKind::InvalidData => "it is not text in UTF-8".to_owned(),
+                io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
                 _ => error.to_string(),
             };
             anstream::eprintln!("crashproof: cannot read {shown}: {why}");

@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments, trusted: bool) -> io::Result<Exit> {
     let first = &arguments.directories[0];
     let manifest = match Manifest::read(first) {
         Ok(Some(manifest)) => manifest,
-        Ok(None) => return usage(format!("{} is no checkpoint of `crashproof check`", first.display())),
+        Ok(None) => return usage(format!("{} is not a checkpoint of `crashproof check`", first.display())),
         Err(error) => return usage(error.to_string()),
     };
     if !(trusted || trust::is_own(&mark(&manifest)) || trust::is_below_trusted(first)) {

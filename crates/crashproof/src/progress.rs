@@ -186,7 +186,7 @@ impl Pace {
         if self.seen.back().is_some_and(|(_, at, _)| *at > progress.at) {
             self.seen.clear();
         }
-        self.seen.push_back((now, progress.at, progress.behaviours));
+        self.seen.push_back((now, progress.at, progress.behaviors));
         while self.seen.len() > 2 && self.seen[1].0 + Self::WINDOW < now {
             self.seen.pop_front();
         }
@@ -208,7 +208,7 @@ fn text(progress: &Progress, pace: &Pace) -> String {
     let percent = 100.0 * progress.at as f64 / progress.events as f64;
     let mut text = format!(
         "{percent:.0}% of the run, {} crash points, {} behaviors",
-        progress.places, progress.behaviours
+        progress.places, progress.behaviors
     );
     let rates = pace.rates();
     if let Some((_, behaviors)) = rates {
@@ -238,10 +238,9 @@ mod tests {
     #[test]
     fn a_bar_can_be_made_and_says_how_it_goes() {
         assert!([BAR, SPINNER].iter().all(|template| ProgressStyle::with_template(template).is_ok()));
-        let progress =
-            Progress { events: 100, at: 25, places: 5, recoveries: 20, behaviours: 7, findings: 1 };
+        let progress = Progress { events: 100, at: 25, places: 5, recoveries: 20, behaviors: 7, findings: 1 };
         let mut pace = Pace::default();
-        pace.look(&Progress { at: 15, behaviours: 3, ..progress }, Duration::from_secs(0));
+        pace.look(&Progress { at: 15, behaviors: 3, ..progress }, Duration::from_secs(0));
         pace.look(&progress, Duration::from_secs(2));
         let text = text(&progress, &pace);
         assert!(text.starts_with("25% of the run, 5 crash points, 7 behaviors (2 per second)"), "{text}");

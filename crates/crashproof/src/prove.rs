@@ -305,7 +305,7 @@ fn report_of_runs(name: &str, explored: Explored) -> crashproof_findings::Report
     let mut report = crashproof_findings::Report::new("prove", name);
     match explored {
         Explored::Fails(finding) => {
-            report.summary = "what it claims, in every schedule and crash, by running it".to_owned();
+            report.summary = "its claims in every schedule and crash, by running the program".to_owned();
             report.findings.push(*finding);
         }
         Explored::Holds(Holds { explored, assumptions }) => {
@@ -353,7 +353,7 @@ impl Settled {
         match (self, why) {
             (Settled::ByProof(mut answer, met), Some(why)) => {
                 if let Verdict::Unknown(reasons) = &mut answer.verdict {
-                    let text = format!("runs of the program do not tell either: {why}");
+                    let text = format!("running the program does not settle it either: {why}");
                     reasons.push(prove::Reason { text, site: None });
                 }
                 Settled::ByProof(answer, met)
@@ -512,7 +512,7 @@ struct Runs<'a> {
 
 impl Runs<'_> {
     /// The prover's answer, with its counterexample replayed in runs of the program: one that no run meets is not reported as
-    /// one, and one that rests on values that are not modelled is, if a run meets it. What it does not know runs may.
+    /// one, and one that rests on values that are not modeled is, if a run meets it. What it does not know runs may.
     fn confirmed(&self, answer: Report, monitor: &Arc<Monitor>) -> Settled {
         let arguments = self.arguments;
         if arguments.robust {
@@ -531,7 +531,7 @@ impl Runs<'_> {
                 }
                 Replayed::NotMet(runs) => {
                     let text = format!(
-                        "the prover finds a counterexample ({}) that no run of the program meets: {runs}",
+                        "the prover finds a counterexample ({}) that no run of the program reproduces: {runs}",
                         counterexample.message
                     );
                     let reason = prove::Reason { text, site: Some(counterexample.site.clone()) };

@@ -178,7 +178,7 @@ impl Replay<'_> {
     /// Builds the program.
     pub(crate) fn build(&self) -> Result<Built, String> {
         if let Some(other) = self.sources.iter().find(|source| !is_source(source)) {
-            return Err(format!("{} is no C or C++ source", other.display()));
+            return Err(format!("{} is not a C or C++ source", other.display()));
         }
         let toolchain = Toolchain::find().map_err(|error| error.to_string())?;
         let cannot = |what: &str, error: std::io::Error| format!("cannot {what}: {error}");
@@ -210,7 +210,7 @@ impl Replay<'_> {
         if let Some(stdin) = self.stdin {
             let stdin =
                 stdin.canonicalize().map_err(|error| format!("cannot read {}: {error}", stdin.display()))?;
-            let text = stdin.to_str().ok_or("the path of standard input is no UTF-8")?;
+            let text = stdin.to_str().ok_or("the path of standard input is not UTF-8")?;
             command.arg(format!("-DCRASHPROOF_STDIN={text:?}"));
         }
         run(command)?;

@@ -17,7 +17,7 @@ fn the_command_line_says_what_is_written_down() {
     let cases = trycmd::TestCases::new();
     cases
         .register_bin("crashproof", trycmd::cargo::cargo_bin!("crashproof"))
-        // Help is wrapped to the terminal and colours depend on it; neither should depend on who runs the tests.
+        // Help is wrapped to the terminal and colors depend on it; neither should depend on who runs the tests.
         .env("COLUMNS", "80")
         .env("NO_COLOR", "1")
         .env("CRASHPROOF_PLUGIN", crashproof_toolchain::testing::plugin().to_str().expect("a path in UTF-8"))

@@ -65,7 +65,7 @@ fn what_is_suppressed_does_not_count_and_says_why() {
     // One that fits nothing is reported, where it stands.
     write(at, "crashproof.toml", &format!("{suppress}\n[[suppress]]\nfunction = 'gone'\nreason = 'old'\n"));
     let text = run(at, &["check", "bad.c"], 0);
-    assert!(text.contains("crashproof.toml:6: this suppression fits no finding (old)"), "{text}");
+    assert!(text.contains("crashproof.toml:6: unused suppression (reason: old)"), "{text}");
 }
 
 #[test]

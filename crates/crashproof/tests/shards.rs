@@ -75,7 +75,7 @@ fn essence(report: &Value) -> Value {
 const LIST: &str = "benches/programs/search/structures.c";
 const BUGGY: &str = "benches/programs/search/buggy.c";
 
-/// Programs that are clean, that fail in two ways, and whose recovery waits for ever.
+/// Programs that are clean, that fail in two ways, and whose recovery waits forever.
 fn programs() -> Vec<Checked> {
     vec![
         Checked::new(LIST, &["-O1"], &["list", "150", "all"]),

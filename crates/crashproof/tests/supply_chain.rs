@@ -1,4 +1,4 @@
-//! Every dependency has a licence that `deny.toml` allows, comes from the registry with a checksum, and runs nothing at
+//! Every dependency has a license that `deny.toml` allows, comes from the registry with a checksum, and runs nothing at
 //! build time that was not looked at.
 //!
 //! `make deny` checks this and more, but its tool takes minutes to build; these should not wait for it.
@@ -15,9 +15,9 @@ fn root() -> &'static Path {
 fn allowed() -> Vec<Licensee> {
     let text = std::fs::read_to_string(root().join("deny.toml")).expect("deny.toml");
     let deny: toml_edit::DocumentMut = text.parse().expect("deny.toml is TOML");
-    let list = deny["licenses"]["allow"].as_array().expect("a list of licences");
-    let licence = |entry: &toml_edit::Value| Licensee::parse(entry.as_str()?).ok();
-    list.iter().map(|entry| licence(entry).unwrap_or_else(|| panic!("{entry} is no licence"))).collect()
+    let list = deny["licenses"]["allow"].as_array().expect("a list of licenses");
+    let license = |entry: &toml_edit::Value| Licensee::parse(entry.as_str()?).ok();
+    list.iter().map(|entry| license(entry).unwrap_or_else(|| panic!("{entry} is no license"))).collect()
 }
 
 /// What cargo knows of every package that a build needs.
@@ -38,18 +38,18 @@ fn every_dependency_has_an_allowed_licence() {
     let packages = packages();
     let allowed = allowed();
     let permitted = |package: &serde_json::Value| {
-        let licence = package["license"].as_str().unwrap_or("");
+        let license = package["license"].as_str().unwrap_or("");
         // Older crates write `MIT/Apache-2.0`.
-        let expression = Expression::parse_mode(licence, spdx::ParseMode::LAX);
-        expression.is_ok_and(|it| it.evaluate(|one| allowed.iter().any(|licence| licence.satisfies(one))))
+        let expression = Expression::parse_mode(license, spdx::ParseMode::LAX);
+        expression.is_ok_and(|it| it.evaluate(|one| allowed.iter().any(|license| license.satisfies(one))))
     };
     let refused: Vec<String> = packages
         .iter()
         .filter(|package| !permitted(package))
         .map(|package| format!("{} {}: {}", package["name"], package["version"], package["license"]))
         .collect();
-    assert!(refused.is_empty(), "licences that deny.toml does not allow:\n{}", refused.join("\n"));
-    println!("{} packages, all under allowed licences", packages.len());
+    assert!(refused.is_empty(), "licenses that deny.toml does not allow:\n{}", refused.join("\n"));
+    println!("{} packages, all under allowed licenses", packages.len());
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// It is none.
-    #[error("{file} is no baseline: {why}\nmake one with --write-baseline {file}")]
+    #[error("{file} is not a baseline: {why}\nmake one with --write-baseline {file}")]
     Format {
         /// The file.
         file: PathBuf,
@@ -87,8 +87,8 @@ impl Baseline {
         }
         match self.known.len() - met.len() {
             0 => {}
-            1 => report.notes.push("one finding of the baseline is gone; write it anew".into()),
-            gone => report.notes.push(format!("{gone} findings of the baseline are gone; write it anew")),
+            1 => report.notes.push("one finding of the baseline no longer occurs; rewrite it".into()),
+            gone => report.notes.push(format!("{gone} findings of the baseline no longer occur; rewrite it")),
         }
     }
 }
@@ -146,7 +146,7 @@ mod tests {
         Baseline::read(&file).expect("read").apply(&mut now);
         assert_eq!(now.findings.len(), 1);
         assert_eq!(now.findings[0].place.function, "lookup");
-        assert_eq!(now.notes, ["one finding of the baseline is gone; write it anew"]);
+        assert_eq!(now.notes, ["one finding of the baseline no longer occurs; rewrite it"]);
         // Written again, it knows both, and not what is gone.
         write(&file, &now).expect("written");
         assert_eq!(Baseline::read(&file).expect("read").known.len(), 2);

@@ -59,7 +59,7 @@ pub fn no_persistent_memory(what_counts: &str, mapped: &[String]) -> String {
         [] => "the program stores to none".to_owned(),
         files => format!("the program maps {}, outside the persistent-memory paths", files.join(", ")),
     };
-    format!("no persistent memory found: {about}; persistent memory is {what_counts}")
+    format!("no persistent memory found: {about}; what counts: {what_counts}")
 }
 
 /// What came of one command.
@@ -133,7 +133,9 @@ impl Report {
         stale.sort_unstable();
         stale.dedup();
         self.notes.extend(stale.into_iter().map(|file| {
-            format!("{file} was changed after the program was built; lines shown may not be those that ran")
+            format!(
+                "{file} changed after the program was built; the lines shown may differ from those that ran"
+            )
         }));
     }
 

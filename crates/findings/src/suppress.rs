@@ -144,7 +144,7 @@ impl Suppressions {
         for (one, used) in self.all.iter().zip(used) {
             if !used && one.command.is_none_or(|command| command == report.command) {
                 report.notes.push(format!(
-                    "{}:{}: this suppression fits no finding ({})",
+                    "{}:{}: unused suppression (reason: {})",
                     one.file.display(),
                     one.line,
                     one.reason

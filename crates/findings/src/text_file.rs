@@ -24,7 +24,7 @@ fn up_to(most: u64, input: impl Read) -> Result<String> {
     if bytes.len() as u64 > most {
         return Err(Error::other(format!("it is larger than {} MiB", most >> 20)));
     }
-    String::from_utf8(bytes).map_err(|_| Error::new(ErrorKind::InvalidData, "it is not text in UTF-8"))
+    String::from_utf8(bytes).map_err(|_| Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
 #[cfg(test)]

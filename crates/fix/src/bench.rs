@@ -245,7 +245,7 @@ fn is_below(path: &Path, directories: &[&Path]) -> Result<(), String> {
             return Ok(());
         }
     }
-    Err("the source is outside of the project directory, where nothing is changed".into())
+    Err("the source is outside the project directory, where nothing is changed".into())
 }
 
 /// Changes the sources for good, so that it can be undone.
@@ -253,7 +253,7 @@ fn keep(outcome: &Outcome) -> Result<(), String> {
     for changed in &outcome.changed {
         let now = std::fs::read_to_string(&changed.file);
         if now.ok().as_ref() != Some(&changed.before) {
-            return Err(format!("{} was changed meanwhile; nothing was written to it", changed.file));
+            return Err(format!("{} changed in the meantime; it was left untouched", changed.file));
         }
     }
     undo::remember(Path::new("."), &outcome.changed)?;

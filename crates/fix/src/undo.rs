@@ -44,10 +44,7 @@ pub fn undo(root: &Path) -> Result<Vec<String>, String> {
         let path = root.join(&one.file);
         let found = path.canonicalize().map_err(|error| format!("cannot read {}: {error}", one.file))?;
         if !found.starts_with(&inside) {
-            return Err(format!(
-                "{} is outside of the project directory, where nothing is changed",
-                one.file
-            ));
+            return Err(format!("{} is outside the project directory, where nothing is changed", one.file));
         }
         let now =
             std::fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", one.file))?;

@@ -63,7 +63,7 @@ impl<'m> Instrumenter<'m> {
     pub(crate) fn load_from(&mut self, load: Value<'m>, pointer: Value<'m>, flags: u32) {
         let ty = load.ty();
         if self.is_volatile_memory(pointer) {
-            self.synchronise_after(load, pointer, ty, flags);
+            self.synchronize_after(load, pointer, ty, flags);
             return;
         }
         let size = self.module.store_size(ty);
@@ -135,7 +135,7 @@ impl<'m> Instrumenter<'m> {
         if self.is_volatile_memory(pointer) {
             match manner {
                 Manner::Exchange => self.locked_after(store, pointer, value.ty(), kind::RMW, flags),
-                _ => self.synchronise_after(store, pointer, value.ty(), flags),
+                _ => self.synchronize_after(store, pointer, value.ty(), flags),
             }
             return;
         }
@@ -287,7 +287,7 @@ impl<'m> Instrumenter<'m> {
     }
 
     /// Atomic and volatile accesses of volatile memory are where programs wait for other threads.
-    fn synchronise_after(&mut self, instruction: Value<'m>, pointer: Value<'m>, ty: Type<'m>, flags: u32) {
+    fn synchronize_after(&mut self, instruction: Value<'m>, pointer: Value<'m>, ty: Type<'m>, flags: u32) {
         if flags == 0 || provenance::is_local_variable(pointer) {
             return;
         }

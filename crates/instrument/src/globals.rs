@@ -12,10 +12,10 @@
 //! * in each function that uses it, one load of the address from the descriptor.
 //!
 //! A constructor hands the descriptors a module defines to the runtime, together with all places in
-//! volatile initialisers that hold the address of a persistent global (`int *p = &g;`). Initial content of
+//! volatile initializers that hold the address of a persistent global (`int *p = &g;`). Initial content of
 //! persistent globals may hold such addresses too (`struct list head = {&head, &head};`).
 //!
-//! This happens before the optimiser runs: it must never learn the initial value of a persistent global,
+//! This happens before the optimizer runs: it must never learn the initial value of a persistent global,
 //! which in a run after a crash is wrong, nor find that a global only ever written needs no stores.
 //!
 //! # Limits
@@ -109,7 +109,7 @@ impl<'m> Rewriter<'m> {
             self.rewrite_uses(*global, *descriptor);
         }
         for Replaced { global, descriptor } in &self.replaced {
-            // What is left are initialisers, which fixups overwrite, and lists such as llvm.used.
+            // What is left are initializers, which fixups overwrite, and lists such as llvm.used.
             global.replace_uses_with(*descriptor);
             // SAFETY: all uses are replaced, and this is the last time the global is named.
             #[allow(unsafe_code, reason = "see above")]

@@ -5,10 +5,10 @@
 //! # What it does to a module
 //!
 //! * At the start of the pipeline, persistent globals are replaced by descriptors (`globals`), and
-//!   small library functions of unoptimised code are marked for inlining (`library`).
-//! * At its end, also without optimisation, each access that may touch PM gets an inline check of its
+//!   small library functions of unoptimized code are marked for inlining (`library`).
+//! * At its end, also without optimization, each access that may touch PM gets an inline check of its
 //!   address: volatile memory is accessed by the original instruction, PM by a call into the runtime
-//!   (`access`, `groups`, `bulk`, `lanes`). Running last keeps vectorisation and everything else the optimiser
+//!   (`access`, `groups`, `bulk`, `lanes`). Running last keeps vectorisation and everything else the optimizer
 //!   does: what is checked is the program that would have run.
 //! * Flushes, fences and inline assembly become calls (`order`, `assembly`).
 //! * A constructor registers the table of source places (`sites`).
@@ -20,7 +20,7 @@
 //! 1. Code it did not compile: libraries, assembly files. The runtime intercepts libc's memory and string
 //!    functions; for the rest there is strict mode.
 //! 2. Pointers made from a local variable or a volatile global by arithmetic that leaves the object are
-//!    taken to stay inside it (`provenance`), as LLVM's own optimiser does.
+//!    taken to stay inside it (`provenance`), as LLVM's own optimizer does.
 //! 3. What is not understood is named in a warning and makes the runtime say UNKNOWN once it runs: see
 //!    `crashproof_frontend::meaning`, which lists what is understood.
 //!

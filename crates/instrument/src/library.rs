@@ -1,8 +1,8 @@
-//! Brings small library functions into their callers when the optimiser does not.
+//! Brings small library functions into their callers when the optimizer does not.
 //!
 //! A report should name the user's line. `x.store(1)` on a `std::atomic`, or `ptr::write` in Rust, accesses
-//! memory inside the library; optimised builds inline that, and the site then knows the user's call. Without
-//! optimisation it would name a line of the library only. So functions of the C++ and Rust standard
+//! memory inside the library; optimized builds inline that, and the site then knows the user's call. Without
+//! optimization it would name a line of the library only. So functions of the C++ and Rust standard
 //! libraries that are small and lead to an access are marked for inlining, which even `-O0` heeds.
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -10,10 +10,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::provenance::is_volatile_memory;
 use crashproof_frontend::llvm::{CallClass, Linkage, Module, Opcode, Value};
 
-/// Instructions, as clang and rustc emit them without optimisation.
+/// Instructions, as clang and rustc emit them without optimization.
 const SMALL: usize = 48;
 
-/// Marks library functions. To be called before inlining, for unoptimised code.
+/// Marks library functions. To be called before inlining, for unoptimized code.
 pub(crate) fn inline_small_functions(module: &Module<'_>) {
     let candidates: Vec<Value<'_>> =
         module.functions().into_iter().filter(|function| is_small_library_function(*function)).collect();

@@ -40,9 +40,9 @@ extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
     }
 }
 
-/// Start of the pipeline. `unoptimised`: nothing but mandatory inlining will follow.
+/// Start of the pipeline. `unoptimized`: nothing but mandatory inlining will follow.
 #[unsafe(no_mangle)]
-extern "C" fn crashproof_prepare_module(raw: LLVMModuleRef, unoptimised: bool) {
+extern "C" fn crashproof_prepare_module(raw: LLVMModuleRef, unoptimized: bool) {
     // The pass manager keeps the module alive during the pass.
     let module = unsafe { Module::new(raw) };
     keep_for_lint(&module);
@@ -50,7 +50,7 @@ extern "C" fn crashproof_prepare_module(raw: LLVMModuleRef, unoptimised: bool) {
         return;
     }
     globals::replace(&module);
-    if unoptimised {
+    if unoptimized {
         library::inline_small_functions(&module);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Instrumentation costs time on every access it cannot rule out, so this is the main lever on the speed
 //! of volatile code. It is sound under LLVM's own rule that a pointer derived from an object by
-//! arithmetic points into that object: the optimiser relies on the same rule when it reorders accesses.
+//! arithmetic points into that object: the optimizer relies on the same rule when it reorders accesses.
 
 use crashproof_frontend::llvm::{Module, Opcode, Value};
 
@@ -65,7 +65,7 @@ fn surely_volatile(module: &Module<'_>, pointer: Value<'_>, depth: u32) -> bool 
     }
 }
 
-/// Takes off any pointer arithmetic. A loop, not a recursion: chains are long in unoptimised code.
+/// Takes off any pointer arithmetic. A loop, not a recursion: chains are long in unoptimized code.
 fn base_of<'m>(pointer: Value<'m>) -> Value<'m> {
     let mut base = pointer;
     while base.is_instruction() && base.opcode() == Opcode::LLVMGetElementPtr {

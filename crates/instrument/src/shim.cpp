@@ -9,16 +9,16 @@
 using namespace llvm;
 
 // Implemented in Rust.
-extern "C" void crashproof_prepare_module(LLVMModuleRef, bool unoptimised);
+extern "C" void crashproof_prepare_module(LLVMModuleRef, bool unoptimized);
 extern "C" void crashproof_instrument_module(LLVMModuleRef);
 
 namespace {
 
 struct PreparePass : PassInfoMixin<PreparePass> {
-  bool Unoptimised;
-  explicit PreparePass(bool Unoptimised) : Unoptimised(Unoptimised) {}
+  bool Unoptimized;
+  explicit PreparePass(bool Unoptimized) : Unoptimized(Unoptimized) {}
   PreservedAnalyses run(Module &M, ModuleAnalysisManager &) {
-    crashproof_prepare_module(wrap(&M), Unoptimised);
+    crashproof_prepare_module(wrap(&M), Unoptimized);
     return PreservedAnalyses::none();
   }
   static bool isRequired() { return true; }
@@ -26,7 +26,7 @@ struct PreparePass : PassInfoMixin<PreparePass> {
 
 struct InstrumentPass : PassInfoMixin<InstrumentPass> {
   PreservedAnalyses run(Module &M, ModuleAnalysisManager &) {
-    // Both are idempotent, so a pipeline without a start (link-time optimisation) is covered too.
+    // Both are idempotent, so a pipeline without a start (link-time optimization) is covered too.
     crashproof_prepare_module(wrap(&M), false);
     crashproof_instrument_module(wrap(&M));
     return PreservedAnalyses::none();
@@ -41,7 +41,7 @@ void registerCallbacks(PassBuilder &PB) {
       });
   PB.registerOptimizerLastEPCallback(
       [](ModulePassManager &MPM, OptimizationLevel, ThinOrFullLTOPhase Phase) {
-        // Before a link-time phase the optimiser is not done yet.
+        // Before a link-time phase the optimizer is not done yet.
         if (Phase != ThinOrFullLTOPhase::ThinLTOPreLink && Phase != ThinOrFullLTOPhase::FullLTOPreLink)
           MPM.addPass(InstrumentPass());
       });

@@ -136,23 +136,23 @@ impl<'m> Sites<'m> {
 
     fn locate(&mut self, instruction: Value<'m>) -> (Location, Option<Value<'m>>) {
         let function = instruction.function();
-        // Merged code has line 0; a neighbour says more than nothing.
+        // Merged code has line 0; a neighbor says more than nothing.
         let own = instruction.debug_location().map(|meta| self.resolve(meta));
         if let Some(found) = own.clone().filter(|(location, _)| location.line != 0) {
             return found;
         }
         // Those before first: what follows may be another statement.
         for step in [Value::previous, Value::next] {
-            let mut neighbour = step(instruction).filter(|_| function.has_debug_info());
+            let mut neighbor = step(instruction).filter(|_| function.has_debug_info());
             for _ in 0..NEIGHBOURS {
-                let Some(candidate) = neighbour else { break };
+                let Some(candidate) = neighbor else { break };
                 if let Some(meta) = candidate.debug_location() {
                     let found = self.resolve(meta);
                     if found.0.line != 0 {
                         return found;
                     }
                 }
-                neighbour = step(candidate);
+                neighbor = step(candidate);
             }
         }
         if let Some(found) = own {

@@ -1,4 +1,4 @@
-//! Small programs and the events they must produce, at every optimisation level.
+//! Small programs and the events they must produce, at every optimization level.
 //!
 //! `programs/NAME.c` (or `.cpp`) is built with the plugin and run with the runtime of `runtime/`. What the
 //! runtime writes must be `programs/NAME.log`, or `NAME.O2.log` where a level differs from `-O0` for good

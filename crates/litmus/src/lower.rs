@@ -196,7 +196,7 @@ impl<'a> Lowering<'a> {
                 if *count < 0 {
                     return Err(Error::new(*count_span, "a negative number of repetitions", "less than 0"));
                 }
-                // A body without instructions is harmless but could be repeated for ever.
+                // A body without instructions is harmless but could be repeated forever.
                 for _ in 0..*count {
                     let before = self.code.instructions.len();
                     self.block(body)?;

@@ -10,7 +10,7 @@
 //!   (symbols that no event reads), and for the new value of a [`Action::Rmw`] its own old value.
 //! - An assumption (`assume(c)`, a mutex that must be free) is no event: it goes into the guards of
 //!   everything after it in the thread. A thread that cannot go on waits for the crash.
-//! - A loop or recursion cut off at its bound, or something that is not modelled, is an
+//! - A loop or recursion cut off at its bound, or something that is not modeled, is an
 //!   [`Action::Unknown`] where it would have gone on. If that can be reached, the verdict is UNKNOWN.
 //! - Accesses are of 1, 2, 4 or 8 bytes, given by the width of the value. What is wider is several events, as
 //!   [`px86::line::pieces`] cuts it.
@@ -170,7 +170,7 @@ pub enum Action {
         /// What is claimed, for people.
         message: String,
     },
-    /// Beyond this point the program is not known: a loop bound, something not modelled.
+    /// Beyond this point the program is not known: a loop bound, something not modeled.
     Unknown {
         /// Why, as a sentence without the place.
         reason: String,

@@ -53,7 +53,7 @@ pub struct Report {
     pub assumptions: Vec<String>,
     /// Why the answer says nothing, if it does not.
     pub vacuous: Option<Vacuous>,
-    /// If the answer is not known: what would be a counterexample if values that are not modelled could be any.
+    /// If the answer is not known: what would be a counterexample if values that are not modeled could be any.
     pub candidate: Option<Box<Counterexample>>,
     /// Figures.
     pub statistics: Statistics,

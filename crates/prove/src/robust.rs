@@ -71,7 +71,7 @@ pub fn prove(program: &Program, options: &Options) -> Result<Report, Error> {
         if violation.what == Wrong::Outside {
             too_far.push(violation.lit);
             let (lit, event, site) = (violation.lit, violation.event, violation.site);
-            let reason = "an access outside of every object can happen here".to_owned();
+            let reason = "an access outside every object can happen here".to_owned();
             crashing.limits.push(crate::encode::Limit { lit, reason, event, site });
         }
     }

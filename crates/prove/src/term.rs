@@ -548,7 +548,7 @@ impl Terms {
                 }
             }
             Node::SignExtend(inner) if low + width <= self.width(inner) => self.extract(inner, low, width),
-            // Only where the work ends at once: a shared graph walked as a tree can take for ever.
+            // Only where the work ends at once: a shared graph walked as a tree can take forever.
             Node::Choose(condition, a, b) if self.constant(a).is_some() || self.constant(b).is_some() => {
                 let a = self.extract(a, low, width);
                 let b = self.extract(b, low, width);

@@ -2,7 +2,7 @@
 //!
 //! A child that has run for a few milliseconds is looked at: it is stepped through, instruction by instruction, until
 //! registers, volatile memory and what it does to persistent memory are as they were twice before. One thread, the same
-//! state, no system call in between: it will do the same for ever. A loop that counts, or is too long to be stepped
+//! state, no system call in between: it will do the same forever. A loop that counts, or is too long to be stepped
 //! through, is not recognized here; the limits of work and time end it.
 //!
 //! What is compared, and why it suffices: the registers where they stand at the same instruction of the program; every

@@ -97,7 +97,7 @@ fn is_to_park() -> bool {
     under_checker() && !PARKED_BEFORE.load(Relaxed)
 }
 
-/// Serves commands for ever; returns in the children.
+/// Serves commands forever; returns in the children.
 fn park() {
     PARKED_BEFORE.store(true, Relaxed);
     faults::prepare();

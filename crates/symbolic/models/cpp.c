@@ -5,7 +5,7 @@
 #define MODEL __attribute__((weak))
 typedef unsigned long size_t;
 
-void __crashproof_not_modelled(const char *what);
+void __crashproof_not_modeled(const char *what);
 int pthread_create(unsigned long *handle, const void *attributes, void *(*start)(void *), void *argument);
 int pthread_join(unsigned long handle, void **result);
 int pthread_cond_wait(void *condition, void *lock);
@@ -29,7 +29,7 @@ MODEL void _ZNSt6thread6_StateD1Ev(void *state) { (void)state; }
 MODEL void _ZNSt6thread6_StateD0Ev(void *state) { (void)state; }
 MODEL void _ZNSt6thread4joinEv(unsigned long *thread) {
   if (*thread == 0)
-    __crashproof_not_modelled("to join a std::thread that is none");
+    __crashproof_not_modeled("to join a std::thread that is none");
   pthread_join(*thread, 0);
   *thread = 0;
 }

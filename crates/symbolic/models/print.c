@@ -3,7 +3,7 @@
 #include <stdarg.h>
 typedef unsigned long size_t;
 
-void __crashproof_not_modelled(const char *what);
+void __crashproof_not_modeled(const char *what);
 
 /* Where the text goes: as much of it as there is room for, while all of it is counted. */
 struct text {
@@ -50,7 +50,7 @@ static void put_number(struct text *text, struct field *field, unsigned long val
   if (least < 0)
     least = field->zeros && !field->left ? field->width - signs : 0;
   if (least > MOST)
-    __crashproof_not_modelled("a number of so many digits");
+    __crashproof_not_modeled("a number of so many digits");
   while ((long)sizeof buffer - at < least)
     buffer[--at] = '0';
   for (long i = signs; i > 0; i--)
@@ -158,7 +158,7 @@ static void convert(struct text *text, const char **format, va_list *list) {
     return;
   case 'o':
     if (field.alternative)
-      __crashproof_not_modelled("`%#o`");
+      __crashproof_not_modeled("`%#o`");
     put_number(text, &field, unsigned_argument(list, bytes), 8, "01234567", "");
     return;
   case 'x':
@@ -172,7 +172,7 @@ static void convert(struct text *text, const char **format, va_list *list) {
     put_number(text, &field, va_arg(*list, unsigned long), 16, "0123456789abcdef", "0x");
     return;
   default:
-    __crashproof_not_modelled("such a format of a text");
+    __crashproof_not_modeled("such a format of a text");
   }
 }
 

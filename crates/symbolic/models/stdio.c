@@ -5,7 +5,7 @@ typedef unsigned long size_t;
 
 /* Carried out by the prover: a byte of what the program was given to read, or -1. */
 int __crashproof_stdin(size_t position);
-void __crashproof_not_modelled(const char *what);
+void __crashproof_not_modeled(const char *what);
 void *malloc(size_t bytes);
 void *realloc(void *old, size_t bytes);
 
@@ -16,7 +16,7 @@ static int closed;
 
 static int next(void *stream) {
   if (stream != &standard_input)
-    __crashproof_not_modelled("reading anything but standard input");
+    __crashproof_not_modeled("reading anything but standard input");
   if (closed)
     return -1;
   int byte = __crashproof_stdin(position);
@@ -189,7 +189,7 @@ static int scan(struct source *from, const char *format, va_list list) {
         from->ahead = take(from);
       break;
     default:
-      __crashproof_not_modelled("this conversion of scanf");
+      __crashproof_not_modeled("this conversion of scanf");
       return 0;
     }
     if (!found) {

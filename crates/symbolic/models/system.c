@@ -7,7 +7,7 @@
 #define MODEL __attribute__((weak))
 typedef unsigned long size_t;
 
-void __crashproof_not_modelled(const char *what);
+void __crashproof_not_modeled(const char *what);
 void *__crashproof_file(const char *path, size_t bytes);
 void *__crashproof_about(const char *path);
 long crashproof_nondet_long(void);
@@ -63,9 +63,9 @@ static int opened(const char *path, int flags) {
   if ((flags & CREATE) && (flags & EXCLUSIVE) && there)
     return fails(EXISTS);
   if ((flags & TRUNCATE) && about->bytes)
-    __crashproof_not_modelled("to cut off a file that has content");
+    __crashproof_not_modeled("to cut off a file that has content");
   if (files == MOST_FILES)
-    __crashproof_not_modelled("a program with so many files");
+    __crashproof_not_modeled("a program with so many files");
   paths[files] = path;
   abouts[files] = about;
   created[files] = 1;
@@ -76,7 +76,7 @@ MODEL int open64(const char *path, int flags, ...) { return opened(path, flags);
 MODEL int creat(const char *path, unsigned mode) { return (void)mode, opened(path, CREATE | TRUNCATE); }
 MODEL int unlink(const char *path) {
   if (exists(__crashproof_about(path)))
-    __crashproof_not_modelled("to remove a file");
+    __crashproof_not_modeled("to remove a file");
   return fails(NO_ENTRY);
 }
 MODEL int remove(const char *path) { return unlink(path); }
@@ -91,7 +91,7 @@ MODEL int ftruncate(int file, long bytes) {
   if (bytes < 0)
     return fails(INVALID);
   if ((unsigned long)bytes < about->bytes)
-    __crashproof_not_modelled("to make a file shorter");
+    __crashproof_not_modeled("to make a file shorter");
   set_length(about, (unsigned long)bytes);
   return 0;
 }
@@ -113,7 +113,7 @@ MODEL int posix_fallocate(int file, long start, long bytes) {
 MODEL int posix_fallocate64(int file, long start, long bytes) { return posix_fallocate(file, start, bytes); }
 MODEL int fallocate(int file, int mode, long start, long bytes) {
   if (mode)
-    __crashproof_not_modelled("`fallocate` with a mode");
+    __crashproof_not_modeled("`fallocate` with a mode");
   int error = posix_fallocate(file, start, bytes);
   return error ? fails(error) : 0;
 }
@@ -156,14 +156,14 @@ MODEL long lseek(int file, long by, int from) {
   if (from == FROM_END)
     return (long)about->bytes + by;
   if (from != FROM_START)
-    __crashproof_not_modelled("where a file is read next");
+    __crashproof_not_modeled("where a file is read next");
   return by;
 }
 MODEL long lseek64(int file, long by, int from) { return lseek(file, by, from); }
 MODEL long write(int file, const void *from, size_t bytes) {
   (void)from;
   if (file_of(file))
-    __crashproof_not_modelled("to write to a file other than through a mapping");
+    __crashproof_not_modeled("to write to a file other than through a mapping");
   return (long)bytes;
 }
 MODEL long pwrite(int file, const void *from, size_t bytes, long at) {
@@ -177,7 +177,7 @@ MODEL int getpagesize(void) { return PAGE_BYTES; }
 enum { PAGE_SIZE_NAME = 30, PROCESSORS_NAME = 84 };
 MODEL long sysconf(int name) {
   if (name != PAGE_SIZE_NAME && name != PROCESSORS_NAME)
-    __crashproof_not_modelled("this question to `sysconf`");
+    __crashproof_not_modeled("this question to `sysconf`");
   return name == PAGE_SIZE_NAME ? PAGE_BYTES : 2;
 }
 
@@ -192,9 +192,9 @@ MODEL void *mmap(void *wish, size_t bytes, int protection, int flags, int file, 
   if (bytes == 0)
     return fails(INVALID), (void *)-1;
   if ((flags & TYPE) == PRIVATE || start != 0)
-    __crashproof_not_modelled("to map a part of a file, or a copy of one");
+    __crashproof_not_modeled("to map a part of a file, or a copy of one");
   if (bytes > (about->bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES)
-    __crashproof_not_modelled("a mapping that is longer than its file");
+    __crashproof_not_modeled("a mapping that is longer than its file");
   return __crashproof_file(paths[file - FIRST_FILE], bytes);
 }
 MODEL void *mmap64(void *wish, size_t bytes, int protection, int flags, int file, long start) {

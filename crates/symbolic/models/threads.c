@@ -1,11 +1,11 @@
 /*
- * What threads wait for besides locks (barriers, semaphores, initialisation done once), their own values, and the threads
+ * What threads wait for besides locks (barriers, semaphores, initialization done once), their own values, and the threads
  * of C11, which glibc makes of pthreads too. A loop that does nothing but read is waiting.
  */
 #define MODEL __attribute__((weak))
 typedef unsigned long thread;
 
-void __crashproof_not_modelled(const char *what);
+void __crashproof_not_modeled(const char *what);
 int *__errno_location(void);
 
 /* How many have ever come here: each full set of them may go on. */
@@ -56,10 +56,10 @@ MODEL int sem_getvalue(unsigned *semaphore, int *value) {
 }
 
 enum { BEGUN = 1, DONE = 2 };
-MODEL int pthread_once(int *once, void (*initialise)(void)) {
+MODEL int pthread_once(int *once, void (*initialize)(void)) {
   int not_yet = 0;
   if (__atomic_compare_exchange_n(once, &not_yet, BEGUN, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-    initialise();
+    initialize();
     __atomic_store_n(once, DONE, __ATOMIC_RELEASE);
   } else {
     while (__atomic_load_n(once, __ATOMIC_ACQUIRE) != DONE)
@@ -67,7 +67,7 @@ MODEL int pthread_once(int *once, void (*initialise)(void)) {
   }
   return 0;
 }
-MODEL void call_once(int *once, void (*initialise)(void)) { pthread_once(once, initialise); }
+MODEL void call_once(int *once, void (*initialize)(void)) { pthread_once(once, initialize); }
 
 /* What threads keep for themselves, by key. */
 enum { KEYS = 16 };
@@ -75,10 +75,10 @@ static unsigned keys;
 static _Thread_local void *kept[KEYS];
 MODEL int pthread_key_create(unsigned *key, void (*destroy)(void *)) {
   if (destroy)
-    __crashproof_not_modelled("what is called for a thread's own values when it ends");
+    __crashproof_not_modeled("what is called for a thread's own values when it ends");
   *key = __atomic_fetch_add(&keys, 1, __ATOMIC_SEQ_CST);
   if (*key >= KEYS)
-    __crashproof_not_modelled("a program with so many keys");
+    __crashproof_not_modeled("a program with so many keys");
   return 0;
 }
 MODEL int pthread_key_delete(unsigned key) { return key < KEYS ? 0 : 22; }

@@ -67,7 +67,7 @@ impl Machine<'_> {
                 if members.len() != aggregate.members.len() => {}
             _ => return Ok(Some(value)),
         }
-        self.unmodelled(state, ty, "a vector taken apart by its bits", at)
+        self.unmodeled(state, ty, "a vector taken apart by its bits", at)
     }
 
     pub(crate) fn both_negative(&mut self, a: Term, b: Term) -> Term {

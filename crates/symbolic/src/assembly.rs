@@ -34,11 +34,11 @@ impl Machine<'_> {
         let summary = match asm::read(&assembly.template, assembly.intel, &operands, &sizes) {
             Ok(summary) => summary,
             Err(what) => {
-                return Err(self.refuse(state, &format!("inline assembly with {what} is not modelled"), at));
+                return Err(self.refuse(state, &format!("inline assembly with {what} is not modeled"), at));
             }
         };
         if !summary.accesses.is_empty() {
-            let reason = format!("inline assembly that reads or writes memory, `{text}`, is not modelled");
+            let reason = format!("inline assembly that reads or writes memory, `{text}`, is not modeled");
             return Err(self.refuse(state, &reason, at));
         }
         for effect in summary.before.iter().chain(&summary.after) {
@@ -64,7 +64,7 @@ impl Machine<'_> {
                 return Ok(Some(value));
             }
         }
-        self.unmodelled(state, ty, &format!("the result of inline assembly `{text}`"), at)
+        self.unmodeled(state, ty, &format!("the result of inline assembly `{text}`"), at)
     }
 
     fn asm_address(

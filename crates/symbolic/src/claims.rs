@@ -8,7 +8,7 @@ pub(crate) const HANDLERS: &[Handler] = &[
     (&["__VERIFIER_assert"], 1, assert),
     (&["__assert_fail", "__crashproof_assert_failed"], 0, assertion_failed),
     (&["abort", "reach_error", "__VERIFIER_error"], 0, not_to_be_called),
-    (&["__crashproof_not_modelled"], 0, not_modelled),
+    (&["__crashproof_not_modeled"], 0, not_modeled),
 ];
 
 fn assume(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
@@ -38,7 +38,7 @@ fn not_to_be_called(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flo
     Err(machine.fails(call.state, &format!("{} is not called", call.name), call.at))
 }
 
-fn not_modelled(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
+fn not_modeled(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     let what = call.scalar(0).and_then(|text| machine.text_at(call.state, text)).unwrap_or_default();
-    Err(machine.refuse(call.state, &format!("{what} is not modelled"), call.at))
+    Err(machine.refuse(call.state, &format!("{what} is not modeled"), call.at))
 }

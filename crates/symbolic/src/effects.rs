@@ -42,16 +42,16 @@ impl Machine<'_> {
         };
         match result {
             Some(term) => Ok(Reply::scalar(term)),
-            None => self.result_not_modelled(call),
+            None => self.result_not_modeled(call),
         }
     }
 
     /// The result of something that does nothing else, or did it already.
-    pub(crate) fn result_not_modelled(&mut self, call: &mut Invocation<'_>) -> Flow<Reply> {
+    pub(crate) fn result_not_modeled(&mut self, call: &mut Invocation<'_>) -> Flow<Reply> {
         if *call.ty == Type::Void {
             return Ok(Reply::NONE);
         }
-        self.unmodelled(call.state, call.ty, &described(call.name), call.at).map(Reply::Returns)
+        self.unmodeled(call.state, call.ty, &described(call.name), call.at).map(Reply::Returns)
     }
 
     /// Ends the path, because the function may do something to memory that is not modeled.
@@ -70,7 +70,7 @@ impl Machine<'_> {
         };
         let what = described(call.name);
         for index in 0..bytes {
-            let byte = self.not_modelled(8, &what, call.at);
+            let byte = self.not_modeled(8, &what, call.at);
             let place = self.offset(to, index);
             self.store_scalar(call.state, place, byte, false, call.at)?;
         }
@@ -138,7 +138,7 @@ impl Machine<'_> {
             // Nothing changes; what is read is not known.
             Effect::Read { .. } => {}
             Effect::Lanes(lanes) if lanes.value.is_none() => {
-                return self.unmodelled(call.state, call.ty, &described(call.name), at);
+                return self.unmodeled(call.state, call.ty, &described(call.name), at);
             }
             _ => return Err(self.not_supported(call)),
         }

@@ -12,7 +12,7 @@ use crate::state::State;
 use crate::value::{self, Value};
 
 impl Machine<'_> {
-    /// Adds an event to who is executing. Ends the path if it depends on what is not modelled.
+    /// Adds an event to who is executing. Ends the path if it depends on what is not modeled.
     pub(crate) fn emit(
         &mut self,
         state: &mut State,
@@ -111,7 +111,12 @@ impl Machine<'_> {
         let result = self.emit(&mut here, action, at.place, at.function);
         if result.is_err() && here.path != state.path {
             // The path ends as a whole, so that is what must be said.
-            self.unknown(state, "this goes on only where something is not modelled", at.place, at.function);
+            self.unknown(
+                state,
+                "this path exists only because something is not modeled",
+                at.place,
+                at.function,
+            );
         }
         result
     }
@@ -138,8 +143,8 @@ impl Machine<'_> {
         }
     }
 
-    /// The result of something that is not modelled but touches no memory.
-    pub(crate) fn unmodelled(
+    /// The result of something that is not modeled but touches no memory.
+    pub(crate) fn unmodeled(
         &mut self,
         state: &mut State,
         ty: &Type,
@@ -153,7 +158,7 @@ impl Machine<'_> {
         }
     }
 
-    pub(crate) fn not_modelled(&mut self, bits: u8, what: &str, at: At<'_>) -> Term {
+    pub(crate) fn not_modeled(&mut self, bits: u8, what: &str, at: At<'_>) -> Term {
         let why = self.reason(what, at);
         self.imprecise(bits, &why)
     }

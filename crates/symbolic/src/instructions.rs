@@ -19,7 +19,7 @@ impl Machine<'_> {
         let ty = &instruction.ty;
         // Integers that terms cannot hold: the value is unknown, which matters only where it is used.
         if matches!(ty, Type::Int(65..)) && !matches!(instruction.op, Op::Load { .. }) {
-            let value = self.not_modelled(64, "arithmetic of more than 64 bits", step.at);
+            let value = self.not_modeled(64, "arithmetic of more than 64 bits", step.at);
             return Ok(Some(Value::Scalar(value)));
         }
         match &instruction.op {
@@ -40,7 +40,7 @@ impl Machine<'_> {
                 let value = self.value_of(step, operand)?;
                 self.same_bits(step.state, value, ty, step.at)
             }
-            Op::Unsupported(what) => self.unmodelled(step.state, ty, what, step.at),
+            Op::Unsupported(what) => self.unmodeled(step.state, ty, what, step.at),
             Op::Call { .. } => unreachable!("calls are dispatched in paths.rs"),
             op => Ok(Some(Value::Scalar(self.word_instruction(step, op, value::bits(ty).unwrap_or(64))?))),
         }

@@ -18,7 +18,7 @@ impl Machine<'_> {
             }
             Meaning::Value(operation) => match self.computed(operation, call) {
                 Some(value) => Ok(Reply::Returns(Some(value))),
-                None => self.result_not_modelled(call),
+                None => self.result_not_modeled(call),
             },
             Meaning::Effects(effects) => {
                 let mut result = None;
@@ -38,8 +38,8 @@ impl Machine<'_> {
             Meaning::ListCopy => self.with_words(call, 2, |machine, call| {
                 machine.copy_arguments(call.state, call.word(0), call.word(1), call.at)
             }),
-            Meaning::Clock { .. } | Meaning::Random => self.result_not_modelled(call),
-            Meaning::NotUnderstood if self.is_pure(call.name) => self.result_not_modelled(call),
+            Meaning::Clock { .. } | Meaning::Random => self.result_not_modeled(call),
+            Meaning::NotUnderstood if self.is_pure(call.name) => self.result_not_modeled(call),
             Meaning::NotUnderstood => Err(self.not_supported(call)),
         }
     }

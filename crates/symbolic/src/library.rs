@@ -195,7 +195,7 @@ impl Machine<'_> {
             return Ok(Reply::Returns(zero));
         }
         if FLOATING.contains(&name) {
-            let value = self.unmodelled(call.state, call.ty, &format!("`{name}`"), call.at)?;
+            let value = self.unmodeled(call.state, call.ty, &format!("`{name}`"), call.at)?;
             return Ok(Reply::Returns(value));
         }
         match meaning::library(name) {

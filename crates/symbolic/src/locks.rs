@@ -7,7 +7,7 @@
 //! Most mutexes are of the default kind. Others (recursive, error checking) keep who holds them and how often, but only
 //! once a program was seen to ask for one: the fewer values a word has, the better for the prover.
 //!
-//! Who waits where nobody is left to wake it waits for ever. That is claimed not to happen in recovery, and while the
+//! Who waits where nobody is left to wake it waits forever. That is claimed not to happen in recovery, and while the
 //! first thread is alone; among threads it is not asked.
 
 use crashproof_prove::term::{Binary, Term, Terms};
@@ -173,7 +173,7 @@ impl Machine<'_> {
             Taken::Waits => {
                 if self.is_sequential() {
                     let who = if self.who == Who::Recovery { "recovery" } else { "the program" };
-                    self.assert(state, free, format!("{who} does not wait for ever"), at)?;
+                    self.assert(state, free, format!("{who} does not wait forever"), at)?;
                 }
                 if state.assume(&mut self.terms, free) { Ok(zero) } else { Err(Stop::Dead) }
             }
@@ -284,7 +284,7 @@ impl Machine<'_> {
         Ok(zero)
     }
 
-    /// Gives the lock back and takes it again. It was held once, or the thread would wait for ever.
+    /// Gives the lock back and takes it again. It was held once, or the thread would wait forever.
     fn wait_for_signal(&mut self, lock: Term, state: &mut State, at: At<'_>) -> Flow<()> {
         let held = state.held.clone();
         self.unlock_mutex(lock, state, at)?;

@@ -88,7 +88,7 @@ pub(crate) struct Machine<'m> {
     pub(crate) calls: Vec<(Place, FunctionId)>,
     /// Rounds of the loops around, in all calls.
     pub(crate) loops: Vec<u32>,
-    /// Symbols that stand for what is not modelled, and why.
+    /// Symbols that stand for what is not modeled, and why.
     pub(crate) imprecise: FxHashMap<Term, Rc<str>>,
     pub(crate) checked: FxHashMap<Term, Option<Rc<str>>>,
     /// Which thread read a symbol.

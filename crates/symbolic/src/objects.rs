@@ -141,7 +141,7 @@ pub(crate) struct Objects {
     exposed: FxHashSet<ObjectId>,
     /// Used by several threads, written while there are several.
     concurrent: FxHashSet<ObjectId>,
-    /// Threads that may wait for ever or come to where things are not known: a join must ask whether they ended.
+    /// Threads that may wait forever or come to where things are not known: a join must ask whether they ended.
     pub(crate) may_not_end: FxHashSet<u32>,
     /// Are there mutexes of other kinds than the default?
     pub(crate) mutex_kinds: bool,

@@ -45,7 +45,7 @@ pub struct Options {
     pub crashes: usize,
     /// Is what recovery does left out? Robustness does not ask for it.
     pub no_recovery: bool,
-    /// May a value that is not modelled be taken for any value? A proof then still is one, but a counterexample may not be.
+    /// May a value that is not modeled be taken for any value? A proof then still is one, but a counterexample may not be.
     pub approximate: bool,
     /// When to give up.
     pub limits: Limits,
@@ -115,7 +115,7 @@ impl std::str::FromStr for LoopBound {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no loop bound: write file.c:LINE=N or function.INDEX=N");
+        let wrong = || format!("`{text}` is not a loop bound: write file.c:LINE=N or function.INDEX=N");
         let (name, bound) = text.rsplit_once('=').ok_or_else(wrong)?;
         let bound = bound.parse().map_err(|_| wrong())?;
         let which = if let Some((file, line)) = name.rsplit_once(':') {

@@ -58,7 +58,7 @@ impl Machine<'_> {
         if uncertain > self.options.recursion || too_deep {
             self.cut = true;
             let reason = if too_deep {
-                format!("`{}` is the last of more than {DEEPEST} calls, each in the one before", code.name)
+                format!("`{}` is called too deep: call depth exceeds {DEEPEST}", code.name)
             } else {
                 format!(
                     "`{}` calls itself more than {} times (--recursion)",
@@ -282,7 +282,7 @@ impl Machine<'_> {
                 }
             }
             Terminator::Unreachable => {
-                let reason = "this is reached, although the compiler takes it to be unreachable";
+                let reason = "this is reached, although the compiler assumes that it is unreachable";
                 self.unknown(&mut state, reason, place, frame.function);
             }
             Terminator::Unsupported(what) => {

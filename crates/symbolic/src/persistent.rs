@@ -172,7 +172,7 @@ impl Machine<'_> {
         if self.who != Who::Recovery || self.options.crashes < 2 {
             return Ok(());
         }
-        let reason = format!("a recovery that {does}, and may crash (--crashes), is not modelled");
+        let reason = format!("a recovery that {does}, and may crash (--crashes), is not modeled");
         Err(self.refuse(state, &reason, at))
     }
 

@@ -29,7 +29,7 @@ pub(crate) enum Argument {
 }
 
 /// Why threads of recovery are not followed.
-pub(crate) const SHARING: &str = "threads of recovery that share what one of them writes are not modelled";
+pub(crate) const SHARING: &str = "threads of recovery that share what one of them writes are not modeled";
 
 /// What is taken for granted of them where nothing is claimed any more.
 pub(crate) const UNFOLLOWED: &str = "that recovery ends well once it has started threads that share memory, after which it \

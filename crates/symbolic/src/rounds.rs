@@ -112,7 +112,7 @@ impl Machine<'_> {
             }
             if self.who == Who::Recovery {
                 // Nobody is there to wait for.
-                let message = "recovery does not go round for ever".to_owned();
+                let message = "recovery terminates".to_owned();
                 let action = Action::Assert { condition: changed, message };
                 let place = head.place.clone();
                 if self.emit(state, action, &place, frame.function).is_err() {

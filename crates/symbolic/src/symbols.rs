@@ -11,17 +11,17 @@ use crate::machine::Machine;
 use crate::value::{self, Value};
 
 impl Machine<'_> {
-    /// A value that is not known because something is not modelled. It matters only where it is used.
+    /// A value that is not known because something is not modeled. It matters only where it is used.
     pub(crate) fn imprecise(&mut self, bits: u8, why: &str) -> Term {
         if self.options.approximate {
             return self.terms.symbol("input", bits);
         }
-        let symbol = self.terms.symbol("not modelled", bits);
+        let symbol = self.terms.symbol("not modeled", bits);
         self.imprecise.insert(symbol, why.into());
         symbol
     }
 
-    /// Why a term depends on something that is not modelled, if it does.
+    /// Why a term depends on something that is not modeled, if it does.
     pub(crate) fn why_imprecise(&mut self, term: Term) -> Option<Rc<str>> {
         if self.imprecise.is_empty() {
             return None;
@@ -74,7 +74,7 @@ impl Machine<'_> {
 
     /// Names the place in words, because the value may be used elsewhere.
     pub(crate) fn reason(&self, what: &str, at: At<'_>) -> String {
-        format!("{what} at {}:{} is not modelled", at.place.file, at.place.line)
+        format!("{what} at {}:{} is not modeled", at.place.file, at.place.line)
     }
 
     /// Any value of a type; none where the type has none.

@@ -45,7 +45,7 @@ fn join(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
 
 fn exit(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     if machine.helpers.current.is_some() {
-        let reason = "a thread of recovery that ends by `pthread_exit` is not modelled";
+        let reason = "a thread of recovery that ends by `pthread_exit` is not modeled";
         return Err(machine.refuse(call.state, reason, call.at));
     }
     machine.hand_over_result(call.state, call.word(0), call.at)?;
@@ -125,7 +125,7 @@ impl Machine<'_> {
             return Err(self.refuse(call.state, "the function of the new thread is not known", at));
         };
         if self.helpers.current.is_some() {
-            let reason = "a thread of recovery that starts threads is not modelled";
+            let reason = "a thread of recovery that starts threads is not modeled";
             return Err(self.refuse(call.state, reason, at));
         }
         let number = self.helpers.started;

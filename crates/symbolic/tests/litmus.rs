@@ -93,7 +93,7 @@ fn statement(test: &Test, op: &Op) -> Option<String> {
             }
         }
         Op::Flush(at) => format!("_mm_clflush((void *)&{});", place(*at)),
-        // Both spellings of the optimised flush, and both ways to write an instruction.
+        // Both spellings of the optimized flush, and both ways to write an instruction.
         Op::FlushOpt(at) if at.0 % 2 == 0 => format!("_mm_clflushopt((void *)&{});", place(*at)),
         Op::FlushOpt(at) => format!("__asm__ volatile(\"clwb %0\" : \"+m\"({}));", place(*at)),
         Op::StoreFence => "__asm__ volatile(\"sfence\" ::: \"memory\");".to_owned(),

@@ -173,7 +173,7 @@ fn precompiled_headers() {
 }
 
 #[test]
-fn link_time_optimisation_is_off() {
+fn link_time_optimization_is_off() {
     let directory = scratch("lto");
     fs::write(directory.join("a.c"), PROGRAM).unwrap();
     let output = cc(&directory, &["-flto", "-O2", "a.c", "-o", "prog"]);

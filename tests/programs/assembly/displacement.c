@@ -13,7 +13,7 @@
 //@ check: fails at STORED
 //@ lint: unflushed-write at STORED
 //@ lint: flush-unmodified at OTHER
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 #include <crashproof.h>
 
 struct root {

@@ -5,13 +5,13 @@
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
 //@ lint: unknown (not understood, and may touch PM: readv)
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 //@ variant plain:
 //@ check: fails at LOST
 //@ figures: 2 crash points, 3 recoveries
 //@ lint: unknown (not understood, and may touch PM: readv)
 //@ lint: unflushed-write at LOST
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 #include <crashproof.h>
 #include <stdio.h>
 #include <stdlib.h>

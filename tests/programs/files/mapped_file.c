@@ -6,7 +6,7 @@
 //@ figures: 3 crash points, 2 recoveries
 //@ lint: split-update at LOST
 //@ lint: flush-unmodified at flush-unmodified
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 //@ variant plain:
 //@ prove: refuted at claim-violated
 //@ check: fails at LOST
@@ -17,7 +17,7 @@
 //@ check: clean
 //@ figures: 3 crash points, 2 recoveries
 //@ lint: split-update at LOST
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 //@ variant good-fsync: -DGOOD -DFSYNC
 //@ check: clean
 //@ figures: 3 crash points, 2 recoveries
@@ -27,7 +27,7 @@
 //@ figures: 3 crash points, 2 recoveries
 //@ lint: split-update at LOST
 //@ lint: flush-unmodified at flush-unmodified
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 //@ variant reserve: -DRESERVE
 //@ prove: refuted at claim-violated
 //@ check: fails at LOST
@@ -45,19 +45,19 @@
 //@ figures: 5 crash points, 2 recoveries
 //@ lint: split-update at LOST
 //@ lint: flush-unmodified at flush-unmodified
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 //@ variant good-sendfile: -DGOOD -DSENDFILE
 //@ check: clean
 //@ figures: 3 crash points, 2 recoveries
 //@ lint: split-update at LOST
 //@ lint: flush-unmodified at flush-unmodified
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 //@ variant private: -DPRIVATE
 //@ check: unknown (privately)
 //@ figures: 3 crash points, 4 recoveries
 //@ lint: split-update at LOST
 //@ lint: flush-unmodified at flush-unmodified
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 //@ variant fixed: -DFIXED
 //@ prove: refuted at claim-violated
 //@ check: fails at LOST

@@ -1,5 +1,5 @@
 // Wide strings: what these functions write are stores, what they look at is read.
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries

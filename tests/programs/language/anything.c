@@ -1,4 +1,4 @@
-// What is not modelled may be anything, if that is asked for: here it does not matter.
+// What is not modeled may be anything, if that is asked for: here it does not matter.
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
 //@ lint: unflushed-write at unflushed-write-2

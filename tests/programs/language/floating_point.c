@@ -1,6 +1,6 @@
 // It matters here: the result goes to persistent memory.
 //@ check: clean
-//@ lint: unflushed-write at not-modelled
+//@ lint: unflushed-write at not-modeled
 //@ prove: vacuous
 #include <crashproof.h>
 PERSISTENT long x;
@@ -8,7 +8,7 @@ int main(void) {
   double d = crashproof_nondet_int();
 
   d = d * 1.5;
-  x = (long)d; // MARK: not-modelled
+  x = (long)d; // MARK: not-modeled
   return 0;
 }
 void recover(void) {}

@@ -2,7 +2,7 @@
 //@ flags prove: --unwind 2
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
-//@ prove: unknown at not-modelled (goes round more than 2 times)
+//@ prove: unknown at not-modeled (goes round more than 2 times)
 #include <crashproof.h>
 struct node {
   struct node *next;
@@ -18,6 +18,6 @@ int main(void) {
   return 0;
 }
 void recover(void) {
-  for (struct node *node = head; node; node = node->next) // MARK: not-modelled
+  for (struct node *node = head; node; node = node->next) // MARK: not-modeled
     ;
 }

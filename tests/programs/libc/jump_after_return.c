@@ -1,7 +1,7 @@
 // The function that set the buffer has returned.
 //@ check: fails-without-crash (the program crashes with a segmentation fault without any power failure)
 //@ lint: vacuous
-//@ prove: unknown at not-modelled (has returned)
+//@ prove: unknown at not-modeled (has returned)
 #include <setjmp.h>
 static jmp_buf place;
 static int set(void) {
@@ -9,7 +9,7 @@ static int set(void) {
 }
 int main(void) {
   if (set() == 0)
-    longjmp(place, 1); // MARK: not-modelled
+    longjmp(place, 1); // MARK: not-modeled
   return 0;
 }
 void recover(void) {}

@@ -1,5 +1,5 @@
 // Block functions of the C library, called as functions.
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 //@ variant good-fno-builtin: -DGOOD -fno-builtin
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries

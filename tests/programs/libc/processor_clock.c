@@ -1,6 +1,6 @@
 // The processor's clock and random numbers, by intrinsics and by assembly, are the same in every run.
 //@ lint: clean, no warnings
-//@ prove: unknown (intrinsic `llvm.x86.rdrand.64` at :0 is not modelled)
+//@ prove: unknown (intrinsic `llvm.x86.rdrand.64` at :0 is not modeled)
 //@ variant plain:
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
@@ -43,7 +43,7 @@ static void clocks(uint64_t *values) {
                    :
                    : "rax", "rbx", "rcx", "rdx");
   values[5] = (uint64_t)high << 32 | low;
-  // Time passes, or programs that wait for it would wait for ever.
+  // Time passes, or programs that wait for it would wait forever.
   for (int i = 1; i < 6; i++)
     crashproof_assert(values[i] > values[i - 1]);
   while (__rdtsc() - before < 1000000)

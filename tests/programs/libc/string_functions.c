@@ -3,7 +3,7 @@
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
 //@ lint: clean, no warnings
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 //@ variant good-o2-fortify-source-2: -DGOOD -O2 -D_FORTIFY_SOURCE=2
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries
@@ -13,7 +13,7 @@
 //@ check: fails at LOST
 //@ figures: 2 crash points, 7 recoveries
 //@ lint: unflushed-write at LOST
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 #include <crashproof.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -20,14 +20,14 @@
 //@ figures: 1 crash points, 1 recoveries
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 //@ variant library-strict: -DLIBRARY -DSTRICT
 //@ flags check: --strict
 //@ check: clean
 //@ figures: 1 crash points, 1 recoveries
 //@ lint: unflushed-write at unflushed-write-2
 //@ lint: unflushed-write at unflushed-write-3
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 //@ variant reads: -DREADS
 //@ check: clean
 //@ figures: 1 crash points, 1 recoveries
@@ -48,7 +48,7 @@
 //@ check: clean
 //@ figures: 1 crash points, 1 recoveries
 //@ lint: clean, no warnings
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 //@ variant recovery: -DRECOVERY
 //@ check: clean
 //@ figures: 1 crash points, 1 recoveries

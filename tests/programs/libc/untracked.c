@@ -1,7 +1,7 @@
 // What is not followed on persistent memory is named.
 //@ args: {dir}/pool
 //@ lint: clean, no warnings
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 //@ variant plain:
 //@ check: clean
 //@ figures: 1 crash points, 1 recoveries

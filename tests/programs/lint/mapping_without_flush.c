@@ -1,5 +1,5 @@
 // A file that is mapped shared is persistent memory, also if it is never flushed.
-//@ prove: skip (files are not modelled)
+//@ prove: skip (files are not modeled)
 //@ variant alone: -DALONE
 //@ check: skip (the file has to be named as persistent memory)
 //@ lint: unflushed-write at LOST

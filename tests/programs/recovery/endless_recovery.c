@@ -3,7 +3,7 @@
 //@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
 //@ check: recovery-fails at unflushed-write
 //@ lint: unflushed-write at unflushed-write
-//@ prove: refuted at claim (for ever)
+//@ prove: refuted at claim (terminates)
 #include <crashproof.h>
 struct node {
   struct node *next;

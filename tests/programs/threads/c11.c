@@ -1,5 +1,5 @@
 // Threads of C11: a producer and a consumer, and all that goes with them.
-//@ prove: unknown (what is called for a thread's own values when it ends is not modelled)
+//@ prove: unknown (what is called for a thread's own values when it ends is not modeled)
 //@ variant fixed: -DFIXED
 //@ flags check: --schedules 8
 //@ check: clean

@@ -2,11 +2,11 @@
 // While a thread sleeps the others' spinning is in order: its time comes.
 //@ lint: unflushed-write at recovery-fails-nothing-lost
 //@ variant bad: -DBAD
-//@ prove: refuted (does not go round for ever)
+//@ prove: refuted (recovery terminates)
 //@ check: recovery-fails-nothing-lost at recovery-fails-nothing-lost
 //@ check: unknown (recovery has threads, and too many steps for its schedules to be explored)
 //@ variant plain:
-//@ prove: unknown (threads of recovery that share what one of them writes are not modelled)
+//@ prove: unknown (threads of recovery that share what one of them writes are not modeled)
 //@ flags check: --schedules 3
 //@ check: clean
 

@@ -1,4 +1,4 @@
-// A thread waits for a condition without looking whether it holds already: if the other one signals first, it waits for ever.
+// A thread waits for a condition without looking whether it holds already: if the other one signals first, it waits forever.
 //@ lint: skip (about schedules)
 //@ prove: skip (about schedules of real runs)
 //@ variant looks: -DLOOKS

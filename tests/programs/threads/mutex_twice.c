@@ -1,7 +1,7 @@
 // A program that waits for itself says nothing about what comes after.
 //@ check: refused (fails without any crash)
 //@ lint: vacuous
-//@ prove: refuted at claim (the program does not wait for ever)
+//@ prove: refuted at claim (the program does not wait forever)
 #include <crashproof.h>
 #include <pthread.h>
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,7 +1,7 @@
 // Threads that wait for each other through the kernel cannot be scheduled; that is noticed after a while.
 //@ check: unknown (kernel)
 //@ lint: unflushed-write at unflushed-write
-//@ prove: unknown (is not modelled)
+//@ prove: unknown (is not modeled)
 
 #include <crashproof.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// A semaphore hands slots over, an initialisation is done once, each thread keeps a value of its own.
+// A semaphore hands slots over, an initialization is done once, each thread keeps a value of its own.
 //@ check: clean
 //@ lint: unflushed-write at unflushed-write
 //@ prove: proved

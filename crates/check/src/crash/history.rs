@@ -147,7 +147,7 @@ impl Readers {
         if record.value & sync::SAW != 0
             && let Some(&(other, then)) = self.changed.get(&sync::object(record.value))
         {
-            history.order.synchronise(record.thread(), at, other, then);
+            history.order.synchronize(record.thread(), at, other, then);
         }
         if record.value & sync::CHANGED != 0 {
             self.changed.insert(sync::object(record.value), (record.thread(), at));

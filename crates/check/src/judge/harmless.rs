@@ -29,7 +29,7 @@ impl Harmless {
         for known in checked().iter().filter(|known| sites.have_function(&known.interface)) {
             for protocol in &known.protocols {
                 let (library, because) = (&known.framework, &protocol.because);
-                let remark = format!("missing flushes that {library} copes with are not told: {because}");
+                let remark = format!("missing flushes that {library} copes with are not reported: {because}");
                 for file in &protocol.files {
                     for function in &protocol.functions {
                         let part = Extent::Function(function.clone());
@@ -42,7 +42,7 @@ impl Harmless {
         let libraries = checked().into_iter().filter(|known| sites.have_module(&known.framework)).map(|known| {
             let library = known.framework;
             let remark = format!(
-                "missing flushes that only {library} itself would notice are not told: it was not rebuilt, and its log \
+                "missing flushes that only {library} itself would notice are not reported: it was not rebuilt, and its log \
                  functions have no names"
             );
             (format!("{library}.so"), remark)

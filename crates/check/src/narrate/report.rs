@@ -60,7 +60,7 @@ impl Report {
         add("failure_points", json!(figures.failure_points));
         add("recoveries", json!(figures.recoveries));
         add("recoveries_saved", json!(figures.recoveries_saved));
-        add("behaviours", json!(figures.behaviours));
+        add("behaviours", json!(figures.behaviors));
         add("eager_states", json!(figures.eager_states.to_string()));
         add("checksummed_states", json!(figures.checksummed.to_string()));
         add("seconds", json!(seconds));
@@ -85,7 +85,7 @@ impl Report {
             "{} run, {} skipped as equivalent, {} explored",
             counted_as(figures.recoveries, "recovery", "recoveries"),
             figures.recoveries_saved,
-            counted(figures.behaviours, "distinct behavior"),
+            counted(figures.behaviors, "distinct behavior"),
         );
         // Brute force knows one schedule only.
         if figures.schedules <= 1 && figures.threads < 2 {

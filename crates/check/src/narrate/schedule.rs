@@ -56,7 +56,7 @@ pub(crate) fn steps(notes: &[Note], sites: &AllSites, names: &Names) -> Vec<Rela
             Does::Read => format!("{number}: thread {thread} reads {what}"),
             Does::Change => format!("{number}: thread {thread} changes {what}"),
             Does::Store => format!("{number}: thread {thread} stores to {what}"),
-            Does::Issue => format!("{number}: thread {thread} stores to {what}; nobody else sees it yet"),
+            Does::Issue => format!("{number}: thread {thread} stores to {what}; no other thread sees it yet"),
             Does::Drain => {
                 format!("{number}: the store of thread {thread} to {what} leaves its store buffer")
             }

@@ -40,15 +40,18 @@ pub(crate) fn untracked<'a>(records: &'a [Record], sites: &'a Sites) -> impl Ite
 /// Why a search does not cover everything; `sites` are those of recovery.
 pub(crate) fn incomplete(why: Incomplete, sites: &Sites) -> String {
     match why {
-        Incomplete::Interrupted => "interrupted: this is what was found until then".into(),
+        Incomplete::Interrupted => "interrupted: this is what was found so far".into(),
         Incomplete::Time => "stopped after the time allowed (--time)".into(),
         Incomplete::Recoveries(run) => format!("stopped after {run} recoveries (--max-recoveries)"),
         Incomplete::Memory(bytes) => {
-            format!("what recovery does takes more memory than allowed (--memory, {} MB)", bytes / 1_000_000)
+            format!(
+                "the behaviors of recovery need more memory than allowed (--memory, {} MB)",
+                bytes / 1_000_000
+            )
         }
         Incomplete::PerCrash(most) => format!(
-            "some crashes can be recovered from in more than {most} ways: at most {most} per crash \
-             point were tried (--max-per-crash); fix what is found first, or give a higher number"
+            "some crash points have more than {most} distinct recoveries: at most {most} \
+             per crash point were tried (fix the findings first, or raise --max-per-crash)"
         ),
         Incomplete::Run(limit) => format!("recovery {}", limit.describe()),
         Incomplete::Diverged(diverged) => {

@@ -200,7 +200,7 @@ impl Narrator<'_> {
             Consequence::Fails(how) => format!("recovery then {how}"),
             Consequence::Stale => "no recovery failed, but one reads the stale value".into(),
             Consequence::StaleAndFailed => {
-                "recovery then reads the stale value, and fails as told above".into()
+                "recovery then reads the stale value, and fails as reported above".into()
             }
             Consequence::Coped => "recovery copes: it ends as if nothing had been torn".into(),
             Consequence::Nothing => "no recovery failed, and none can tell the difference".into(),

@@ -15,7 +15,7 @@
 //! | `corners` | the crash states that bugs prefer, first |
 //! | `coping` | recoveries that read something stale, and leave everything as if they had not |
 //! | `set_aside` | crash states whose failure is known |
-//! | `waiting` | recoveries that would wait for ever as others have |
+//! | `waiting` | recoveries that would wait forever as others have |
 //! | `plan` | which crashes to try, and how workers share them |
 //! | `checksums` | recovery that trusts a checksum, without trying every torn content |
 //! | `random` | some crashes instead of all |

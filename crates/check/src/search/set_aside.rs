@@ -3,7 +3,7 @@
 //! A program that forgets a flush fails in every state that loses the store; there may be millions, and they hide what
 //! else is wrong. So once recoveries have failed for one store, exploration goes on as if that store persisted at once. The
 //! same holds, after far more of them, for recoveries that read something stale and do not fail.
-//! And once recoveries have waited for ever for what one store wrote, such as a lock that was left locked, states in which
+//! And once recoveries have waited forever for what one store wrote, such as a lock that was left locked, states in which
 //! that is still there are not recovered from. The report names the stores; `--exhaustive` sets nothing aside.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,7 @@ pub(crate) struct SetAside {
     waited: BTreeMap<u32, u32>,
     /// Goes on with every change of what is assumed or waited for.
     pub(crate) version: u64,
-    /// States that were not recovered from since recovery would wait for ever.
+    /// States that were not recovered from since recovery would wait forever.
     pub(crate) not_recovered: u64,
 }
 
@@ -65,7 +65,7 @@ impl SetAside {
         self.failed.get(&store).is_some_and(|count| *count >= CONFIRMED)
     }
 
-    /// A recovery waited for ever for what a store at this site of the recorded run wrote.
+    /// A recovery waited forever for what a store at this site of the recorded run wrote.
     pub(crate) fn waited(&mut self, site: u32) {
         let count = self.waited.entry(site).or_default();
         *count += 1;
@@ -82,7 +82,7 @@ impl SetAside {
         &self.assumed
     }
 
-    /// The sites of stores whose values recoveries wait for ever to change.
+    /// The sites of stores whose values recoveries wait forever to change.
     pub(crate) fn waits(&self) -> impl Iterator<Item = u32> {
         self.waited.iter().filter(|(_, count)| **count >= CONFIRMED_ENDLESS).map(|(site, _)| *site)
     }

@@ -62,7 +62,7 @@ pub struct Statistics {
     /// Recoveries that need not run, because their behavior was known.
     pub recoveries_saved: u64,
     /// Distinct behaviors explored.
-    pub behaviours: u64,
+    pub behaviors: u64,
     /// Contents that were not tried because a checksum is trusted to refuse them.
     pub checksummed: BigUint,
     /// Recoveries that brute force would run.
@@ -131,7 +131,7 @@ pub(crate) struct Coverage {
 impl Shared {
     /// Counts the behaviors of the tree and forgets it.
     pub(crate) fn count_behaviors(&mut self) {
-        self.statistics.behaviours += self.tree.behaviors() as u64;
+        self.statistics.behaviors += self.tree.behaviors() as u64;
         self.tree = Tree::default();
         self.recoveries_crashed.clear();
     }

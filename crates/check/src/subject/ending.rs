@@ -35,17 +35,15 @@ impl Limit {
     pub fn describe(self) -> &'static str {
         match self {
             Limit::Memory => {
-                "takes more memory than half of the machine's or twice what --memory says; give more with --memory"
+                "needs more memory than half the machine's, or than twice --memory; raise --memory"
             }
-            Limit::AddressSpace => "takes more address space than --address-space allows",
-            Limit::Output => "prints more than the checker keeps; give more with --output",
+            Limit::AddressSpace => "needs more address space than --address-space allows",
+            Limit::Output => "prints more than the checker keeps; raise --output-limit",
             Limit::Idle => {
-                "waits for input or another process, for 20 seconds: a server needs --client, or --until-idle if it is \
-                 recovery that serves"
+                "waited 20 seconds for input or another process: a \
+                 server needs --client, or --until-idle if recovery is the server"
             }
-            Limit::Events => {
-                "has more events of persistent memory than are recorded; give more with --max-events"
-            }
+            Limit::Events => "has more PM events than the limit; raise --max-events",
         }
     }
 }
@@ -146,7 +144,7 @@ impl Failure {
             Failure::Endless => "does not terminate".into(),
             Failure::Deadlock => "deadlocks".into(),
             Failure::Sanitizer => "is stopped by a sanitizer".into(),
-            Failure::Corrupted => "writes to memory that is not its own: it overwrote the checker's".into(),
+            Failure::Corrupted => "overwrote the checker's memory".into(),
         }
     }
 }

@@ -34,7 +34,7 @@ pub enum Error {
         program: PathBuf,
     },
     /// It is no program for this machine.
-    #[error("{program} is no program for x86-64 Linux, so it was not run")]
+    #[error("{program} is not an x86-64 Linux program, so it was not run")]
     NoProgram {
         /// The file.
         program: PathBuf,
@@ -49,7 +49,7 @@ pub enum Error {
     },
     /// It takes longer than the user gave it.
     #[error(
-        "the run to record did not end within the time allowed (--time), so nothing was checked\n\
+        "the recorded run did not finish within --time, so nothing was checked\n\
          give it more time"
     )]
     TimeUp,

@@ -31,7 +31,7 @@ fn name(signal: i32) -> &'static str {
         libc::SIGBUS => "bus error",
         libc::SIGFPE => "arithmetic error",
         DOUBLE_FREE => "a block is freed twice",
-        INVALID_FREE => "what is freed is no block of the heap",
+        INVALID_FREE => "the freed pointer is not a heap block",
         _ => "illegal instruction",
     }
 }

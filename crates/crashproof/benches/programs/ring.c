@@ -1,5 +1,5 @@
 // A ring of slots: the slot is made persistent, then the position that commits it. Recovery looks at one slot, and
-// there are few of them, so that long runs hold few behaviours.
+// there are few of them, so that long runs hold few behaviors.
 #include <crashproof.h>
 #include <stdlib.h>
 

@@ -168,7 +168,7 @@ pub(crate) fn object(file: &str, test: &Test, answer: &Answer) -> String {
             eager_states: eager_states.as_deref(),
         },
     };
-    serde_json::to_string(&object).expect("plain data always serialises")
+    serde_json::to_string(&object).expect("plain data always serializes")
 }
 
 /// How JSON and text name what became of the assertions.

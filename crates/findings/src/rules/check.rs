@@ -115,7 +115,7 @@ pub static FLUSH_REPEATED: Rule = rule!(
 
 /// A fence with nothing to wait for.
 pub static FENCE_NOTHING_PENDING: Rule =
-    rule!("fence-nothing-pending", Check, Warning, "fences with nothing to wait for", "c");
+    rule!("fence-nothing-pending", Check, Warning, "redundant fence: no flush or store is pending", "c");
 
 /// Concurrent strands on the same memory.
 pub static DEPENDENT_STRANDS: Rule = rule!(

@@ -44,7 +44,7 @@ pub static MISSING_BARRIER: Rule = rule!(
     "missing-barrier",
     Lint,
     Error,
-    "a flush is not waited for where an epoch or transaction ends",
+    "missing fence: a flush is pending where an epoch or transaction ends",
     "c"
 );
 
@@ -53,7 +53,7 @@ pub static MISSING_BARRIER_NESTED: Rule = rule!(
     "missing-barrier-nested",
     Lint,
     Warning,
-    "a flush is not waited for where an inner epoch or transaction ends",
+    "missing fence: a flush is pending where an inner epoch or transaction ends",
     "c"
 );
 
@@ -102,4 +102,5 @@ pub static LOG_UNMODIFIED: Rule =
     rule!("log-unmodified", Lint, Warning, "memory is logged in a transaction that does not modify it", "c");
 
 /// A fence has nothing to wait for.
-pub static EMPTY_FENCE: Rule = rule!("empty-fence", Lint, Warning, "a fence has nothing to wait for", "c");
+pub static EMPTY_FENCE: Rule =
+    rule!("empty-fence", Lint, Warning, "redundant fence: no flush or store is pending", "c");

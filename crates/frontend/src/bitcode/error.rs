@@ -26,7 +26,7 @@ pub enum Error {
         cause: std::io::Error,
     },
     /// Not bitcode, of another version, or damaged.
-    #[error("{path} is no LLVM 22 bitcode: {why}")]
+    #[error("{path} is not LLVM 22 bitcode: {why}")]
     Malformed {
         /// The file.
         path: PathBuf,

@@ -1,6 +1,6 @@
 //! Rust: a single source, or a crate with what it depends on.
 //!
-//! rustc writes bitcode beside what it would write anyway. Its optimiser is kept away as clang's is. The
+//! rustc writes bitcode beside what it would write anyway. Its optimizer is kept away as clang's is. The
 //! standard library comes precompiled: what of it is generic or inlined is part of the crates, the rest is
 //! unknown code.
 

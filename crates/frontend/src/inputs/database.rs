@@ -1,6 +1,6 @@
 //! Compilation databases, as CMake, Meson and Bear write them.
 //!
-//! The compiler of an entry is replaced by clang, its output and its optimiser too; whatever would write files
+//! The compiler of an entry is replaced by clang, its output and its optimizer too; whatever would write files
 //! beside the output (dependencies, coverage) is left out. Everything else stays: include directories,
 //! definitions, the language and its standard.
 
@@ -40,7 +40,7 @@ pub(crate) fn read(
         .map_err(|cause| Error::Read { path: path.to_owned(), cause })?;
     let entries: Vec<Entry> = serde_json::from_str(&text).map_err(|error| Error::Database {
         path: path.to_owned(),
-        reason: format!("this is no compilation database: {error}"),
+        reason: format!("this is not a compilation database: {error}"),
     })?;
     if entries.is_empty() {
         return Err(Error::Database { path: path.to_owned(), reason: "it has no entries".into() });
@@ -133,7 +133,7 @@ fn options(words: &[String], directory: &Path, language: Language) -> Result<(La
 
 fn is_dropped(word: &str) -> bool {
     let preprocessor = word.strip_prefix("-Wp,");
-    // Dependencies, the optimiser, debug information, warnings, and what watches the running program.
+    // Dependencies, the optimizer, debug information, warnings, and what watches the running program.
     [
         "-M",
         "-O",
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_write_files_or_optimise_is_left_out() {
+    fn what_would_write_files_or_optimize_is_left_out() {
         let line = "/usr/bin/gcc -Wall -Werror -O2 -g3 -flto=auto -DX='1' -I inc -MD -MF a.d -MTa.o -Wp,-MD,a.d \
                     -Wp,-D_GNU_SOURCE -std=gnu99 -fsanitize=address -o a.o -c a.c";
         assert_eq!(

@@ -1,4 +1,4 @@
-// Persistent globals: plain, initialised, local to a function, and pointers to them in initialisers.
+// Persistent globals: plain, initialized, local to a function, and pointers to them in initializers.
 #include "test.h"
 
 struct list { struct list *next, *previous; };
@@ -12,7 +12,7 @@ static long *table[] = {0, &answer, 0};
 
 extern PERSISTENT char later[10];
 
-// Only ever written: the optimiser must not drop it.
+// Only ever written: the optimizer must not drop it.
 static PERSISTENT int written_only;
 
 __attribute__((noinline)) static int count(void) {

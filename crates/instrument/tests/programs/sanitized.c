@@ -1,4 +1,4 @@
-// Together with the address and undefined behaviour sanitizers.
+// Together with the address and undefined behavior sanitizers.
 // flags: -fsanitize=address,undefined
 // environment: ASAN_OPTIONS=detect_leaks=0
 #include "test.h"

@@ -18,7 +18,7 @@ int printf(const char *, ...);
 
 #define PERSISTENT __attribute__((section("crashproof_pm")))
 
-/* A separate function, so that every optimisation level sees a pointer it knows nothing about. */
+/* A separate function, so that every optimization level sees a pointer it knows nothing about. */
 #define PM(type, offset) ((type *)(test_pm() + (offset)))
 
 #define CHECK(condition)                                                                                \

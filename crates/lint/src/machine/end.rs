@@ -127,9 +127,8 @@ impl Machine {
             .collect();
         for site in open {
             let memory = context.name(site);
-            let message = format!(
-                "{memory} is flushed, but nothing waits for it before `{name}` returns into a transaction"
-            );
+            let message =
+                format!("{memory} is flushed, but not fenced before `{name}` returns into a transaction");
             let advice = format!("fence after this flush, before `{name}` returns");
             context.violates(Rule::MissingBarrierNested, site, message, Vec::new()).advise(advice);
         }
@@ -172,8 +171,7 @@ impl Machine {
             match write.status {
                 _ if !sure => {}
                 Status::Dirty if write.nontemporal && !lenient => {
-                    let message =
-                        format!("{} is stored past the cache, but nothing waits for it", context.name(site));
+                    let message = format!("{} is stored past the cache, but not fenced", context.name(site));
                     let advice = format!(
                         "fence after this store, before `{}` returns",
                         plain_function(context.inside(site.place))
@@ -213,7 +211,7 @@ impl Machine {
                         message: "stored here".into(),
                     }];
                     let name = context.name(site);
-                    let message = format!("{name} is flushed, but nothing waits for it");
+                    let message = format!("{name} is flushed, but not fenced");
                     // An ordered flush without a fence is only late: no later store persists before it.
                     let advice = format!(
                         "fence after this flush, before `{}` returns",

@@ -155,7 +155,7 @@ impl Machine {
         let Some(((site, queued), before)) = open.split_last() else { return };
         let name = context.name(*site);
         let how = if *queued { "is only queued for writing back" } else { "is flushed" };
-        let message = format!("{name} {how}, but nothing waits for it before {when}");
+        let message = format!("{name} {how}, but no fence follows before {when}");
         let mut related =
             vec![RelatedPlace { role: "too late", place: at.place, message: format!("{when} here") }];
         related.extend(before.iter().filter(|(other, _)| other.place != site.place).map(|(other, _)| {

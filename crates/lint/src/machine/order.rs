@@ -310,7 +310,7 @@ impl Machine {
             message: format!("{index} covers it from here on"),
         }];
         if let Status::Pending(flush, _) = status {
-            let message = "flushed here, but nothing waits for it".to_owned();
+            let message = "flushed here, but not fenced".to_owned();
             related.push(RelatedPlace { role: "flush", place: flush, message });
         }
         let line = context.line(site.place, stored);

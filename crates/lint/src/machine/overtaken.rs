@@ -152,7 +152,7 @@ impl Machine {
             let line = context.line(by.place, lost);
             let advice = match overtaken.status {
                 Status::Pending(flush, _) => {
-                    let message = "flushed here, but nothing waits for it".to_owned();
+                    let message = "flushed here, but not fenced".to_owned();
                     related.push(RelatedPlace { role: "flush", place: flush, message });
                     format!("fence after {}, before {line}", context.line(flush, lost))
                 }

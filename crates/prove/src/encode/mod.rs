@@ -174,11 +174,11 @@ pub enum Wrong {
 }
 
 /// Why an access that takes two steps is too far: it is encoded as one, which is less than what can happen.
-pub(crate) const CROSSES_LINE: &str = "an access that crosses a cache line is not modelled";
+pub(crate) const CROSSES_LINE: &str = "an access that crosses a cache line is not modeled";
 
 /// Why an access to an address of which next to nothing is known is too far.
 pub(crate) const GOES_ANYWHERE: &str =
-    "an access to an address that is not known, in memory too large to try every place, is not modelled";
+    "an access to an address that is not known, in memory too large to try every place, is not modeled";
 
 /// Something that makes a verdict unknown if it can be reached.
 #[derive(Clone, Debug)]

@@ -275,7 +275,7 @@ impl Encoder<'_> {
         Access { address, places, lanes }
     }
 
-    /// An access that may miss every object is wrong where it does; one that may cross a line is not modelled.
+    /// An access that may miss every object is wrong where it does; one that may cross a line is not modeled.
     fn check_outside(
         &mut self,
         nodes: &mut ThreadNodes,

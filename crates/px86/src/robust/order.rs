@@ -50,7 +50,7 @@ impl Order {
 
     /// At the moment `at` the thread sees something that `other` did at the moment `then`, such as leaving a lock:
     /// all that `other` issued or knew before happened before whatever the thread issues from now on.
-    pub fn synchronise(&mut self, thread: u16, at: u32, other: u16, then: u32) {
+    pub fn synchronize(&mut self, thread: u16, at: u32, other: u16, then: u32) {
         if other != thread {
             self.learn(thread, at, other, then, then);
         }

@@ -36,7 +36,7 @@
       `crashproof ${data.command}`, make('small', { class: 'mono' }, data.subject)));
     header.append(make('p', { class: 'summary' }, data.summary));
     const names = {
-      failure_points: 'crash points', recoveries: 'recoveries run', behaviours: 'distinct behaviors explored',
+      failure_points: 'crash points', recoveries: 'recoveries run', behaviors: 'distinct behaviors explored',
       recoveries_saved: 'skipped as equivalent', eager_states: 'by brute force', events: 'PM events', seconds: 'seconds',
     };
     const list = make('dl', { class: 'figures' });
@@ -286,7 +286,7 @@
   addEventListener('keydown', event => { if (event.key === 'Escape') tip.hidden = true; });
   addEventListener('scroll', () => { tip.hidden = true; }, { passive: true });
 
-  // Something to point at, click and reach with the keyboard; arrows lead to its neighbours.
+  // Something to point at, click and reach with the keyboard; arrows lead to its neighbors.
   const active = (classes, label, lines, place, select, ...shapes) => {
     const key = keyOf(place);
     const element = draw('g', { class: `ev ${classes}`, tabindex: '0', role: 'button', 'aria-label': label, 'data-place': key }, ...shapes);
@@ -465,6 +465,6 @@
   if (data.findings.length) state.open.add(0);
   list();
   openLinked();
-  // Printed, nothing should be hidden; a very long list would take for ever.
+  // Printed, nothing should be hidden; a very long list would take forever.
   addEventListener('beforeprint', () => { data.findings.slice(0, 50).forEach((_, index) => state.open.add(index)); list(); });
 })();

@@ -21,7 +21,7 @@ use crate::{files, fixed, raw};
 
 type Stream = *mut c_void;
 
-/// How long a call on a socket with these flags waits: for ever, or not at all.
+/// How long a call on a socket with these flags waits: forever, or not at all.
 fn patience(flags: c_int) -> c_int {
     if flags & libc::MSG_DONTWAIT != 0 { 0 } else { -1 }
 }

@@ -22,7 +22,7 @@ const MILLISECONDS: c_int = 20;
 const MOST_TIMES: c_int = 1000;
 
 /// Before a call that waits until `ready`, which may wait for so many milliseconds; the call itself waits for `timeout` at
-/// most, or for ever if that is negative.
+/// most, or forever if that is negative.
 pub(crate) fn others_first(timeout: c_int, ready: impl Fn(c_int) -> bool) {
     if !running::concurrent() || timeout == 0 || ready(0) {
         return;
@@ -189,7 +189,7 @@ pub(crate) unsafe fn wait_for_sets(
     }
 }
 
-/// A time as milliseconds, rounded up; for ever if there is none.
+/// A time as milliseconds, rounded up; forever if there is none.
 unsafe fn milliseconds(time: *const libc::timespec, site: *const Site) -> c_int {
     if time.is_null() {
         return -1;

@@ -123,7 +123,7 @@ impl Mutex {
         Attempt::Taken(0)
     }
 
-    /// Would waiting for it wait for ever, and is the thread to be told?
+    /// Would waiting for it wait forever, and is the thread to be told?
     fn deadlocks(&self, me: u16) -> bool {
         self.owner == Some(me) && self.kind == MutexKind::ErrorCheck
     }
@@ -253,7 +253,7 @@ impl Locks {
         }
     }
 
-    /// A thread ends: robust mutexes it holds can be had, others are lost for ever. Gives the former.
+    /// A thread ends: robust mutexes it holds can be had, others are lost forever. Gives the former.
     pub(crate) fn owner_died(&mut self, thread: u16) -> Vec<Key> {
         let held = |mutex: &&mut Mutex| mutex.owner == Some(thread) && mutex.robust;
         let held = self

@@ -224,7 +224,7 @@ impl Thread {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Decision {
     Run(u16),
-    /// The threads do nothing but spin, for ever.
+    /// The threads do nothing but spin, forever.
     Endless,
 }
 

@@ -16,7 +16,7 @@ pub(crate) enum Point {
     Memory,
     /// A place where programs spin: an atomic or volatile access, a failed exchange, `pause`.
     Spin,
-    /// A call of a synchronisation function.
+    /// A call of a synchronization function.
     Sync,
 }
 
@@ -42,7 +42,7 @@ pub(crate) enum Verdict {
 enum Kind {
     /// Whoever runs goes on until it waits or spins; then the next in order of creation.
     RoundRobin,
-    /// A switch in so many of 256 accesses to PM; always a choice where threads synchronise.
+    /// A switch in so many of 256 accesses to PM; always a choice where threads synchronize.
     Random { switches: u32 },
     /// The thread of the highest priority runs; at a few moments the running one becomes the lowest
     /// (Burckhardt et al., ASPLOS 2010).

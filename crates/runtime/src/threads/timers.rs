@@ -126,7 +126,7 @@ fn take_due(moment: u64) -> Option<Timer> {
     })
 }
 
-/// The process waits until a moment, or for ever: time passes until the first timer is due before that, if there is one, and
+/// The process waits until a moment, or forever: time passes until the first timer is due before that, if there is one, and
 /// its signal comes. Says whether there was one.
 pub(crate) fn wait_until(moment: u64) -> bool {
     let first = TIMERS.with(|timers| timers.iter().flatten().map(|timer| timer.due).min());

@@ -517,7 +517,7 @@ pub(crate) fn reap_if_detached(number: u16) {
 }
 
 /// Looks after the thread whose turn it is, from one that waits for its own. A thread that blocks in the
-/// kernel, in `read` from a pipe that another is to write, say, keeps all others from running, for ever.
+/// kernel, in `read` from a pipe that another is to write, say, keeps all others from running, forever.
 #[derive(Default)]
 struct Watch {
     points: u64,

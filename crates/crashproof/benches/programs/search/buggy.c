@@ -1,5 +1,5 @@
 // What published indexes get wrong, as RECIPE's did: constructors that do not flush, locks that a crash leaves locked,
-// recovery that waits for ever. With -DCORRECT it is right. buggy KIND N
+// recovery that waits forever. With -DCORRECT it is right. buggy KIND N
 #include "search.h"
 #include <stdatomic.h>
 

@@ -304,7 +304,7 @@ impl<'m> Reader<'m> {
         }
         let Some((location, outer)) = meta.location() else { return otherwise };
         let outer = outer.map(|outer| self.place_of_meta(outer, otherwise));
-        // The optimiser writes line 0 where it merged code.
+        // The optimizer writes line 0 where it merged code.
         let id = if location.line == 0 {
             outer.unwrap_or(otherwise)
         } else {

@@ -2,7 +2,7 @@
 
 PERSISTENT long counter = 10;
 
-/* A volatile initialiser naming a persistent global of another object. */
+/* A volatile initializer naming a persistent global of another object. */
 static struct entry *first = &entries[1];
 
 int main(void) {

@@ -1,6 +1,6 @@
 #include "store.h"
 
-/* An initialiser naming a persistent global of the program that loads this library. */
+/* An initializer naming a persistent global of the program that loads this library. */
 PERSISTENT struct entry *root = &entries[0];
 
 long total(void) {
