@@ -112,7 +112,7 @@ fn a_program_without_persistent_memory() {
     let outcome = place.check(&program, &[], &[], None);
     outcome.is(
         3,
-        "no persistent memory found: the program stores to none; persistent memory is files mapped below",
+        "no persistent memory found: the program stores to none; what counts: files mapped below",
     );
     place.check(&program, &["--format", "json"], &[], None).is(3, "\"verdict\":\"unknown\"");
 }
@@ -137,7 +137,7 @@ int main(int argc, char **argv) {
     fs::create_dir(&directory).expect("a directory");
     let (directory, shown) = (directory.to_str().expect("UTF-8"), pool.display());
     let outcome = place.check(&program, &[], &[&pool], None);
-    outcome.is(0, &format!("{shown}: mapped shared"));
+    outcome.is(0, &format!("{shown}: taken as persistent"));
     assert!(!pool.exists(), "the check keeps it in memory");
     let outcome = place.check(&program, &["--pm-path", directory], &[&pool], None);
     assert!(!outcome.text.contains("no persistent memory"), "{}", outcome.text);

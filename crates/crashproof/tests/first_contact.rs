@@ -107,7 +107,7 @@ int main(int argc, char **argv) {
 fn a_mapped_file_is_persistent_memory() {
     let place = Place::new();
     place.gcc(LOG, &[]);
-    let said = ["pool: mapped shared", "on persistent memory", "--pm-path says which files"];
+    let said = ["pool: taken as persistent", "on persistent memory", "--pm-path and --medium"];
     place.check(&["./program"]).is(1, &[&["program.c:31"][..], &said].concat());
     place.check(&["program.c"]).is(1, &[&["program.c:31"][..], &said].concat());
     place.gcc(LOG, &["-DGOOD"]);
@@ -120,7 +120,7 @@ fn the_users_file_stays_as_it_is() {
     let place = Place::new();
     place.gcc(LOG, &["-DGOOD"]);
     fs::write(place.path("pool"), [0; 576]).expect("a file");
-    place.check(&["./program"]).is(0, &["pool: mapped shared"]);
+    place.check(&["./program"]).is(0, &["pool: taken as persistent"]);
     assert_eq!(fs::read(place.path("pool")).expect("it is there"), [0; 576]);
     // What is there already is where the program begins, every time.
     let mut old = vec![0; 576];

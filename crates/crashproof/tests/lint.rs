@@ -302,7 +302,7 @@ fn a_compilation_database_that_is_none() {
         ("e.json", "[]"),
     ]);
     let at = project.path();
-    contains(&run(at, &["lint", "compile_commands.json"], 2), &["this is no compilation database", "line 1"]);
+    contains(&run(at, &["lint", "compile_commands.json"], 2), &["this is not a compilation database", "line 1"]);
     contains(
         &run(at, &["lint", "x.json"], 2),
         &["the entry of a.c: it has neither `arguments` nor `command`"],
@@ -394,7 +394,7 @@ fn what_is_suppressed_or_known_does_not_count() {
     write(at, "src/bad.c", &BAD.replace("pair->late = 2;", "pair->pad[50] = 2;"));
     contains(
         &run(at, &["lint", "src/bad.c", "--baseline", "known.json"], 1),
-        &["one finding of the baseline is gone"],
+        &["one finding of the baseline no longer occurs"],
     );
 }
 

@@ -110,7 +110,7 @@ fn several_sources_are_one_program() {
         run(at, &["lint", "m.c", name], 1);
     }
     let text = run(at, &["check", "m.c", "./nothing"], 2);
-    assert!(text.contains("./nothing is no source"), "{text}");
+    assert!(text.contains("./nothing is not a source"), "{text}");
 }
 
 /// A replay builds the program as the check did.

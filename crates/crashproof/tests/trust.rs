@@ -196,6 +196,6 @@ fn a_fix_stays_within_the_project() {
     let line = format!("#line 1 \"{}\"\n", outside.display());
     user.write("project/lost.c", &format!("{line}{LOST}"));
     let outcome = user.run("project", &["fix", "--apply", "lost.c"]);
-    assert!(outcome.text.contains("outside of the project directory"), "{}", outcome.text);
+    assert!(outcome.text.contains("outside the project directory"), "{}", outcome.text);
     assert_eq!(fs::read_to_string(&outside).expect("the file"), LOST);
 }

@@ -16,7 +16,7 @@ fn what_is_no_bitcode_is_said_to_be_none() {
         let file = directory.path().join(name);
         std::fs::write(&file, content).expect("written");
         let error = crashproof_symbolic::program(&[file], Vec::new(), &Options::default()).expect_err(name);
-        assert!(error.to_string().contains("is no LLVM 22 bitcode"), "{name}: {error}");
+        assert!(error.to_string().contains("is not LLVM 22 bitcode"), "{name}: {error}");
     }
     let empty = directory.path().join("empty.bc");
     std::fs::write(&empty, "").expect("written");

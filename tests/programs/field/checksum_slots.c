@@ -5,7 +5,7 @@
 //@ check: missing-flush at data
 //@ lint: clean
 //@ variant none: -DBUG=1
-//@ check: unknown (more than 1000 ways)
+//@ check: unknown (more than 1000 distinct recoveries)
 //@ check: missing-flush at data
 //@ check: missing-flush at data
 //@ lint: unflushed-write at gen
