@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 
 use clap::{Args, Parser};
 use crashproof_fix::Failed;
@@ -14,6 +14,7 @@ use crate::fix::{self, Fixing};
 use crate::suite::options::{Checking, Running};
 use crate::suite::runner;
 use crate::suite::rust::{self, Selection};
+use crashproof_toolchain::standard_output;
 
 /// Build the tests of Rust crates and check each that touches persistent memory
 ///
@@ -237,7 +238,7 @@ fn fix_tests(toolchain: Option<&std::ffi::OsStr>, mut test: Test) -> io::Result<
         test.cargo.manifest_path.iter().for_each(|path| {
             cargo.arg("--manifest-path").arg(path);
         });
-        let output = cargo.stderr(Stdio::inherit()).output()?;
+        let output = standard_output(&mut cargo)?;
         let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         Ok(output.status.success().then(|| PathBuf::from(path)))
     };

@@ -8,7 +8,7 @@ use std::process::Command;
 use crashproof_check::{Level, Options, permitted_level};
 use crashproof_findings::config::Config;
 use crashproof_findings::rules::check::RECOVERY_FAILS;
-use crashproof_toolchain::Toolchain;
+use crashproof_toolchain::{Toolchain, output};
 
 use crate::build::Programs;
 use crate::exit::Exit;
@@ -111,7 +111,7 @@ fn sandbox() -> Found {
 
 /// The first line of what a program says about its version.
 fn first_line(program: &Path) -> Option<String> {
-    let output = Command::new(program).arg("--version").output().ok().filter(|it| it.status.success())?;
+    let output = output(Command::new(program).arg("--version")).ok().filter(|it| it.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).lines().next()?.to_owned())
 }
 
@@ -125,7 +125,7 @@ fn version(program: &Path) -> Found {
 /// Rust programs need a compiler with the LLVM of the plugin.
 fn rustc() -> Found {
     let command = std::env::var_os("RUSTC").unwrap_or_else(|| OsStr::new("rustc").into());
-    let Ok(output) = Command::new(command).arg("-vV").output() else {
+    let Ok(output) = output(Command::new(command).arg("-vV")) else {
         return Found::Without("needed for Rust programs: install the Rust toolchain".into());
     };
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -30,6 +30,7 @@ mod suite;
 mod trust;
 
 use std::ffi::OsString;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -124,13 +125,23 @@ enum Command {
 /// Runs a command in a program that is linked with LLVM.
 #[must_use]
 pub fn with_llvm() -> ExitCode {
-    run(&Engines::HERE)
+    run_or_apologize(&Engines::HERE)
 }
 
 /// Runs a command; what needs LLVM runs in the other program.
 #[must_use]
 pub fn without_llvm() -> ExitCode {
-    run(&Engines::ELSEWHERE)
+    run_or_apologize(&Engines::ELSEWHERE)
+}
+
+/// A panic is our own mistake, and has the exit code of one: scripts must not take it for a verdict.
+fn run_or_apologize(engines: &Engines) -> ExitCode {
+    std::panic::catch_unwind(AssertUnwindSafe(|| run(engines))).unwrap_or_else(|_| {
+        anstream::eprintln!(
+            "crashproof: this is a bug in crashproof, please report it with the message above"
+        );
+        Exit::Internal.into()
+    })
 }
 
 /// Does valgrind run this? It has no room for the memory that is shared with the program.

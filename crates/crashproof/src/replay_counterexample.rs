@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use crashproof_check::{Budget, Error, FailedRecovery, Failure, Options};
 use crashproof_findings::Finding;
 use crashproof_prove::story::Counterexample;
-use crashproof_toolchain::{Compilers, FileKind, Language, Toolchain};
+use crashproof_toolchain::{Compilers, FileKind, Language, Toolchain, output};
 use px86::Platform;
 
 use crate::signals::Scratch;
@@ -263,8 +263,7 @@ fn is_source(path: &Path) -> bool {
 }
 
 fn run(mut command: Command) -> Result<(), String> {
-    let answer = command
-        .output()
+    let answer = output(&mut command)
         .map_err(|error| format!("cannot run {}: {error}", command.get_program().to_string_lossy()))?;
     if answer.status.success() {
         return Ok(());

@@ -110,10 +110,7 @@ fn a_program_without_persistent_memory() {
     let place = Place::new();
     let program = place.build("int main(void) { return 0; }");
     let outcome = place.check(&program, &[], &[], None);
-    outcome.is(
-        3,
-        "no persistent memory found: the program stores to none; what counts: files mapped below",
-    );
+    outcome.is(3, "no persistent memory found: the program stores to none; what counts: files mapped below");
     place.check(&program, &["--format", "json"], &[], None).is(3, "\"verdict\":\"unknown\"");
 }
 

@@ -302,7 +302,10 @@ fn a_compilation_database_that_is_none() {
         ("e.json", "[]"),
     ]);
     let at = project.path();
-    contains(&run(at, &["lint", "compile_commands.json"], 2), &["this is not a compilation database", "line 1"]);
+    contains(
+        &run(at, &["lint", "compile_commands.json"], 2),
+        &["this is not a compilation database", "line 1"],
+    );
     contains(
         &run(at, &["lint", "x.json"], 2),
         &["the entry of a.c: it has neither `arguments` nor `command`"],

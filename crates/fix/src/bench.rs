@@ -19,6 +19,7 @@ use crate::edit::write;
 use crate::fixer::{Failed, Outcome, Workshop};
 use crate::syntax::Language;
 use crate::undo;
+use crashproof_toolchain::output;
 
 /// Builds and checks the program below a directory. `extra` are more arguments for the compiler, if there is something to
 /// compile.
@@ -405,7 +406,8 @@ fn put_in_place(
 
 /// Builds a project with a shell command.
 fn build(root: &Path, command: &str) -> Result<(), Failed> {
-    let output = Command::new("sh").arg("-c").arg(command).current_dir(root).output().map_err(broken)?;
+    let mut shell = Command::new("sh");
+    let output = output(shell.arg("-c").arg(command).current_dir(root)).map_err(broken)?;
     if output.status.success() {
         return Ok(());
     }

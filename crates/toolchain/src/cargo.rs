@@ -37,10 +37,7 @@ pub const WRAPPER_VARIABLE: &str = "CRASHPROOF_RUSTC_WRAPPER";
 /// If rustc cannot be run, or has another LLVM.
 pub fn require_llvm(toolchain: Option<&OsStr>) -> Result<(), Error> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = Command::new(&rustc)
-        .args(toolchain)
-        .arg("-vV")
-        .output()
+    let output = crate::output(Command::new(&rustc).args(toolchain).arg("-vV"))
         .map_err(|cause| Error::Run { program: rustc.clone().into(), cause })?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     match llvm_of(&text) {

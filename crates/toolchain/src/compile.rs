@@ -44,8 +44,8 @@ impl Compilers {
 ///
 /// If it cannot be started, or the source does not compile.
 pub fn run(command: &mut Command, source: &Path) -> Result<(), Error> {
-    let output =
-        command.output().map_err(|cause| Error::Run { program: command.get_program().into(), cause })?;
+    let output = crate::output(command)
+        .map_err(|cause| Error::Run { program: command.get_program().into(), cause })?;
     if output.status.success() {
         return Ok(());
     }

@@ -16,10 +16,12 @@ pub mod compile;
 pub mod driver;
 pub mod language;
 mod libpmem;
+mod output;
 pub mod testing;
 pub mod toolchain;
 
 pub use language::{FileKind, Language};
+pub use output::{output, standard_output};
 pub use toolchain::{Compilers, Toolchain};
 
 use std::path::PathBuf;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::suite::case::{Case, Cases};
+use crashproof_toolchain::output;
 
 /// The target that prints what is asked for, a variable per line.
 const PRINT: &str = "crashproof-print-tests:\n\
@@ -82,11 +83,9 @@ fn build(root: &Path) -> Result<(), String> {
 }
 
 fn ask(directory: &Path) -> Result<Variables, String> {
-    let output = Command::new("make")
-        .args(["-s", "--no-print-directory", "--eval", PRINT, "crashproof-print-tests"])
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .output()
+    let mut make = Command::new("make");
+    make.args(["-s", "--no-print-directory", "--eval", PRINT, "crashproof-print-tests"]);
+    let output = output(make.current_dir(directory))
         .map_err(|error| format!("cannot run make in {}: {error}", directory.display()))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();

@@ -8,13 +8,11 @@ use serde_json::Value;
 
 use crate::suite::case::{Case, Cases};
 use crate::suite::options::RunIgnored;
+use crashproof_toolchain::output;
 
 /// The tests of a build directory.
 pub(crate) fn cases(directory: &Path, ignored: RunIgnored) -> Result<Cases, String> {
-    let output = Command::new("ctest")
-        .arg("--show-only=json-v1")
-        .current_dir(directory)
-        .output()
+    let output = output(Command::new("ctest").arg("--show-only=json-v1").current_dir(directory))
         .map_err(|error| format!("cannot run ctest in {}: {error}", directory.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let listed: Value = serde_json::from_str(&text).map_err(|_| {
