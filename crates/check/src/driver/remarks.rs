@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crashproof_findings::{Place, no_persistent_memory};
 
 use crate::driver::options::{Medium, Options};
-use crate::narrate::readable;
+use crate::narrate::{readable, short};
 use crate::search::Shared;
 use crate::subject::{AllSites, FileNames, Subject};
 
@@ -32,7 +32,7 @@ pub(super) fn medium(options: &Options) -> Option<String> {
 pub(super) fn set_aside(shared: &Shared, sites: &AllSites, exhaustive: bool) -> Vec<String> {
     let place = |&(recovery, site): &(bool, u32)| {
         let place = sites.of(usize::from(recovery)).get(site);
-        Place::new(place.file.clone(), place.line, 0).to_string()
+        short(&Place::new(place.file.clone(), place.line, 0))
     };
     let mut remarks = Vec::new();
     // What would be is known all the same.

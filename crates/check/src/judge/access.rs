@@ -1,6 +1,9 @@
 //! A store of an execution as findings speak of it.
 
+use std::ops::Range;
+
 use crashproof_protocol::Record;
+use px86::Kind;
 use px86::storage::CachedStore;
 
 /// Bytes of an access that are kept.
@@ -59,6 +62,14 @@ impl Access {
     /// Does it cover a byte of a range?
     pub(crate) fn meets(&self, address: u64, bytes: u64) -> bool {
         self.address < address + bytes && address < self.end()
+    }
+
+    /// Is what this store left overwritten in a part of the trace? A flush behind that is the flush of the later update,
+    /// which says nothing about the order of this one.
+    pub(crate) fn is_overwritten(&self, records: &[Record], part: Range<usize>) -> bool {
+        let stores = |it: &Record| it.event_kind().is_some_and(Kind::stores);
+        let part = records.get(part).unwrap_or_default();
+        part.iter().any(|it| stores(it) && self.meets(it.address(), u64::from(it.width())))
     }
 
     /// Takes in a store that continues this one, if it does.

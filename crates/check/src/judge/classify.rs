@@ -229,7 +229,7 @@ fn missing_flush(records: &[Record], lost: &Access, whole: &Access, survived: &A
     let neighbor = flushes.iter().find_map(|&at| neighbor(records, at, whole).map(|store| (at, store)));
     let neighbor =
         neighbor.map(|(at, store)| (instruction(at), Access::of_record(lost.level, store, &records[store])));
-    if let Some(flush) = later {
+    if let Some(flush) = later.filter(|&flush| !lost.is_overwritten(records, survived.index..flush)) {
         return Cause::WrongOrder { flush: instruction(flush), neighbor };
     }
     if neighbor.is_some() {
@@ -301,6 +301,9 @@ mod tests {
         assert!(matches!(decide(&late, 0, 1), Cause::FlushedLate(flush) if flush.index == 2));
         let order = [store(0), store(4), flush(4), fence(), flush(0), fence()];
         assert!(matches!(decide(&order, 0, 1), Cause::WrongOrder { flush, .. } if flush.index == 4));
+        // What is flushed later is another update of the same bytes.
+        let again = [store(0), store(4), flush(4), fence(), store(0), flush(0), fence()];
+        assert_eq!(decide(&again, 0, 1), Cause::NeverFlushed { neighbor: None });
         let unfenced = [store(0), flush(0), store(4), flush(4), fence()];
         assert!(matches!(decide(&unfenced, 0, 2), Cause::NotFenced(flush) if flush.index == 1));
         let wrong = [store(0), flush(7), fence(), store(4), flush(4), fence()];

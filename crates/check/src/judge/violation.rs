@@ -7,6 +7,7 @@ use crashproof_protocol::{Record, record, sync};
 use px86::{Kind, Line};
 
 use crate::crash::{CrashState, History};
+use crate::judge::access::Access;
 use crate::judge::facts::Facts;
 use crate::judge::robustness::TraceViolation;
 use crate::judge::words::Words;
@@ -204,8 +205,11 @@ fn flushed(history: &History, sites: &Sites, lost: u32, end: Option<u32>) -> Flu
         None => Flushed::Never,
         Some((after, record)) => {
             let place = sites.get(record.site).clone();
-            match end {
-                Some(end) if lost as usize + after < end as usize => Flushed::Unfenced(place),
+            let (flush, store) = (lost as usize + after, &history.records[lost as usize]);
+            let store = Access::of_record(0, lost as usize, store);
+            match end.map(|end| end as usize) {
+                Some(end) if flush < end => Flushed::Unfenced(place),
+                Some(end) if store.is_overwritten(history.records, end..flush) => Flushed::Never,
                 _ => Flushed::Late(place),
             }
         }

@@ -28,4 +28,4 @@ pub(crate) use report::{failure, volatile_pointer};
 pub(crate) use schedule::steps as schedule_steps;
 pub(crate) use stacks::{Stacks, failed_at, panic_place};
 pub(crate) use untracked::{incomplete, untracked};
-pub(crate) use words::{Consequence, Narrator};
+pub(crate) use words::{Consequence, Narrator, short};

@@ -337,7 +337,9 @@ impl Narrator<'_> {
         }
         Some(match (&facts.cause, named) {
             (Cause::NeverFlushed { .. }, Some((lost, survived))) => {
-                format!("no flush of {lost} comes before {survived}, or after it")
+                // A flush of the line that does come is for what was stored to it later.
+                let or = if facts.flushed { "before it is stored again" } else { "after it" };
+                format!("no flush of {lost} comes before {survived}, or {or}")
             }
             (Cause::PartialFlush { flush, covered, total }, Some((lost, _))) => format!(
                 "{lost} spans more than one cache line; the flush at {} writes back {covered} of its {total} bytes",
