@@ -345,9 +345,11 @@ impl Expressions {
         if left == right {
             return self.int(what.holds(0, 0).into());
         }
-        // Two places in one object, as where a pointer is and where it is to stop.
+        // Two places in one object, as where a pointer is and where it is to stop. Whether they are the same needs no object:
+        // sums wrap around alike.
         let ((one, from), (other, to)) = (self.without_offset(left), self.without_offset(right));
-        if one == other && self.is_pointer(one) && from >= 0 && to >= 0 {
+        let is_ordered = || self.is_pointer(one) && from >= 0 && to >= 0;
+        if one == other && (matches!(what, Compare::Eq | Compare::Ne) || is_ordered()) {
             return self.int(what.holds(from, to).into());
         }
         // An object's address is not zero.

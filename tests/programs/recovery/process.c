@@ -62,7 +62,7 @@
 //@ lint: unflushed-write at LAST
 //@ prove: refuted at access-outside
 //@ variant wait: -DWAIT
-//@ check: unknown (recovery waits for input or another process)
+//@ check: unknown (recovery waited 20 seconds for input or another process)
 //@ figures: 2 crash points, 2 recoveries
 //@ lint: unflushed-write at LAST
 //@ prove: unknown (calls `pause`, which is not defined here)
