@@ -250,7 +250,7 @@ mod tests {
         report.incomplete.push(no_persistent_memory("what libpmem maps", &["`pool`".into()]));
         assert_eq!(report.verdict(), Verdict::Unknown);
         let reason = "no persistent memory found: the program maps `pool`, outside the persistent-memory paths; \
-                      persistent memory is what libpmem maps";
+                      what counts: what libpmem maps";
         assert_eq!(report.incomplete, [reason]);
     }
 
