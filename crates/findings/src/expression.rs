@@ -215,7 +215,9 @@ pub fn object_at(line: &str, column: u32, stores: bool, rust: bool) -> Option<Ex
         Token::Sign("*" | "(") => {
             let (object, next) = parser.unary(index)?;
             let assigned = tokens.get(next).is_some_and(|token| is_assignment(*token));
-            (!stores || assigned).then_some(object)
+            // Of `*self.record(i)` the method is the way to the object, and no part of its name.
+            let goes_on = matches!(tokens.get(next), Some(Token::Sign("." | "->" | "(")));
+            if stores { assigned } else { !goes_on }.then_some(object)
         }
         // Optimized code loads and compares in one instruction, at the operator.
         Token::Sign("<" | ">" | "<=" | ">=" | "==" | "!=" | "+" | "-" | "&" | "|" | "^" | "%") if !stores => {
@@ -244,9 +246,15 @@ pub fn written_at(line: &str, column: u32) -> Option<String> {
             while parser.at(last + 1) == Some(Token::Sign("::")) {
                 last += 2;
             }
-            let Some(Token::Word(name)) = parser.at(last) else { return None };
-            let first = arguments(line, all.get(last + 1..)?)?.into_iter().next()?;
-            STORING.contains(&name).then_some(first)?
+            match parser.at(last)? {
+                Token::Word(name) if STORING.contains(&name) => {
+                    arguments(line, all.get(last + 1..)?)?.into_iter().next()?
+                }
+                _ => {
+                    let end = parser.assignment_of_statement(index)?;
+                    line[at..all[end].0].trim().to_owned()
+                }
+            }
         }
         _ => return None,
     };
@@ -348,6 +356,26 @@ struct Parser<'t> {
 }
 
 impl Parser<'_> {
+    /// The assignment of the statement that begins at a token, which is where rustc points.
+    fn assignment_of_statement(&self, start: usize) -> Option<usize> {
+        let begins = start == 0 || matches!(self.at(start - 1), Some(Token::Sign(";" | "{" | "}")));
+        let declares = matches!(self.at(start), Some(Token::Word("let" | "if" | "while" | "for" | "return")));
+        if !begins || declares {
+            return None;
+        }
+        let mut depth = 0_usize;
+        for (index, token) in self.tokens.iter().enumerate().skip(start) {
+            match token {
+                Token::Sign("(" | "[") => depth += 1,
+                Token::Sign(")" | "]") => depth = depth.checked_sub(1)?,
+                Token::Sign(";" | "{" | "}") => return None,
+                token if depth == 0 && is_assignment(*token) => return Some(index),
+                _ => {}
+            }
+        }
+        None
+    }
+
     fn at(&self, index: usize) -> Option<Token<'_>> {
         self.tokens.get(index).copied()
     }
@@ -614,6 +642,10 @@ mod tests {
         assert_eq!(at(copy, "std").as_deref(), Some("e->data + k.size()"));
         assert_eq!(at("memset(&pair->late, 0, 8);", "memset").as_deref(), Some("pair->late"));
         assert_eq!(at("  fill(e, 3);", "fill"), None);
+        let rust = "        self.header_mut().len += 1;";
+        assert_eq!(at(rust, "self").as_deref(), Some("self.header_mut().len"));
+        assert_eq!(at("    let n = f();", "let"), None);
+        assert_eq!(at("    x.go(|y| y.a = 1);", "x"), None);
         assert_eq!(at("  if (a == b) {", "=="), None);
     }
 

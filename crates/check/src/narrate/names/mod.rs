@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crashproof_findings::Place;
 use crashproof_findings::expression::{
-    self, Expression, Step, assigned_argument, assigned_around, element_at, macro_call, object_at,
+    self, Expression, Step, assigned_argument, assigned_around, element_at, macro_call, object_at, written_at,
 };
 use crashproof_protocol::Record;
 use px86::Kind;
@@ -66,6 +66,13 @@ struct Object {
     bytes: u64,
     /// How the store called it that it is known from, with the sign that a member follows: `t->`.
     prefix: String,
+}
+
+/// The name of what a store is to, if there is nothing that could be followed through types: just the text.
+fn as_written(line: &str, place: &Place) -> Option<Name> {
+    let text = written_at(line, place.column)?;
+    let expression = Expression { root: text.clone(), steps: Vec::new() };
+    Some(Name { text, expression, ty: None, within: None, rust: place.file.ends_with(".rs") })
 }
 
 /// An object that an expression is part of: its type, the offset if it is known, and by how many steps it is reached.
@@ -146,6 +153,7 @@ impl Names {
         }
         if let Some((path, ty)) = self.part_of(&name, address, bytes) {
             name.text = match name.text.strip_prefix('*') {
+                Some(pointer) if path.starts_with('.') && name.rust => format!("{pointer}{path}"),
                 Some(pointer) if path.starts_with('.') => format!("{pointer}->{}", &path[1..]),
                 _ => format!("{}{path}", name.text),
             };
@@ -316,7 +324,12 @@ impl Names {
     /// What the source accesses at a place.
     pub(crate) fn at(&self, place: &Place, stores: bool) -> Option<Name> {
         let rust = place.file.ends_with(".rs");
-        let written = self.written(place, stores)?;
+        let Some(written) = self.written(place, stores) else {
+            return self
+                .line(&place.file, place.line)
+                .filter(|_| stores)
+                .and_then(|line| as_written(&line, place));
+        };
         let mut expression = written.clone();
         let resolved = self.resolve(&mut expression, place);
         // What cannot be followed through the types is called what the source calls it.
@@ -392,6 +405,16 @@ impl Names {
                 _ => return None,
             }
             steps.push(step);
+        }
+        // A local variable of Rust is not persistent: a method such as `write` stores to what it points to.
+        let is_behind = steps.is_empty() && place.file.ends_with(".rs");
+        if let Type::Pointer(Some(object)) = *types.get(ty).1
+            && is_behind
+            && types.is_local(&place.function, place.line, &expression.root)
+        {
+            steps.push(Step::Deref);
+            ty = object;
+            within = Some((ty, Some(0), 1));
         }
         expression.steps = steps;
         Some((ty, within))
