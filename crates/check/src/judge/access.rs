@@ -64,10 +64,10 @@ impl Access {
         self.address < address + bytes && address < self.end()
     }
 
-    /// Is what this store left overwritten in a part of the trace? A flush behind that is the flush of the later update,
-    /// which says nothing about the order of this one.
+    /// Does its thread overwrite what this store left in a part of the trace? A flush behind that is the flush of the later
+    /// update, which says nothing about the order of this one.
     pub(crate) fn is_overwritten(&self, records: &[Record], part: Range<usize>) -> bool {
-        let stores = |it: &Record| it.event_kind().is_some_and(Kind::stores);
+        let stores = |it: &Record| it.thread() == self.thread && it.event_kind().is_some_and(Kind::stores);
         let part = records.get(part).unwrap_or_default();
         part.iter().any(|it| stores(it) && self.meets(it.address(), u64::from(it.width())))
     }
