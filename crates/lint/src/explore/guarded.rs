@@ -3,9 +3,9 @@
 use super::walk::{State, Walk};
 use crate::event::{Kind, Site};
 use crate::expression::{Address, Expression, Form, NOTHING, Persistence};
-use crate::guards::{Relation, count_members};
+use crate::guards::{Relation, count_members, members};
 use crate::span::{Length, Span};
-use crashproof_frontend::program::ir::{Callee, Compare, FunctionId, Op};
+use crashproof_frontend::program::ir::{Callee, Compare, FunctionId, Op, Operand};
 
 /// A content of persistent memory that decides whether a path comes here.
 struct Guard {
@@ -57,6 +57,31 @@ impl Walk<'_, '_> {
                     let name = self.explorer.names.text(*name);
                     self.explorer.guards.add(&guard, name, Relation::Any);
                 }
+            }
+        }
+    }
+
+    /// Memory that the path hands to a function as a plain pointer, through which the function reads or stores: the function knows
+    /// no member that it is, the path does.
+    pub(super) fn note_handed(&mut self, state: &State, callee: FunctionId, values: &[Expression]) {
+        let Some(touched) = self.explorer.touched.get(&callee) else { return };
+        let plain: Vec<&str> = touched
+            .iter()
+            .filter_map(|name| members(self.explorer.names.text(*name)))
+            .filter(|(_, members)| members.is_empty())
+            .map(|(root, _)| root)
+            .collect();
+        let variables = &self.explorer.program.function(callee).variables;
+        let is_used = |number: u32| {
+            let parameter = variables.get(&Operand::Parameter(number));
+            parameter.is_some_and(|parameter| plain.contains(&parameter.name.as_str()))
+        };
+        let handed: Vec<Expression> =
+            (0..).zip(values).filter(|(number, _)| is_used(*number)).map(|(_, value)| *value).collect();
+        for value in handed {
+            if value != NOTHING && self.persistence(value) != Persistence::No {
+                let span = self.span(value, Length::Unknown);
+                self.note_touched(state, &span);
             }
         }
     }

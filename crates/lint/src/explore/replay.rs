@@ -26,6 +26,7 @@ impl Walk<'_, '_> {
         self.take_over_extents(&mut here, summary);
         let wrapper = is_wrapper(summary);
         self.note_callee(&state, callee);
+        self.note_handed(&state, callee, call.values);
         self.note_uses_of(&state, callee);
         let mut after = Vec::new();
         for (way, mut next) in self.possible_ways(&mut here, summary) {

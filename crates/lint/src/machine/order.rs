@@ -13,7 +13,7 @@ use super::state::{Early, Late, Logged, Machine, Overwritten, Status, Write};
 use crate::event::Site;
 use crate::expression::{Expression, Expressions, Form, NOTHING, Persistence};
 use crate::rules::{Condition, RelatedPlace, Rule};
-use crate::span::Span;
+use crate::span::{Length, Span};
 
 /// Unknown values that a number is computed from.
 fn leaves(all: &Expressions, number: Expression, found: &mut Vec<Expression>) {
@@ -196,7 +196,9 @@ impl Machine {
             || !self.knows_transaction(context)
             || self.in_transaction() && logged != Logged::No
             || self.logs_every_store(context);
-        if safe || !is_scalar(to) {
+        // A number that some copy is long is a length: what lies behind the copy is not at that offset.
+        let is_length = self.writes.iter().any(|write| write.span.length == Length::Symbol(value));
+        if safe || is_length || !is_scalar(to) {
             return;
         }
         let is_lost = |context: &Context, write: &&Write| {
