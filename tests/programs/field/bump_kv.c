@@ -2,9 +2,10 @@
 // offsets, and have a name and a value of any length.
 //@ args: {dir}/pool
 //@ cflags: -mclwb
+//@ prove: skip (verified by running it, after 15 s of unrolling)
+//@ variant plain:
 //@ check: clean
 //@ lint: unknown (`main`)
-//@ prove: skip (verified by running it, after 15 s of unrolling)
 //@ variant header-flushed: -DHEADER_FLUSHED
 //@ check: recovery-fails at value
 //@ lint: publish-before-persist at name

@@ -1,6 +1,5 @@
 // Data read into PM are stores; data written from PM are reads.
 //@ args: {dir}/pool
-//@ prove: unknown (calls `pipe`, which is not defined here)
 //@ variant good: -DGOOD
 //@ check: clean
 //@ figures: 2 crash points, 2 recoveries

@@ -1,6 +1,7 @@
 // A name on the heap that persistent memory points to: recovery only prints it, through the C library.
 //@ lint: skip (where pointers point to is not among its rules)
 //@ prove: skip (prove has one address space for all runs)
+//@ variant plain:
 //@ check: volatile-pointer at kept
 //@ variant own: -DOWN
 //@ check: clean

@@ -1,4 +1,5 @@
 // A lock that shares a line with what is persisted under it: a crash leaves it locked, and recovery waits forever.
+//@ variant plain:
 //@ check: fails at lock
 //@ lint: skip (about the search)
 //@ prove: skip (about the search)

@@ -1,5 +1,4 @@
 // Every kind of locked access to persistent memory keeps its atomicity while threads switch around it.
-//@ lint: clean, no warnings
 //@ prove: unknown (inline assembly that reads or writes memory, `lock; xaddq $0, $1`, is not modeled)
 //@ variant mcx16: -mcx16
 //@ flags check: --schedules 16

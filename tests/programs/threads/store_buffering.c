@@ -1,6 +1,5 @@
 // Store buffering: each thread stores its own word and loads the other's. On x86 both may read zero, unless
 // they fence. The recorded run itself fails when that happens.
-//@ lint: clean, no warnings
 //@ variant plain:
 //@ flags check: --schedules 64
 //@ check: fails-under-schedule at fails-under-schedule

@@ -259,6 +259,14 @@ impl Program {
             program.set(sections.last_mut().expect("the common one"), key, value)?;
         }
         let common = sections.remove(0);
+        let replaced = |engine: &&Engine| {
+            !sections.is_empty() && sections.iter().all(|own| own.expected.contains_key(engine))
+        };
+        if let Some(engine) = common.expected.keys().find(replaced) {
+            return Err(format!(
+                "{engine}: every variant replaces what is common to all, so nothing is judged by it"
+            ));
+        }
         program.variants = match sections.is_empty() {
             true => vec![common],
             false => sections.into_iter().map(|own| combined(&common, own)).collect(),
