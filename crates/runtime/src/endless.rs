@@ -31,6 +31,10 @@ const FIRST_LOOK: i64 = 2_000;
 /// The longest that a child took which came to an end. Being looked at takes far longer than most recoveries do, so a child
 /// is not suspected before it takes twice that. Written in the parent only.
 static LONGEST: AtomicI64 = AtomicI64::new(0);
+/// The same with the time that the kernel took for it.
+static LONGEST_IN_ALL: AtomicI64 = AtomicI64::new(0);
+/// A recovery that takes so many times as long as the recorded run, and as any recovery that ended, does not end.
+const FAR_MORE: i64 = 1000;
 /// Instructions a child is stepped through per look.
 const STEPS: u32 = 20_000;
 /// Looks in all: what did not repeat by then is left to the limits.
@@ -112,10 +116,33 @@ pub(crate) fn start() {
     }
 }
 
-/// A child came to an end by itself, after this much time of its own.
-pub(crate) fn note_ended(own: libc::timeval) {
-    let took = own.tv_sec * 1_000_000 + own.tv_usec;
-    LONGEST.fetch_max(took, Relaxed);
+/// Seconds of processor time after which the next child counts as one that does not end, of `most` at most.
+pub(crate) fn seconds_to_end(most: u32) -> u64 {
+    let recovers = session::control(|control| control.mode) == mode::RECOVER;
+    let longest = LONGEST_IN_ALL.load(Relaxed);
+    if recovers { far_more_than(longest, most) } else { most.into() }
+}
+
+fn far_more_than(longest: i64, most: u32) -> u64 {
+    let most = u64::from(most);
+    match longest.saturating_mul(FAR_MORE).cast_unsigned().div_ceil(1_000_000) {
+        0 => most,
+        far_more => far_more.min(most),
+    }
+}
+
+/// A child came to an end by itself, having used this much.
+pub(crate) fn note_ended(used: &libc::rusage) {
+    let microseconds = |time: libc::timeval| time.tv_sec * 1_000_000 + time.tv_usec;
+    let took = microseconds(used.ru_utime);
+    let in_all = took + microseconds(used.ru_stime);
+    if in_all > LONGEST_IN_ALL.load(Relaxed) {
+        LONGEST_IN_ALL.store(in_all, Relaxed);
+    }
+    // Written to only if need be: the page would be copied.
+    if took > LONGEST.load(Relaxed) {
+        LONGEST.store(took, Relaxed);
+    }
 }
 
 fn first_look() -> i64 {
@@ -373,4 +400,18 @@ fn writable_private(line: &[u8]) -> Option<(u64, u64)> {
             .try_fold(0_u64, |number, digit| Some(number << 4 | u64::from((*digit as char).to_digit(16)?)))
     });
     Some((ends.next()??, ends.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_more_work_than_any_recovery_that_ended() {
+        assert_eq!(far_more_than(0, 10), 10, "none has ended");
+        assert_eq!(far_more_than(300, 10), 1);
+        assert_eq!(far_more_than(2_500, 10), 3);
+        assert_eq!(far_more_than(1_000_000, 10), 10);
+        assert_eq!(far_more_than(300, 0), 0, "not bounded");
+    }
 }

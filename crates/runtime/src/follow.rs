@@ -54,6 +54,7 @@ pub(crate) fn prepare() {
     fences::prepare();
     system_calls::prepare();
     patches::prepare();
+    breakpoints::settle();
 }
 
 /// Called in the parent before each child.

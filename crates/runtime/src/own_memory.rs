@@ -12,6 +12,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
+use crate::settled;
+
 unsafe extern "C" {
     fn __libc_malloc(bytes: usize) -> *mut c_void;
     fn __libc_memalign(align: usize, bytes: usize) -> *mut c_void;
@@ -53,6 +55,12 @@ static OWN: OwnMemory = OwnMemory::new();
 /// From now on blocks come from this region, which stays mapped and is zero.
 pub(crate) fn use_region(start: *mut u8) {
     OWN.start.store(start as usize, Relaxed);
+}
+
+/// What was allocated so far is there to stay: children are not to inherit it page by page. What was freed of it is not
+/// handed out again, so that what children allocate lies together.
+pub(crate) fn settle() {
+    OWN.settle();
 }
 
 /// A block of the program's own heap, zero, for what the program sees: its address is the same whatever the runtime keeps.
@@ -99,6 +107,19 @@ impl OwnMemory {
         let result = access(unsafe { &mut *self.free.get() });
         self.taken.store(false, Release);
         Some(result)
+    }
+
+    fn settle(&self) {
+        let start = self.start.load(Relaxed);
+        if start == 0 {
+            return;
+        }
+        self.with(|free| {
+            let end = free.end.next_multiple_of(PAGE).min(REGION_BYTES);
+            // SAFETY: pages of the region; nobody else has it.
+            unsafe { settled::settle(start, end) };
+            *free = Free { end, lists: [0; CLASSES] };
+        });
     }
 
     fn take(&self, layout: Layout) -> Option<*mut u8> {

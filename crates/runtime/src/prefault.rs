@@ -26,6 +26,9 @@ const PAGE: usize = 4096;
 const MOST: usize = 8192;
 /// Recoveries that learn, by their number: early enough to pay, and not the first, which finds nothing to recover.
 const LEARNING: [u32; 3] = [2, 8, 64];
+/// Before which recoveries the parent begins to learn which pages it runs itself: what it faults in, with all that
+/// comes along, every child would inherit.
+const PARENT_LEARNING: [u32; 2] = [4, 66];
 
 /// A mapping of a file, private and not writable.
 #[derive(Clone, Copy)]
@@ -40,6 +43,8 @@ static LEARNED: Learned = Learned::new();
 static MAPPINGS: RunningThreadCell<Vec<Mapping>> = RunningThreadCell::new(Vec::new());
 static RECOVERIES: AtomicU32 = AtomicU32::new(0);
 static LEARNS: AtomicBool = AtomicBool::new(false);
+/// Does the parent learn which pages it runs itself, until its next child?
+static PARENT_LEARNS: AtomicBool = AtomicBool::new(false);
 
 /// Called once, while the process may still look at itself, before it is parked.
 pub(crate) fn prepare() {
@@ -72,29 +77,72 @@ fn constant(line: &str) -> Option<Mapping> {
 
 /// Called in the parent before each child.
 pub(crate) fn prepare_child() {
-    let recovers = session::control(|control| control.mode) == mode::RECOVER;
-    let number = RECOVERIES.load(Relaxed) + u32::from(recovers);
-    RECOVERIES.store(number, Relaxed);
-    LEARNS.store(recovers && LEARNING.contains(&number), Relaxed);
-    let pages = LEARNED.take();
-    if pages.is_empty() {
+    let number = RECOVERIES.load(Relaxed);
+    let learns = LEARNS.load(Relaxed) || PARENT_LEARNS.load(Relaxed);
+    if number > 1 + PARENT_LEARNING[PARENT_LEARNING.len() - 1] && !learns {
+        // Nothing is written to any more: the page would be copied for every child.
         return;
     }
+    let recovers = session::control(|control| control.mode) == mode::RECOVER;
+    let number = number + u32::from(recovers);
+    RECOVERIES.store(number, Relaxed);
+    LEARNS.store(recovers && LEARNING.contains(&number), Relaxed);
+    let mut pages = LEARNED.take();
+    let (began, begins) =
+        (PARENT_LEARNS.load(Relaxed), recovers && LEARNED.is_there() && PARENT_LEARNING.contains(&number));
+    if pages.is_empty() && !began && !begins {
+        return;
+    }
+    PARENT_LEARNS.store(begins, Relaxed);
     // SAFETY: changes who may look at this process; no child is there that could.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1) };
     let pagemap = open_pagemap();
     // SAFETY: as above.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
     let Some(pagemap) = pagemap else { return };
+    if began {
+        pages.extend(pages_of_parent(&pagemap));
+    }
     MAPPINGS.with(|mappings| {
-        for mapping in mappings {
+        for mapping in mappings.iter() {
             let inside = |page: &&usize| (mapping.start..mapping.end).contains(*page);
             let pages: Vec<usize> = pages.iter().filter(inside).copied().collect();
             if !pages.is_empty() {
                 inherit(mapping, &pagemap, &pages);
             }
         }
+        if begins {
+            mappings.iter().for_each(|mapping| learn_about(mapping, &pagemap));
+        }
     });
+}
+
+/// The pages that the parent has faulted in since it began to learn, of which each was a mapping of its own.
+fn pages_of_parent(pagemap: &Descriptor) -> Vec<usize> {
+    let mut pages = Vec::new();
+    MAPPINGS.with(|mappings| {
+        for mapping in mappings {
+            pagemap.entries(mapping.start as u64, mapping.end as u64, |page, entry| {
+                if entry & (PRESENT | OF_FILE) == PRESENT | OF_FILE {
+                    pages.push(page as usize);
+                }
+            });
+            let advice = [mapping.start, mapping.end - mapping.start, libc::MADV_NORMAL as usize, 0, 0, 0];
+            // SAFETY: advice about how pages will be used.
+            unsafe { raw_syscall(libc::SYS_madvise, advice) };
+        }
+    });
+    pages
+}
+
+/// Makes each page a mapping of its own, and forgets it: a fault then brings that page, and no other.
+fn learn_about(mapping: &Mapping, pagemap: &Descriptor) {
+    // Mappings that are advised otherwise than their neighbors are not one with them.
+    for page in (mapping.start..mapping.end).step_by(2 * PAGE) {
+        // SAFETY: advice about how a page will be used.
+        unsafe { raw_syscall(libc::SYS_madvise, [page, PAGE, libc::MADV_RANDOM as usize, 0, 0, 0]) };
+    }
+    forget(mapping, pagemap);
 }
 
 /// Says which pages are there.
@@ -132,22 +180,13 @@ fn inherit(mapping: &Mapping, pagemap: &Descriptor, pages: &[usize]) {
     }
 }
 
-/// Called when a child of the checker begins.
+/// Called first when a child of the checker begins.
 pub(crate) fn start() {
     if !LEARNS.load(Relaxed) || !LEARNED.is_there() {
         return;
     }
     let Some(pagemap) = open_pagemap() else { return };
-    MAPPINGS.with(|mappings| {
-        for mapping in mappings {
-            // Mappings that are advised otherwise than their neighbors are not one with them.
-            for page in (mapping.start..mapping.end).step_by(2 * PAGE) {
-                // SAFETY: advice about how a page will be used.
-                unsafe { raw_syscall(libc::SYS_madvise, [page, PAGE, libc::MADV_RANDOM as usize, 0, 0, 0]) };
-            }
-            forget(mapping, &pagemap);
-        }
-    });
+    MAPPINGS.with(|mappings| mappings.iter().for_each(|mapping| learn_about(mapping, &pagemap)));
 }
 
 /// A child of the checker is about to end.

@@ -17,7 +17,7 @@ use crate::recorder::unknown;
 use crate::session::{self, control, recording};
 use crate::system::own_process;
 use crate::threads::turns::end_process;
-use crate::{callers, files, forking, open_files, prefault, processes, stacks, unseen};
+use crate::{callers, direct_end, endless, files, forking, open_files, prefault, processes, stacks, unseen};
 
 /// Called when a child of the checker begins.
 pub(crate) fn start() {
@@ -100,11 +100,39 @@ replace! { [posix_spawn posix_spawnp] {
 static END: extern "C" fn() = {
     extern "C" fn end() {
         note_end();
+        end_directly();
     }
     end
 };
 
+/// The program's `main` returned. If nothing else of the program's is to run, the recovery ends here.
+pub(crate) fn end_early() {
+    if direct_end::nobody_is_told() && can_end_directly() {
+        note_end();
+        direct_end::end();
+    }
+}
+
+fn end_directly() {
+    if can_end_directly() {
+        direct_end::end();
+    }
+}
+
+fn can_end_directly() -> bool {
+    recording()
+        && session::recovering()
+        && processes::is_first()
+        && control(|control| control.ended & session::FORKED) == 0
+        && direct_end::is_possible()
+}
+
 schedule! {
+    fn exit(status: c_int) |real| {
+        direct_end::ends_with(status);
+        real()(status);
+    }
+
     fn _exit(status: c_int) |real| {
         note_end();
         real()(status);
@@ -199,12 +227,14 @@ pub(crate) fn end_orphans() {
     // In the sandbox, the first process of a namespace: all others there came from the one child.
     let alone = own_process() == 1;
     loop {
-        let mut status = 0;
+        let mut status: c_int = 0;
         // SAFETY: the kernel writes the status; the children are of the one child that the checker asked for.
         unsafe {
-            match libc::waitpid(-1, &raw mut status, libc::WNOHANG) {
+            // Not by the C library's function: that notes the error, and the page would be copied for every child.
+            let any = [-1_isize as usize, &raw mut status as usize, libc::WNOHANG as usize, 0, 0, 0];
+            match raw_syscall(libc::SYS_wait4, any) {
                 // There are none: the usual case.
-                -1 => return,
+                ..0 => return,
                 0 if alone => {
                     libc::kill(-1, libc::SIGKILL);
                     libc::waitpid(-1, &raw mut status, 0);
@@ -245,7 +275,7 @@ fn limit(resource: libc::__rlimit_resource_t, soft: u64, hard: u64) {
 /// A child that ignored the signal that its processor time is over is killed a second later. That is told apart from a
 /// child that something else killed.
 pub(crate) fn seen_by_limit(status: c_int, used: &libc::rusage) -> c_int {
-    let seconds = control(|control| i64::from(control.max_cpu_seconds));
+    let seconds = endless::seconds_to_end(control(|control| control.max_cpu_seconds)) as i64;
     let killed = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL;
     let too_long = seconds > 0 && used.ru_utime.tv_sec + used.ru_stime.tv_sec >= seconds;
     if killed && too_long { libc::SIGXCPU } else { status }
@@ -253,7 +283,7 @@ pub(crate) fn seen_by_limit(status: c_int, used: &libc::rusage) -> c_int {
 
 /// Keeps a child from taking all processor time there is.
 pub(crate) fn limit_time() {
-    let seconds = control(|control| u64::from(control.max_cpu_seconds));
+    let seconds = endless::seconds_to_end(control(|control| control.max_cpu_seconds));
     if seconds > 0 {
         limit(libc::RLIMIT_CPU, seconds, seconds + 1);
     }
@@ -263,9 +293,10 @@ pub(crate) fn limit_time() {
 pub(crate) fn limit_what_children_inherit() {
     static LIMITED: AtomicU64 = AtomicU64::new(u64::MAX);
     let more = control(|control| control.max_memory);
-    if LIMITED.swap(more, Ordering::Relaxed) == more {
+    if LIMITED.load(Ordering::Relaxed) == more {
         return;
     }
+    LIMITED.store(more, Ordering::Relaxed);
     limit(libc::RLIMIT_CORE, 0, 0);
     let parked = PARKED_BYTES.load(Ordering::Relaxed);
     if more > 0 && parked > 0 {

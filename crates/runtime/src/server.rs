@@ -20,7 +20,8 @@ use crate::session::{ENVIRONMENT_NAME, control, under_checker};
 use crate::system::{errno, give_up, raw_syscall};
 use crate::threads::turns;
 use crate::{
-    endless, faults, follow, globals, modules, prefault, process, raw, real, session, sites, stacks,
+    clone, direct_end, endless, faults, follow, globals, modules, own_memory, prefault, process, raw, real,
+    session, settled, sites, stacks,
 };
 
 /// [`fd::INPUT`] as a path.
@@ -74,8 +75,13 @@ unsafe extern "C" fn our_main(argc: c_int, argv: *mut *mut c_char, envp: *mut *m
         park();
     }
     match PROGRAM_MAIN.get() {
-        // SAFETY: the C library passes what the program's function wants.
-        Some(main) => unsafe { main(argc, argv, envp) },
+        Some(main) => {
+            // SAFETY: the C library passes what the program's function wants.
+            let status = unsafe { main(argc, argv, envp) };
+            direct_end::ends_with(status);
+            process::end_early();
+            status
+        }
         None => give_up("main is missing"),
     }
 }
@@ -110,11 +116,16 @@ fn park() {
     endless::prepare();
     follow::prepare();
     turns::prepare();
+    clone::prepare();
     control(|control| {
         control.modules = modules::count();
         control.pm_used = u32::from(globals::any());
         control.sites_bytes = sites_bytes;
     });
+    session::inherit_control();
+    direct_end::prepare();
+    own_memory::settle();
+    settled::settle_stack();
     send(&[PARKED]);
     while receive() == Some(RUN) {
         session::find_trace();
@@ -123,7 +134,7 @@ fn park() {
         follow::prepare_child();
         prefault::prepare_child();
         // SAFETY: the process has one thread.
-        let child = unsafe { libc::fork() };
+        let child = unsafe { clone::fork() };
         if child < 0 {
             give_up("cannot fork");
         }
@@ -140,11 +151,11 @@ fn park() {
             status = process::seen_by_limit(status, &used);
             process::wait_for_forked();
             status = process::ended_by_child(status);
-            libc::kill(-child, libc::SIGKILL);
+            raw_syscall(libc::SYS_kill, [-child as usize, libc::SIGKILL as usize, 0, 0, 0, 0]);
             used
         };
         if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
-            endless::note_ended(used.ru_utime);
+            endless::note_ended(&used);
         }
         process::end_orphans();
         process::note_ending(status);
@@ -213,6 +224,7 @@ fn forget_preload() {
 
 /// Makes this process the child that the checker asked for.
 fn become_child() {
+    prefault::start();
     // SAFETY: descriptors and settings of this process, which runs nothing of the program's yet.
     unsafe {
         libc::setpgid(0, 0);
@@ -231,7 +243,6 @@ fn become_child() {
     }
     session::begin_recording();
     process::start();
-    prefault::start();
     turns::begin();
     note_early_threads();
     for patch in session::patches() {

@@ -272,6 +272,17 @@ pub(crate) fn shadow<R>(address: u64, access: impl FnOnce(&mut u64) -> R) -> R {
     access(unsafe { &mut *SHADOW.load(Relaxed).add(line as usize) })
 }
 
+/// The same bytes, which are about to be written to, mostly: memory that is not there comes at once, and not first as
+/// zeros that cannot be written.
+#[inline(always)]
+pub(crate) fn shadow_to_write(address: u64) -> u64 {
+    shadow(address, |known| {
+        // SAFETY: changes nothing.
+        unsafe { std::arch::asm!("or qword ptr [{}], 0", in(reg) &raw mut *known, options(nostack)) };
+        *known
+    })
+}
+
 /// Writes content of the pool that is durable from the start; before `main`, or for files as they are found.
 pub(crate) fn set_durable(address: u64, bytes: &[u8]) {
     let offset = address - POOL_BASE;
@@ -382,6 +393,9 @@ pub(crate) fn find_trace() {
     });
 }
 
+/// Advice that makes pages ones that nobody may touch, without a mapping of their own.
+const GUARD_INSTALL: i32 = 102;
+
 /// Records whose memory is there for children, at most.
 const MOST_INHERITED: u64 = 1 << 19;
 
@@ -389,7 +403,6 @@ const MOST_INHERITED: u64 = 1 << 19;
 /// hands down page tables only of mappings that it has a reason to: a guard page, far behind anything written, is one. One
 /// that does not know those leaves it to the children.
 fn inherit_trace(trace: &mut Trace, written: u64) {
-    const GUARD_INSTALL: i32 = 102;
     let count = (written + written / 4).min(MOST_INHERITED);
     // SAFETY: pages of the trace, whose content stays; nobody gets as far as its last one.
     unsafe {
@@ -400,6 +413,21 @@ fn inherit_trace(trace: &mut Trace, written: u64) {
             && libc::madvise(start as *mut _, end - start, libc::MADV_POPULATE_WRITE) == 0
         {
             trace.inherited = count;
+        }
+    }
+}
+
+/// Gets the memory of the control block and of the first patches, so that children have it from the start; see
+/// [`inherit_trace`].
+pub(crate) fn inherit_control() {
+    // SAFETY: pages of the block, whose content stays; nobody gets as far as its last one.
+    unsafe {
+        let start = CONTROL.load(Relaxed).cast::<u8>();
+        let last = start.add(CONTROL_BYTES as usize - PAGE);
+        if libc::madvise(last.cast(), PAGE, GUARD_INSTALL) == 0 {
+            for page in [start, start.add(PATCHES_OFFSET as usize)] {
+                libc::madvise(page.cast(), PAGE, libc::MADV_POPULATE_WRITE);
+            }
         }
     }
 }

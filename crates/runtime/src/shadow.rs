@@ -12,7 +12,7 @@ use px86::{Kind, LINE_BYTES, Line};
 use crate::cell::RunningThreadCell;
 use crate::raw::peek;
 use crate::recorder::record;
-use crate::session::{recovering, shadow};
+use crate::session::{self, recovering, shadow};
 use crate::threads::running;
 
 /// Loads and stores inside of brackets.
@@ -92,7 +92,7 @@ pub(crate) fn bits(address: u64, width: u64) -> u64 {
 /// The line is in the pool, which is accessible.
 #[inline(always)]
 pub(crate) unsafe fn before_read(address: u64, wanted: u64, site: *const Site) {
-    let missing = wanted & !shadow(address, |known| *known);
+    let missing = wanted & !session::shadow_to_write(address);
     if missing != 0 {
         // SAFETY: as for this function.
         unsafe { first_touch(address, missing, site) };

@@ -3,6 +3,8 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::settled;
+
 const PAGE: usize = 4096;
 
 /// Places of breakpoints, by address: the address and the byte that was there.
@@ -21,6 +23,15 @@ pub(crate) fn prepare() -> bool {
         TABLE.store(table as usize, Relaxed);
     }
     true
+}
+
+/// Most of what it will hold is there: children are not to inherit it page by page.
+pub(crate) fn settle() {
+    let table = TABLE.load(Relaxed);
+    if table != 0 {
+        // SAFETY: all of the table, and nobody uses it meanwhile.
+        unsafe { settled::settle(table, PLACES * size_of::<Place>()) };
+    }
 }
 
 #[repr(C)]
