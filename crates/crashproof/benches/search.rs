@@ -272,6 +272,16 @@ fn main() {
         1.0,
         "",
     );
+    let in_file = bench.program("structures", &["-DIN_FILE"]);
+    let file = bench.directory.join("pool").to_string_lossy().into_owned();
+    let words_of_file = ["list", "3000", "all", &file];
+    let [slow, fast] = ["1", "2"].map(|jobs| bench.check(&in_file, &["-j", jobs], &words_of_file));
+    bench.promise(
+        "two workers, with a file: time of one over theirs, less than 1.8",
+        1.8 / (slow.wall / fast.wall),
+        1.0,
+        "",
+    );
     let mut cpu = 0.0;
     for shard in 1..=4 {
         let kept = bench.directory.join(format!("shard-{shard}"));
