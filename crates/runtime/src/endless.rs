@@ -35,6 +35,8 @@ static LONGEST: AtomicI64 = AtomicI64::new(0);
 static LONGEST_IN_ALL: AtomicI64 = AtomicI64::new(0);
 /// A recovery that takes so many times as long as the recorded run, and as any recovery that ended, does not end.
 const FAR_MORE: i64 = 1000;
+/// Less than this proves nothing, in seconds.
+const AT_LEAST: u64 = 2;
 /// Instructions a child is stepped through per look.
 const STEPS: u32 = 20_000;
 /// Looks in all: what did not repeat by then is left to the limits.
@@ -127,7 +129,7 @@ fn far_more_than(longest: i64, most: u32) -> u64 {
     let most = u64::from(most);
     match longest.saturating_mul(FAR_MORE).cast_unsigned().div_ceil(1_000_000) {
         0 => most,
-        far_more => far_more.min(most),
+        far_more => far_more.max(AT_LEAST).min(most),
     }
 }
 
@@ -409,7 +411,7 @@ mod tests {
     #[test]
     fn far_more_work_than_any_recovery_that_ended() {
         assert_eq!(far_more_than(0, 10), 10, "none has ended");
-        assert_eq!(far_more_than(300, 10), 1);
+        assert_eq!(far_more_than(300, 10), 2);
         assert_eq!(far_more_than(2_500, 10), 3);
         assert_eq!(far_more_than(1_000_000, 10), 10);
         assert_eq!(far_more_than(300, 0), 0, "not bounded");

@@ -417,6 +417,8 @@ fn inherit_trace(trace: &mut Trace, written: u64) {
     }
 }
 
+const _: () = assert!(FILES_OFFSET as usize + size_of::<Tables>() + PAGE <= CONTROL_BYTES as usize);
+
 /// Gets the memory of the control block and of the first patches, so that children have it from the start; see
 /// [`inherit_trace`].
 pub(crate) fn inherit_control() {
