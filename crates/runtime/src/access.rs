@@ -52,7 +52,7 @@ pub(crate) unsafe fn load(address: u64, width: u64, site: *const Site) -> u64 {
         }
         count_read(address);
         if mode == mode::RECOVER {
-            shadow::before_read(address, bits(address, width), site);
+            shadow::before_read_of(address, width, site);
         }
         peek_pm(address, width)
     }

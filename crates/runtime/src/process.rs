@@ -15,7 +15,7 @@ use crate::c_library::results::with_result;
 use crate::interpose::{replace, schedule};
 use crate::recorder::unknown;
 use crate::session::{self, control, recording};
-use crate::system::own_process;
+use crate::system::{own_process, raw_syscall};
 use crate::threads::turns::end_process;
 use crate::{callers, direct_end, endless, files, forking, open_files, prefault, processes, stacks, unseen};
 

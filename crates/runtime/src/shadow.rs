@@ -10,7 +10,7 @@ use crashproof_protocol::abi::Site;
 use px86::{Kind, LINE_BYTES, Line};
 
 use crate::cell::RunningThreadCell;
-use crate::raw::peek;
+use crate::raw::{peek, peek_pm};
 use crate::recorder::record;
 use crate::session::{self, recovering, shadow};
 use crate::threads::running;
@@ -97,6 +97,32 @@ pub(crate) unsafe fn before_read(address: u64, wanted: u64, site: *const Site) {
         // SAFETY: as for this function.
         unsafe { first_touch(address, missing, site) };
     }
+}
+
+/// The same for `width` bytes, most of which are read whole and for the first time.
+///
+/// # Safety
+///
+/// As for [`before_read`].
+#[inline(always)]
+pub(crate) unsafe fn before_read_of(address: u64, width: u64, site: *const Site) {
+    let wanted = bits(address, width);
+    let missing = wanted & !session::shadow_to_write(address);
+    // SAFETY: as for this function.
+    unsafe {
+        if missing == wanted && width.is_power_of_two() && !counts_specially() {
+            shadow(address, |known| *known |= wanted);
+            record(Kind::Load, address, width as u8, peek_pm(address, width), site);
+        } else if missing != 0 {
+            first_touch(address, missing, site);
+        }
+    }
+}
+
+/// Are there brackets, or ranges that are forgotten?
+#[inline(always)]
+fn counts_specially() -> bool {
+    BRACKET_COUNT.get() > 0 || FORGOTTEN.with(|ranges| !ranges.is_empty())
 }
 
 /// Records the bytes of a line that are read for the first time since the crash, in runs.
