@@ -108,13 +108,12 @@ impl Built {
                     None => Ok(Built { path: in_search_path(path), source: None, _directory: None }),
                 },
             },
+            [first, ..] if !is_source(first) && !in_search_path(first).exists() => {
+                Err(format!("there is no {}; build it first", first.display()))
+            }
             all => {
                 let other = all.iter().find(|path| !is_source(path)).unwrap_or(&all[0]);
-                Err(format!(
-                    "{} is not a source file; \
-                     a program's arguments go after `--`",
-                    other.display()
-                ))
+                Err(format!("{} is not a source file; a program's arguments go after `--`", other.display()))
             }
         }
     }

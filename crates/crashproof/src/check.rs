@@ -44,6 +44,10 @@ pub(crate) struct Arguments {
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
 
+    /// Directory in which the program runs [default: this one]
+    #[arg(long, value_name = "DIR", help_heading = "What to check")]
+    directory: Option<PathBuf>,
+
     /// Command to run after a crash [default: the same command again]
     ///
     /// For example --recover "./repair --all pool". It may be PROGRAM with other arguments.
@@ -445,6 +449,10 @@ pub(crate) fn options(
 ) -> Result<Options, String> {
     let program = &programs.program;
     let mut options = Options::new(program.path.clone(), arguments.arguments.clone());
+    if let Some(directory) = &arguments.directory {
+        options.directory = Some(absolute(directory));
+        options.program = std::path::absolute(&program.path).map_err(|error| error.to_string())?;
+    }
     options.built_from.clone_from(&program.source);
     options.more_sources.clone_from(&arguments.more_sources);
     options.cflags = arguments.cflags();
@@ -604,6 +612,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
     if let Some(note) = programs.warn_about_ndebug(&arguments.cflags()) {
         report.notes.push(note);
     }
+    report.relative_paths(&std::env::current_dir().unwrap_or_default());
     saved::keep(&mut report);
     output.finish(report, &Sources::built_at(built))
 }

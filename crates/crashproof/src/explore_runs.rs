@@ -110,7 +110,6 @@ fn finding(failed: &FailedRecovery) -> Finding {
         None => (told.place.clone(), told.label.clone()),
     };
     let mut finding = Finding { rule, level: rule.level, place, label, replay: String::new(), ..told };
-    finding.message = format!("not always true: {}", finding.message);
     finding.evidence.push("reproduced by a run of the program".to_owned());
     finding
 }

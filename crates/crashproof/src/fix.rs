@@ -161,7 +161,7 @@ pub(crate) fn suite(
     let words = checking.words();
     fixed(project, &crashproof_fix::Options::default(), |root, _| {
         let mut whole: Option<Report> = None;
-        for case in cases(root)?.iter().filter(|case| case.skipped.is_none()) {
+        for case in cases(root)?.iter().filter(|case| case.unchecked.is_none()) {
             let Some(report) = check_case(case, &words)? else { continue };
             match &mut whole {
                 None => whole = Some(report),

@@ -325,7 +325,8 @@ fn report_of_runs(name: &str, explored: Explored) -> crashproof_findings::Report
 /// Tells a counterexample as `check` does, which met the same failure in a run of the program: in the program's own names,
 /// with the cause and what to do. Where and what is false is the prover's word, and so is the event graph.
 fn retell(finding: &mut Finding, told: Finding) {
-    finding.message = format!("{}: {}", finding.message, told.message);
+    let claim = std::mem::replace(&mut finding.message, told.message);
+    finding.evidence.insert(0, claim);
     finding.related = told.related;
     finding.cause = told.cause;
     finding.fix = told.fix;

@@ -9,7 +9,7 @@ use crashproof_check::{NotAToken, Token};
 
 use crate::build::Programs;
 use crate::exit::Exit;
-use crate::saved::{self, Saved};
+use crate::saved::{self, Access, Saved};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -37,8 +37,9 @@ pub(crate) struct Arguments {
 /// however it fails, and then to go up to the first function whose source is the program's.
 fn script(saved: Option<&Saved>) -> String {
     let none = Vec::new();
-    let list = |name: &str, lines: &[String]| {
-        let lines: Vec<String> = lines.iter().map(|line| format!("    {:?},\n", line)).collect();
+    let list = |name: &str, accesses: &[Access]| {
+        let lines: Vec<String> =
+            accesses.iter().map(|access| format!("    {:?},\n", access.whole())).collect();
         format!("{name} = [\n{}]\n", lines.concat())
     };
     let lost = list("lost", saved.map_or(&none, |saved| &saved.lost));
@@ -215,8 +216,10 @@ fn refusal(token: &Token) -> String {
 fn tell(out: &mut dyn Write, saved: &Saved) -> io::Result<()> {
     writeln!(out, "{}", saved.title)?;
     for (word, lines) in [("lost", &saved.lost), ("survived", &saved.survived), ("read", &saved.reads)] {
-        for line in lines.iter().take(8) {
-            writeln!(out, "  {word:8} {line}")?;
+        // What the report shows of many; all of them if it shows none.
+        let any = lines.iter().any(|access| access.main);
+        for access in lines.iter().filter(|access| access.main || !any).take(8) {
+            writeln!(out, "  {word:8} {}", access.brief())?;
         }
     }
     for (word, text) in [("cause", &saved.cause), ("fix", &saved.fix)] {

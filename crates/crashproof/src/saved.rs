@@ -21,23 +21,47 @@ pub(crate) struct Saved {
     pub(crate) title: String,
     pub(crate) cause: String,
     pub(crate) fix: String,
-    pub(crate) lost: Vec<String>,
-    pub(crate) survived: Vec<String>,
-    pub(crate) reads: Vec<String>,
+    pub(crate) lost: Vec<Access>,
+    pub(crate) survived: Vec<Access>,
+    pub(crate) reads: Vec<Access>,
+}
+
+/// A store, or a read of recovery.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Access {
+    place: String,
+    message: String,
+    /// Address and bytes.
+    detail: String,
+    /// Is it one of the few that the report shows in the source?
+    pub(crate) main: bool,
+}
+
+impl Access {
+    /// As a line, for those who did not ask for addresses.
+    pub(crate) fn brief(&self) -> String {
+        format!("{}: {}", self.place, self.message)
+    }
+
+    /// As a line with address and bytes, for a debugger.
+    pub(crate) fn whole(&self) -> String {
+        match self.detail.as_str() {
+            "" => self.brief(),
+            detail => format!("{} ({detail})", self.brief()),
+        }
+    }
 }
 
 impl Saved {
     fn of(finding: &Finding) -> Saved {
-        let told = |role: Role| {
+        let accesses = |role: Role| {
             let of_role = finding.related.iter().filter(move |related| related.role == role);
             of_role
-                .map(|related| {
-                    let detail = if related.detail.is_empty() {
-                        String::new()
-                    } else {
-                        format!(" ({})", related.detail)
-                    };
-                    format!("{}:{}: {}{detail}", related.place.file, related.place.line, related.message)
+                .map(|related| Access {
+                    place: format!("{}:{}", related.place.file, related.place.line),
+                    message: related.message.clone(),
+                    detail: related.detail.clone(),
+                    main: related.main,
                 })
                 .collect()
         };
@@ -46,9 +70,9 @@ impl Saved {
             title: finding.message.clone(),
             cause: finding.cause.as_ref().map(|cause| cause.message.clone()).unwrap_or_default(),
             fix: finding.fix.as_ref().map(|fix| fix.message.clone()).unwrap_or_default(),
-            lost: told(Role::Lost),
-            survived: told(Role::Survived),
-            reads: told(Role::Read),
+            lost: accesses(Role::Lost),
+            survived: accesses(Role::Survived),
+            reads: accesses(Role::Read),
         }
     }
 }

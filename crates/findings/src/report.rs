@@ -140,7 +140,7 @@ impl Report {
     }
 
     /// Build systems compile with absolute paths; people and suppressions name files from where they are.
-    fn relative_paths(&mut self, here: &Path) {
+    pub fn relative_paths(&mut self, here: &Path) {
         let below = |file: &mut String| {
             let path = Path::new(file.as_str());
             if let Some(rest) = path.strip_prefix(here).ok().filter(|rest| !rest.as_os_str().is_empty()) {

@@ -159,9 +159,8 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
     (report.findings, in_libraries) = findings::findings(&program, &explorer);
     if in_libraries > 0 {
         let namespaces = apis.namespaces.join(", ");
-        report.notes.push(format!(
-            "inside of libraries ({namespaces}) {in_libraries} more that no line of the program shows"
-        ));
+        let findings = if in_libraries == 1 { "finding" } else { "findings" };
+        report.notes.push(format!("not shown: {in_libraries} {findings} inside library code ({namespaces})"));
     }
     for (path, message) in &inputs.failed {
         let path = read::seen_from_here(&path.display().to_string(), Path::new(""));

@@ -179,7 +179,7 @@ fn finding(name: &str, question: Question, counterexample: &Counterexample) -> F
     };
     let message = match question {
         Question::Invariants if !counterexample.outside => {
-            format!("not always true: {}", counterexample.message)
+            format!("claim can fail: {}", counterexample.message)
         }
         _ => counterexample.message.clone(),
     };

@@ -150,6 +150,9 @@ impl Suite {
         if run > 0 && run == self.count(Outcome::NoPm) {
             text += "  ! no test touches persistent memory: name its files with --pm-path, or in crashproof.toml\n";
         }
+        if self.tested.is_empty() && self.not_run == 0 {
+            text += "  ! there are no tests to check\n";
+        }
         for note in &self.notes {
             text += &format!("  ! {note}\n");
         }

@@ -27,7 +27,9 @@ pub(crate) fn start(options: &Options, launch: Launch) -> Result<Process, Error>
         match Process::start(launch) {
             Ok(setup) => process.adopt_files(&prepared(options, setup)?),
             // It need not be ours: then what it does it does to the files themselves.
-            Err(Error::NotInstrumented { .. }) => run_plainly(&program, arguments)?,
+            Err(Error::NotInstrumented { .. }) => {
+                run_plainly(&program, arguments, options.directory.as_deref())?;
+            }
             Err(error) => return Err(error),
         }
     }
@@ -43,10 +45,11 @@ fn prepared(options: &Options, mut setup: Process) -> Result<Process, Error> {
     Ok(setup)
 }
 
-fn run_plainly(program: &Path, arguments: &[String]) -> Result<(), Error> {
+fn run_plainly(program: &Path, arguments: &[String], directory: Option<&Path>) -> Result<(), Error> {
     let failed = |how: String| Error::Setup { program: program.to_owned(), how };
-    let status = Command::new(program).args(arguments).status();
-    match status {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(directory.unwrap_or(Path::new(".")));
+    match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(failed(format!("failed ({status})"))),
         Err(error) => Err(failed(format!("cannot be run: {error}"))),

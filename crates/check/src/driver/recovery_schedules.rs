@@ -81,8 +81,8 @@ impl Check<'_> {
             ));
         } else {
             self.judging.remark(&match count {
-                1 => String::from("recovery has threads, and only one schedule"),
-                many => format!("recovery has threads: {many} schedules of it stand for all others"),
+                1 => String::from("recovery has threads; all its schedules are equivalent"),
+                many => format!("recovery has threads; {many} schedules cover all that differ"),
             });
         }
     }

@@ -36,16 +36,22 @@ pub(super) fn set_aside(shared: &Shared, sites: &AllSites, exhaustive: bool) -> 
     };
     let mut remarks = Vec::new();
     // What would be is known all the same.
-    for store in shared.set_aside.assumed().iter().filter(|_| !exhaustive) {
-        let why = if shared.set_aside.has_failed(*store) { "fail" } else { "read stale data" };
+    let assumed: Vec<_> = shared.set_aside.assumed().iter().filter(|_| !exhaustive).collect();
+    for (failed, why) in [(true, "fail"), (false, "read stale data")] {
+        let of_these = assumed.iter().filter(|store| shared.set_aside.has_failed(***store) == failed);
+        let mut places: Vec<String> = of_these.map(|store| place(store)).collect();
+        // Places in a library without debug information have one name.
+        places.dedup();
+        let (stores, are, them) = match &places[..] {
+            [] => continue,
+            [only] => (format!("the store at {only}"), "is", "it"),
+            all => (format!("the stores at {}", all.join(", ")), "are", "one of them"),
+        };
         remarks.push(format!(
-            "assuming the store at {} is flushed: recoveries {why} without it, so further crash \
-             states that lose it were set aside (--exhaustive explores them)",
-            place(store)
+            "assuming {stores} {are} flushed and fenced in time: recoveries {why} otherwise, so further crash states that \
+             lose {them} were set aside (--exhaustive explores them)"
         ));
     }
-    // Places in a library without debug information have one name.
-    remarks.dedup();
     let waits: Vec<String> = shared.set_aside.waits().map(|site| place(&(false, site))).collect();
     if shared.set_aside.not_recovered > 0 {
         remarks.push(format!(

@@ -140,6 +140,7 @@ fn fits(crash: &ChosenCrash, timeline: &Timeline) -> bool {
 fn options(token: &Token, program: PathBuf, recover: Option<PathBuf>) -> Options {
     let words = |words: &[String]| words.iter().map(OsString::from).collect();
     let mut options = Options::new(program, words(&token.arguments));
+    options.directory = token.directory.as_ref().map(PathBuf::from);
     options.pm_path = token.pm_path.iter().map(PathBuf::from).collect();
     options.pm_heap = token.pm_heap;
     options.heap = token.heap;

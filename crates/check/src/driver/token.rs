@@ -50,6 +50,9 @@ pub struct Token {
     pub cflags: Vec<String>,
     /// Its arguments.
     pub arguments: Vec<String>,
+    /// Where it runs, if not where the replay is started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
     /// The command that recovers, if it is another: its program and arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recover: Vec<String>,
@@ -135,6 +138,7 @@ impl Token {
             more_sources: options.more_sources.iter().map(|source| path(source)).collect(),
             cflags: options.cflags.iter().map(text).collect(),
             arguments: options.arguments.iter().map(text).collect(),
+            directory: options.directory.as_deref().map(path),
             recover: options.recover.as_ref().map_or(Vec::new(), |recover| {
                 let program = path(recover.built_from.as_ref().unwrap_or(&recover.program));
                 std::iter::once(program).chain(recover.arguments.iter().map(text)).collect()

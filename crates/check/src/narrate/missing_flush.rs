@@ -83,9 +83,9 @@ impl Violation {
                 format!("flush {object} and fence {until}, in thread {}", window.thread)
             }
             _ => format!(
-                "flush {object} and fence after {}, where thread {} sees it, {until}",
-                short(&window.after),
-                window.thread
+                "in thread {}, flush {object} and fence after {}, where it is read, {until}",
+                window.thread,
+                short(&window.after)
             ),
         }
     }

@@ -192,7 +192,7 @@ fn evidence(found: &FailedRecovery) -> Vec<String> {
         && found.words.cause.as_ref().is_some_and(|it| it.kind == "stored-after-commit")
     {
         evidence.push(
-            "if the program was still creating its pool or file, check it on one that is there already"
+            "if this crash came while the pool or file was being created, create it before the check with --setup"
                 .into(),
         );
     }

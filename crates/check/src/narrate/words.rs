@@ -4,7 +4,7 @@
 
 use crashproof_findings::{Cause as CauseText, Place, Related, Role};
 
-use crate::judge::{Access, Cause, Crash, Facts, Instruction, ReadFact, Violation, Volatile, Words};
+use crate::judge::{Access, Cause, Crash, Facts, Instruction, ReadFact, Violation, Volatile, Window, Words};
 use crate::narrate::names::{Name, Names, last_part};
 use crate::narrate::stacks::Stacks;
 use crate::subject::{AllSites, FileFact, FileNames, is_assignment_operator};
@@ -48,10 +48,11 @@ impl Narrator<'_> {
     fn put_into_words(&self, facts: &Facts, missing: Option<&Violation>, consequence: &Consequence) -> Words {
         let kernel = facts.lost.first().is_some_and(|lost| self.files.needs_kernel(lost.address));
         let said = |text: String| if kernel { of_the_kernel(&text) } else { text };
-        let cause = self.cause(facts);
+        let reader = missing.and_then(reader);
+        let cause = self.cause(facts, reader);
         let kind = self.kind(facts);
         Words {
-            title: said(self.title(facts, consequence)),
+            title: said(self.title(facts, reader, consequence)),
             cause: cause.map(|message| CauseText { kind, message: said(message) }),
             advice: self.advice(facts, missing),
             related: self.related(facts),
@@ -168,7 +169,7 @@ impl Narrator<'_> {
         let name = self.name(access);
         let value = self.names.value(name.as_ref(), &access.data);
         match name {
-            Some(name) => format!("`{}` = {value}", name.text),
+            Some(name) => format!("{} = {value}", name.exact()),
             None => format!("stores {value}"),
         }
     }
@@ -195,7 +196,7 @@ impl Narrator<'_> {
         if self.neighbor(facts).is_some() { "flush-covers-too-little" } else { facts.cause.id() }
     }
 
-    fn title(&self, facts: &Facts, consequence: &Consequence) -> String {
+    fn title(&self, facts: &Facts, reader: Option<&Window>, consequence: &Consequence) -> String {
         let then = match consequence {
             Consequence::Fails(how) => format!("recovery then {how}"),
             Consequence::Stale => "no recovery failed, but one reads the stale value".into(),
@@ -230,9 +231,18 @@ impl Narrator<'_> {
         }
         let what = match &facts.cause {
             Cause::PartialFlush { flush, covered, total } => {
-                format!("is only partly flushed ({} covers {covered} of {total} bytes)", at(flush))
+                let whole = self.whole(lost);
+                return format!(
+                    "{whole} is only partly flushed ({} covers {covered} of {total} bytes): {after}; {then}",
+                    at(flush)
+                );
             }
             Cause::NeverFlushed { .. } => "is never flushed".into(),
+            Cause::FlushedLate(_) | Cause::WrongOrder { .. } | Cause::NotFenced(_)
+                if let Some(reader) = reader =>
+            {
+                format!("is read by thread {} ({}) before it is durable", reader.thread, short(&reader.after))
+            }
             Cause::FlushedLate(flush) => format!("is flushed too late ({})", at(flush)),
             Cause::WrongOrder { flush, .. } => {
                 format!("is flushed in the wrong order ({})", at(flush))
@@ -314,7 +324,7 @@ impl Narrator<'_> {
     }
 
     /// Why it is so, in a sentence or two.
-    fn cause(&self, facts: &Facts) -> Option<String> {
+    fn cause(&self, facts: &Facts, reader: Option<&Window>) -> Option<String> {
         let at = |flush: &Instruction| short(&self.flush_place(flush));
         let place = |access: &Access| short(&self.place(access.level, access.index, access.site));
         let both = facts.lost.first().zip(facts.survived.as_ref());
@@ -341,8 +351,22 @@ impl Narrator<'_> {
                 let or = if facts.flushed { "before it is stored again" } else { "after it" };
                 format!("no flush of {lost} comes before {survived}, or {or}")
             }
-            (Cause::PartialFlush { flush, covered, total }, Some((lost, _))) => format!(
-                "{lost} spans more than one cache line; the flush at {} writes back {covered} of its {total} bytes",
+            (Cause::PartialFlush { flush, covered, total }, _) => {
+                let lost = facts.lost.first()?;
+                format!(
+                    "{} ({}) spans more than one cache line; the flush at {} writes back {covered} of its {total} bytes",
+                    self.whole(lost),
+                    place(lost),
+                    at(flush)
+                )
+            }
+            (
+                Cause::FlushedLate(flush) | Cause::WrongOrder { flush, .. } | Cause::NotFenced(flush),
+                Some((lost, survived)),
+            ) if let Some(reader) = reader => format!(
+                "thread {} reads {lost} at {}, before the flush at {} has taken effect, and then stores {survived}",
+                reader.thread,
+                short(&reader.after),
                 at(flush)
             ),
             (Cause::FlushedLate(flush), Some((lost, survived))) => {
@@ -385,9 +409,11 @@ impl Narrator<'_> {
             (Cause::StoredAfterCommit { .. }, _) => {
                 let (last, next) = facts.survived.as_ref().zip(facts.not_yet.as_ref())?;
                 format!(
-                    "a crash between {} and {} leaves the one without the other; nothing is lost, so no flush helps",
+                    "a crash between {} and {} leaves {} without {}; nothing is lost, so no flush helps",
                     place(last),
-                    place(next)
+                    place(next),
+                    self.object(last),
+                    self.object(next)
                 )
             }
             (Cause::LockHeld { taken, released }, _) => {
@@ -432,7 +458,8 @@ impl Narrator<'_> {
         match &facts.cause {
             Cause::PartialFlush { total, .. } => {
                 let until = facts.survived.as_ref().map(before).unwrap_or_default();
-                advice.push(format!("flush all {total} bytes of {lost}, and fence, before {until}"));
+                let whole = facts.lost.first().map(|it| self.whole(it)).unwrap_or_default();
+                advice.push(format!("flush all {total} bytes of {whole}, and fence, before {until}"));
             }
             _ if self.neighbor(facts).is_some() => {
                 let (flush, _) = self.neighbor(facts).expect("it was just there");
@@ -450,8 +477,9 @@ impl Narrator<'_> {
             }
             Cause::FlushedLate(flush) | Cause::WrongOrder { flush, .. } if window.is_some_and(|it| it.1.primary) => {
                 let until = facts.survived.as_ref().map(before).unwrap_or_default();
+                // Not "move the flush": it may cover the survivor, too.
                 advice.push(format!(
-                    "move the flush of {lost} (now {}) and its fence before {survived} is stored ({until})",
+                    "flush {lost} and fence before {survived} is stored ({until}); the flush at {} comes too late for it",
                     short(&self.flush_place(flush))
                 ));
             }
@@ -604,10 +632,10 @@ impl Narrator<'_> {
         };
         let mut message = match (&name, lost) {
             (Some(name), Some(lost)) if is_survivors(name) && lost.text != name.text => {
-                format!("reads `{}`, as `{}` = {}", lost.text, name.text, value(read.value))
+                format!("reads {}, as {} = {}", lost.exact(), name.exact(), value(read.value))
             }
-            (Some(name), _) => format!("reads `{}` = {}", name.text, value(read.value)),
-            (None, Some(lost)) => format!("reads `{}` = {}", lost.text, value(read.value)),
+            (Some(name), _) => format!("reads {} = {}", name.exact(), value(read.value)),
+            (None, Some(lost)) => format!("reads {} = {}", lost.exact(), value(read.value)),
             (None, None) => format!("reads {}", value(read.value)),
         };
         if !read.others.is_empty() {
@@ -620,6 +648,12 @@ impl Narrator<'_> {
             format!("{} at {:#x}, {}", bytes(u64::from(read.width)), read.address, hex(&data(read.value)));
         Related { detail, main, ..Related::new(Role::Read, place, message) }
     }
+}
+
+/// Where another thread than the one that stored has read what was lost, and must flush it, if the flush that is
+/// missing is that.
+fn reader(missing: &Violation) -> Option<&Window> {
+    missing.windows.first().filter(|window| !window.primary && window.after != window.before)
 }
 
 /// Words for what the kernel writes back, and no instruction does.

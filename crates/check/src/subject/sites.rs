@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
-use crashproof_findings::{Frame, Place, is_of_others};
+use crashproof_findings::{Frame, Place, is_of_others, plain_function};
 use crashproof_protocol::abi::{FLAG_ATOMIC, FLAG_VOLATILE, kind};
 use crashproof_protocol::{LATE_MODULES_OFFSET, LateModule, caller};
 use elsa::sync::FrozenMap;
@@ -279,7 +279,7 @@ impl Sites {
         let mut place: Option<Place> = None;
         while let Ok(Some(frame)) = frames.next() {
             let function = frame.function.and_then(|name| Some(name.demangle().ok()?.into_owned()));
-            let function = plain_path(&plain_name(&function.unwrap_or_default()));
+            let function = plain_path(&plain_function(&function.unwrap_or_default()));
             let at = frame.location.as_ref();
             let file = at.and_then(|at| at.file).map_or("?".into(), relative);
             let line = at.and_then(|at| at.line).unwrap_or(0);
@@ -306,24 +306,6 @@ fn is_plain(tag: u32) -> bool {
     accesses.contains(&(tag as u8)) && tag & (FLAG_ATOMIC | FLAG_VOLATILE) == 0
 }
 
-/// A C++ name that was not demangled, as far as it consists of plain parts: `_ZN3Log7recoverEv` is `Log::recover`.
-fn plain_name(name: &str) -> String {
-    let Some(mut rest) = name.strip_prefix("_ZN").or_else(|| name.strip_prefix("_Z")) else {
-        return name.to_owned();
-    };
-    let mut parts = Vec::new();
-    loop {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let Some(part) = rest[..digits].parse::<usize>().ok().and_then(|end| rest.get(digits..digits + end))
-        else {
-            break;
-        };
-        parts.push(part);
-        rest = &rest[digits + part.len()..];
-    }
-    if parts.is_empty() { name.to_owned() } else { parts.join("::") }
-}
-
 /// A method of Rust as one writes it, where its type is a plain path: `<log::Log>::append` is `log::Log::append`.
 fn plain_path(name: &str) -> String {
     let inherent = name.strip_prefix('<').and_then(|rest| rest.split_once('>'));
@@ -344,14 +326,6 @@ fn relative(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn plain_parts_of_mangled_names() {
-        assert_eq!(plain_name("_ZN3Log7recoverEv"), "Log::recover");
-        assert_eq!(plain_name("_Z4openPKc"), "open");
-        assert_eq!(plain_name("main"), "main");
-        assert_eq!(plain_name("_ZdlPv"), "_ZdlPv");
-    }
 
     #[test]
     fn methods_of_rust_are_paths() {

@@ -6,6 +6,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crashproof_report::suite::Outcome;
+
 use crate::suite::case::{Case, Cases};
 use crashproof_toolchain::output;
 
@@ -101,11 +103,11 @@ fn case(directory: &Path, group: &str, name: &str, variables: &Variables) -> Cas
     let hidden =
         program.parent().map(|parent| parent.join(".libs").join(program.file_name().unwrap_or_default()));
     let program = hidden.filter(|hidden| hidden.is_file()).unwrap_or(program);
-    let skipped = variables
+    let unchecked = variables
         .expected_to_fail
         .iter()
         .any(|other| other == name)
-        .then(|| "meant to fail (XFAIL_TESTS): recovery cannot be judged".to_owned());
+        .then(|| (Outcome::Skipped, "meant to fail (XFAIL_TESTS): recovery cannot be judged".to_owned()));
     let variable = |(name, value): &(String, String)| (OsString::from(name), OsString::from(value));
     let mut environment: Vec<(OsString, OsString)> = variables.environment.iter().map(variable).collect();
     environment.push(("srcdir".into(), variables.sources.clone().into()));
@@ -115,7 +117,7 @@ fn case(directory: &Path, group: &str, name: &str, variables: &Variables) -> Cas
         program,
         directory: directory.to_owned(),
         environment,
-        skipped,
+        unchecked,
         ..Case::default()
     }
 }
@@ -133,6 +135,6 @@ mod tests {
         assert_eq!(variables.below, ["lib", ".", "tests"]);
         assert_eq!(variables.environment, [("LOG_DIR".into(), "/tmp/a b".into()), ("X".into(), "1".into())]);
         let case = case(Path::new("/b"), "", "append", &variables);
-        assert!(case.skipped.is_some());
+        assert!(case.unchecked.is_some());
     }
 }

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crashproof_report::suite::Outcome;
+
 /// One test.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Case {
@@ -17,8 +19,8 @@ pub(crate) struct Case {
     pub(crate) directory: PathBuf,
     /// What it finds in the environment besides.
     pub(crate) environment: Vec<(OsString, OsString)>,
-    /// Why it is not checked, if it is not.
-    pub(crate) skipped: Option<String>,
+    /// What is said of it without a check, and why; nothing if it is checked.
+    pub(crate) unchecked: Option<(Outcome, String)>,
     /// Its own limit, in seconds.
     pub(crate) timeout: Option<u64>,
 }

@@ -95,8 +95,8 @@ fn write(suite: &Suite, (format, file): &Sink) -> io::Result<()> {
 }
 
 fn check_all(cases: Cases, running: &Running, checking: &Checking, text: bool) -> io::Result<Suite> {
-    let (skipped, wanted): (Vec<_>, Vec<_>) =
-        cases.all.into_iter().enumerate().partition(|(_, case)| case.skipped.is_some());
+    let (unchecked, wanted): (Vec<_>, Vec<_>) =
+        cases.all.into_iter().enumerate().partition(|(_, case)| case.unchecked.is_some());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = running.test_threads.map_or(cores, usize::from).min(wanted.len()).max(1);
     if text {
@@ -114,14 +114,16 @@ fn check_all(cases: Cases, running: &Running, checking: &Checking, text: bool) -
         jobs: (cores / threads).max(1),
         color: text && !matches!(anstream::AutoStream::choice(&io::stdout()), anstream::ColorChoice::Never),
     };
-    let mut results: Vec<(usize, Tested)> = skipped
+    let mut results: Vec<(usize, Tested)> = unchecked
         .into_iter()
-        .map(|(number, case)| {
-            (number, tested(&case, Outcome::Skipped, case.skipped.clone().unwrap_or_default()))
+        .filter_map(|(number, case)| {
+            let (outcome, why) = case.unchecked.clone()?;
+            Some((number, tested(&case, outcome, why)))
         })
         .collect();
-    if text && running.status_level == StatusLevel::All {
-        results.iter().for_each(|(_, test)| anstream::println!("{}", test.line()));
+    let given = results.len();
+    if text {
+        results.iter().for_each(|(_, test)| show(test, running.status_level));
     }
     let (sender, receiver) = channel();
     std::thread::scope(|scope| {
@@ -141,7 +143,7 @@ fn check_all(cases: Cases, running: &Running, checking: &Checking, text: bool) -
         }
     });
     results.sort_by_key(|result| result.0);
-    let done = results.iter().filter(|(_, test)| test.outcome != Outcome::Skipped).count();
+    let done = results.len() - given;
     let mut notes = cases.notes;
     if shared.asked.asked() {
         notes.push("interrupted".into());
@@ -153,7 +155,11 @@ fn check_all(cases: Cases, running: &Running, checking: &Checking, text: bool) -
 /// Prints a test's line, and its report if it is not as it should be.
 fn show(test: &Tested, level: StatusLevel) {
     let bad = matches!(test.outcome, Outcome::Failed | Outcome::Unknown);
-    if level >= StatusLevel::Pass || level == StatusLevel::Fail && bad {
+    let skipped = test.outcome == Outcome::Skipped;
+    if level == StatusLevel::All
+        || !skipped && level >= StatusLevel::Pass
+        || level == StatusLevel::Fail && bad
+    {
         anstream::println!("{}", test.line());
         if bad && !test.report.is_empty() {
             anstream::println!("\n{}\n", test.report.trim_end());
@@ -193,11 +199,12 @@ fn check(shared: &Shared, number: usize, case: &Case) -> io::Result<Tested> {
     let file = |end: &str| shared.scratch.path().join(format!("{number}.{end}"));
     let (json, text, errors) = (file("json"), file("out"), file("err"));
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("check").arg(&case.program).args(&shared.checking);
+    // Only the program runs there: reports name sources from here, and what a replay needs is kept here.
+    command.arg("check").arg(&case.program).arg("--directory").arg(&case.directory).args(&shared.checking);
     let mut to_file = std::ffi::OsString::from("--format=json=");
     to_file.push(&json);
     command.arg(to_file).arg(format!("--jobs={}", shared.jobs)).arg("--").args(&case.arguments);
-    command.current_dir(&case.directory).envs(case.environment.iter().map(|(name, value)| (name, value)));
+    command.envs(case.environment.iter().map(|(name, value)| (name, value)));
     command.env("CRASHPROOF_PROGRESS", "never").env("COLUMNS", width().to_string());
     if shared.color {
         command.env("CLICOLOR_FORCE", "1");
@@ -268,7 +275,7 @@ fn judge(case: &Case, status: ExitStatus, report: &Value, errors: &str) -> Teste
     let findings: Vec<Value> = report["findings"].as_array().cloned().unwrap_or_default();
     let (outcome, message) = match status.code() {
         Some(0) => (Outcome::Passed, figures(report)),
-        Some(1) => (Outcome::Failed, first_error(&findings, &case.directory)),
+        Some(1) => (Outcome::Failed, first_error(&findings)),
         Some(3) if report["not_covered"].is_array() => not_covered(report),
         _ => broken(errors),
     };
@@ -284,14 +291,12 @@ fn figures(report: &Value) -> String {
     format!("{}, {recoveries}", count("failure_points", "crash point"))
 }
 
-fn first_error(findings: &[Value], directory: &Path) -> String {
+fn first_error(findings: &[Value]) -> String {
     let errors: Vec<&Value> = findings.iter().filter(|it| it["level"] == "error").collect();
     let Some(first) = errors.first() else { return String::new() };
     let more = if errors.len() > 1 { format!(" (and {} more)", errors.len() - 1) } else { String::new() };
     let text = |name: &str| first[name].as_str().unwrap_or_default().to_owned();
-    // The report is from where the test runs, the line from where the user is.
-    let file = shown(&directory.join(text("file")));
-    format!("{}:{}: {}{more}", file.display(), first["line"], text("rule"))
+    format!("{}:{}: {}{more}", text("file"), first["line"], text("rule"))
 }
 
 fn not_covered(report: &Value) -> (Outcome, String) {

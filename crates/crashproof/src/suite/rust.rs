@@ -15,6 +15,7 @@ use crate::signals::Scratch;
 use crate::suite::case::{Case, Cases, Filter};
 use crate::suite::options::RunIgnored;
 use crate::suite::runner;
+use crashproof_report::suite::Outcome;
 
 /// Time for a test binary to list its tests.
 const LISTING: Duration = Duration::from_secs(60);
@@ -163,9 +164,10 @@ pub(crate) fn cases(artifacts: &[Artifact], selection: &Selection, ignored: RunI
                 continue;
             }
             let is_ignored = marked.iter().any(|other| other.0 == name);
-            let skipped = match ignored {
-                _ if kind == "benchmark" => Some("a benchmark; check what it calls in a test".to_owned()),
-                RunIgnored::Default if is_ignored => Some("ignored (--run-ignored all)".to_owned()),
+            let skipped = |why: &str| Some((Outcome::Skipped, why.to_owned()));
+            let unchecked = match ignored {
+                _ if kind == "benchmark" => skipped("a benchmark; check what it calls in a test"),
+                RunIgnored::Default if is_ignored => skipped("ignored (--run-ignored all)"),
                 RunIgnored::Only if !is_ignored => continue,
                 _ => None,
             };
@@ -175,7 +177,7 @@ pub(crate) fn cases(artifacts: &[Artifact], selection: &Selection, ignored: RunI
                 arguments.push("--ignored".into());
             }
             arguments.extend(selection.arguments.iter().cloned());
-            cases.all.push(Case { name, arguments, skipped, ..whole.clone() });
+            cases.all.push(Case { name, arguments, unchecked, ..whole.clone() });
         }
     }
     // Dependencies are not tested either.

@@ -38,11 +38,22 @@ pub(crate) struct Name {
     ty: Option<TypeId>,
     /// The object it is part of: its type, and how far into it, if no index must be known for that.
     within: Option<(TypeId, Option<u64>, usize)>,
+    /// The first and the last byte of a text that are accessed, if that is not all of it and not its beginning.
+    bytes: Option<(u64, u64)>,
     /// Is the source Rust?
     rust: bool,
 }
 
 impl Name {
+    /// As it is shown beside a value: with the bytes of a text that are accessed.
+    pub(crate) fn exact(&self) -> String {
+        match self.bytes {
+            Some((first, last)) if first == last => format!("`{}[{first}]`", self.text),
+            Some((first, last)) => format!("`{}[{first}..{last}]`", self.text),
+            None => format!("`{}`", self.text),
+        }
+    }
+
     /// The variable that it is reached from.
     pub(crate) fn root(&self) -> &str {
         &self.expression.root
@@ -59,6 +70,15 @@ pub(crate) struct Names {
     objects: OnceLock<BTreeMap<u64, Object>>,
 }
 
+/// The smallest part of an object that holds a range.
+struct Part {
+    /// The way to it from the object.
+    path: String,
+    ty: TypeId,
+    /// Where the range begins in it.
+    offset: u64,
+}
+
 /// An object of the recorded run.
 #[derive(Clone, Debug)]
 struct Object {
@@ -72,7 +92,7 @@ struct Object {
 fn as_written(line: &str, place: &Place) -> Option<Name> {
     let text = written_at(line, place.column)?;
     let expression = Expression { root: text.clone(), steps: Vec::new() };
-    Some(Name { text, expression, ty: None, within: None, rust: place.file.ends_with(".rs") })
+    Some(Name { text, expression, ty: None, within: None, bytes: None, rust: place.file.ends_with(".rs") })
 }
 
 /// An object that an expression is part of: its type, the offset if it is known, and by how many steps it is reached.
@@ -164,7 +184,20 @@ impl Names {
             // What is reached by no member may be part of something that is known better.
             (name.text, name.ty) = (text, Some(ty));
         }
+        name.bytes = self.bytes_of_text(&name, address, bytes);
         name
+    }
+
+    /// Which bytes of a text are accessed, if it is one and they are neither all nor the first of it.
+    fn bytes_of_text(&self, name: &Name, address: u64, bytes: u64) -> Option<(u64, u64)> {
+        let ty = name.ty?;
+        let Type::Array { of, .. } = self.types().get(ty).1 else { return None };
+        if self.types().size(*of) != 1 {
+            return None;
+        }
+        let (base, object) = self.holding(address).max_by_key(|(_, object)| object.bytes)?;
+        let part = self.path_within(object.ty, address - base, bytes, 0)?;
+        (part.ty == ty && part.offset > 0).then(|| (part.offset, part.offset + bytes.max(1) - 1))
     }
 
     /// The way to the part of a named object that is accessed, if it is not all of it.
@@ -173,7 +206,8 @@ impl Names {
         let (within, Some(offset), _) = name.within? else { return None };
         let (base, _) = self.holding(address).find(|(_, object)| self.same(object.ty, within))?;
         let into = address.checked_sub(base + offset)?;
-        self.path_within(ty, into, bytes, 0).filter(|(path, _)| !path.is_empty())
+        let part = self.path_within(ty, into, bytes, 0).filter(|part| !part.path.is_empty())?;
+        Some((part.path, part.ty))
     }
 
     /// The known objects that an address is in, the nearest first.
@@ -186,15 +220,15 @@ impl Names {
     /// What an address is called from the largest object that it is in.
     pub(crate) fn absolute(&self, address: u64, bytes: u64) -> Option<(String, TypeId)> {
         let (base, object) = self.holding(address).max_by_key(|(_, object)| object.bytes)?;
-        let (path, ty) = self.path_within(object.ty, address - base, bytes, 0)?;
-        let path = path.strip_prefix('.').filter(|it| !it.is_empty())?;
-        Some((format!("{}{path}", object.prefix), ty))
+        let part = self.path_within(object.ty, address - base, bytes, 0)?;
+        let path = part.path.strip_prefix('.').filter(|it| !it.is_empty())?;
+        Some((format!("{}{path}", object.prefix), part.ty))
     }
 
     /// The way from an object to the smallest part of it that holds a range. Text is not taken apart.
-    fn path_within(&self, ty: TypeId, offset: u64, bytes: u64, depth: usize) -> Option<(String, TypeId)> {
+    fn path_within(&self, ty: TypeId, offset: u64, bytes: u64, depth: usize) -> Option<Part> {
         let types = self.types();
-        let here = || Some((String::new(), ty));
+        let here = || Some(Part { path: String::new(), ty, offset });
         if depth > 16 || offset.saturating_add(bytes) > types.size(ty) {
             return None;
         }
@@ -208,8 +242,9 @@ impl Names {
                 if types.size(member.ty) == types.size(ty) {
                     return here();
                 }
-                let (rest, ty) = self.path_within(member.ty, offset - member.offset, bytes, depth + 1)?;
-                Some((if member.name.is_empty() { rest } else { format!(".{}{rest}", member.name) }, ty))
+                let part = self.path_within(member.ty, offset - member.offset, bytes, depth + 1)?;
+                let dot = if member.name.is_empty() { "" } else { "." };
+                Some(Part { path: format!("{dot}{}{}", member.name, part.path), ..part })
             }
             Type::Array { of, .. } if types.size(*of) > 1 => {
                 let each = types.size(*of);
@@ -217,8 +252,8 @@ impl Names {
                 if into + bytes > each {
                     return here();
                 }
-                let (rest, ty) = self.path_within(*of, into, bytes, depth + 1)?;
-                Some((format!("[{number}]{rest}"), ty))
+                let part = self.path_within(*of, into, bytes, depth + 1)?;
+                Some(Part { path: format!("[{number}]{}", part.path), ..part })
             }
             _ => here(),
         }
@@ -340,7 +375,7 @@ impl Names {
             // References are followed without a word there.
             text = text.replace("->", ".");
         }
-        Some(Name { text, expression, ty, within, rust })
+        Some(Name { text, expression, ty, within, bytes: None, rust })
     }
 
     /// The type of an expression, and the object that it is part of: its type, the offset if no index is a variable's,
