@@ -71,6 +71,18 @@ impl Changed {
         let (old, new) = (format!("a/{file}"), format!("b/{file}"));
         similar::TextDiff::from_lines(&self.before, &self.after).unified_diff().header(&old, &new).to_string()
     }
+
+    /// The line of the unchanged source that a line of the changed one was, or comes after.
+    pub fn line_before(&self, line: u32) -> u32 {
+        let index = line.saturating_sub(1) as usize;
+        let diff = similar::TextDiff::from_lines(&self.before, &self.after);
+        let part = diff.ops().iter().find(|part| part.new_range().contains(&index));
+        let before = part.map_or(index, |part| match part.tag() {
+            similar::DiffTag::Equal => part.old_range().start + (index - part.new_range().start),
+            _ => part.old_range().start.saturating_sub(usize::from(part.old_range().is_empty())),
+        });
+        u32::try_from(before).map_or(line, |before| before + 1)
+    }
 }
 
 /// A missing flush that is still missing.
@@ -484,4 +496,20 @@ pub fn fix<W: Workshop>(workshop: &mut W, options: &Options) -> Result<Outcome, 
         .map(|(file, after)| Changed { before: fixer.originals[&file].clone(), file, after })
         .collect();
     Ok(Outcome { changed, errors, rounds, remaining, removed, report, written: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_changed_source_are_found_in_the_unchanged_one() {
+        let changed = Changed {
+            file: "a.c".into(),
+            before: "one\ntwo\nthree\n".into(),
+            after: "one\nadded\ntwo\nTHREE\n".into(),
+        };
+        let before: Vec<u32> = (1..=4).map(|line| changed.line_before(line)).collect();
+        assert_eq!(before, [1, 1, 2, 3], "an added line counts as the one before it");
+    }
 }

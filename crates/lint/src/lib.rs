@@ -199,8 +199,9 @@ pub fn lint(options: &Options) -> Result<Report, Error> {
         parts => format!("; {parts} parts not covered"),
     };
     report.summary = format!(
-        "{} persistency, {functions} functions; loops up to {} rounds, recursion up to {}{open}",
+        "{} persistency, {functions} function{}; loops up to {} rounds, recursion up to {}{open}",
         model_name(options.model),
+        if functions == 1 { "" } else { "s" },
         options.bounds.loops,
         options.bounds.recursion
     );

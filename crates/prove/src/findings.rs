@@ -89,7 +89,7 @@ fn bounded(question: Question, answer: &Report) -> String {
     };
     // A counterexample is one whatever lies beyond the bounds.
     if matches!(answer.verdict, Verdict::Violated(_)) {
-        return about;
+        return about.replacen(" in every", " checked in every", 1);
     }
     let values: Vec<u64> = answer.bounds.iter().map(|bound| bound.value).collect();
     let Some(&first) = values.first() else { return about };

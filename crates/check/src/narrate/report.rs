@@ -225,7 +225,8 @@ fn redundant(found: &Redundant) -> Finding {
             (&rules::FENCE_NOTHING_PENDING, "redundant fence: no flush or store is pending here")
         }
     };
-    let message = format!("{what} ({} of {} executions)", found.redundant, found.total);
+    let executions = if found.total == 1 { "execution" } else { "executions" };
+    let message = format!("{what} ({} of {} {executions})", found.redundant, found.total);
     let mut finding = Finding::new(rule, found.place.clone(), message);
     finding.label = "redundant".into();
     // What is useful now and then may have to be there; an idiom that costs nothing measurable is worth no warning.

@@ -42,6 +42,7 @@ pub(crate) fn incomplete(why: Incomplete, sites: &Sites) -> String {
     match why {
         Incomplete::Interrupted => "interrupted: this is what was found so far".into(),
         Incomplete::Time => "stopped after the time allowed (--time)".into(),
+        Incomplete::Recoveries(1) => "stopped after 1 recovery (--max-recoveries)".into(),
         Incomplete::Recoveries(run) => format!("stopped after {run} recoveries (--max-recoveries)"),
         Incomplete::Memory(bytes) => {
             format!(
