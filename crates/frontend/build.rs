@@ -1,4 +1,4 @@
-//! Builds the C++ shim against the headers of LLVM 22, and tells dependants where those are.
+//! Builds the C++ shim against the headers of LLVM 22, and passes their location on to dependent crates.
 
 use std::env;
 use std::process::Command;
@@ -27,7 +27,7 @@ fn main() {
         .cpp(true)
         .std("c++17")
         .file("src/llvm/shim.cpp")
-        // As system headers, so that LLVM's own warnings stay out of our build.
+        // As system headers, so that LLVM's own warnings are suppressed.
         .flag(format!("-isystem{include}"))
         .flag("-fno-rtti")
         .flag("-fno-exceptions")
