@@ -3,7 +3,7 @@
 use std::env;
 use std::process::Command;
 
-/// `llvm-config` of LLVM 22, found the way llvm-sys finds it: a given prefix first, then by name.
+/// `llvm-config` of LLVM 22, located as llvm-sys does: an explicit prefix first, then by name.
 fn llvm_config(argument: &str) -> String {
     let prefixed = env::var("LLVM_SYS_221_PREFIX").map(|prefix| format!("{prefix}/bin/llvm-config"));
     let names = prefixed.into_iter().chain(["llvm-config-22".into(), "llvm-config".into()]);

@@ -316,8 +316,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// From here on threads of recovery do what depends on their schedule, which is not followed. That does no harm as long as
-    /// nothing is claimed any more; where something is, it is not known.
+    /// From here on the actions of recovery's threads depend on their schedule, which is not followed. That is harmless
+    /// as long as nothing more is claimed; any later claim is unknown.
     pub(crate) fn stop_following(&mut self, state: &mut State, at: At<'_>) -> Flow<()> {
         if state.unfollowed {
             return Ok(());

@@ -53,7 +53,7 @@ impl Machine<'_> {
         self.add_event(state, action, place, function)
     }
 
-    /// A claim about what threads of recovery have done, in schedules that are not followed.
+    /// Handles a claim about the actions of recovery's threads, whose schedules are not followed.
     fn refuse_unfollowed(&mut self, state: &mut State, place: &Place, function: FunctionId) -> Stop {
         self.unknown(state, SHARING, place, function);
         Stop::Dead

@@ -15,7 +15,7 @@ pub(crate) const HANDLERS: &[Handler] = &[
     (&["longjmp", "_longjmp", "siglongjmp"], 2, long_jump),
 ];
 
-/// A call of `setjmp` that returns for the first time.
+/// A call of `setjmp`, returning for the first time.
 fn set_jump(machine: &mut Machine<'_>, call: &mut Invocation<'_>) -> Flow<Reply> {
     machine.jumps += 1;
     let number = machine.jumps;

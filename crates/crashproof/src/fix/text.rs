@@ -1,4 +1,4 @@
-//! Fixes for people: the change as a diff, and what it is worth.
+//! Fixes as text: the change as a diff, and its effect.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crashproof_findings::rules;
 use crashproof_fix::Outcome;
 use crashproof_report::style::{BAD, FAINT, GOOD, UNSURE, paint};
 
-/// What came of a fix. `applied` says whether the sources were changed.
+/// The result of a fix. `applied` says whether the sources were changed.
 pub(crate) fn outcome(outcome: &Outcome, applied: bool) -> String {
     let mut text = String::new();
     for changed in &outcome.changed {
@@ -85,7 +85,7 @@ pub(crate) fn outcome(outcome: &Outcome, applied: bool) -> String {
     text
 }
 
-/// A path from here, if it is below.
+/// A path relative to the current directory, if it is below.
 fn relative(file: &str) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = Path::new(file);

@@ -40,7 +40,7 @@ fn parse(listed: &Value, directory: &Path, ignored: RunIgnored) -> Cases {
         let place = property("WORKING_DIRECTORY").and_then(|value| value.as_str().map(PathBuf::from));
         let place = place.unwrap_or_else(|| directory.to_owned());
         let skipped = match words.first() {
-            // ctest lists it all the same: its program is not built.
+            // ctest lists it although its program has not been built.
             None => Some("its program was not built".to_owned()),
             _ if is_set("DISABLED") && ignored == RunIgnored::Default => {
                 Some("disabled (--run-ignored all)".to_owned())
