@@ -38,7 +38,7 @@ pub struct Execution {
     pub lanes: Vec<Lane>,
     /// The events on them, in the order they took effect, and the fences between.
     pub events: Vec<Event>,
-    /// Where the power failed; none if the execution came to its own end.
+    /// Where the crash came; `None` if the execution completed.
     pub crash: Option<Crash>,
     /// Earlier events of these lines that are not in the story.
     pub left_out: u64,
@@ -83,7 +83,7 @@ pub struct Event {
     pub shown: String,
     /// Index of the place.
     pub place: usize,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
 }
 

@@ -41,7 +41,7 @@ pub struct Project {
     pub program: PathBuf,
     /// Is it a source that the checker compiles?
     pub is_source: bool,
-    /// The shell command that builds the program otherwise; none if nobody can.
+    /// The shell command that builds the program otherwise; `None` if it cannot be built.
     pub build: Option<String>,
     /// Are the sources to be changed for good?
     pub apply: bool,
@@ -61,7 +61,7 @@ enum Kind<D> {
     Source(D),
     /// A project, or a copy of it, and the sources that were changed there, as they were.
     Project { root: PathBuf, copy: Option<D>, touched: BTreeMap<String, String> },
-    /// A program that nobody can build.
+    /// A program that cannot be built.
     Program,
 }
 

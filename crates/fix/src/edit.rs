@@ -165,7 +165,7 @@ pub(crate) fn without(source: &str, language: Language, line: u32, column: u32) 
     Some((format!("{}{}", &source[..range.start], &source[range.end..]), removed))
 }
 
-/// Writes a file anew in one step: whoever looks sees the old content or the new one.
+/// Replaces a file atomically: readers see the old content or the new one.
 pub fn write(path: &Path, content: &str) -> std::io::Result<()> {
     // Through links, to where the file is.
     let path = path.canonicalize()?;

@@ -84,7 +84,7 @@ pub struct Remaining {
     pub reason: String,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug)]
 pub struct Outcome {
     /// The sources that were changed.
@@ -475,7 +475,7 @@ pub fn fix<W: Workshop>(workshop: &mut W, options: &Options) -> Result<Outcome, 
             Remaining { violation: violation.clone(), message, reason }
         })
         .collect();
-    // What one finding tells of several stores is left once.
+    // What one finding reports about several stores is skipped only once.
     let mut remaining: Vec<Remaining> = remaining;
     remaining.dedup_by(|one, other| (&one.message, &one.reason) == (&other.message, &other.reason));
     let changed = fixer.changed(&fixer.sources);

@@ -333,7 +333,7 @@ impl Project {
             && callees.filter(|word| *word != name).all(|word| self.pure_within(word, depth - 1))
     }
 
-    /// What a macro of the project assigns to; none if it is no macro, or assigns to nothing.
+    /// The target that a macro of the project assigns to; `None` if it is not a macro, or assigns to nothing.
     pub(crate) fn assigned_by(&self, name: &str) -> Option<Vec<Assigned<'_>>> {
         let function = self.functions.get(name).filter(|it| it.is_macro && !it.assigns.is_empty())?;
         Some(function.assigns.iter().map(|place| Assigned { function, place }).collect())

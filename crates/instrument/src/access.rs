@@ -318,7 +318,7 @@ impl<'m> Instrumenter<'m> {
     /// Tells the runtime of a locked instruction on volatile memory, where the builder stands.
     fn locked(&mut self, instruction: Value<'m>, pointer: Value<'m>, site: Value<'m>) {
         let i32 = self.module.i32;
-        // A compare-and-swap says whether it stored.
+        // A compare-and-swap returns whether it stored.
         let stored = if instruction.ty().is_struct() {
             let success = self.builder.extract_field(instruction, 1);
             self.builder.resize(success, i32)

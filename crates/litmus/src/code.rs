@@ -59,7 +59,7 @@ pub struct Query {
     pub span: Span,
 }
 
-/// What a query claims of its condition.
+/// The claim of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueryKind {
     /// No outcome satisfies it.

@@ -144,7 +144,7 @@ impl Literal<'_> {
         Some(after)
     }
 
-    /// Every content of persistent memory at every moment; none if there are too many states.
+    /// Every possible content of persistent memory at every step; `None` if there are too many states.
     fn outcomes(&self) -> Option<BTreeSet<Vec<i64>>> {
         let memory: Vec<i64> = self.test.locations.iter().map(|location| location.init).collect();
         let threads = self

@@ -46,7 +46,7 @@ impl Closure {
         self.nodes
     }
 
-    /// Wants to be told when `a` comes before `b`.
+    /// Requests a notification when `a` comes before `b`.
     pub fn watch(&mut self, a: usize, b: usize) {
         self.watched[a * self.words + b / 64] |= 1 << (b % 64);
     }

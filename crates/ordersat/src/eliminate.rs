@@ -105,7 +105,7 @@ impl Work<'_> {
     fn enqueue(&mut self, var: Var) {
         let lit = var.positive();
         let (yes, no) = (self.count[lit.index()], self.count[(!lit).index()]);
-        // A variable of which nobody speaks is not worth a note.
+        // A variable that does not occur is not worth a note.
         if !self.kept[var.0 as usize] && yes + no > 0 && yes as usize * no as usize <= MOST_PAIRS {
             self.queue.push(Reverse((yes + no, var.0)));
         }

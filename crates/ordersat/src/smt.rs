@@ -97,7 +97,7 @@ impl Solver for Script {
         self.0.borrow_mut().graph = graph.clone();
     }
 
-    /// Nothing is solved here: take [`Script::text`] to somebody who does.
+    /// Solves nothing: pass [`Script::text`] to another solver.
     fn solve(&mut self, _: &[Lit], _: &Limits) -> Outcome {
         Outcome::Unknown(Stop::Time)
     }

@@ -1,4 +1,4 @@
-//! What a solver modulo orders can do, whoever does it.
+//! The interface of a solver modulo orders.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Conflicts after which a question is given up.
     pub conflicts: Option<u64>,
-    /// Set when somebody asks to stop.
+    /// Set to ask the solver to stop.
     pub interrupt: Option<&'static AtomicBool>,
 }
 
@@ -58,7 +58,7 @@ impl Limits {
     }
 }
 
-/// Bytes of memory that the process holds; none where the system does not tell.
+/// Bytes of memory that the process holds; `None` if the system does not provide this.
 fn resident() -> Option<u64> {
     resident_of("self")
 }
@@ -78,11 +78,11 @@ pub enum Stop {
     Memory,
     /// The question led to too many conflicts.
     Conflicts,
-    /// Somebody asked to stop.
+    /// It was asked to stop.
     Interrupted,
 }
 
-/// What became of a question.
+/// The answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// There is a model; ask [`Solver::value`].
@@ -104,7 +104,7 @@ pub struct Question {
     pub group: usize,
 }
 
-/// What became of many questions.
+/// The answers to several questions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Survey {
     /// This one, by number, ended it; ask [`Solver::value`] for its model.
@@ -115,7 +115,7 @@ pub enum Survey {
     Unknown(Stop),
 }
 
-/// Figures about the work done, over all questions.
+/// Statistics over all questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Propositional variables.
@@ -192,6 +192,6 @@ pub trait Solver {
         None
     }
 
-    /// Figures.
+    /// The statistics so far.
     fn statistics(&self) -> Statistics;
 }

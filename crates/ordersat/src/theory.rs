@@ -18,8 +18,8 @@
 //! close a cycle with what is in order already; it is explained only when asked, by a path over edges that were
 //! there at the time.
 //!
-//! Compositions are looked ahead at, too: a read that is switched on refutes overwrites by whatever is before the reader
-//! already, and the other way round. That is half of what a program's loads can tell, and costs a lookup.
+//! Compositions are looked ahead at, too: a read that is switched on refutes overwrites by whatever is before the
+//! reader already, and vice versa. That is half of what a program's loads can tell, and costs a lookup.
 
 use rustc_hash::FxHashMap;
 

@@ -195,8 +195,8 @@ pub fn write_preliminary(out: &mut dyn Write, report: &Report) -> io::Result<()>
     out.flush()
 }
 
-/// Writes the report as lines: one for each finding, and a last one with everything else, `findings` empty. For
-/// reports that nobody wants to hold in memory: each line is written as soon as it is made.
+/// Writes the report as lines: one for each finding, and a last one with everything else, `findings` empty. For reports
+/// too large to hold in memory: each line is written as soon as it is made.
 pub fn write_lines(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     for one in &report.findings {
         serde_json::to_writer(&mut *out, &finding(one))?;

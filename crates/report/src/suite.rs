@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::style::{BAD, FAINT, GOOD, STRONG, UNSURE, paint};
 
-/// What became of a test.
+/// The result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -50,16 +50,16 @@ impl Outcome {
     }
 }
 
-/// A test and what became of it.
+/// A test and its result.
 #[derive(Clone, Debug)]
 pub struct Tested {
     /// The binary, directory or suite that it belongs to.
     pub group: String,
     /// Its name there.
     pub name: String,
-    /// What became of it.
+    /// Its result.
     pub outcome: Outcome,
-    /// Figures, the first finding, or the reason, in a line.
+    /// Statistics, the first finding, or the reason, in a line.
     pub message: String,
     /// The report of its check, as text; empty if there is nothing more to say.
     pub report: String,
@@ -205,7 +205,7 @@ fn case(test: &Tested) -> TestCase {
     let mut status = match test.outcome {
         Outcome::Passed => TestCaseStatus::success(),
         Outcome::Failed => TestCaseStatus::non_success(NonSuccessKind::Failure),
-        // Nobody should take it for a pass.
+        // It must not be mistaken for a pass.
         Outcome::Unknown => TestCaseStatus::non_success(NonSuccessKind::Error),
         Outcome::NoPm | Outcome::Skipped => TestCaseStatus::skipped(),
     };

@@ -45,7 +45,7 @@ const MOST_CANDIDATES: usize = 8;
 
 /// Writes the whole report.
 pub fn write(out: &mut dyn Write, report: &Report, sources: &Sources, look: Look) -> io::Result<()> {
-    // One by one: whoever reads the first may have seen enough.
+    // Printed one by one: the reader may stop after the first.
     let mut short = false;
     if !report.premise.is_empty() && look.detail != Detail::Quiet {
         writeln!(out, "{}", paint(FAINT, escape(&report.premise)))?;
@@ -214,7 +214,7 @@ fn numbered_label(related: &Related) -> String {
     }
 }
 
-/// A text that fits: without what comes after a semicolon, or with its end cut off if need be.
+/// A text that fits: without the part after a semicolon, or truncated if necessary.
 fn shortened(text: &str, width: usize) -> String {
     let width = width.max(16);
     let whole = text.chars().count() <= width;

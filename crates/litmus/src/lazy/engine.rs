@@ -251,7 +251,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// What an execution of recovery read from before its start; none where it did not look.
+    /// What an execution of recovery read from before its start; `None` where it did not read.
     fn read_by_recovery(&self, steps: &[Step]) -> Vec<Option<i64>> {
         let mut outcome = vec![None; self.test.locations.len()];
         let recover = self.test.recover.as_ref().expect("recovery ran");

@@ -40,7 +40,7 @@ pub struct Settings {
     pub states: u64,
     /// How many bytes to remember of visited states before giving up.
     pub bytes: usize,
-    /// Who may ask to stop, if somebody may.
+    /// A way to interrupt the exploration, if any.
     pub interrupt: Option<&'static Interrupt>,
 }
 

@@ -1,4 +1,4 @@
-//! What an exploration reports as it goes: steps, crashes, recoveries and figures.
+//! What an exploration reports during its run: steps, crashes, recoveries and statistics.
 
 use std::rc::Rc;
 
@@ -106,7 +106,7 @@ pub trait Observer {
     }
 }
 
-/// Figures about an exploration.
+/// Statistics of an exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// States visited.
@@ -128,6 +128,6 @@ pub enum Limit {
     States,
     /// Too much memory.
     Bytes,
-    /// Somebody asked to stop, and this is why.
+    /// It was asked to stop, for this reason.
     Interrupted(&'static str),
 }

@@ -50,7 +50,7 @@ pub trait Subject: Clone {
     /// What `thread` wants to do next. Asking changes nothing.
     fn next(&self, thread: usize) -> Next;
 
-    /// What the locked instruction that is next stores, given the old value; none if it stores nothing.
+    /// What the next locked instruction stores, given the old value; `None` if it stores nothing.
     fn exchange(&self, thread: usize, old: u64) -> Option<u64>;
 
     /// Goes past what was next. `loaded` is the value loaded, for loads and locked instructions.
@@ -66,7 +66,7 @@ pub trait Program {
     /// It, running.
     type Subject: Subject;
 
-    /// Starts it after so many crashes: 0 is the first run, from 1 on it recovers. None if there is no
-    /// recovery to run.
+    /// Starts it after this many crashes: 0 is the first run, from 1 on it recovers. None if there is no recovery to
+    /// run.
     fn start(&self, crashes: usize) -> Option<Self::Subject>;
 }
