@@ -1,6 +1,6 @@
 //! What the sources around an edit define: functions and macros that flush, accessors, macros that store, structs.
 //!
-//! By syntax alone, and by name: whether a helper does what its body shows is for the check that follows to say.
+//! Purely syntactic, by name: the subsequent check decides whether a helper does what its body suggests.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The machine against a literal one: the model's sentences as steps, no shortcuts.
+//! Compares the machine with a literal one: the model's sentences as steps, without shortcuts.
 //!
 //! Here every issue is a step, every write-back of a line is a step, and persistent memory is part of the
 //! state. It is slow and small enough to be believed. The ordering table is shared: it is data, and checked

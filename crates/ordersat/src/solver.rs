@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::literal::{Lit, Var};
 use crate::theory::{Graph, Keeping};
 
-/// How far to go.
+/// The limits of a question.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     /// When to give up.
@@ -26,7 +26,7 @@ impl Limits {
         self
     }
 
-    /// The limit that is hit now, if one is.
+    /// The limit that is currently exceeded, if any.
     pub fn hit(&self) -> Option<Stop> {
         if self.interrupt.is_some_and(|asked| asked.load(Ordering::Relaxed)) {
             return Some(Stop::Interrupted);
@@ -69,7 +69,7 @@ fn resident_of(process: &str) -> Option<u64> {
     Some(pages * 4096)
 }
 
-/// Why a solver gave up.
+/// Why a solver stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// The deadline passed.
@@ -96,9 +96,9 @@ pub enum Outcome {
 /// Is there a model in which this is true?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// This.
+    /// The question.
     pub lit: Lit,
-    /// If there is, is that all one wants to know, of all questions?
+    /// If there is a model, does that settle all questions?
     pub ends: bool,
     /// Questions of one group are alike: who has answered one is quicker with the next.
     pub group: usize,
@@ -150,7 +150,7 @@ pub trait Solver {
     /// Says that later questions or clauses will be about this. A hint, before [`Solver::set_graph`].
     fn keep(&mut self, _lit: Lit) {}
 
-    /// Says what the literals mean.
+    /// Defines the meaning of literals in the theory.
     fn set_graph(&mut self, graph: &Graph, keeping: Keeping);
 
     /// Is there a model in which these are true?
@@ -172,8 +172,8 @@ pub trait Solver {
         Survey::Through(possible)
     }
 
-    /// From now on keeps a copy of what it learns, of clauses with at most so many literals. 0: of nothing. A solver that
-    /// does not tell what it learns may do nothing.
+    /// From now on keeps a copy of learned clauses with at most this many literals; 0 for none. A solver that does not
+    /// expose them may ignore this.
     fn keep_learned(&mut self, _longest: usize) {}
 
     /// What was kept since this was last asked.

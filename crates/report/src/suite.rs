@@ -17,13 +17,13 @@ use crate::style::{BAD, FAINT, GOOD, STRONG, UNSURE, paint};
 pub enum Outcome {
     /// Every recovery passes.
     Passed,
-    /// An error was found, or the test fails without any crash.
+    /// An error was found, or the test fails without a crash.
     Failed,
     /// Not everything was covered.
     Unknown,
     /// The test touches no persistent memory.
     NoPm,
-    /// The test was not checked, on purpose.
+    /// The test was deliberately not checked.
     Skipped,
 }
 
@@ -97,14 +97,14 @@ pub struct Suite {
     pub tested: Vec<Tested>,
     /// Tests that were not started: another one had failed, or the user ended the run.
     pub not_run: usize,
-    /// What the reader should know besides.
+    /// Further notes for the reader.
     pub notes: Vec<String>,
     /// How long it took.
     pub seconds: f64,
 }
 
 impl Suite {
-    /// How many tests came to this.
+    /// The number of tests with this result.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.tested.iter().filter(|test| test.outcome == outcome).count()
     }

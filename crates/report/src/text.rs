@@ -1,4 +1,4 @@
-//! Findings for people.
+//! Findings as text.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -38,7 +38,7 @@ pub struct Look {
 const MOST_OUTPUT: usize = 5;
 /// The same if it is the report of a sanitizer.
 const MOST_REPORT: usize = 17;
-/// Steps of an execution that are shown without being asked for.
+/// Steps of an execution that are shown by default.
 const MOST_STEPS: usize = 16;
 /// Stores that a load might have read from, for each.
 const MOST_CANDIDATES: usize = 8;
@@ -56,7 +56,7 @@ pub fn write(out: &mut dyn Write, report: &Report, sources: &Sources, look: Look
     for finding in report.findings.iter().filter(|finding| !foreign(finding)) {
         let text = match look.detail {
             Detail::Quiet => one_line(finding),
-            // Worth knowing, not worth a picture.
+            // Worth knowing, but not worth a snippet.
             Detail::Usual if finding.level == Level::Note => {
                 short = true;
                 one_line(finding)

@@ -1,8 +1,8 @@
 //! Programs as the explorer sees them: threads that ask for memory operations one at a time.
 //!
-//! A subject computes; it does not hold memory. It says what each thread wants to do next, is told what
-//! loads gave, and can be copied, so that a choice can be tried both ways. A front end that runs real
-//! processes implements copying by forking, or by running again with the same answers.
+//! A subject computes without holding memory. It says what each thread wants to do next, receives the values of loads,
+//! and can be copied, so that a choice can be tried both ways. A front end for real processes implements copying by
+//! forking, or by running again with the same answers.
 
 use px86::{Event, Site};
 
@@ -11,7 +11,7 @@ use px86::{Event, Site};
 pub enum Next {
     /// Nothing: it has ended.
     Done,
-    /// A check of the program's own failed, at this site; the whole program stops here.
+    /// The program's own check failed at this site; the whole program stops.
     Failed(Site),
     /// Load `width` bytes, one line at most.
     Load {
