@@ -20,7 +20,7 @@ pub struct EventGraph {
 /// A node of the graph.
 #[derive(Clone, Debug, Serialize)]
 pub struct GraphEvent {
-    /// The column; none for the initial content of memory.
+    /// The column; `None` for the initial content of memory.
     pub thread: Option<usize>,
     /// As it is written: `x = 1`, `flush x`, `r0 = x`.
     pub text: String,

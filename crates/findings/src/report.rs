@@ -162,8 +162,8 @@ impl Report {
         }
     }
 
-    /// The same rule broken at the same place, for the same reason and against the same store, has one cause, whatever it
-    /// leads to. The first one is reported, the others are listed in it.
+    /// The same rule broken at the same place, for the same reason and against the same store, has one cause,
+    /// regardless of the consequence. The first one is reported, the others are listed in it.
     fn merge_duplicates(&mut self) {
         type Key = (&'static str, Place, &'static str, Option<(String, u32)>);
         let mut known: HashMap<Key, Vec<usize>> = HashMap::new();

@@ -14,7 +14,7 @@ use crashproof_frontend::meaning::Ordering;
 /// Something to instrument.
 pub(crate) enum Unit<'m> {
     Single(Value<'m>),
-    /// At least two accesses, one after the other.
+    /// At least two consecutive accesses.
     Group(Vec<Value<'m>>),
 }
 

@@ -157,7 +157,7 @@ impl Rmw {
 }
 
 impl Op {
-    /// Row and column of the ordering table; none for what touches no memory.
+    /// Row and column of the ordering table; `None` for what accesses no memory.
     pub fn class(&self) -> Option<Class> {
         Some(match self {
             Op::Load(..) => Class::Read,

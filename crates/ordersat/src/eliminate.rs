@@ -141,7 +141,7 @@ impl Work<'_> {
         with.clone()
     }
 
-    /// What follows from the clauses of a variable two by two, if it is no more than those.
+    /// The pairwise resolvents of a variable's clauses, if there are no more than the clauses.
     fn instead(&mut self, lit: Lit) -> Option<Vec<Clause>> {
         let (yes, no) = (self.live(lit), self.live(!lit));
         let most = yes.len() + no.len();

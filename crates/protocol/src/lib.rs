@@ -731,7 +731,7 @@ pub mod reason {
         WRITTEN_RAW,
     ];
 
-    /// As a sentence; none if the site says it.
+    /// As a sentence; `None` if the site says it.
     pub fn text(reason: u64) -> Option<&'static str> {
         Some(match reason {
             SITE => return None,
@@ -828,7 +828,7 @@ pub mod fault {
     pub const LINE: &str = "crashproof-fault ";
     /// In place of a signal: a block of the heap was given back twice.
     pub const DOUBLE_FREE: i32 = 1001;
-    /// In place of a signal: what was given back is no block of the heap.
+    /// In place of a signal: the freed address is not a block of the heap.
     pub const INVALID_FREE: i32 = 1002;
 }
 

@@ -71,7 +71,7 @@ pub mod kind {
     pub const WRITE: u32 = 3;
     /// A write-back of the line at `address` takes effect: which stores it covers depends on the order.
     pub const FLUSH: u32 = 4;
-    /// Something happens to the object at `address`, whatever it is: depends on everything else that does.
+    /// An unspecified operation on the object at `address`: conflicts with every other one.
     pub const SYNC: u32 = 5;
     /// The lock at `address` is taken by one that waited until it could be.
     pub const ACQUIRE: u32 = 6;

@@ -86,7 +86,7 @@ pub enum Node {
     Binary(Binary, Term, Term),
     /// The second if the first (of width 1) is 1, else the third.
     Choose(Term, Term, Term),
-    /// So many bits of the operand, from this one on.
+    /// Bits of the operand from this one on, as many as the term is wide.
     Extract(Term, u8),
     /// The first operand's bits above the second's.
     Concat(Term, Term),

@@ -108,7 +108,7 @@ impl Event {
         self.width != 0
     }
 
-    /// The cache line concerned; none for fences.
+    /// The cache line concerned; `None` for fences.
     pub fn line(&self) -> Option<Line> {
         match self.kind {
             Kind::Fence | Kind::StoreFence => None,

@@ -154,7 +154,7 @@ fn elements(context: LLVMContextRef, ty: LLVMMetadataRef) -> Vec<LLVMMetadataRef
 
 fn number(context: LLVMContextRef, node: LLVMMetadataRef, index: usize) -> Option<u64> {
     let value = *operands(context, node).get(index)?;
-    // SAFETY: null is no constant.
+    // SAFETY: a null value is not a constant.
     unsafe {
         (!value.is_null() && !LLVMIsAConstantInt(value).is_null()).then(|| LLVMConstIntGetZExtValue(value))
     }

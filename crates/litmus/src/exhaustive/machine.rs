@@ -251,8 +251,8 @@ impl<'a> Machine<'a> {
         }
         if self.tracks_losses() {
             let program = self.program;
-            // If the line is closed, every store to it that is not cached yet, this one included, is lost;
-            // else this store is no loss to anybody any more.
+            // If the line is closed, every store to it that is not cached yet, this one included, is lost; otherwise
+            // this store is no longer a loss.
             let rename = |token: u32| match stored_by_number(program, token) {
                 Some(_) if token == number && !state.closed[line] => None,
                 Some(at) if program.line_of[at] == line && state.closed[line] && !self.exact => {

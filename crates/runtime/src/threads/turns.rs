@@ -172,7 +172,7 @@ pub(super) fn step_to_read(need: Need, read: decisions::Read) {
     scheduler(|scheduler| decisions::goes_to_read(scheduler, read, state));
 }
 
-/// If the run follows decisions: the running thread waits until it can have a lock. Says whether that is so.
+/// If the run follows decisions: the running thread waits until it can have a lock. Returns whether the run does.
 pub(crate) fn step_for_lock(lock: Lock) -> bool {
     if exploring() {
         step(Need::lock(lock));
