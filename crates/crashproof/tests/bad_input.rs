@@ -179,7 +179,7 @@ fn a_recovery_that_is_not_repeatable() {
 int main(void) {
   long *r = crashproof_root(256);
   if (crashproof_crashes()) {
-    // Every run finds what the previous one left in memory shared by all processes.
+    // Every run finds what the one before left in memory that all processes share.
     long *count = shmat(shmget(42, 4096, IPC_CREAT | 0600), 0, 0);
     if (count == (void *)-1)
       return 0;

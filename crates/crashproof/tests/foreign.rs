@@ -82,7 +82,7 @@ const LOG: &str = r#"
 #include <crashproof.h>
 #include <string.h>
 #include <sys/types.h>
-// As in libpmem.h, which need not be installed.
+// As libpmem.h has them; it need not be installed.
 enum { PMEM_FILE_CREATE = 1 };
 void *pmem_map_file(const char *, size_t, int, mode_t, size_t *, int *);
 void *pmem_memcpy_persist(void *, const void *, size_t);
@@ -476,7 +476,7 @@ void flush(void *p) { __asm__ volatile("clflushopt (%0)" ::"r"(p) : "memory"); }
 static int word;
 void drain(void) { __asm__ volatile("lock addl $0, %0" : "+m"(word)::"memory"); }
 #elif defined(HIDDEN)
-// Data within code, then a function without unwind tables.
+// Data that is no code, then a function that no table knows.
 __asm__(".text\n.byte 0x06, 0x06, 0x06\n.globl drain\n.type drain, @function\ndrain: sfence\n ret\n");
 #else
 void drain(void) { _mm_sfence(); }
