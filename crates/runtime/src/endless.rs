@@ -31,7 +31,7 @@ const FIRST_LOOK: i64 = 2_000;
 /// The longest time that a terminating child took. Examining takes far longer than most recoveries run, so a child is
 /// not suspected before it takes twice that. Written in the parent only.
 static LONGEST: AtomicI64 = AtomicI64::new(0);
-/// Instructions single-stepped per look.
+/// Instructions a child is stepped through per look.
 const STEPS: u32 = 20_000;
 /// Total number of looks; whatever has not repeated by then is left to the limits.
 const LOOKS: u32 = 6;
@@ -112,7 +112,7 @@ pub(crate) fn start() {
     }
 }
 
-/// A child terminated on its own after this much processor time.
+/// A child came to an end by itself, after this much time of its own.
 pub(crate) fn note_ended(own: libc::timeval) {
     let took = own.tv_sec * 1_000_000 + own.tv_usec;
     LONGEST.fetch_max(took, Relaxed);

@@ -55,8 +55,7 @@ pub(crate) fn use_region(start: *mut u8) {
     OWN.start.store(start as usize, Relaxed);
 }
 
-/// A zeroed block from the program's own heap, for memory the program sees: its address does not depend on the
-/// runtime's allocations.
+/// A block of the program's own heap, zero, for what the program sees: its address is the same whatever the runtime keeps.
 pub(crate) fn for_program(bytes: usize) -> *mut u8 {
     // SAFETY: any size is allowed; the memory filled was just allocated.
     unsafe {

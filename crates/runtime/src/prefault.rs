@@ -80,7 +80,7 @@ pub(crate) fn prepare_child() {
     if pages.is_empty() {
         return;
     }
-    // SAFETY: changes only who may inspect this process; there is no child that could.
+    // SAFETY: changes who may look at this process; no child is there that could.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1) };
     let pagemap = open_pagemap();
     // SAFETY: as above.
@@ -140,9 +140,9 @@ pub(crate) fn start() {
     let Some(pagemap) = open_pagemap() else { return };
     MAPPINGS.with(|mappings| {
         for mapping in mappings {
-            // Different advice keeps a mapping from merging with its neighbors.
+            // Mappings that are advised otherwise than their neighbors are not one with them.
             for page in (mapping.start..mapping.end).step_by(2 * PAGE) {
-                // SAFETY: only advice about how a page will be used.
+                // SAFETY: advice about how a page will be used.
                 unsafe { raw_syscall(libc::SYS_madvise, [page, PAGE, libc::MADV_RANDOM as usize, 0, 0, 0]) };
             }
             forget(mapping, &pagemap);

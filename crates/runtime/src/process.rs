@@ -200,10 +200,10 @@ pub(crate) fn end_orphans() {
     let alone = own_process() == 1;
     loop {
         let mut status = 0;
-        // SAFETY: the kernel writes the status; the processes descend from the one child that the checker requested.
+        // SAFETY: the kernel writes the status; the children are of the one child that the checker asked for.
         unsafe {
             match libc::waitpid(-1, &raw mut status, libc::WNOHANG) {
-                // There are none: the common case.
+                // There are none: the usual case.
                 -1 => return,
                 0 if alone => {
                     libc::kill(-1, libc::SIGKILL);

@@ -73,7 +73,7 @@ unsafe extern "C" fn our_main(argc: c_int, argv: *mut *mut c_char, envp: *mut *m
         park();
     }
     match PROGRAM_MAIN.get() {
-        // SAFETY: the C library passes the arguments that `main` expects.
+        // SAFETY: the C library passes what the program's function wants.
         Some(main) => unsafe { main(argc, argv, envp) },
         None => give_up("main is missing"),
     }
@@ -213,7 +213,7 @@ fn forget_preload() {
 
 /// Turns this process into the child that the checker requested.
 fn become_child() {
-    // SAFETY: descriptors and settings of this process, in which no code of the program runs yet.
+    // SAFETY: descriptors and settings of this process, which runs nothing of the program's yet.
     unsafe {
         libc::setpgid(0, 0);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);

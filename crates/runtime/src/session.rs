@@ -274,7 +274,7 @@ pub(crate) fn shadow<R>(address: u64, access: impl FnOnce(&mut u64) -> R) -> R {
     access(unsafe { &mut *SHADOW.load(Relaxed).add(line as usize) })
 }
 
-/// Writes pool content that is durable from the start: before `main`, or for files as they are discovered.
+/// Writes content of the pool that is durable from the start; before `main`, or for files as they are found.
 pub(crate) fn set_durable(address: u64, bytes: &[u8]) {
     let offset = address - POOL_BASE;
     assert!(offset + bytes.len() as u64 <= POOL_BYTES, "durable content outside of the pool");
@@ -384,7 +384,7 @@ pub(crate) fn find_trace() {
     });
 }
 
-/// The maximum number of records whose memory is prepared for children.
+/// Records whose memory is there for children, at most.
 const MOST_INHERITED: u64 = 1 << 19;
 
 /// Allocates the memory that the last child needed for its trace, so that the next one has it from the start. The
@@ -406,7 +406,7 @@ fn inherit_trace(trace: &mut Trace, written: u64) {
     }
 }
 
-/// The records so far.
+/// What was recorded so far.
 pub(crate) fn recorded() -> &'static [Record] {
     let count = control(|control| control.records as usize);
     // SAFETY: that many records have been written, and records never change.
