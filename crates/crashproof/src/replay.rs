@@ -33,8 +33,8 @@ pub(crate) struct Arguments {
     token_only: bool,
 }
 
-/// What gdb is told before the program starts: to follow the recovery, which is a child of the parked program, to stop
-/// however it fails, and then to go up to the first function whose source is the program's.
+/// The commands for gdb before the program starts: follow the recovery, which is a child of the parked program, stop
+/// however it fails, and then go up to the first function with source of the program.
 fn script(saved: Option<&Saved>) -> String {
     let none = Vec::new();
     let list = |name: &str, accesses: &[Access]| {
@@ -97,14 +97,14 @@ for function in ["__crashproof_assert_failed", "exit", "_exit", "rust_panic"]:
 gdb.events.stop.connect(stopped)
 "#;
 
-/// The token that is meant, and what is known of the failure.
+/// The token, and what is known about the failure.
 fn find(text: &str) -> Result<(Token, Option<Saved>), String> {
     if let Some(saved) = saved::find(text) {
         return Ok((Token::decode(&saved.token).map_err(|error| error.to_string())?, Some(saved)));
     }
     match Token::decode(text) {
         Ok(token) => Ok((token, None)),
-        // Nothing as long as a token is an id.
+        // Too short for a token, so it should be an id.
         Err(NotAToken::Damaged) if text.len() <= 16 => Err(format!(
             "no such failure: {}\ncopy the id from the report of `crashproof check`, and run this where the check ran, or \
              below",
@@ -164,7 +164,7 @@ pub(crate) fn run(arguments: &Arguments, trust: bool) -> io::Result<Exit> {
     if let Some(saved) = saved.as_ref().filter(|_| !arguments.debug) {
         tell(&mut out, saved)?;
     }
-    // How a debugged program ends is up to who debugs it.
+    // The user determines how a debugged program ends.
     if arguments.debug {
         return Ok(Exit::Clean);
     }
@@ -183,8 +183,7 @@ pub(crate) fn run(arguments: &Arguments, trust: bool) -> io::Result<Exit> {
     }
 }
 
-/// Does everything that the token would run lie below directories that the user trusts? Arguments of a compiler can
-/// run anything.
+/// Is everything that the token would run below directories that the user trusts? Compiler arguments can run anything.
 fn is_below_trusted(token: &Token) -> bool {
     let programs = [&token.program].into_iter().chain(&token.more_sources).chain(token.recover.first());
     token.cflags.is_empty() && programs.map(Path::new).all(crate::trust::is_below_trusted)
@@ -212,7 +211,7 @@ fn refusal(token: &Token) -> String {
     lines.join("\n")
 }
 
-/// The story again.
+/// Prints the saved story.
 fn tell(out: &mut dyn Write, saved: &Saved) -> io::Result<()> {
     writeln!(out, "{}", saved.title)?;
     for (word, lines) in [("lost", &saved.lost), ("survived", &saved.survived), ("read", &saved.reads)] {

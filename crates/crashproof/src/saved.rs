@@ -1,7 +1,7 @@
-//! Failures kept below `.crashproof/`: a short id for each replay token, and what was said about it.
+//! Failures saved below `.crashproof/`: a short id for each replay token, and its report.
 //!
-//! `check` writes them, `replay` reads them. The directory belongs to the project it is in and holds nothing that cannot be
-//! made again.
+//! `check` writes them, `replay` reads them. The directory belongs to its project, and everything in it can be
+//! regenerated.
 
 use std::hash::Hasher;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 
 const DIRECTORY: &str = ".crashproof";
 
-/// A failure that was found.
+/// A saved failure.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Saved {
-    /// For the replay.
+    /// The replay token.
     pub(crate) token: String,
-    /// What was said.
+    /// The reported title.
     pub(crate) title: String,
     pub(crate) cause: String,
     pub(crate) fix: String,
@@ -77,8 +77,8 @@ impl Saved {
     }
 }
 
-/// Keeps every failure of a report that can be replayed, and notes its id in the finding. Where that is not possible the
-/// report has the whole tokens.
+/// Saves every failure of a report that can be replayed, and records its id in the finding. If that is impossible, the
+/// report contains the complete tokens.
 pub(crate) fn keep(report: &mut Report) {
     let mut directory = None;
     for finding in report.findings.iter_mut().filter(|finding| !finding.replay.is_empty()) {
@@ -103,7 +103,7 @@ fn create() -> Option<PathBuf> {
     Some(directory)
 }
 
-/// The failure with this id, kept here or in a directory above.
+/// The failure with this id, saved here or in a parent directory.
 pub(crate) fn find(id: &str) -> Option<Saved> {
     if id.len() != 8 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;

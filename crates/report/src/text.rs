@@ -1,4 +1,4 @@
-//! Findings for people.
+//! Findings as text.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -38,14 +38,14 @@ pub struct Look {
 const MOST_OUTPUT: usize = 5;
 /// The same if it is the report of a sanitizer.
 const MOST_REPORT: usize = 17;
-/// Steps of an execution that are shown without being asked for.
+/// Steps of an execution that are shown by default.
 const MOST_STEPS: usize = 16;
 /// Stores that a load might have read from, for each.
 const MOST_CANDIDATES: usize = 8;
 
 /// Writes the whole report.
 pub fn write(out: &mut dyn Write, report: &Report, sources: &Sources, look: Look) -> io::Result<()> {
-    // One by one: whoever reads the first may have seen enough.
+    // Printed one by one: the reader may stop after the first.
     let mut short = false;
     if !report.premise.is_empty() && look.detail != Detail::Quiet {
         writeln!(out, "{}", paint(FAINT, escape(&report.premise)))?;
@@ -56,7 +56,7 @@ pub fn write(out: &mut dyn Write, report: &Report, sources: &Sources, look: Look
     for finding in report.findings.iter().filter(|finding| !foreign(finding)) {
         let text = match look.detail {
             Detail::Quiet => one_line(finding),
-            // Worth knowing, not worth a picture.
+            // Worth knowing, but not worth a snippet.
             Detail::Usual if finding.level == Level::Note => {
                 short = true;
                 one_line(finding)
@@ -214,7 +214,7 @@ fn numbered_label(related: &Related) -> String {
     }
 }
 
-/// A text that fits: without what comes after a semicolon, or with its end cut off if need be.
+/// A text that fits: without the part after a semicolon, or truncated if necessary.
 fn shortened(text: &str, width: usize) -> String {
     let width = width.max(16);
     let whole = text.chars().count() <= width;

@@ -1,4 +1,4 @@
-//! Fixes for people: the change as a diff, and what it is worth.
+//! Fixes as text: the change as a diff, and its effect.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crashproof_findings::{Place, rules};
 use crashproof_fix::Outcome;
 use crashproof_report::style::{BAD, FAINT, GOOD, UNSURE, paint};
 
-/// What came of a fix. `applied` says whether the sources were changed.
+/// The result of a fix. `applied` says whether the sources were changed.
 pub(crate) fn outcome(outcome: &Outcome, applied: bool) -> String {
     let mut text = String::new();
     for changed in &outcome.changed {
@@ -86,7 +86,7 @@ pub(crate) fn outcome(outcome: &Outcome, applied: bool) -> String {
     text
 }
 
-/// The line of a place in the file as it is on disk: what is not written was checked all the same.
+/// The line of a place in the file on disk, which differs from the checked copy as long as nothing is written.
 fn line_on_disk(outcome: &Outcome, place: &Place) -> u32 {
     let changed = outcome.changed.iter().filter(|_| !outcome.written);
     let file = relative(&place.file);
@@ -94,7 +94,7 @@ fn line_on_disk(outcome: &Outcome, place: &Place) -> u32 {
     of_file.next().map_or(place.line, |changed| changed.line_before(place.line))
 }
 
-/// A path from here, if it is below.
+/// A path relative to the current directory, if it is below.
 fn relative(file: &str) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = Path::new(file);

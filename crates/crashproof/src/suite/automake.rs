@@ -1,6 +1,6 @@
 //! The tests of an automake project: the variable TESTS of its makefiles, in all SUBDIRS.
 //!
-//! `make check TESTS=` builds what the tests need and runs none of them.
+//! `make check TESTS=` builds the prerequisites of the tests without running them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crashproof_report::suite::Outcome;
 use crate::suite::case::{Case, Cases};
 use crashproof_toolchain::output;
 
-/// The target that prints what is asked for, a variable per line.
+/// A target that prints variables, one per line.
 const PRINT: &str = "crashproof-print-tests:\n\
                      \t@echo 'TESTS=$(TESTS)'\n\
                      \t@echo 'XFAIL_TESTS=$(XFAIL_TESTS)'\n\
@@ -19,7 +19,7 @@ const PRINT: &str = "crashproof-print-tests:\n\
                      \t@echo 'srcdir=$(srcdir)'\n\
                      \t@echo 'ENVIRONMENT=$(AM_TESTS_ENVIRONMENT) $(TESTS_ENVIRONMENT)'\n";
 
-/// What a makefile says of its tests.
+/// A makefile's variables about its tests.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Variables {
     tests: Vec<String>,
@@ -99,7 +99,7 @@ fn ask(directory: &Path) -> Result<Variables, String> {
 fn case(directory: &Path, group: &str, name: &str, variables: &Variables) -> Case {
     let built = directory.join(name);
     let program = if built.exists() { built } else { directory.join(&variables.sources).join(name) };
-    // libtool leaves a script where the program should be, until it is installed.
+    // libtool puts a script in place of the program until it is installed.
     let hidden =
         program.parent().map(|parent| parent.join(".libs").join(program.file_name().unwrap_or_default()));
     let program = hidden.filter(|hidden| hidden.is_file()).unwrap_or(program);

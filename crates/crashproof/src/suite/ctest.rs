@@ -46,7 +46,7 @@ fn parse(listed: &Value, directory: &Path, ignored: RunIgnored) -> Cases {
                 skipped("disabled (--run-ignored all)")
             }
             _ if is_set("WILL_FAIL") => skipped("meant to fail (WILL_FAIL): recovery cannot be judged"),
-            // ctest lists it all the same, and would fail it.
+            // ctest lists it although its program has not been built, and would fail it.
             None => Some((Outcome::Unknown, "its program was not built".to_owned())),
             _ => None,
         };

@@ -1,5 +1,5 @@
-//! Checks the tests of a suite, several at a time, each in a `crashproof check` of its own: in its directory, with its
-//! environment, and with a limit of its own, so that whatever becomes of one test, the others are reported.
+//! Checks the tests of a suite, several in parallel, each in a separate `crashproof check`: in its directory, with its
+//! environment and its own limit, so that the other tests are reported whatever happens to one.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -20,12 +20,12 @@ use crate::signals::{Orderly, Scratch};
 use crate::suite::case::{Case, Cases};
 use crate::suite::options::{Checking, Format, Running, Sink, StatusLevel};
 
-/// Time that a check has to report what it knows when its time is over.
+/// Time for a check to report its findings when its time is up.
 const GRACE: Duration = Duration::from_secs(10);
-/// How often a check is looked at.
+/// How often a check is polled.
 const TICK: Duration = Duration::from_millis(5);
 
-/// What all workers share.
+/// State shared by all workers.
 struct Shared<'a> {
     waiting: Mutex<VecDeque<(usize, Case)>>,
     stop: AtomicBool,
@@ -33,7 +33,7 @@ struct Shared<'a> {
     scratch: Scratch,
     running: &'a Running,
     checking: Vec<std::ffi::OsString>,
-    /// Workers of each check.
+    /// Number of workers per check.
     jobs: usize,
     color: bool,
 }
@@ -152,7 +152,7 @@ fn check_all(cases: Cases, running: &Running, checking: &Checking, text: bool) -
     Ok(Suite { tested, not_run: total - done, notes, seconds: 0.0 })
 }
 
-/// Prints a test's line, and its report if it is not as it should be.
+/// Prints a test's line, and its report unless it passed.
 fn show(test: &Tested, level: StatusLevel) {
     let bad = matches!(test.outcome, Outcome::Failed | Outcome::Unknown);
     let skipped = test.outcome == Outcome::Skipped;
@@ -226,7 +226,7 @@ fn check(shared: &Shared, number: usize, case: &Case) -> io::Result<Tested> {
         _ => String::new(),
     };
     for path in [json, text, file("err")] {
-        // The directory goes in the end.
+        // The directory will be removed anyway.
         let _ = std::fs::remove_file(path);
     }
     if test.report.is_empty() && matches!(test.outcome, Outcome::Failed | Outcome::Unknown) {
@@ -235,7 +235,8 @@ fn check(shared: &Shared, number: usize, case: &Case) -> io::Result<Tested> {
     Ok(test)
 }
 
-/// Waits for a check; after its time, or if the user wants to stop, it is asked to end. Says whether its time was over.
+/// Waits for a check, which is asked to end when its time is up or the user interrupts. Returns whether its time was
+/// up.
 pub(crate) fn wait(
     mut child: Child,
     limit: Duration,
@@ -261,16 +262,16 @@ pub(crate) fn wait(
     }
 }
 
-/// Asks a check to report what it knows, and to end.
+/// Asks a check to report its findings and end.
 #[allow(unsafe_code, reason = "sending a signal")]
 fn interrupt(child: &Child) {
     if let Ok(id) = i32::try_from(child.id()) {
-        // SAFETY: the child was not waited for, so the number is its own.
+        // SAFETY: the child has not been waited for, so the id is its own.
         unsafe { libc::kill(id, libc::SIGTERM) };
     }
 }
 
-/// What a check found, in a line.
+/// The result of a check as a line.
 fn judge(case: &Case, status: ExitStatus, report: &Value, errors: &str) -> Tested {
     let findings: Vec<Value> = report["findings"].as_array().cloned().unwrap_or_default();
     let (outcome, message) = match status.code() {
@@ -313,7 +314,7 @@ fn not_covered(report: &Value) -> (Outcome, String) {
     }
 }
 
-/// A check that could not be made.
+/// A check that failed to run.
 fn broken(errors: &str) -> (Outcome, String) {
     let line = errors.lines().find_map(|line| line.strip_prefix("crashproof: ")).unwrap_or_default();
     if line.contains("fails without any crash") {
@@ -323,7 +324,7 @@ fn broken(errors: &str) -> (Outcome, String) {
     (Outcome::Unknown, line.to_owned())
 }
 
-/// A path from the working directory, if it is below.
+/// A path relative to the working directory, if it is below.
 pub(crate) fn shown(path: &Path) -> PathBuf {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(&here).map_or_else(|_| path.to_owned(), Path::to_owned)
