@@ -19,8 +19,8 @@ pub(crate) struct Arguments {
 
     /// Run the failing recovery under gdb
     ///
-    /// Stops in your code where recovery fails. The gdb commands `crashproof lost`, `crashproof survived` and `crashproof
-    /// reads` say what recovery found.
+    /// Stops where recovery fails and selects the innermost frame of your code. The gdb commands `crashproof lost`,
+    /// `crashproof survived` and `crashproof reads` say what recovery found.
     #[arg(long)]
     debug: bool,
 
@@ -78,14 +78,22 @@ def is_users(frame):
         return False
     path = table.fullname()
     system = ("/usr/", "/rustc/", "./", "../")
-    return not (path.startswith(system) or "/rustlib/" in path or "crashproof_runtime" in path or "/build/glibc" in path)
+    module = gdb.solib_name(frame.pc()) or ""
+    return not (
+        path.startswith(system) or "/rustlib/" in path or "crashproof_runtime" in module or "/build/glibc" in path
+    )
 
+# Only the first stop is the failure; the others are up to who debugs.
 def stopped(event):
+    gdb.events.stop.disconnect(stopped)
     frame = gdb.newest_frame()
     while frame is not None and not is_users(frame):
         frame = frame.older()
     if frame is not None:
         frame.select()
+        gdb.execute("frame")
+    else:
+        print("no frame has a source line of the program: `main` has returned, or was built without -g")
     print("recovery fails here; `crashproof lost`, `crashproof survived` and `crashproof reads` say what it found")
 
 gdb.execute("set breakpoint pending on")
@@ -93,7 +101,8 @@ gdb.execute("set follow-fork-mode child")
 gdb.execute("set detach-on-fork on")
 gdb.execute("set confirm off")
 for function in ["__crashproof_assert_failed", "exit", "_exit", "rust_panic"]:
-    gdb.Breakpoint(function, internal=True)
+    # Captured: gdb complains of each that is not loaded yet.
+    gdb.execute(f"python gdb.Breakpoint('{function}', internal=True)", to_string=True)
 gdb.events.stop.connect(stopped)
 "#;
 

@@ -44,9 +44,12 @@ impl Report {
             failures.chain(violations).chain(dependences).chain(races).chain(redundant).collect();
         report.notes.clone_from(&self.remarks);
         let unused = self.unused_suppressions.iter();
-        report
-            .notes
-            .extend(unused.map(|suppression| format!("unused suppression: {suppression} (--suppress)")));
+        report.notes.extend(unused.map(|suppression| {
+            format!(
+                "unused suppression: {suppression} (--suppress excuses missing flushes on which no recovery failed; \
+                 for other findings, use [[suppress]] in crashproof.toml or an ignore comment)"
+            )
+        }));
         report.incomplete.clone_from(&self.unknown);
         let seconds = (figures.recording + figures.exploring).as_secs_f64();
         let mut add = |name: &str, value| report.bounds.insert(name.into(), value);
