@@ -131,6 +131,9 @@ pub(crate) const TWIN_DISTANCE: u64 = 1 << 45;
 /// Distance kept between objects that the program cannot know to be neighbors, so that running out of one
 /// shows as an access to nothing.
 const GAP: u64 = 64;
+/// The same for volatile objects, on both sides; more for large ones. Sums keep their constants together, so the address of
+/// `a[i - 10]` is `i` plus a number that lies before `a`: it must be nearer to `a` than to any other object.
+const VOLATILE_GAP: u64 = 1 << 20;
 
 /// Everything known about objects, kept from one execution to the next.
 #[derive(Debug)]
@@ -204,10 +207,14 @@ impl Objects {
             return *known;
         }
         let mut object = make();
+        let gap = match object.persistent {
+            _ if packed => 0,
+            true => GAP,
+            false => VOLATILE_GAP.max(object.size),
+        };
         let next = if object.persistent { &mut self.next_persistent } else { &mut self.next_volatile };
-        let gap = if packed { 0 } else { GAP };
         object.address = (*next + gap).next_multiple_of(align.max(if packed { 1 } else { 16 })) + lead;
-        *next = object.address + object.size.max(1);
+        *next = object.address + object.size.max(1) + if object.persistent { 0 } else { gap };
         let id = ObjectId(self.all.len() as u32);
         self.by_address.insert(object.address, id);
         self.all.push(object);
@@ -258,6 +265,18 @@ impl Objects {
         let (_, id) = self.by_address.range(..=address).next_back()?;
         let object = self.get(*id);
         (address - object.address < object.size.max(1)).then_some(*id)
+    }
+
+    /// The object that an address is meant to be in: the nearest one, as far as gaps reach.
+    pub(crate) fn near(&self, address: u64) -> Option<ObjectId> {
+        let below = self.by_address.range(..=address).next_back().map(|(_, id)| {
+            let object = self.get(*id);
+            (address.saturating_sub(object.address + object.size), *id)
+        });
+        let above = self.by_address.range(address..).next().map(|(start, id)| (start - address, *id));
+        let nearest = below.into_iter().chain(above).min()?;
+        let reach = VOLATILE_GAP.max(self.get(nearest.1).size);
+        (nearest.0 <= reach).then_some(nearest.1)
     }
 
     /// Its accesses are events, from the start.

@@ -1,6 +1,7 @@
 //! What a search reports, and to whom.
 
 use crashproof_protocol::Record;
+use crashproof_protocol::steps::Actor;
 use px86::Line;
 
 use crate::crash::{CrashState, Read, Revealed};
@@ -74,6 +75,9 @@ pub(crate) trait Observer: Sync {
 
     /// A recovery ended, run or known.
     fn ended(&self, recovered: &Recovered) -> Judgement;
+
+    /// Recoveries that end from here on ran under the schedule that begins with these decisions.
+    fn recovery_follows(&self, _decisions: &[Actor]) {}
 
     /// A recovery that read something stale, as [`Observer::ended`] said, leaves everything as if it had not.
     fn copes(&self, _recovered: &Recovered) {}
