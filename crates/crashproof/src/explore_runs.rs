@@ -39,7 +39,7 @@ pub(crate) struct Holds {
 impl Replay<'_> {
     /// Explores all runs of the program, all crash points, and everything recovery can distinguish.
     pub(crate) fn explore(&self, monitor: &Arc<Monitor>) -> Explored {
-        let built = match self.build() {
+        let built = match self.build(&[]) {
             Ok(built) => built,
             Err(why) => return Explored::Open(Some(why)),
         };

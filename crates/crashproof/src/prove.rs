@@ -282,10 +282,13 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> io::Result<Exit> {
         if let Some(told) = met.told {
             retell(finding, *told);
         }
-        // Replaying is the default; details are for users who asked.
-        if arguments.replay.is_some() {
+        // That a claim's was replayed is taken for granted; how is for those who ask.
+        let asked = arguments.replay.is_some();
+        if asked || !arguments.robust && met.sentence.starts_with(NOT_REPLAYED) {
             finding.evidence.push(met.sentence);
-            // Without the program there is nothing to replay.
+        }
+        // Without the program there is nothing to replay.
+        if asked {
             finding.replay = met.token;
         }
     }
@@ -364,7 +367,10 @@ impl Settled {
     }
 }
 
-/// The prover runs alone for this long; then runs are explored in parallel.
+/// How what is said of a counterexample begins that was reported without a run that met it.
+const NOT_REPLAYED: &str = "not replayed";
+
+/// The prover has so long for itself; then runs are explored beside it.
 const HEAD_START: Duration = Duration::from_secs(20);
 
 /// Set when the prover need not continue.
@@ -519,7 +525,7 @@ impl Runs<'_> {
     fn confirmed(&self, answer: Report, monitor: &Arc<Monitor>) -> Settled {
         let arguments = self.arguments;
         if arguments.robust {
-            let sentence = "not replayed: only claims are, not robustness".to_owned();
+            let sentence = format!("{NOT_REPLAYED}: only claims are, not robustness");
             let met = Met { sentence, token: String::new(), exact: false, told: None };
             return Settled::by_proof(answer, Some(met));
         }
@@ -528,7 +534,7 @@ impl Runs<'_> {
             (Verdict::Violated(counterexample), _) => match self.replay(counterexample) {
                 Replayed::Met(met) => Settled::by_proof(answer, Some(met)),
                 Replayed::NotTried(why) => {
-                    let sentence = format!("not replayed: {why}");
+                    let sentence = format!("{NOT_REPLAYED}: {why}");
                     let met = Met { sentence, token: String::new(), exact: false, told: None };
                     Settled::by_proof(answer, Some(met))
                 }

@@ -57,9 +57,9 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub(crate) enum Replayed {
     /// A run fails.
     Met(Met),
-    /// Every run that could have failed succeeds: what was run.
+    /// Runs that could have failed end well: what was run, and why not more of them, if not all were.
     NotMet(String),
-    /// It could not be tried or completed: why.
+    /// It could not be tried: why.
     NotTried(String),
 }
 
@@ -106,9 +106,18 @@ pub(crate) struct Built {
 impl Replay<'_> {
     /// Searches runs of the program for the failure of a counterexample.
     pub(crate) fn run(&self, counterexample: &Counterexample) -> Replayed {
-        match self.build() {
+        let runs = match self.build(&[]) {
             Ok(built) => self.look_for(&built, counterexample),
-            Err(why) => Replayed::NotTried(why),
+            Err(why) => return Replayed::NotTried(why),
+        };
+        let Replayed::NotMet(tried) = runs else { return runs };
+        // The prover follows the source, in which a compiler may join several stores into one.
+        match self.build(&["-O0"]).map(|built| self.look_for(&built, counterexample)) {
+            Ok(Replayed::Met(met)) if met.exact => Replayed::Met(Met {
+                sentence: format!("{}, built without optimization", met.sentence),
+                ..met
+            }),
+            _ => Replayed::NotMet(tried),
         }
     }
 
@@ -159,7 +168,7 @@ impl Replay<'_> {
             (None, _) if self.has_inputs => {
                 Replayed::NotTried(format!("{tried}, and runs have but one input, which is 0"))
             }
-            (None, Some(why)) => Replayed::NotTried(format!("{tried}, and {why}")),
+            (None, Some(why)) => Replayed::NotMet(format!("{tried}; {why}")),
             (None, None) => Replayed::NotMet(tried),
         }
     }
@@ -176,8 +185,8 @@ impl Replay<'_> {
         options
     }
 
-    /// Builds the program.
-    pub(crate) fn build(&self) -> Result<Built, String> {
+    /// Builds the program, with more arguments for the compiler.
+    pub(crate) fn build(&self, more: &[&str]) -> Result<Built, String> {
         if let Some(other) = self.sources.iter().find(|source| !is_source(source)) {
             return Err(format!("{} is not a C or C++ source", other.display()));
         }
@@ -190,6 +199,7 @@ impl Replay<'_> {
         let around = self.around(&toolchain.compilers, directory.path(), &files)?;
         let mut arguments = self.compiler.clone();
         arguments.extend(["-Wl,--wrap=main".into(), around.into()]);
+        arguments.extend(more.iter().map(OsString::from));
         let program = self.program.map_or_else(|| directory.path().join("program"), Path::to_owned);
         let plan = toolchain.to_program(self.sources, &arguments, &program);
         run(plan.map_err(|error| error.to_string())?.command)?;

@@ -418,7 +418,7 @@ impl Machine<'_> {
                 continue;
             }
             if let Some(number) = self.terms.constant(term)
-                && let Some(object) = self.objects.at(number)
+                && let Some(object) = self.objects.near(number)
             {
                 news |= self.objects.expose(object);
             }

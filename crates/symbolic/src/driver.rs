@@ -226,7 +226,7 @@ impl Machine<'_> {
                 let word =
                     |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
                 let words: Vec<u64> = self.objects.get(id).initial.chunks(8).map(word).collect();
-                words.into_iter().filter_map(|word| self.objects.at(word)).collect::<Vec<_>>()
+                words.into_iter().filter_map(|word| self.objects.near(word)).collect::<Vec<_>>()
             })
             .collect();
         for target in targets {

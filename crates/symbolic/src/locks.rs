@@ -171,7 +171,10 @@ impl Machine<'_> {
                 Ok(self.terms.choose(free, zero, error))
             }
             Taken::Waits => {
-                if self.is_sequential() {
+                if self.helpers.current.is_some() {
+                    let waits = self.terms.not(free);
+                    self.waits_for_others(state, waits, at.place, at.function);
+                } else if self.is_sequential() {
                     let who = if self.who == Who::Recovery { "recovery" } else { "the program" };
                     self.assert(state, free, format!("{who} does not wait forever"), at)?;
                 }

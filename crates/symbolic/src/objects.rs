@@ -130,6 +130,9 @@ pub(crate) const TWIN_DISTANCE: u64 = 1 << 45;
 /// The gap between objects that the program must not assume to be adjacent, so that an access out of bounds hits
 /// nothing.
 const GAP: u64 = 64;
+/// The same for volatile objects, on both sides; more for large ones. Sums keep their constants together, so the address of
+/// `a[i - 10]` is `i` plus a number that lies before `a`: it must be nearer to `a` than to any other object.
+const VOLATILE_GAP: u64 = 1 << 20;
 
 /// Knowledge about objects, kept from one execution to the next.
 #[derive(Debug)]
@@ -203,10 +206,14 @@ impl Objects {
             return *known;
         }
         let mut object = make();
+        let gap = match object.persistent {
+            _ if packed => 0,
+            true => GAP,
+            false => VOLATILE_GAP.max(object.size),
+        };
         let next = if object.persistent { &mut self.next_persistent } else { &mut self.next_volatile };
-        let gap = if packed { 0 } else { GAP };
         object.address = (*next + gap).next_multiple_of(align.max(if packed { 1 } else { 16 })) + lead;
-        *next = object.address + object.size.max(1);
+        *next = object.address + object.size.max(1) + if object.persistent { 0 } else { gap };
         let id = ObjectId(self.all.len() as u32);
         self.by_address.insert(object.address, id);
         self.all.push(object);
@@ -259,7 +266,19 @@ impl Objects {
         (address - object.address < object.size.max(1)).then_some(*id)
     }
 
-    /// Are its accesses events from the start?
+    /// The object that an address is meant to be in: the nearest one, as far as gaps reach.
+    pub(crate) fn near(&self, address: u64) -> Option<ObjectId> {
+        let below = self.by_address.range(..=address).next_back().map(|(_, id)| {
+            let object = self.get(*id);
+            (address.saturating_sub(object.address + object.size), *id)
+        });
+        let above = self.by_address.range(address..).next().map(|(start, id)| (start - address, *id));
+        let nearest = below.into_iter().chain(above).min()?;
+        let reach = VOLATILE_GAP.max(self.get(nearest.1).size);
+        (nearest.0 <= reach).then_some(nearest.1)
+    }
+
+    /// Its accesses are events, from the start.
     pub(crate) fn is_exposed(&self, id: ObjectId) -> bool {
         self.get(id).persistent || self.exposed.contains(&id)
     }

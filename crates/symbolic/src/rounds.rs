@@ -110,8 +110,11 @@ impl Machine<'_> {
                 let different = self.terms.not(same);
                 changed = self.terms.or(changed, different);
             }
-            if self.who == Who::Recovery {
-                // There is no other thread to wait for.
+            if self.helpers.current.is_some() {
+                let stays = self.terms.not(changed);
+                self.waits_for_others(state, stays, &head.place, frame.function);
+            } else if self.who == Who::Recovery {
+                // Nobody is there to wait for.
                 let message = "recovery terminates".to_owned();
                 let action = Action::Assert { condition: changed, message };
                 let place = head.place.clone();

@@ -1,5 +1,6 @@
 //! pthreads: creating and joining. Locks are in `locks.rs`.
 
+use crashproof_frontend::bitcode::ir::{FunctionId, Place};
 use crashproof_prove::program::{Action, ThreadId};
 use crashproof_prove::term::Term;
 
@@ -7,7 +8,7 @@ use crate::frame::At;
 use crate::invocation::{Handler, Invocation, Reply};
 use crate::machine::{Flow, Machine, Stop, Who};
 use crate::objects::{Handover, Object, ObjectId, Origin};
-use crate::records::{Argument, Footprint, Spawn};
+use crate::records::{Argument, Footprint, SHARING, Spawn};
 use crate::state::State;
 use crate::value::Value;
 
@@ -150,6 +151,20 @@ impl Machine<'_> {
         let shares = self.helpers.running.iter().any(|(_, other)| other.conflicts(&footprint));
         self.helpers.running.push((number, footprint));
         if shares { self.stop_following(call.state, at) } else { Ok(()) }
+    }
+
+    /// A thread of recovery waits where the condition holds. Others could go on meanwhile, which is not followed.
+    pub(crate) fn waits_for_others(
+        &mut self,
+        state: &State,
+        condition: Term,
+        place: &Place,
+        function: FunctionId,
+    ) {
+        let mut waiting = state.clone();
+        if waiting.assume(&mut self.terms, condition) {
+            self.unknown(&mut waiting, SHARING, place, function);
+        }
     }
 
     fn join_helper(&mut self, handle: Term, result: Option<Term>, state: &mut State, at: At<'_>) -> Flow<()> {

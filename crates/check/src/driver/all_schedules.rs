@@ -54,10 +54,7 @@ struct Explored {
     cut: bool,
     /// The number of the next schedule; each order of a run's records has its own.
     next_number: u32,
-    /// The number of recovery schedules known after the first schedule.
-    recovery_schedules: Option<usize>,
-    /// Places at which code that was not rebuilt accesses volatile memory in an order that matters: such accesses are
-    /// steps.
+    /// Where code that was not rebuilt accesses volatile memory in an order that matters: such accesses are steps.
     watched: Vec<u32>,
     /// New places have been added, so exploration starts over.
     anew: bool,
@@ -77,7 +74,6 @@ impl Explored {
             events_left: budget.max_events.unwrap_or(u64::MAX),
             cut: false,
             next_number: 1,
-            recovery_schedules: None,
             watched,
             anew: false,
             followed: (!rebuilt).then_some(Duration::ZERO),
@@ -101,10 +97,10 @@ impl Check<'_> {
         subject.rewind();
         let recovers_with_threads = self.search.shared().recovery_has_threads;
         if self.threads < 2 {
-            return self.all_recoveries(first, subject, recovering);
+            return self.all_recoveries(budget, first, subject, recovering);
         }
         if recovers_with_threads {
-            self.begin_recovery_schedules();
+            self.begin_recovery_schedules(budget);
         }
         // It will be explored again, with decisions.
         self.count(|statistics| statistics.schedules = 0);
@@ -136,7 +132,7 @@ impl Check<'_> {
         subject.follow_volatile(None);
         self.count(|statistics| statistics.all_schedules = all);
         if recovers_with_threads {
-            self.end_recovery_schedules(explored.recovery_schedules.unwrap_or(0));
+            self.end_recovery_schedules();
         } else if self.search.shared().recovery_has_threads {
             self.judging.note(
                 "recovery creates threads after some schedules only, and ran under one schedule of them"
@@ -144,8 +140,8 @@ impl Check<'_> {
             );
         }
         if !all && !self.search.shared().stopped {
-            let most = (MAX_SAMPLED_EVENTS / events.max(1)).clamp(1, budget.samples.into()) as u32;
-            self.sample(explored.next_number, most.min(budget.samples), subject, recovering)?;
+            let most = (MAX_SAMPLED_EVENTS / events.max(1)).max(1).min(budget.samples.into()) as u32;
+            self.sample(explored.next_number, most, subject, recovering)?;
         }
         Ok(())
     }
@@ -224,7 +220,7 @@ impl Check<'_> {
             if self.search.shared().stopped {
                 return Ok(false);
             }
-            self.note_limits(&steps);
+            self.note_limits(steps.timed_out, steps.counted, steps.retried);
             if explored.explorer.learn(steps.steps).is_err() {
                 self.judging.note(
                     "the program behaved differently when run again under the same schedule: not all schedules were explored"
@@ -320,7 +316,7 @@ impl Check<'_> {
         number: u32,
         subject: &mut S,
     ) -> Result<Option<(Ran, Steps)>, Error> {
-        subject.decide(&plan.decisions, &notes_of(plan));
+        subject.decide(&plan.decisions, &plan.sleepers());
         self.judging.begin_schedule();
         let started = Instant::now();
         let (schedule, limits) = (decided(number), self.options.run_limits());
@@ -385,57 +381,27 @@ impl Check<'_> {
             self.explore_by(&search::Plan::Unseen(&cuts, &explored.seen), subject, recording)?;
             self.judging.minimize(Worker::new(self.search, subject, recording))?;
             subject.rewind();
-            self.other_recoveries(explored, subject, recording)?;
             if self.search.shared().stopped {
                 break;
             }
         }
-        let known = self.search.shared().recovery_schedules.count();
-        explored.recovery_schedules.get_or_insert(known);
         self.judging.end_schedule();
         Ok(())
     }
 
-    /// Explores a run whose recoveries have threads under all their schedules except the first.
-    fn other_recoveries<S: Subject>(
-        &self,
-        explored: &mut Explored,
-        subject: &mut S,
-        recording: Recording,
-    ) -> Result<(), Error> {
-        let counted = self.search.shared().statistics.clone();
-        let mut plan = 1;
-        while explored.events_left > 0 && self.follow_recovery_schedule(plan) {
-            explored.events_left = explored.events_left.saturating_sub(recording.records.len() as u64);
-            self.explore_by(&search::Plan::Everything, subject, recording)?;
-            self.judging.minimize(Worker::new(self.search, subject, recording))?;
-            subject.rewind();
-            plan += 1;
-        }
-        explored.cut |= explored.events_left == 0 && plan < self.search.shared().recovery_schedules.count();
-        if plan > 1 {
-            self.follow_recovery_schedule(0);
-            self.count(|now| {
-                now.failure_points = counted.failure_points;
-                now.eager_states.clone_from(&counted.eager_states);
-            });
-        }
-        Ok(())
-    }
-
-    /// Notes the limits of what this run's schedules show.
-    fn note_limits(&self, steps: &Steps) {
-        if steps.timed_out {
+    /// What the schedules of a run do not show.
+    pub(super) fn note_limits(&self, timed_out: bool, counted: bool, retried: bool) {
+        if timed_out {
             self.judging.note(
                 "a thread joins another one with a timeout: that the timeout expires was not explored".into(),
             );
         }
-        if steps.counted {
+        if counted {
             self.judging.note(
                 "a thread polls and counts its attempts: not every number of attempts was explored".into(),
             );
         }
-        if steps.retried {
+        if retried {
             self.judging.remark(
                 "a thread that repeats a read in the same state is assumed to wait for another thread",
             );
@@ -469,14 +435,4 @@ impl Check<'_> {
 /// The decision schedule with this number.
 fn decided(number: u32) -> Schedule {
     Schedule { seed: number, strategy: schedule::DECISIONS, expected_points: 0 }
-}
-
-/// The sleeping actors in the runtime's format: each actor, then the accesses of its next step.
-fn notes_of(plan: &Plan) -> Vec<Note> {
-    let mut notes = Vec::new();
-    for (actor, accesses) in &plan.sleeping {
-        notes.push(Note::new(kind::STEP, *actor, 0, 0, 0));
-        notes.extend(accesses.iter().map(|access| Note::of(*actor, access)));
-    }
-    notes
 }

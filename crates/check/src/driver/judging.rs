@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crashproof_findings::{Place, is_of_others};
-use crashproof_protocol::steps::Note;
+use crashproof_protocol::steps::{Actor, Note};
 use crashproof_protocol::{Record, exit, schedule};
 use rustc_hash::FxHashSet;
 
@@ -143,7 +143,13 @@ impl<'a> Judging<'a> {
         *self.recovery.lock().unwrap_or_else(PoisonError::into_inner) = decisions;
     }
 
-    /// From here on, volatile accesses at these places are steps.
+    /// Does recovery follow a schedule other than its first?
+    fn recovery_is_decided(&self) -> bool {
+        let recovery = self.recovery.lock().unwrap_or_else(PoisonError::into_inner);
+        recovery.as_ref().is_some_and(|decisions| !decisions.is_empty())
+    }
+
+    /// Runs make steps of accesses of volatile memory at these places from here on.
     pub(crate) fn set_watched(&self, watched: &[u32]) {
         *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = watched.to_vec();
     }
@@ -222,6 +228,8 @@ impl<'a> Judging<'a> {
                 ..Words::default()
             },
             output,
+            with_threads: true,
+            under_schedule: false,
             replay: self.token(schedule, Vec::new()).encode(),
             count: 1,
             seed: schedule.seed,
@@ -436,6 +444,8 @@ impl<'a> Judging<'a> {
             minimality: Minimality::Unfinished,
             crashes: recovered.state.crashes(),
             output: recovered.outcome.output.clone(),
+            with_threads: recovered.outcome.threads,
+            under_schedule: self.recovery_is_decided(),
             replay: self.token(recovered.schedule, facts.chosen.clone()).encode(),
             count: 1,
             seed: recovered.schedule.seed,
@@ -479,6 +489,10 @@ impl<'a> Judging<'a> {
         key: &Key,
     ) -> Result<(), Stop> {
         let Some(mut best) = self.found().failures.get(key).cloned() else { return Ok(()) };
+        if best.under_schedule {
+            // The tree knows what recovery does under its first schedule only.
+            return Ok(());
+        }
         let mut best_key = key.clone();
         let finished = search::minimize(best.facts.chosen.clone(), |crashes| {
             let state = worker.crashed(timeline);
@@ -582,7 +596,12 @@ impl<'a> Judging<'a> {
         collect: &dyn Fn(&[Sought]) -> Vec<Calls>,
     ) -> (Vec<FailedRecovery>, Vec<Violation>, Vec<Suppression>, Found) {
         let mut found = std::mem::take(&mut *self.found());
-        let failures: Vec<FailedRecovery> = std::mem::take(&mut found.failures).into_values().collect();
+        let mut failures: Vec<FailedRecovery> = std::mem::take(&mut found.failures).into_values().collect();
+        if leave_out_repeated(&mut failures) {
+            found.remarks.push(
+                "recoveries that create threads also fail as the program does without a crash: not told apart from that".into(),
+            );
+        }
         let all = std::mem::take(&mut found.violations).into_values().map(|(violation, _)| violation);
         let mut violations = group_violations(all, &failures);
         let disk = matches!(self.options.medium, Some(Medium::Disk(_)));
@@ -605,7 +624,22 @@ impl<'a> Judging<'a> {
     }
 }
 
-/// Joins failures reported at the same place: everything that one call passes to the kernel is lost for one reason.
+/// Leaves out failures of recoveries with threads that fail as the program does without a crash: where recovery is the program
+/// run again, its threads do what they did, and nothing that is lost has to do with it. Says whether there were any.
+fn leave_out_repeated(failures: &mut Vec<FailedRecovery>) -> bool {
+    let how = |failed: &FailedRecovery| failed.failure.kind(&failed.output);
+    // An exit code alone says too little.
+    let tells = |failed: &FailedRecovery| {
+        matches!(failed.failure, Failure::Endless | Failure::Deadlock) || how(failed).contains(' ')
+    };
+    let alone: Vec<String> =
+        failures.iter().filter(|failed| failed.crashes == 0 && tells(failed)).map(how).collect();
+    let before = failures.len();
+    failures.retain(|failed| failed.crashes == 0 || !failed.with_threads || !alone.contains(&how(failed)));
+    failures.len() < before
+}
+
+/// Joins failures that are reported at the same place: of what a call hands to the kernel, all is lost for one reason.
 fn join_by_place(failures: Vec<FailedRecovery>) -> Vec<FailedRecovery> {
     let mut joined: Vec<FailedRecovery> = Vec::new();
     for failed in failures {
@@ -702,6 +736,10 @@ impl Observer for Judging<'_> {
         }
         found.failures.insert(key, failed);
         judgement
+    }
+
+    fn recovery_follows(&self, decisions: &[Actor]) {
+        self.set_recovery(Some(decisions.to_vec()));
     }
 
     fn copes(&self, recovered: &Recovered) {

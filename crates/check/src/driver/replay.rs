@@ -116,7 +116,8 @@ pub(crate) fn through_crashes(
         let schedule = match &token.recovery_decisions {
             None => token.schedule(),
             Some(decisions) => {
-                process.decide(decisions, &[]);
+                // Recoveries that are crashed in their turn run under their first schedule.
+                process.decide(if is_last { decisions } else { &[] }, &[]);
                 Schedule::DECIDED
             }
         };

@@ -35,6 +35,10 @@ pub struct FailedRecovery {
     pub place: Place,
     /// How many stores must be lost for it.
     pub lost: usize,
+    /// Does recovery create threads?
+    pub(crate) with_threads: bool,
+    /// Does recovery follow a schedule other than its first?
+    pub(crate) under_schedule: bool,
     /// Whether fewer may suffice.
     pub minimality: Minimality,
     /// How many consecutive crashes it takes; 0 if the program fails under its schedule without any.

@@ -8,7 +8,7 @@
 //!
 //! This module is pure: executions come from a process, or in tests from small programs in memory.
 
-use crashproof_protocol::steps::{Access, Actor, is_choice, is_entry, is_spurious};
+use crashproof_protocol::steps::{Access, Actor, Note, is_choice, is_entry, is_spurious, kind};
 
 use super::happens_before::{Order, Step, dependent};
 
@@ -24,7 +24,19 @@ pub(crate) struct Plan {
     pub(crate) sleeping: Vec<Sleeping>,
 }
 
-/// A state on the path being explored, and the step taken from it.
+impl Plan {
+    /// Who sleeps, as the runtime wants it: each sleeper, then what its step accessed.
+    pub(crate) fn sleepers(&self) -> Vec<Note> {
+        let mut notes = Vec::new();
+        for (actor, accesses) in &self.sleeping {
+            notes.push(Note::new(kind::STEP, *actor, 0, 0, 0));
+            notes.extend(accesses.iter().map(|access| Note::of(*actor, access)));
+        }
+        notes
+    }
+}
+
+/// A state on the path that is being explored, and the step taken from it.
 struct State {
     step: Step,
     sleeping: Vec<Sleeping>,

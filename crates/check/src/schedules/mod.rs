@@ -21,7 +21,6 @@ mod notes;
 mod unseen;
 
 pub(crate) use explore::{Explorer, Plan};
-pub(crate) use happens_before::{Order, Step};
 pub(crate) use linearize::{Linearized, Seen, linearize, rearranged};
 pub(crate) use notes::Steps;
 pub(crate) use unseen::unordered;

@@ -21,7 +21,8 @@
 //!  `random` | random crashes instead of all |
 //!  `minimize` | the smallest loss that causes a failure |
 //! | `schedules` | schedules from seeds |
-//! | `recovery_schedules` | schedules of recoveries that have threads |
+//! | `recovery_schedules` | what is known about schedules of recoveries that have threads |
+//! | `other_schedules` | follows such recoveries into all their schedules |
 //!
 //! Recovery is a function of what it reads from before the crash. So the tree of first reads (node: an address; edge:
 //! the bytes seen; leaf: how recovery ended) covers every crash whose possible contents stay within what was seen; a
@@ -36,6 +37,7 @@ mod effects;
 mod journal;
 mod minimize;
 mod observer;
+mod other_schedules;
 mod path;
 mod plan;
 mod random;

@@ -1,6 +1,7 @@
 //! What a search reports, and the trait that receives it.
 
 use crashproof_protocol::Record;
+use crashproof_protocol::steps::Actor;
 use px86::Line;
 
 use crate::crash::{CrashState, Read, Revealed};
@@ -75,7 +76,10 @@ pub(crate) trait Observer: Sync {
     /// A recovery ended, run or reused.
     fn ended(&self, recovered: &Recovered) -> Judgement;
 
-    /// A recovery that read something stale, according to [`Observer::ended`], leaves the same state as if it had not.
+    /// Recoveries that end from here on ran under the schedule that begins with these decisions.
+    fn recovery_follows(&self, _decisions: &[Actor]) {}
+
+    /// A recovery that read something stale, as [`Observer::ended`] said, leaves everything as if it had not.
     fn copes(&self, _recovered: &Recovered) {}
 
     /// Only this one of all paths was followed; `checksummed` are the numbers of the reads protected by a checksum.

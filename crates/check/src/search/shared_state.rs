@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crashproof_protocol::Record;
+use crashproof_protocol::{Record, record};
 use num_bigint::BigUint;
 use px86::{Kind, Platform};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -225,6 +225,7 @@ impl<'a> Search<'a> {
             writes: self.writes(records),
             ignored: ignored(records),
             waits_for,
+            threads: records.iter().any(|record| record.kind() == record::SPAWN),
             effects,
         }
     }

@@ -150,7 +150,9 @@ pub(crate) struct Outcome {
     pub(crate) ignored: Vec<u32>,
     /// If it did not end: the addresses it read over and over.
     pub(crate) waits_for: Vec<u64>,
-    /// What it stored and printed, if it succeeded.
+    /// Did it create threads? Then what it does depends on the schedule, too.
+    pub(crate) threads: bool,
+    /// What it stored and printed, if it ended well.
     pub(crate) effects: Option<Arc<Effects>>,
 }
 
@@ -160,6 +162,7 @@ impl Outcome {
             && self.writes.is_none()
             && self.ignored.is_empty()
             && self.waits_for.is_empty()
+            && !self.threads
             && self.effects.is_none()
     }
 

@@ -11,7 +11,6 @@ use rustc_hash::FxHashSet;
 use crate::crash::{
     Content, CrashState, History, Later, Persisted, Read, Reads, Revealed, Timeline, group, value,
 };
-use crate::schedules::Steps;
 use crate::search::journal::{Journaled, two_hashes};
 use crate::search::observer::{Incomplete, Recovered};
 use crate::search::path::Path;
@@ -48,10 +47,10 @@ pub(crate) struct Worker<'a, S> {
     pub(crate) only_known: Option<FxHashSet<u128>>,
     /// A crash point after which recovery fails no matter what is lost, until the next crash point is reached.
     pub(crate) unrecoverable_at: Option<usize>,
-    /// What has not changed since the previous crash point.
-    unchanged: Unchanged,
-    /// The last walk of a crash point.
-    last: LastWalk,
+    /// What has not changed since the crash point before.
+    pub(crate) unchanged: Unchanged,
+    /// The walk of the last crash point that was walked.
+    pub(crate) last: LastWalk,
     /// How recovery ends after the crash at this point if nothing is torn.
     pub(crate) plain_ends: Option<(usize, Vec<PlainEnd>)>,
     /// Are crash states with a known failure set aside?
@@ -64,11 +63,11 @@ pub(crate) struct Worker<'a, S> {
 
 /// The result of a walk from the root of the tree.
 #[derive(Clone, Copy, Default)]
-struct LastWalk {
-    /// The number of ways in which recovery ended.
+pub(crate) struct LastWalk {
+    /// Ways in which recovery ended.
     leaves: u64,
-    /// Was everything followed to its end, without findings?
-    uneventful: bool,
+    /// Was everything followed to its end, and nothing found?
+    pub(crate) uneventful: bool,
 }
 
 /// Did the work complete, rather than stop early?
@@ -318,6 +317,9 @@ impl<'a, S: Subject> Worker<'a, S> {
                         if !self.reported.contains(&at) {
                             self.leaf(state, &walk.revealed, &walk.path, &outcome)?;
                         }
+                    }
+                    if outcome.threads && self.search.shared().recovery_schedules.follows() {
+                        self.other_schedules(state, walk, &outcome)?;
                     }
                     self.crash_recovery(state, number, &outcome, walk)?;
                     break;
@@ -588,8 +590,13 @@ impl<'a, S: Subject> Worker<'a, S> {
         key
     }
 
-    /// Contents of all open lines consistent with what recovery read, with as many surviving stores as possible.
-    fn most_kept(&self, state: &CrashState, revealed: &Revealed) -> Vec<Patch> {
+    /// What recovery reads there, if that cannot be anything else.
+    pub(crate) fn certain(&self, state: &CrashState, address: u64, width: u8) -> Option<u64> {
+        certain_value(self.subject, state, address, width)
+    }
+
+    /// Contents of all open lines that agree with what recovery read, with as many stores kept as possible.
+    pub(crate) fn most_kept(&self, state: &CrashState, revealed: &Revealed) -> Vec<Patch> {
         let lines = state.open_lines().into_iter();
         lines
             .map(|line| {
@@ -599,7 +606,7 @@ impl<'a, S: Subject> Worker<'a, S> {
             .collect()
     }
 
-    fn run_once(&mut self, run: &Run, patches: &[Patch]) -> Result<Ended, Stop> {
+    pub(crate) fn run_once(&mut self, run: &Run, patches: &[Patch]) -> Result<Ended, Stop> {
         match self.subject.run(run, patches) {
             Ok(ended) => Ok(ended),
             Err(Error::Interrupted) => Err(self.search.stop(Incomplete::Interrupted)),
@@ -628,7 +635,18 @@ impl<'a, S: Subject> Worker<'a, S> {
         Ok(())
     }
 
-    /// Runs recovery on the image with these lines changed; adds the result to the tree.
+    /// How to run recovery after a crash.
+    pub(crate) fn recovery_run(&self, state: &CrashState, schedule: Schedule) -> Run {
+        Run {
+            mode: Mode::Recover,
+            schedule,
+            crashes: state.crashes(),
+            durable: state.last().durable,
+            limits: self.search.recovery_limits(self.recording.records.len()),
+        }
+    }
+
+    /// Runs recovery on the image with these lines changed; adds what it did to the tree.
     pub(crate) fn recover(&mut self, state: &CrashState, patches: &[Patch]) -> Result<(), Stop> {
         if self.only_known.is_some() {
             return Err(Stop::NotKnown);
@@ -639,44 +657,29 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
         self.recoveries += 1;
         self.runs += 1;
-        let settings = &self.search.settings;
-        let plan = self.search.shared().recovery_schedules.plan();
-        let schedule = match &plan {
-            None => self.recording.schedule,
-            Some(decisions) => {
-                self.subject.decide(decisions, &[]);
-                Schedule::DECIDED
-            }
-        };
-        let run = Run {
-            mode: Mode::Recover,
-            schedule,
-            crashes: state.crashes(),
-            durable: state.last().durable,
-            limits: self.search.recovery_limits(self.recording.records.len()),
-        };
+        // Under the first of its schedules; `other_schedules` has the others.
+        let decided = self.search.shared().recovery_schedules.follows();
+        let schedule = if decided { Schedule::DECIDED } else { self.recording.schedule };
+        if decided {
+            self.subject.decide(&[], &[]);
+        }
+        let run = self.recovery_run(state, schedule);
         let started = Instant::now();
         let mut ended = self.run_once(&run, patches)?;
-        // For code followed by faults, a repeated state is less than certain proof: it must be seen twice.
-        if ended.repeats && plan.is_none() && !self.subject.is_rebuilt() {
+        // Where code is followed by faults, that a state repeats is less than certain: it must be seen twice.
+        if ended.repeats && !decided && !self.subject.is_rebuilt() {
             ended = self.run_once(&run, patches)?;
         }
         let Ended { ending, threads, waits_for, .. } = ended;
         self.search.shared().took(ending, started.elapsed());
-        if plan.is_some() && threads > 1 {
-            let steps = Steps::read(self.subject.notes(), self.subject.records(), &settings.platform);
-            self.search.shared().recovery_schedules.learn(&steps.steps);
-        }
-        // Where its plan can no longer be followed, other plans cover the outcome.
-        let infeasible = plan.is_some() && ending == Ending::Exit(exit::INFEASIBLE);
-        let too_long = plan.is_some() && ending == Ending::Exit(exit::TOO_MANY_STEPS);
+        let too_long = decided && ending == Ending::Exit(exit::TOO_MANY_STEPS);
         self.search.shared().recovery_schedules.too_long |= too_long;
-        let ending = if infeasible || too_long { Ending::Exit(0) } else { ending };
+        let ending = if too_long { Ending::Exit(0) } else { ending };
         if let Ending::Limit(limit) = ending {
             self.search.observer.incomplete(Incomplete::Run(limit));
         }
-        // For a successful recovery, it only matters whether its output equals another's.
-        let is_judged = ending != Ending::Exit(0) || settings.history;
+        // Of one that ends well, only whether it prints the same as another matters.
+        let is_judged = ending != Ending::Exit(0) || self.search.settings.history;
         let output = if is_judged { self.subject.output(ending) } else { String::new() };
         // An endless recovery is stopped at an arbitrary place.
         let endless = Failure::of(ending) == Some(Failure::Endless);
@@ -685,7 +688,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
         let records = self.subject.records();
         let waits_for = if endless { waits_for } else { Vec::new() };
-        if let Some(journal) = self.search.journal.as_ref().filter(|_| plan.is_none() && threads == 1) {
+        if let Some(journal) = self.search.journal.as_ref().filter(|_| !decided && threads == 1) {
             let (output, waits_for) = (output.clone(), waits_for.clone());
             journal.add(&Journaled { records: records.to_vec(), ending, output, waits_for });
         }
