@@ -70,7 +70,7 @@ pub(crate) fn start() {
     ]);
     fences::start();
     tracing::start();
-    if session::follows_volatile() {
+    if session::follows_volatile() || session::wants_stacks() {
         patches::undo();
     }
 }

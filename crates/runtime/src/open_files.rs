@@ -22,6 +22,8 @@ pub(crate) struct Open {
     pub(crate) extent: Option<File>,
     /// Was it ever mapped?
     pub(crate) mapped: bool,
+    /// Was it ever mapped privately? What is stored to it from then on may show there, or may not.
+    pub(crate) copied: bool,
     /// Parts that were written and not written back, while it was never mapped.
     pub(crate) dirty: Vec<(u64, u64)>,
 }

@@ -634,6 +634,11 @@ pub(crate) fn at_record(index: u64, tell: fn(u64) -> u64) {
 /// Call stacks that the checker wants of this child.
 static STACKS: AtomicUsize = AtomicUsize::new(0);
 
+/// Does the checker want call stacks of this child?
+pub(crate) fn wants_stacks() -> bool {
+    STACKS.load(Relaxed) > 0
+}
+
 /// Gives access to the call stacks that the checker wants.
 pub(crate) fn wanted_stacks<R>(access: impl FnOnce(&mut [Stack]) -> R) -> R {
     // SAFETY: under the checker the memory is mapped for good; the checker wrote so many of them there, aligned, and

@@ -31,6 +31,8 @@ pub(crate) struct Timeline {
     pub(crate) durable: Durable,
     /// Was anything stored since the last crash?
     written: bool,
+    /// Was a size or a name made durable at once since then?
+    settled: bool,
     platform: Platform,
     /// The site of the last record, and of the next one if there is one.
     last_site: u32,
@@ -99,6 +101,7 @@ impl Timeline {
             late: BTreeMap::new(),
             durable,
             written: false,
+            settled: false,
             platform,
             last_site: 0,
             next_site: None,
@@ -238,11 +241,14 @@ impl Timeline {
     /// something stored since the last crash?
     pub(crate) fn is_crash_point(&mut self, records: &[Record]) -> bool {
         self.next_site = records.get(self.at).map(|next| next.site);
-        if !self.written {
+        let next = records.get(self.at);
+        // Nothing else shows that what was settled is there and what follows is not.
+        let settled = self.settled && next.is_none_or(stores_fact);
+        if !self.written && !settled {
             return false;
         }
         self.look_ahead(records);
-        let Some(next) = records.get(self.at) else { return true };
+        let Some(next) = next.filter(|_| !settled) else { return true };
         let Some(event) = next.event() else { return false };
         self.late_before(&event).next().is_some()
             || !self.may_wait(&event) && self.execution.would_persist(&event)
@@ -311,7 +317,7 @@ impl Timeline {
 
     /// The crash at this moment has been dealt with.
     pub(crate) fn crashed(&mut self) {
-        self.written = false;
+        (self.written, self.settled) = (false, false);
         self.forget_early();
     }
 
@@ -417,6 +423,7 @@ impl Timeline {
         let persisted = self.forget(vec![line]);
         let nothing_open = self.open.is_empty() && self.late.is_empty();
         self.written &= !nothing_open || self.platform.any_cache_survives();
+        self.settled = true;
         persisted
     }
 
@@ -454,6 +461,11 @@ impl Timeline {
     pub(crate) fn eager_states(&self) -> BigUint {
         self.open_units().map(|line| BigUint::from(self.each_store(line).count() + 1)).product()
     }
+}
+
+/// Does a record store a size or a name of a file?
+fn stores_fact(record: &Record) -> bool {
+    record.event_kind().is_some_and(Kind::stores) && FACTS.contains(record.address())
 }
 
 #[cfg(test)]

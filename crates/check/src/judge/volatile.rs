@@ -10,6 +10,7 @@ use px86::Kind;
 
 use crate::judge::access::Access;
 use crate::search::Recovered;
+use crate::subject::Failure;
 
 /// How far from what a pointer points to a program may look: members of an object, entries of a table.
 const REACH: u64 = 1 << 16;
@@ -29,21 +30,24 @@ pub struct VolatilePointer {
     pub(crate) number: usize,
 }
 
-/// A pointer that led recovery to the address where it crashed: its place in the reads, and the store that put it
-/// there.
-pub(crate) fn followed(recovered: &Recovered, crashed_at: u64) -> Option<(usize, Access)> {
-    let leads_there = |value: u64| {
-        ADDRESSES.contains(&value)
-            && !is_pm(value)
-            && crashed_at.wrapping_sub(value).wrapping_add(REACH) < 2 * REACH
-    };
+/// No pointer of a process in its usual placement is smaller.
+const LOWEST: u64 = 1 << 32;
+
+/// A pointer that led recovery to where it crashed: its place in the reads, and the store that put it there.
+pub(crate) fn followed(recovered: &Recovered, failure: &Failure, crashed_at: u64) -> Option<(usize, Access)> {
+    let is_pointer = |value: u64| ADDRESSES.contains(&value) && !is_pm(value);
+    let leads_there =
+        |value: u64| is_pointer(value) && crashed_at.wrapping_sub(value).wrapping_add(REACH) < 2 * REACH;
     // The last one read: what it found behind an earlier one may have led here, too.
-    let (index, read) = recovered
-        .reads
-        .iter()
-        .enumerate()
-        .rev()
-        .find(|(_, read)| read.width == 8 && leads_there(read.value))?;
+    let mut reads = recovered.reads.iter().enumerate().rev();
+    let direct = reads.find(|(_, read)| read.width == 8 && leads_there(read.value));
+    // Where there is something else now, such as behind a pointer to a table of functions, that led on.
+    let wild = matches!(failure, Failure::Signal(libc::SIGSEGV | libc::SIGBUS | libc::SIGILL));
+    let last = recovered.reads.iter().enumerate().next_back().filter(|_| wild);
+    let indirect = last.filter(|(_, read)| {
+        read.width == 8 && is_pointer(read.value) && read.value > LOWEST && read.value % 2 == 0
+    });
+    let (index, read) = direct.or(indirect)?;
     let state = recovered.state;
     (0..state.crashes()).rev().find_map(|level| {
         let puts = |record: &&Record| {

@@ -6,12 +6,14 @@
 //! | `stacks` | the calls that led to an event |
 //! | `words` | titles, causes, advice, the places that matter |
 //! | `event_diagram` | the events around a crash, for drawing |
+//! | `freed` | memory that was freed too early |
 //! | `missing_flush` | missing flushes, and what to do about them |
 //! | `schedule` | which thread did what, in order |
 //! | `untracked` | why a verdict does not cover everything |
 //! | `report` | all of it in the form that all engines share |
 
 mod event_diagram;
+mod freed;
 mod missing_flush;
 mod names;
 mod report;
@@ -21,6 +23,7 @@ mod untracked;
 mod words;
 
 pub(crate) use event_diagram::event_diagram;
+pub(crate) use freed::reword as reword_freed;
 pub(crate) use missing_flush::finding as missing_flush;
 pub(crate) use names::Names;
 pub use report::readable;

@@ -100,9 +100,10 @@ pub(crate) unsafe fn heat(at: usize) -> Option<usize> {
         }
         false
     });
-    // Other threads may be anywhere, and strict mode wants to see everything.
+    // Other threads may be anywhere, strict mode wants to see everything, and nobody finds who called from a zone.
     if !hot
         || session::follows_volatile()
+        || session::wants_stacks()
         || running::concurrent()
         || assembly::site().is_some()
         || callers::is_instrumented(at)
