@@ -1,10 +1,9 @@
-//! Parks the program before the first of its constructors and forks a child for each command.
+//! Parks the program before the first of its constructors, and forks a child per command.
 //!
-//! Programs open their pools in constructors, too, so these run in every child. What must come first is that all
-//! modules have registered: the plugin gives each module a constructor for that, and another one, called after
-//! those of all modules that are linked together. Where only libraries are instrumented the program is parked just before
-//! `main`: the runtime interposes `__libc_start_main`, where the C library comes in, and puts its own `main` in the
-//! program's place.
+//! Programs open their pools in constructors, too, so every child runs them. But all modules must have registered
+//! first: the plugin gives each module a constructor for that, and a second one that runs after those of all modules
+//! linked together. If only libraries are instrumented, the program is parked just before `main`: the runtime
+//! interposes `__libc_start_main` and passes its own `main` in place of the program's.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::AtomicBool;
@@ -40,7 +39,7 @@ type StartMain = unsafe extern "C" fn(
 
 static PROGRAM_MAIN: RunningThreadCell<Option<Main>> = RunningThreadCell::new(None);
 
-/// Runs before the constructors of whatever is linked against the runtime.
+/// Runs before the constructors of any module linked against the runtime.
 #[used]
 #[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
 static START: extern "C" fn() = {
@@ -62,7 +61,7 @@ unsafe extern "C" fn __libc_start_main(
 ) -> c_int {
     static REAL: Real = Real::new("__libc_start_main\0", None);
     PROGRAM_MAIN.set(Some(main));
-    // SAFETY: that is its type; the arguments are those of the program's start.
+    // SAFETY: the symbol has this type; the arguments are those of program start.
     unsafe {
         let real: StartMain = std::mem::transmute(REAL.get());
         real(our_main, argc, argv, init, fini, rtld_fini, stack_end)
@@ -80,17 +79,17 @@ unsafe extern "C" fn our_main(argc: c_int, argv: *mut *mut c_char, envp: *mut *m
     }
 }
 
-/// All modules that are linked together with this one have registered.
+/// All modules linked together with this one have registered.
 pub(crate) fn registered(module: *const c_void) {
-    // SAFETY: asks only.
+    // SAFETY: a query without side effects.
     let program = || unsafe { libc::getauxval(libc::AT_PHDR) as *const c_void };
-    // Every module says so in every child: looking them up there would cost as much as a recovery.
+    // Every module calls this in every child, where the lookup would cost as much as a recovery.
     if is_to_park() && modules::linked_together(module, program()) {
         park();
     }
 }
 
-/// Was the program parked before? Children come out of that.
+/// Was the program parked before? Children resume from there.
 static PARKED_BEFORE: AtomicBool = AtomicBool::new(false);
 
 fn is_to_park() -> bool {
@@ -133,7 +132,8 @@ fn park() {
         }
         send(&child.to_le_bytes());
         let mut status = 0;
-        // SAFETY: the kernel writes the status and what the child used. Whatever the child started goes with it.
+        // SAFETY: the kernel writes the status and the child's resource usage. Everything the child started ends with
+        // it.
         let used = unsafe {
             let mut used: libc::rusage = std::mem::zeroed();
             while libc::wait4(child, &raw mut status, 0, &raw mut used) < 0 && errno() == libc::EINTR {}
@@ -162,7 +162,7 @@ fn receive() -> Option<u8> {
 }
 
 fn send(bytes: &[u8]) {
-    // SAFETY: the kernel only reads the bytes; without the checker the process ends.
+    // SAFETY: the kernel only reads the bytes; if the checker is gone, the process ends.
     unsafe {
         if libc::write(fd::COMMAND, bytes.as_ptr().cast(), bytes.len()) != bytes.len() as isize {
             libc::_exit(0);
@@ -170,12 +170,12 @@ fn send(bytes: &[u8]) {
     }
 }
 
-/// Is there standard input for the children?
+/// Do the children have standard input?
 static HAS_INPUT: AtomicBool = AtomicBool::new(false);
 
-/// Gives this process the descriptors that its children are to have, so that they need not.
+/// Sets up the descriptors for the children in the parent, once.
 fn prepare_descriptors() {
-    // SAFETY: descriptors of this process, which runs nothing of the program's yet.
+    // SAFETY: descriptors of this process, in which no code of the program runs yet.
     unsafe {
         HAS_INPUT.store(libc::fcntl(fd::INPUT, libc::F_GETFD) >= 0, Relaxed);
         let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
@@ -183,19 +183,19 @@ fn prepare_descriptors() {
         libc::close(nothing);
         libc::dup2(fd::OUTPUT, 1);
         libc::dup2(fd::OUTPUT, 2);
-        // A program that this one starts is none of the checker's business.
+        // Programs started by this one do not concern the checker.
         for name in [ENVIRONMENT_NAME, c"LD_BIND_NOW"] {
             libc::unsetenv(name.as_ptr());
         }
         forget_preload();
-        // The mappings stay; the descriptors would only be in the program's way.
+        // The mappings remain; the descriptors would only get in the program's way.
         for descriptor in [fd::CONTROL, fd::IMAGE, fd::TRACE, fd::SITES, fd::OUTPUT] {
             libc::close(descriptor);
         }
     }
 }
 
-/// Takes the runtime out of what is loaded into programs that this one starts.
+/// Removes the runtime from the preload list for programs that this one starts.
 fn forget_preload() {
     const NAME: &str = "LD_PRELOAD";
     let Some(all) = std::env::var_os(NAME).and_then(|all| all.into_string().ok()) else { return };
@@ -211,14 +211,14 @@ fn forget_preload() {
     }
 }
 
-/// Makes this process the child that the checker asked for.
+/// Turns this process into the child that the checker requested.
 fn become_child() {
     // SAFETY: descriptors and settings of this process, which runs nothing of the program's yet.
     unsafe {
         libc::setpgid(0, 0);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         if HAS_INPUT.load(Relaxed) {
-            // Opened anew, since all descriptors that come from one `open` share a position.
+            // Reopened, because all descriptors from one `open` share a position.
             let arguments =
                 [libc::AT_FDCWD as usize, INPUT_PATH.as_ptr() as usize, libc::O_RDONLY as usize, 0, 0, 0];
             let input = raw_syscall(libc::SYS_openat, arguments) as usize;

@@ -1,10 +1,10 @@
-//! Explores a run once for each schedule of recoveries that have threads (see `search::recovery_schedules`).
+//! Explores a run once per schedule of its multithreaded recoveries (see `search::recovery_schedules`).
 
 use crate::driver::check::Check;
 use crate::driver::recording::record_run;
 use crate::subject::{Error, Schedule, Subject};
 
-/// Schedules of recoveries that are explored at most. A number: the verdict must not depend on how fast the machine is.
+/// Maximum number of recovery schedules explored. A count: the verdict must not depend on the speed of the machine.
 const MAX_PLANS: usize = 200;
 
 impl Check<'_> {
@@ -15,7 +15,7 @@ impl Check<'_> {
         shared.recovery_schedules.begin();
     }
 
-    /// Explores the crashes of a run of one thread under all schedules of its recoveries.
+    /// Explores the crashes of a single-threaded run under all schedules of its recoveries.
     pub(super) fn all_recoveries<S: Subject>(
         &mut self,
         schedule: Schedule,
@@ -31,7 +31,7 @@ impl Check<'_> {
             subject.rewind();
             let recovering = recovering.as_deref_mut();
             self.crash_recorded(schedule.seed, &recorded, subject, recovering, schedule)?;
-            // They are the same crash points each time.
+            // Each repetition has the same crash points.
             self.count(|now| {
                 now.events = counted.events;
                 now.failure_points = counted.failure_points;
@@ -43,7 +43,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Recoveries follow this schedule of theirs from here on; false if there is none, or none is to be explored.
+    /// Recoveries follow this schedule from here on; `false` if there is none, or no more should be explored.
     pub(super) fn follow_recovery_schedule(&self, plan: usize) -> bool {
         let decisions = {
             let shared = &mut *self.search.shared();
@@ -58,7 +58,7 @@ impl Check<'_> {
         true
     }
 
-    /// Says how far the schedules of recoveries were explored; `after_first` were known after the first schedule.
+    /// Notes how far the schedules of recoveries were explored; `after_first` were known after the first schedule.
     pub(super) fn end_recovery_schedules(&self, after_first: usize) {
         self.follow_recovery_schedule(0);
         let (count, too_long) = {
@@ -81,8 +81,8 @@ impl Check<'_> {
             ));
         } else {
             self.judging.remark(&match count {
-                1 => String::from("recovery has threads, and only one schedule"),
-                many => format!("recovery has threads: {many} schedules of it stand for all others"),
+                1 => String::from("recovery has threads; all its schedules are equivalent"),
+                many => format!("recovery has threads; {many} schedules cover all that differ"),
             });
         }
     }

@@ -1,9 +1,9 @@
-//! Schedules of recoveries that have threads.
+//! Schedules of multithreaded recoveries.
 //!
-//! What such a recovery does depends on what it reads and on its schedule. With a *plan*, the decisions to begin with, it is
-//! a function of what it reads again, so there is a tree for each plan. Races that runs show lead to new plans, as in
-//! `schedules::explore`. But crash states differ in what recovery does: so every plan is for all of them, nobody sleeps,
-//! and a run that cannot follow its plan ends there, as it does nothing that another plan does not show.
+//! Such a recovery depends on what it reads and on its schedule. Under a *plan*, a prefix of decisions, it is again a
+//! function of what it reads, so there is one tree per plan. Races observed in runs lead to new plans, as in
+//! `schedules::explore`. But recovery differs between crash states: so every plan applies to all of them, there are no
+//! sleep sets, and a run that cannot follow its plan ends there, since another plan covers whatever it would do.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use rustc_hash::{FxHashMap, FxHasher};
 use crate::schedules::{Order, Step};
 use crate::search::tree::Tree;
 
-/// Steps of a recovery whose schedules can be explored.
+/// Maximum number of steps of a recovery whose schedules are explored.
 const MAX_STEPS: usize = 2_000;
 
-/// The plans, and what is known under each.
+/// The plans, and the tree of each.
 #[derive(Default)]
 pub(crate) struct RecoverySchedules {
     plans: Vec<Arc<[Actor]>>,
-    /// What is known under each plan but the present one.
+    /// The trees of all plans except the current one.
     trees: Vec<Tree>,
     present: usize,
-    /// Who is to step after some decisions, sooner or later, by their hash.
+    /// Actors that must eventually step after some decisions, by hash of the decisions.
     wanted: FxHashMap<u64, Vec<Actor>>,
     /// Was a recovery too long?
     pub(crate) too_long: bool,
 }
 
 impl RecoverySchedules {
-    /// From here on recoveries follow plans.
+    /// Recoveries follow plans from here on.
     pub(crate) fn begin(&mut self) {
         if self.plans.is_empty() {
             self.plans.push(Arc::new([]));
@@ -39,24 +39,24 @@ impl RecoverySchedules {
         }
     }
 
-    /// The present plan, if recoveries follow any.
+    /// The current plan, if recoveries follow any.
     pub(crate) fn plan(&self) -> Option<Arc<[Actor]>> {
         self.plans.get(self.present).cloned()
     }
 
-    /// How many plans are known.
+    /// The number of known plans.
     pub(crate) fn count(&self) -> usize {
         self.plans.len()
     }
 
-    /// Recoveries follow this plan from here on; `tree` becomes what is known under it.
+    /// Recoveries follow this plan from here on; `tree` becomes the plan's tree.
     pub(crate) fn follow(&mut self, plan: usize, tree: &mut Tree) {
         self.trees[self.present] = std::mem::take(tree);
         self.present = plan;
         *tree = std::mem::take(&mut self.trees[plan]);
     }
 
-    /// A recovery took these steps: those that race are to come the other way round, too.
+    /// A recovery took these steps: races among them must also be explored in the other order.
     pub(crate) fn learn(&mut self, steps: &[Step]) {
         if steps.len() > MAX_STEPS {
             self.too_long = true;

@@ -56,8 +56,8 @@
     box('Left out of this page', data.left_out, 'plain', after);
     box('Findings that do not count', data.set_aside, 'plain', after);
     const footer = byId('figures');
-    const bounds = Object.entries(data.bounds).filter(([, value]) => typeof value !== 'object').map(([key, value]) => `${key.replaceAll('_', ' ')} ${value}`);
-    if (bounds.length) footer.append(make('p', { class: 'summary' }, `The verdict holds within these bounds: ${bounds.join(', ')}.`));
+    const bounds = Object.entries(data.bounds).filter(([, value]) => !['object', 'boolean'].includes(typeof value)).map(([key, value]) => `${key.replaceAll('_', ' ')}: ${value}`);
+    if (bounds.length) footer.append(make('p', { class: 'summary' }, `Bounds of this verdict: ${bounds.join('; ')}.`));
   };
 
   // ---- filters ----
