@@ -459,14 +459,15 @@ impl Narrator<'_> {
         let mut advice = Vec::new();
         let lost = facts.lost.first().map(|it| self.object(it)).unwrap_or_default();
         let survived = facts.survived.as_ref().map(|it| self.object(it)).unwrap_or_default();
-        // What is lost is not flushed at the end of the transaction; what survives an interrupted one is not undone.
+        // What is lost is not flushed at the end of the transaction; what survives an interrupted one is not undone. It was
+        // interrupted if what comes next is the library's own.
+        let library = |it: &Access| !self.sites.of(it.level).get(it.site).is_known();
         let unlogged = match facts.lost.first() {
             Some(first) => Some((first, &lost)),
-            None => facts
-                .survived
-                .as_ref()
-                .filter(|_| self.interrupted_call(facts).is_some())
-                .map(|it| (it, &survived)),
+            None if facts.not_yet.as_ref().is_some_and(library) => {
+                facts.survived.as_ref().map(|it| (it, &survived))
+            }
+            None => None,
         };
         if let Some((_, name)) = unlogged.filter(|(access, _)| self.in_transaction(access)) {
             let how = if name.starts_with('`') { name.as_str() } else { "the range" };
