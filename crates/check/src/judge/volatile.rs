@@ -30,8 +30,10 @@ pub struct VolatilePointer {
     pub(crate) number: usize,
 }
 
-/// No pointer of a process in its usual placement is smaller.
-const LOWEST: u64 = 1 << 32;
+/// Does a value point where Linux puts programs and heaps, or libraries, mappings and stacks?
+fn is_usual(value: u64) -> bool {
+    matches!(value >> 40, 0x55 | 0x56 | 0x7e | 0x7f) && value.is_multiple_of(2)
+}
 
 /// The pointer that led recovery to where it crashed: its place in the reads, and the store that wrote it.
 pub(crate) fn followed(recovered: &Recovered, failure: &Failure, crashed_at: u64) -> Option<(usize, Access)> {
@@ -44,9 +46,7 @@ pub(crate) fn followed(recovered: &Recovered, failure: &Failure, crashed_at: u64
     // Behind a stale pointer, such as one to a table of functions, there may be another one that led here.
     let wild = matches!(failure, Failure::Signal(libc::SIGSEGV | libc::SIGBUS | libc::SIGILL));
     let last = recovered.reads.iter().enumerate().next_back().filter(|_| wild);
-    let indirect = last.filter(|(_, read)| {
-        read.width == 8 && is_pointer(read.value) && read.value > LOWEST && read.value % 2 == 0
-    });
+    let indirect = last.filter(|(_, read)| read.width == 8 && is_usual(read.value));
     let (index, read) = direct.or(indirect)?;
     let state = recovered.state;
     (0..state.crashes()).rev().find_map(|level| {
