@@ -11,7 +11,7 @@
 //@ variant two-good: -DTWO -DGOOD
 //@ check: clean
 //@ variant two: -DTWO
-//@ check: fails at SECOND
+//@ check: fails at SIZED
 #include <crashproof.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,8 +25,8 @@ struct pool {
 };
 
 static struct pool *map(const char *path, int flags) {
-  int fd = open(path, O_RDWR | flags, 0600); // MARK: SECOND
-  crashproof_assert(fd >= 0 && ftruncate(fd, 4096) == 0);
+  int fd = open(path, O_RDWR | flags, 0600);
+  crashproof_assert(fd >= 0 && ftruncate(fd, 4096) == 0); // MARK: SIZED
   struct pool *pool = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   crashproof_assert(pool != MAP_FAILED);
   close(fd);
