@@ -376,7 +376,9 @@ fn settings(options: &mut Options, config: &Config) -> Result<(), String> {
     options.max_recoveries = set.max_recoveries;
     options.max_time = set.time.map(Duration::from_secs);
     for path in &config.pm.paths {
-        if !path.to_string_lossy().ends_with('*') && !path.exists() {
+        // The program may create it.
+        let directory = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !path.to_string_lossy().ends_with('*') && !path.exists() && !directory.is_dir() {
             return Err(format!(
                 "--pm-path {}: there is no such file or directory; create it, or end the path in * to mean all that \
                  begin so",

@@ -105,6 +105,17 @@ fn a_pm_path_that_does_not_exist() {
     place.check(&program, &["--pm-path", "/no/such/path*"], &[], None).is(3, "no persistent memory found");
 }
 
+/// What was to prepare the pool fails: that is not the program's fault.
+#[test]
+fn a_setup_that_fails() {
+    let place = Place::new();
+    let program = place.build("int main(int count, char **words) { return count > 1 ? 7 : 0; }");
+    let setup = format!("{} prepare", program.display());
+    let outcome = place.check(&program, &["--setup", &setup], &[], None);
+    outcome.is(2, "--setup: ");
+    assert!(outcome.text.contains("fails (it exits with code 7)"), "{}", outcome.text);
+}
+
 #[test]
 fn a_program_without_persistent_memory() {
     let place = Place::new();

@@ -771,6 +771,65 @@ int main() {
 }
 "#;
 
+const SORTED: &str = r#"
+#include "pool.h"
+#include <algorithm>
+#include <new>
+#include <string>
+struct s { long sorted[8]; long values[64]; alignas(64) char name[sizeof(std::string)]; };
+int main() {
+  s *p = static_cast<s *>(pool(4096));
+  std::string *name = reinterpret_cast<std::string *>(p->name), wanted(40, 'n');
+  if (p->sorted[0]) {
+    for (int i = 0; i < 64; i++)
+      if (p->values[i] != i + 1)
+        return 1;
+#ifdef NAME
+    return *name != wanted;
+#endif
+    return 0;
+  }
+  for (int i = 0; i < 64; i++)
+    p->values[i] = i * 27 % 64 + 1;
+  persist(p->values, sizeof p->values);
+  std::sort(p->values, p->values + 64); // SORT
+#ifndef BAD
+  persist(p->values, sizeof p->values);
+#endif
+#ifdef NAME
+  new (name) std::string(wanted); // NAME
+  persist(name, sizeof *name);
+#endif
+  p->sorted[0] = 1;
+  persist(p->sorted, 8);
+}
+"#;
+
+/// Findings in a template that was not inlined, and in a library without debug information, are reported where the program
+/// calls it.
+#[test]
+fn findings_in_templates_are_told_where_they_are_called() {
+    let place = Place::new();
+    place.write("sorted.cpp", SORTED);
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../tests/plain");
+    let line = |mark: &str| {
+        let at = SORTED.lines().position(|line| line.ends_with(mark)).expect("a mark");
+        format!("sorted.cpp:{}", at + 1)
+    };
+    for optimization in ["-O0", "-O2"] {
+        place.run("g++", &["-g", optimization, include, "sorted.cpp", "-o", "good"]);
+        place.check(&["--pm-path", ".", "./good"]).is(0, "clean");
+        place.run("g++", &["-g", optimization, include, "-DBAD", "sorted.cpp", "-o", "bad"]);
+        let bad = place.check(&["--pm-path", ".", "./bad"]);
+        bad.is(1, "never flushed");
+        assert!(place_of(&bad).contains(&line("// SORT")), "{}", bad.text);
+        place.run("g++", &["-g", optimization, include, "-DNAME", "sorted.cpp", "-o", "name"]);
+        let name = place.check(&["--pm-path", ".", "./name"]);
+        name.is(1, "volatile-pointer");
+        assert!(place_of(&name).contains(&line("// NAME")), "{}", name.text);
+    }
+}
+
 /// Findings in a library without debug information are reported where the program calls it.
 #[test]
 fn findings_in_libraries_are_told_where_they_are_called() {

@@ -661,7 +661,7 @@ pub mod reason {
     pub const FORK: u64 = 1;
     /// The program became another one.
     pub const EXEC: u64 = 2;
-    /// A file on the PM path was mapped privately.
+    /// A file changes that was mapped privately.
     pub const PRIVATE_MAPPING: u64 = 3;
     /// A file on the PM path was mapped at a second address.
     pub const SECOND_PLACE: u64 = 4;
@@ -737,7 +737,7 @@ pub mod reason {
             SITE => return None,
             FORK => "it forked; what the child does to persistent memory is not followed",
             EXEC => "it executed another program, which is not followed",
-            PRIVATE_MAPPING => "it mapped a file on the PM path privately (MAP_PRIVATE)",
+            PRIVATE_MAPPING => "it changes a file that it also mapped privately (MAP_PRIVATE)",
             SECOND_PLACE => "it mapped a file on the PM path at an address of its own choice (MAP_FIXED)",
             TOO_MANY_FILES => "it opened too many files on the PM path, or one with a very long name",
             RENAMED => "it renamed a file on the PM path",

@@ -28,6 +28,7 @@ pub(crate) fn set_size(file: File, size: u64, site: *const Site) {
     if size == old {
         return;
     }
+    changes(file, site);
     if size == 0 && !mapped {
         let extent = facts::new_extent(file, before, site).or(before);
         with_open(file, |open| {
@@ -39,6 +40,13 @@ pub(crate) fn set_size(file: File, size: u64, site: *const Site) {
         erase_behind(file, old, size, site);
     }
     note_size(file, size, site);
+}
+
+/// A file is about to change. Whether private mappings of it show that is unspecified.
+pub(crate) fn changes(file: File, site: *const Site) {
+    if with_open(file, |open| open.copied) {
+        unknown(reason::PRIVATE_MAPPING, site);
+    }
 }
 
 /// Records a file's new size.
@@ -266,6 +274,7 @@ pub(crate) unsafe fn write(
             return Some(fail(libc::ENOSPC) as isize);
         };
         readable(from, bytes, site);
+        changes(file, site);
         if at > size {
             erase_behind(file, size, at, site);
         }
@@ -321,6 +330,7 @@ pub(crate) fn punch(
     let file = file_of(descriptor)?;
     let (offset, end) = (offset.max(0) as u64, offset.saturating_add(bytes).max(0) as u64);
     if mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) != 0 {
+        changes(file, site);
         place(file, 0);
         erase(extent(file), offset, end, site);
     }

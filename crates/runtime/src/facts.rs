@@ -318,7 +318,12 @@ pub(crate) fn create(path: &[u8], site: *const Site) -> Option<File> {
         *count
     });
     let crashes = session::control(|control| control.crashes);
-    let key = file_table::key(&[path, b"created", &number.to_le_bytes(), &crashes.to_le_bytes()]);
+    // A file of this name that `--setup` or another process has created may still be there under a new name.
+    let others = crashes == 0 || processes::were_several();
+    let version = DIRECTORIES.with(|known| known.get(&directory).map_or(0, |known| known.version));
+    let version = if others { version } else { 0 };
+    let parts = [number, u64::from(crashes), version].map(u64::to_le_bytes);
+    let key = file_table::key(&[path, b"created", &parts[0], &parts[1], &parts[2]]);
     let (file, _) = entry(key, path, site)?;
     change(&[(path, Some(file))], site).then_some(file)
 }

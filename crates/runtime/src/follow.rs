@@ -72,7 +72,7 @@ pub(crate) fn start() {
     ]);
     fences::start();
     tracing::start();
-    if session::follows_volatile() {
+    if session::follows_volatile() || session::wants_stacks() {
         patches::undo();
     }
 }

@@ -6,7 +6,7 @@ use crashproof_protocol::abi::{Site, is_pm};
 use crashproof_protocol::{MAX_PATH, exit, flag, reason};
 
 use crate::c_library::memory::copy;
-use crate::contents::place;
+use crate::contents::{changes, place};
 use crate::file_table::{File, HUGE};
 use crate::files::{on_pm_path, path_of};
 use crate::open_files::{DESCRIPTORS, extent, file_of, on_disk_medium, size_of_file, stand_in, with_open};
@@ -33,6 +33,7 @@ pub(crate) unsafe fn map(
             return libc::MAP_FAILED;
         };
         with_open(file, |open| open.mapped = true);
+        changes(file, site);
         session::files(|tables| tables.files[file.0].mapped = 1);
         // A mapping on a PM file system needs its file to be durable (MAP_SYNC); one in the page cache does not.
         if !on_disk_medium() {
@@ -143,9 +144,10 @@ pub(crate) unsafe fn map_anything(
             }
         }
         if flags & libc::MAP_TYPE == libc::MAP_PRIVATE {
-            // Whether later stores to the file show in the mapping is unspecified.
-            if is_writable(descriptor) || with_open(file, |open| open.mapped) {
-                unknown(reason::PRIVATE_MAPPING, site);
+            // Stores through a mapping cannot be noticed as changes of the file.
+            with_open(file, |open| open.copied = true);
+            if with_open(file, |open| open.mapped) {
+                changes(file, site);
             }
             return map_private(file, wanted, bytes, protection, flags, offset, site);
         }
@@ -166,9 +168,11 @@ unsafe fn map_private(
     // SAFETY: the program vouches for its pointers, as it would to the C library.
     unsafe {
         let start = place(file, offset + bytes)?;
-        let how = (flags | libc::MAP_ANONYMOUS) as usize;
         let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-        let mapped = kernel(libc::SYS_mmap, [wanted as usize, bytes as usize, access, how, usize::MAX, 0]);
+        // Of what stands in for it: behind its end there is nothing, and the kernel says so.
+        let of = with_open(file, |open| open.stand_in) as usize;
+        let how = [wanted as usize, bytes as usize, access, flags as usize, of, offset as usize];
+        let mapped = kernel(libc::SYS_mmap, how);
         if mapped > 0 {
             let size = size_of_file(with_open(file, |open| open.stand_in));
             let count = size.saturating_sub(offset).min(bytes);

@@ -22,6 +22,8 @@ pub(crate) struct Open {
     pub(crate) extent: Option<File>,
     /// Has it ever been mapped?
     pub(crate) mapped: bool,
+    /// Has it ever been mapped privately? Later stores to it may show there or not.
+    pub(crate) copied: bool,
     /// Ranges written but not written back, while it has never been mapped.
     pub(crate) dirty: Vec<(u64, u64)>,
 }

@@ -277,12 +277,15 @@ unsafe fn map_descriptor(
         let mut length = status.st_size as usize;
         if flags & file::CREATE != 0 {
             length = bytes;
-            if libc::ftruncate(descriptor, bytes as i64) != 0 {
+            // The C library's functions would take this place for the program's.
+            let resized = files::resize(descriptor, bytes as i64, site);
+            if resized.unwrap_or_else(|| libc::ftruncate(descriptor, bytes as i64)) != 0 {
                 complain(&format!("ftruncate: {}", std::io::Error::last_os_error()));
                 return None;
             }
             if flags & file::SPARSE == 0 {
-                let error = libc::posix_fallocate(descriptor, 0, bytes as i64);
+                let allocated = files::punch(descriptor, 0, 0, bytes as i64, site);
+                let error = allocated.unwrap_or_else(|| libc::posix_fallocate(descriptor, 0, bytes as i64));
                 if error != 0 {
                     refuse("posix_fallocate", error);
                     return None;

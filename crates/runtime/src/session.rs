@@ -669,6 +669,11 @@ pub(crate) fn at_record(index: u64, tell: fn(u64) -> u64) {
 /// The number of call stacks the checker requested from this child.
 static STACKS: AtomicUsize = AtomicUsize::new(0);
 
+/// Did the checker request call stacks from this child?
+pub(crate) fn wants_stacks() -> bool {
+    STACKS.load(Relaxed) > 0
+}
+
 /// Gives access to the requested call stacks.
 pub(crate) fn wanted_stacks<R>(access: impl FnOnce(&mut [Stack]) -> R) -> R {
     // SAFETY: under the checker the memory stays mapped; the checker wrote that many of them there, aligned, and does

@@ -31,6 +31,8 @@ pub(crate) struct Timeline {
     pub(crate) durable: Durable,
     /// Has anything been stored since the last crash point?
     written: bool,
+    /// Was a size or a name made durable at once since then?
+    settled: bool,
     platform: Platform,
     /// The site of the last record, and of the next one, if any.
     last_site: u32,
@@ -98,6 +100,7 @@ impl Timeline {
             late: BTreeMap::new(),
             durable,
             written: false,
+            settled: false,
             platform,
             last_site: 0,
             next_site: None,
@@ -236,11 +239,14 @@ impl Timeline {
     /// store certain or the run ends.
     pub(crate) fn is_crash_point(&mut self, records: &[Record]) -> bool {
         self.next_site = records.get(self.at).map(|next| next.site);
-        if !self.written {
+        let next = records.get(self.at);
+        // Nothing else shows that what was settled is there and what follows is not.
+        let settled = self.settled && next.is_none_or(stores_fact);
+        if !self.written && !settled {
             return false;
         }
         self.look_ahead(records);
-        let Some(next) = records.get(self.at) else { return true };
+        let Some(next) = next.filter(|_| !settled) else { return true };
         let Some(event) = next.event() else { return false };
         self.late_before(&event).next().is_some()
             || !self.may_wait(&event) && self.execution.would_persist(&event)
@@ -309,7 +315,7 @@ impl Timeline {
 
     /// The crash at this point has been handled.
     pub(crate) fn crashed(&mut self) {
-        self.written = false;
+        (self.written, self.settled) = (false, false);
         self.forget_early();
     }
 
@@ -415,6 +421,7 @@ impl Timeline {
         let persisted = self.forget(vec![line]);
         let nothing_open = self.open.is_empty() && self.late.is_empty();
         self.written &= !nothing_open || self.platform.any_cache_survives();
+        self.settled = true;
         persisted
     }
 
@@ -452,6 +459,11 @@ impl Timeline {
     pub(crate) fn eager_states(&self) -> BigUint {
         self.open_units().map(|line| BigUint::from(self.each_store(line).count() + 1)).product()
     }
+}
+
+/// Does a record store a size or a name of a file?
+fn stores_fact(record: &Record) -> bool {
+    record.event_kind().is_some_and(Kind::stores) && FACTS.contains(record.address())
 }
 
 #[cfg(test)]

@@ -361,7 +361,8 @@ impl<'a> Judging<'a> {
         let mut facts = Facts::of(recovered, cause);
         let first_lost = facts.lost.first().map(|access| (access.level, access.site));
         let lost = flush_after.or(first_lost);
-        let pointer = fault::address(&outcome.output).and_then(|address| followed(recovered, address));
+        let pointer =
+            fault::address(&outcome.output).and_then(|address| followed(recovered, &failure, address));
         if let Some((index, store)) = pointer {
             let read = &recovered.reads[index];
             let place = self.sites.of_recovery().get(read.site).clone();
@@ -424,7 +425,11 @@ impl<'a> Judging<'a> {
         let words = narrator.words(&failed.facts, failed.cause.as_deref(), &consequence);
         match (&failed.volatile, &failed.facts.survived) {
             (Some(_), Some(store)) => narrate::volatile_pointer(words, &narrator.object(store), failed),
-            _ => words,
+            _ => {
+                let how = failed.failure.describe_with(&failed.output);
+                let freed = self.options.heap.freed;
+                narrate::reword_freed(&narrator, &failed.facts, freed, &how, words)
+            }
         }
     }
 

@@ -25,7 +25,7 @@ pub(crate) fn start(options: &Options, launch: Launch) -> Result<Process, Error>
             ..options.launch()
         };
         match Process::start(launch) {
-            Ok(setup) => process.adopt_files(&prepared(options, setup)?),
+            Ok(setup) => process.adopt_files(&prepared(options, &program, setup)?),
             // It may not be instrumented: then it changes the files themselves.
             Err(Error::NotInstrumented { .. }) => {
                 run_plainly(&program, arguments, options.directory.as_deref())?;
@@ -37,8 +37,14 @@ pub(crate) fn start(options: &Options, launch: Launch) -> Result<Process, Error>
 }
 
 /// Runs the program that prepares the files, and makes its effects durable.
-fn prepared(options: &Options, mut setup: Process) -> Result<Process, Error> {
-    let recorded = record_run(&mut setup, false, Schedule::default(), options.run_limits())?;
+fn prepared(options: &Options, program: &Path, mut setup: Process) -> Result<Process, Error> {
+    let recorded = record_run(&mut setup, false, Schedule::default(), options.run_limits());
+    let recorded = recorded.map_err(|error| match error {
+        Error::FailsAlone { how, output, .. } => {
+            Error::Setup { program: program.to_owned(), how: format!("fails ({how})\n{output}") }
+        }
+        other => other,
+    })?;
     for record in recorded.records.iter().filter(|record| record.event_kind().is_some_and(Kind::stores)) {
         setup.set_image(record.address(), record.width(), record.value);
     }

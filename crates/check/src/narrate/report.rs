@@ -133,11 +133,7 @@ pub(crate) fn failure(found: &FailedRecovery) -> Finding {
         _ => (&rules::RECOVERY_FAILS, "lost"),
     };
     let words = &found.words;
-    let mut finding = Finding::new(
-        rule,
-        if found.volatile.is_some() { found.place.clone() } else { main_place(words, &found.place) },
-        words.title.clone(),
-    );
+    let mut finding = Finding::new(rule, main_place(words, &found.place), words.title.clone());
     finding.label = label.into();
     finding.related.clone_from(&words.related);
     finding.cause.clone_from(&words.cause);

@@ -3,6 +3,7 @@
 //! The facts are decided in `judge::facts` and `judge::cause`. A title states the cause and the consequence.
 
 use crashproof_findings::{Cause as CauseText, Place, Related, Role};
+use crashproof_protocol::FILES;
 
 use crate::judge::{Access, Cause, Crash, Facts, Instruction, ReadFact, Violation, Volatile, Window, Words};
 use crate::narrate::names::{Name, Names, last_part};
@@ -82,6 +83,8 @@ impl Narrator<'_> {
             let range = (access.address, access.bytes);
             self.names.object(self.sites, access.level, access.site, range, true)
         };
+        // `n = write(...)` names what the call returns, and a file holds none of the program's variables.
+        let name = name.filter(|name| !FILES.contains(access.address) || !self.names.is_number(name));
         let renamed = self.renamed.iter().find(|(at, _)| *at == (access.level, access.index));
         name.map(|mut name| {
             if let Some((_, text)) = renamed {
@@ -141,9 +144,12 @@ impl Narrator<'_> {
                 let itself = self.sites.of(access.level).get(access.site);
                 let place = self.place(access.level, access.index, access.site);
                 // In a library without debug information only the call into it can be named.
-                match itself.is_known() || !place.is_known() {
-                    true => format!("the store at {}", short(itself)),
-                    false => format!("the store of {} at {}", short(itself), short(&place)),
+                let unknown = !itself.is_known() && !place.is_known();
+                match self.files.part(access.address, access.bytes).filter(|_| unknown) {
+                    // Without any source, only the file can be named.
+                    Some(part) => part,
+                    None if itself.is_known() || unknown => format!("the store at {}", short(itself)),
+                    None => format!("the store of {} at {}", short(itself), short(&place)),
                 }
             }
         }
@@ -259,7 +265,7 @@ impl Narrator<'_> {
                     "{lost} and {other} are not updated atomically: {lost} can be lost after {other} persists; {then}"
                 );
             }
-            Cause::LockHeld { taken, .. } => return self.title_lock(taken),
+            Cause::LockHeld { taken, released } => return self.title_lock(taken, released),
             Cause::VolatileState(volatile) => return self.title_volatile(volatile, &how),
             Cause::Unknown | Cause::StoredAfterCommit { .. } | Cause::RecoveryWrong => {
                 return format!("{object} can be lost; {then}");
@@ -272,8 +278,16 @@ impl Narrator<'_> {
         format!("{object} {what}: {after}; {then}")
     }
 
-    fn title_lock(&self, taken: &Access) -> String {
-        format!("{} is still held after a crash: recovery waits for it forever", self.object(taken))
+    /// A lock by its name, which may be known only where it is given back.
+    fn lock(&self, taken: &Access, released: &Access) -> String {
+        match self.name(taken) {
+            None if taken.address == released.address => self.object(released),
+            _ => self.object(taken),
+        }
+    }
+
+    fn title_lock(&self, taken: &Access, released: &Access) -> String {
+        format!("{} is still held after a crash: recovery waits for it forever", self.lock(taken, released))
     }
 
     fn title_volatile(&self, volatile: &Volatile, how: &str) -> String {
@@ -296,7 +310,7 @@ impl Narrator<'_> {
             return format!("the call of {library} at {called} is interrupted by the crash; recovery {how}");
         }
         match (&facts.cause, &facts.survived, &facts.not_yet) {
-            (Cause::LockHeld { taken, .. }, ..) => self.title_lock(taken),
+            (Cause::LockHeld { taken, released }, ..) => self.title_lock(taken, released),
             (Cause::VolatileState(volatile), ..) => self.title_volatile(volatile, how),
             (Cause::StoredAfterCommit { begun: Some(_) }, Some(last), Some(next)) => {
                 let (last_name, next_name) = (self.object(last), self.object(next));
@@ -417,7 +431,7 @@ impl Narrator<'_> {
                 )
             }
             (Cause::LockHeld { taken, released }, _) => {
-                let lost = if facts.lost.is_empty() { "" } else { ", or one that loses that" };
+                let lost = if facts.lost.is_empty() { "" } else { ", or one that loses that," };
                 format!(
                     "it is taken at {} and given back at {}; after a crash in between{lost} no thread is left to give it \
                      back",
@@ -445,10 +459,18 @@ impl Narrator<'_> {
         let mut advice = Vec::new();
         let lost = facts.lost.first().map(|it| self.object(it)).unwrap_or_default();
         let survived = facts.survived.as_ref().map(|it| self.object(it)).unwrap_or_default();
-        if let Some(first) = facts.lost.first()
-            && self.in_transaction(first)
-        {
-            let how = if lost.starts_with('`') { lost } else { "the range".into() };
+        // What is lost is not flushed at the end of the transaction; what survives an interrupted one is not undone. It was
+        // interrupted if what comes next is the library's own.
+        let library = |it: &Access| !self.sites.of(it.level).get(it.site).is_known();
+        let unlogged = match facts.lost.first() {
+            Some(first) => Some((first, &lost)),
+            None if facts.not_yet.as_ref().is_some_and(library) => {
+                facts.survived.as_ref().map(|it| (it, &survived))
+            }
+            None => None,
+        };
+        if let Some((_, name)) = unlogged.filter(|(access, _)| self.in_transaction(access)) {
+            let how = if name.starts_with('`') { name.as_str() } else { "the range" };
             return vec![format!(
                 "add {how} to the transaction before storing to it (TX_ADD, pmemobj_tx_add_range)"
             )];
@@ -511,9 +533,10 @@ impl Narrator<'_> {
                      aligned 8-byte store"
                 ));
             }
-            Cause::LockHeld { .. } => advice.push(format!(
-                "no flush helps: initialize {survived} whenever the pool is opened, before it is taken, or keep it in \
-                 volatile memory"
+            Cause::LockHeld { taken, released } => advice.push(format!(
+                "no flush helps: initialize {} whenever the pool is opened, before it is taken, or keep it in volatile \
+                 memory",
+                self.lock(taken, released)
             )),
             Cause::VolatileState(_) => {
                 advice.push("store an offset into the pool, or set the pointer anew in recovery".into());
@@ -637,7 +660,15 @@ impl Narrator<'_> {
             }
             (Some(name), _) => format!("reads {} = {}", name.exact(), value(read.value)),
             (None, Some(lost)) => format!("reads {} = {}", lost.exact(), value(read.value)),
-            (None, None) => format!("reads {}", value(read.value)),
+            (None, None) => {
+                let unknown = !self.sites.of(level).get(read.site).is_known();
+                let part = self.files.part(read.address, read.width.into()).filter(|_| unknown);
+                format!(
+                    "reads {}{}",
+                    part.map_or(String::new(), |part| format!("{part} = ")),
+                    value(read.value)
+                )
+            }
         };
         if !read.others.is_empty() {
             let others: Vec<String> = read.others.iter().take(3).map(|other| value(*other)).collect();

@@ -115,14 +115,19 @@ impl FileNames {
                 },
             });
         }
-        let file = self.files.iter().find(|file| (file.place..file.place + file.room).contains(&address))?;
+        let file = self.files.get(self.number_at(address)?)?;
         let from = address - file.place;
-        let range = format!("bytes {from} to {} of `{}`", from + bytes, file.name);
         (FILES.contains(address) && !file.mapped).then(|| FileFact {
-            object: range.clone(),
-            stored: format!("writes {range}"),
+            object: part(file, from, bytes),
+            stored: format!("writes bytes {from} to {} of `{}`", from + bytes, file.name),
             sync: format!("fsync or fdatasync on `{}`", file.name),
         })
+    }
+
+    /// The part of a file that an access is to: for what no source names.
+    pub(crate) fn part(&self, address: u64, bytes: u64) -> Option<String> {
+        let file = self.files.get(self.number_at(address).filter(|_| FILES.contains(address))?)?;
+        Some(part(file, address - file.place, bytes))
     }
 
     /// What recovery learns about a file when it reads its size or a name; `None` if it reads memory.
@@ -155,6 +160,10 @@ impl FileNames {
     pub(crate) fn needs_kernel(&self, address: u64) -> bool {
         FACTS.contains(address) || self.disk && FILES.contains(address)
     }
+}
+
+fn part(file: &Known, from: u64, bytes: u64) -> String {
+    format!("`{}[{from}..{}]`", file.name, from + bytes)
 }
 
 fn size(word: u64) -> u64 {

@@ -258,7 +258,10 @@ replace! { [openat openat64] {
 
 replace! { [creat creat64] {
     (name: *const c_char, mode: c_int) -> c_int, caller(rdx)
-    |_site| { libc::open(name, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, mode) }
+    |site| {
+        let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+        files::open_with(libc::AT_FDCWD, name, flags, false, site, |_| real(name, mode))
+    }
 } }
 
 replace! { [mmap mmap64] {
@@ -318,7 +321,12 @@ replace! { [fstatat fstatat64] {
 unsafe fn make_temporary(template: *mut c_char, ending: c_int, flags: c_int, site: *const Site) -> c_int {
     let how = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
     // SAFETY: the program vouches for its pointers, as it would to the C library.
-    unsafe { directories::make_temporary(template, ending, site, |name| libc::open(name, how, 0o600)) }
+    unsafe {
+        let open = |name| {
+            files::open_with(libc::AT_FDCWD, name, how, false, site, |how| libc::open(name, how, 0o600))
+        };
+        directories::make_temporary(template, ending, site, open)
+    }
 }
 
 replace! {

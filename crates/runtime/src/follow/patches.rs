@@ -100,9 +100,10 @@ pub(crate) unsafe fn heat(at: usize) -> Option<usize> {
         }
         false
     });
-    // Other threads may be anywhere in the code, and strict mode must see every access.
+    // Other threads may be anywhere in the code, strict mode must see every access, and patches cannot be unwound.
     if !hot
         || session::follows_volatile()
+        || session::wants_stacks()
         || running::concurrent()
         || assembly::site().is_some()
         || callers::is_instrumented(at)

@@ -455,6 +455,12 @@ impl Names {
         Some((ty, within))
     }
 
+    /// Is it just a variable, and a number?
+    pub(crate) fn is_number(&self, name: &Name) -> bool {
+        let plain = |ty| matches!(self.types().get(ty).1, Type::Plain { .. });
+        name.expression.steps.is_empty() && name.ty.is_some_and(plain)
+    }
+
     /// The bytes of an object as text, according to its type.
     pub(crate) fn value(&self, name: Option<&Name>, bytes: &[u8]) -> String {
         let ty = name.and_then(|name| name.ty);
@@ -556,8 +562,10 @@ fn untyped(bytes: &[u8]) -> String {
     let text = &bytes[..end];
     let padded = bytes[end..].iter().all(|byte| *byte == 0) || bytes.len() > 8;
     let printable = text.iter().all(|byte| (b' '..=b'~').contains(byte));
+    // Addresses of programs begin with 0x5555.
+    let address = bytes.len() == 8 && text.len() == 6 && text.ends_with(b"UUU");
     // Short numbers may look like text.
-    if printable && padded && (text.len() >= 3 || bytes.len() > 8 && !text.is_empty()) {
+    if printable && padded && !address && (text.len() >= 3 || bytes.len() > 8 && !text.is_empty()) {
         return quoted(text);
     }
     if bytes.iter().all(|byte| *byte == 0) {
@@ -657,5 +665,6 @@ mod tests {
         assert_eq!(names.value(Some(&count), &3u64.to_le_bytes()), "3");
         assert_eq!(names.value(None, b"value-on"), "\"value-on\"");
         assert_eq!(names.value(None, &[1, 0, 0, 0]), "1");
+        assert_eq!(names.value(None, &0x5555_5555_5330_u64.to_le_bytes()), "0x555555555330");
     }
 }
