@@ -6,12 +6,12 @@
 //! | layer | what it holds |
 //! |---|---|
 //! | `debug_info` | the DWARF of a program, unit by unit |
-//!  `subject` | the program under test behind a trait: a process that can be run and recorded any number of times |
+//! | `subject` | the program under test behind a trait: a process that can be run and recorded any number of times |
 //! | `crash` | the recorded run replayed through px86, its crash points, what may survive |
-//!  `schedules` | all schedules: partial-order reduction, crashes at every consistent cut |
-//!  `search` | the tree of everything recovery may do, and the workers that explore it |
+//! | `schedules` | all schedules: partial-order reduction, crashes at every consistent cut |
+//! | `search` | the tree of everything recovery may do, and the workers that explore it |
 //! | `judge` | failures, missing flushes, redundant flushes and fences, strands and epochs |
-//!  `narrate` | findings in words and diagrams |
+//! | `narrate` | findings in words and diagrams |
 //! | `driver` | options, the loop over schedules, replay, progress |
 //!
 //! There is no symbolic execution and no model of the program: it runs the real one. Anything the runtime inside the

@@ -3,7 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `fixer` | the loop: check, edit, check again |
-//!  `bench` | where the program is built and checked |
+//! | `bench` | where the program is built and checked |
 //! | `syntax` | sources as syntax trees: the statement at a place |
 //! | `project` | what the sources around it define: functions and macros that flush, structs |
 //! | `object` | objects in memory by the expressions of the source |

@@ -5,16 +5,16 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//!  [`inputs`] | compiles sources, bitcode and compilation databases to bitcode (frontend) |
-//!  [`crashproof_frontend::program`] | converts bitcode to a program without LLVM, linked by symbol (frontend) |
+//! | [`inputs`] | compiles sources, bitcode and compilation databases to bitcode (frontend) |
+//! | [`crashproof_frontend::program`] | converts bitcode to a program without LLVM, linked by symbol (frontend) |
 //! | [`crashproof_frontend::frameworks`] | what library functions mean, as data (frontend) |
 //! | `dsa` | which memory is persistent: local, bottom-up, top-down |
 //! | `expression`, `span`, `extent` | symbolic addresses; bytes, words and cache lines; arrays |
 //! | `loops`, `explore` | paths through a function, callees as summaries |
-//!  `event`, `machine` | the effects of a path on persistent memory, and the rules judged on them |
-//!  `guards`, `uses` | what makes memory count: members that guard others, and members that are never read after a crash |
-//!  `gap`, `coverage` | what is not understood, and hence what the verdict does not cover |
-//!  [`rules`], `findings` | the rules by name; how they are reported |
+//! | `event`, `machine` | the effects of a path on persistent memory, and the rules judged on them |
+//! | `guards`, `uses` | what makes memory count: members that guard others, and members that are never read after a crash |
+//! | `gap`, `coverage` | what is not understood, and hence what the verdict does not cover |
+//! | [`rules`], `findings` | the rules by name; how they are reported |
 //!
 //! # What it cannot see
 //!

@@ -9,8 +9,8 @@
 //!
 //! | | |
 //! |---|---|
-//!  [`closure`] | the order as a transitive closure (Italiano 1986) with undo: finds forced orders |
-//!  [`levels`] | the order as levels (Bender, Fineman, Gilbert, Tarjan 2015): only finds cycles, for large graphs |
+//! | [`closure`] | the order as a transitive closure (Italiano 1986) with undo: finds forced orders |
+//! | [`levels`] | the order as levels (Bender, Fineman, Gilbert, Tarjan 2015): only finds cycles, for large graphs |
 //! | [`theory`] | edges with reasons, compositions, propagation, explanations |
 //! | [`solver`] | the trait of a solver; [`backend`] chooses between [`batsat`] and `cadical` |
 //! | [`eliminate`], [`preprocess`] | variable elimination, and a solver of the smaller formula |

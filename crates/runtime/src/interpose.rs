@@ -2,7 +2,7 @@
 //!
 //! | macro | the body runs |
 //! |---|---|
-//!  [`interpose`] | if an argument is in PM and the process records |
+//! | [`interpose`] | if an argument is in PM and the process records |
 //! | [`replace`] | if the process records: for functions of descriptors, sizes, pointers to pointers |
 //! | [`schedule`], [`schedule_at`] | if the process records; may unwind, as `pthread_exit` and cancellation do |
 //! | [`provide`] | unless the program brings a library of its own that provides the function |

@@ -10,17 +10,17 @@
 //! | `running` | which thread runs |
 //! | `baton` | passing the turn from one real thread to another |
 //! | `strategy` | the choices: round robin, random, PCT |
-//!  `scheduler` | the threads, what they wait for, which runs next: plain data |
+//! | `scheduler` | the threads, what they wait for, which runs next: plain data |
 //! | `state` | the scheduler of this process |
 //! | `step_notes` | notes about the steps of a run |
-//!  `program_state` | distinguishes a loop that waits from one that counts |
+//! | `program_state` | distinguishes a loop that waits from one that counts |
 //! | `exploration` | a run that follows the checker's decisions: plain data |
-//!  `decisions` | follows them, and records every step |
-//!  `buffers` | store buffers, and when their entries take effect |
+//! | `decisions` | follows them, and records every step |
+//! | `buffers` | store buffers, and when their entries take effect |
 //! | `happens_before` | what orders threads besides PM |
 //! | `timers` | timers that send signals, by the program's clock |
 //! | `unseen_accesses` | accesses of volatile memory that the exploration does not see |
-//!  `locks` | the state of mutexes and other objects, outside the program's bytes: plain data |
+//! | `locks` | the state of mutexes and other objects, outside the program's bytes: plain data |
 //! | `turns` | switching, waiting and waking, deadlocks |
 //! | `memory` | accesses to PM while there are several threads |
 //!

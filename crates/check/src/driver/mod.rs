@@ -2,17 +2,17 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//!  `options` | the options of a check |
+//! | `options` | the options of a check |
 //! | `recording` | the recorded run |
-//!  `prepare` | files that another program prepares, and discovery of mapped files |
-//!  `call_stacks` | the call stacks that findings refer to |
-//!  `check` | one schedule after another, recorded and crashed everywhere |
-//!  `checkpoint` | resumable checks, and checks shared by several machines |
-//!  `judging` | judges every recovery, keeps the findings |
+//! | `prepare` | files that another program prepares, and discovery of mapped files |
+//! | `call_stacks` | the call stacks that findings refer to |
+//! | `check` | one schedule after another, recorded and crashed everywhere |
+//! | `checkpoint` | resumable checks, and checks shared by several machines |
+//! | `judging` | judges every recovery, keeps the findings |
 //! | `remarks` | what a verdict rests on besides its findings |
-//!  `other_files` | whether recoveries read what the crashed run stored |
+//! | `other_files` | whether recoveries read what the crashed run stored |
 //! | `token`, `replay` | reproduces one failure |
-//!  `monitor` | progress, and early termination |
+//! | `monitor` | progress, and early termination |
 
 mod all_schedules;
 mod call_stacks;

@@ -65,8 +65,8 @@ impl Check<'_> {
             self.judging.note("recovery has threads: it was crashed only in the order of its run".into());
         } else {
             self.judging.remark(&match most {
-                0 | 1 => String::from("recovery has threads, and only one schedule"),
-                many => format!("recovery has threads: up to {many} schedules of it stand for all others"),
+                0 | 1 => String::from("recovery has threads; all its schedules are equivalent"),
+                many => format!("recovery has threads; up to {many} schedules cover all that differ"),
             });
         }
     }

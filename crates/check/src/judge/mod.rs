@@ -2,23 +2,23 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//!  `facts` | the facts of a finding as data: lost and surviving stores, the crash, the reads |
+//! | `facts` | the facts of a finding as data: lost and surviving stores, the crash, the reads |
 //! | `cause`, `classify` | why: never flushed, flushed too late, torn, ... |
-//!  `words` | the text of a finding |
+//! | `words` | the text of a finding |
 //! | `failure` | a recovery that fails |
-//!  `one_cause` | merges failures that show one mistake from several sides |
+//! | `one_cause` | merges failures that show one mistake from several sides |
 //! | `locks` | words of PM that are locks |
 //! | `volatile` | pointers to volatile memory that recovery follows |
-//!  `unrecoverable` | parts of a run in which recovery fails no matter what is lost |
-//!  `robustness` | could a machine without caches have left what recovery read? |
+//! | `unrecoverable` | parts of a run in which recovery fails no matter what is lost |
+//! | `robustness` | could a machine without caches have left what recovery read? |
 //! | `violation` | a robustness violation in the source: the missing flush and where it belongs |
-//!  `harmless` | library protocols that lose stores by design, and detect it |
+//! | `harmless` | library protocols that lose stores by design, and detect it |
 //! | `suppress` | places where missing flushes are known to be harmless |
 //! | `redundant` | redundant flushes and fences |
 //! | `races` | data races on persistent memory |
 //! | `persistency_races` | plain stores that recovery may read in part |
 //! | `strands` | strands and epochs that depend on each other |
-//!  `report` | everything a check found |
+//! | `report` | everything a check found |
 //!
 //! Findings here are places and numbers; `narrate` puts them into words.
 

@@ -3,10 +3,10 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `happens_before` | steps, which of them depend on each other, races |
-//!  `explore` | which schedules to run: one per Mazurkiewicz trace |
-//!  `notes` | a run's notes as steps, and as units between which a crash may come |
-//!  `unseen` | accesses unknown to the exploration: are they ordered nonetheless? |
-//!  `cuts` | where in a trace a crash can come, and why that is complete |
+//! | `explore` | which schedules to run: one per Mazurkiewicz trace |
+//! | `notes` | a run's notes as steps, and as units between which a crash may come |
+//! | `unseen` | accesses unknown to the exploration: are they ordered nonetheless? |
+//! | `cuts` | where in a trace a crash can come, and why that is complete |
 //! | `linearize` | a run's records with a cut first |
 //!
 //! This module runs nothing: the driver does, and passes on the run's notes. Steps are those of an x86-TSO machine in

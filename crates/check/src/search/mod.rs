@@ -3,23 +3,23 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `shared_state` | what the workers of a check share: settings, the tree, statistics |
-//!  `observer` | what a search reports |
-//!  `blocks` | runs of reads, each stored once |
-//!  `journal` | recoveries saved to a file, for resuming checks and merging shards |
-//!  `shards` | the part of the crash points that a check explores |
+//! | `observer` | what a search reports |
+//! | `blocks` | runs of reads, each stored once |
+//! | `journal` | recoveries saved to a file, for resuming checks and merging shards |
+//! | `shards` | the part of the crash points that a check explores |
 //! | `effects` | what a recovery stored and printed |
-//!  `tree` | everything recovery has been seen to do, by what it read |
+//! | `tree` | everything recovery has been seen to do, by what it read |
 //! | `path` | what a recovery reads on its way down the tree |
-//!  `unchanged` | what has not changed since the previous crash point, and need not be examined again |
-//!  `worker` | crashes the recorded run, walks the tree, runs recoveries at its unexplored ends |
-//!  `corners` | the crash states most likely to reveal bugs, which come first |
-//!  `coping` | recoveries that read something stale, but leave the same state as if they had not |
+//! | `unchanged` | what has not changed since the previous crash point, and need not be examined again |
+//! | `worker` | crashes the recorded run, walks the tree, runs recoveries at its unexplored ends |
+//! | `corners` | the crash states most likely to reveal bugs, which come first |
+//! | `coping` | recoveries that read something stale, but leave the same state as if they had not |
 //! | `set_aside` | crash states whose failure is known |
-//!  `waiting` | recoveries that would wait forever like others before |
+//! | `waiting` | recoveries that would wait forever like others before |
 //! | `plan` | which crashes to try, and how workers share them |
-//!  `checksums` | recovery that trusts a checksum, without trying every torn content |
-//!  `random` | random crashes instead of all |
-//!  `minimize` | the smallest loss that causes a failure |
+//! | `checksums` | recovery that trusts a checksum, without trying every torn content |
+//! | `random` | random crashes instead of all |
+//! | `minimize` | the smallest loss that causes a failure |
 //! | `schedules` | schedules from seeds |
 //! | `recovery_schedules` | what is known about schedules of recoveries that have threads |
 //! | `other_schedules` | follows such recoveries into all their schedules |

@@ -3,18 +3,18 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//!  `interface` | the interface of a program to the rest of the check |
+//! | `interface` | the interface of a program to the rest of the check |
 //! | `run` | one run: mode, schedule, starting point, limits; the only place that fills the control block |
 //! | `process` | a subject that is a process, parked before `main` |
 //! | `ending` | how a run ended, and whether that is a failure |
 //! | `trace` | the records of a run |
-//!  `sites` | the places in the source of events |
+//! | `sites` | the places in the source of events |
 //! | `descriptors` | the limit on open files |
 //! | `pinning` | keeps a worker and its process on one processor |
 //! | `sanitizer`, `panic`, `fault` | what sanitizers, Rust panics and the runtime print |
-//!  `executable` | the kind of program, determined before it runs |
-//!  `sandbox`, `private_files` | isolate a process from the rest of the machine |
-//!  `placement` | the addresses of code, heap and stack of a process |
+//! | `executable` | the kind of program, determined before it runs |
+//! | `sandbox`, `private_files` | isolate a process from the rest of the machine |
+//! | `placement` | the addresses of code, heap and stack of a process |
 //!
 //! This module neither knows the memory model nor decides what to run: `search` and `driver` do. A traced binary or a
 //! remote worker would be another implementation of [`Subject`].
