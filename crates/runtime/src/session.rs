@@ -568,23 +568,21 @@ pub(crate) fn never_ends() -> ! {
 /// Appends a record to the trace. Only under the checker.
 #[inline(always)]
 pub(crate) fn append(record: Record) {
-    if cfg!(debug_assertions) {
-        TRACE.with(|_| ());
-    }
-    // SAFETY: as in [`RunningThreadCell::with`] and [`control`], without their closures, which the compiler does not inline
-    // here: nearly every access of a recovery comes this way.
-    let (trace, control) = unsafe { (&mut *TRACE.as_ptr(), &mut *CONTROL.load(Relaxed)) };
-    let index = control.records;
-    if index >= trace.ready {
-        more_trace(trace, index, control.max_records);
-    }
-    // SAFETY: the trace is mapped that far.
-    unsafe { trace.records.add(index as usize).write(record) };
-    match &mut trace.watched_left {
-        None => trace.reads_left = trace.patience,
-        Some(left) => *left = trace.patience,
-    }
-    control.records = index + 1;
+    TRACE.with(|trace| {
+        control(|control| {
+            let index = control.records;
+            if index >= trace.ready {
+                more_trace(trace, index, control.max_records);
+            }
+            // SAFETY: the trace is mapped that far.
+            unsafe { trace.records.add(index as usize).write(record) };
+            match &mut trace.watched_left {
+                None => trace.reads_left = trace.patience,
+                Some(left) => *left = trace.patience,
+            }
+            control.records = index + 1;
+        });
+    });
 }
 
 /// Appends a record, unless it equals the last one: a waiting loop reads the same value repeatedly.
