@@ -1,13 +1,14 @@
 //! Replays a counterexample of `crashproof prove` in runs of the real program before it is reported.
 //!
-//! The sources are built with instrumentation, with a `main` around theirs that calls `recover` after a crash, as the
-//! prover does, reads the same standard input, and keeps its files in a directory of its own. The runtime then looks for a
-//! crash from which the same claim is false: under the first schedule, then under all of them if there are threads. So the
-//! failure is met unless it needs an input other than 0, or more schedules than can be explored. What is said is what was
-//! seen; the token that comes of it carries the schedule's decisions, and `crashproof replay` follows them.
+//! The sources are instrumented and built with a `main` around theirs that calls `recover` after a crash, as the prover
+//! does, reads the same standard input, and keeps its files in a separate directory. The runtime then searches for a
+//! crash after which the same claim fails: under the first schedule, then under all of them if there are threads. So
+//! the failure is found unless it needs an input other than 0, or more schedules than can be explored. The report
+//! describes what was observed; the resulting token contains the schedule's decisions, which `crashproof replay`
+//! follows.
 //!
-//! This is part of the command line because it needs both the checker and the toolchain, which no library of the prover may
-//! depend on.
+//! This is part of the command line because it needs both the checker and the toolchain, on which no prover library may
+//! depend.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ use px86::Platform;
 
 use crate::signals::Scratch;
 
-/// Stands in for `main`, by the linker's `--wrap`.
+/// Replaces `main`, through the linker's `--wrap`.
 const AROUND: &str = "\
 #include <fcntl.h>
 #include <stdint.h>
@@ -52,50 +53,50 @@ int __wrap_main(int argc, char **argv, char **environment) {
 
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What came of it.
+/// The result of a replay.
 pub(crate) enum Replayed {
-    /// Runs fail.
+    /// A run fails.
     Met(Met),
-    /// Every run that could have failed ends well: what was run.
+    /// Runs that could have failed end well: what was run, and why not more of them, if not all were.
     NotMet(String),
-    /// It could not be tried, or not to the end: why.
+    /// It could not be tried: why.
     NotTried(String),
 }
 
-/// A failure that runs of the program met.
+/// A failure observed in runs of the program.
 pub(crate) struct Met {
-    /// How, as a sentence.
+    /// A description, as a sentence.
     pub(crate) sentence: String,
     /// Replays the run; empty if it needs no crash.
     pub(crate) token: String,
-    /// Is it the failure of the counterexample, and not just another one?
+    /// Is it the failure of the counterexample, rather than a different one?
     pub(crate) exact: bool,
-    /// The same failure as `check` tells it.
+    /// The same failure as reported by `check`.
     pub(crate) told: Option<Box<Finding>>,
 }
 
-/// What to run, and under which circumstances: those of the proof.
+/// What to run, under the same conditions as the proof.
 pub(crate) struct Replay<'a> {
     pub(crate) sources: &'a [PathBuf],
     pub(crate) compiler: Vec<OsString>,
-    /// Of the program's `main`.
+    /// Arguments for the program's `main`.
     pub(crate) arguments: &'a [String],
-    /// What the program finds on its standard input; nothing if there is none.
+    /// The program's standard input; empty if not given.
     pub(crate) stdin: Option<&'a Path>,
     pub(crate) platform: Platform,
-    /// How often it crashes.
+    /// The number of crashes.
     pub(crate) crashes: usize,
-    /// The symbol of what recovers; none if `main` does.
+    /// The symbol of the recovery function; `None` if `main` recovers.
     pub(crate) recovery: Option<&'a str>,
     /// Does the program have inputs, which are 0 in runs?
     pub(crate) has_inputs: bool,
     /// When to give up.
     pub(crate) deadline: Option<Instant>,
-    /// Where the instrumented program is left, if it is.
+    /// Where to leave the instrumented program, if requested.
     pub(crate) program: Option<&'a Path>,
 }
 
-/// A program that was built, and where it keeps its files.
+/// A built program, and the directory for its files.
 pub(crate) struct Built {
     program: PathBuf,
     files: PathBuf,
@@ -103,11 +104,20 @@ pub(crate) struct Built {
 }
 
 impl Replay<'_> {
-    /// Looks for the failure of a counterexample in runs of the program.
+    /// Searches runs of the program for the failure of a counterexample.
     pub(crate) fn run(&self, counterexample: &Counterexample) -> Replayed {
-        match self.build() {
+        let runs = match self.build(&[]) {
             Ok(built) => self.look_for(&built, counterexample),
-            Err(why) => Replayed::NotTried(why),
+            Err(why) => return Replayed::NotTried(why),
+        };
+        let Replayed::NotMet(tried) = runs else { return runs };
+        // The prover follows the source, in which a compiler may join several stores into one.
+        match self.build(&["-O0"]).map(|built| self.look_for(&built, counterexample)) {
+            Ok(Replayed::Met(met)) if met.exact => Replayed::Met(Met {
+                sentence: format!("{}, built without optimization", met.sentence),
+                ..met
+            }),
+            _ => Replayed::NotMet(tried),
         }
     }
 
@@ -158,7 +168,7 @@ impl Replay<'_> {
             (None, _) if self.has_inputs => {
                 Replayed::NotTried(format!("{tried}, and runs have but one input, which is 0"))
             }
-            (None, Some(why)) => Replayed::NotTried(format!("{tried}, and {why}")),
+            (None, Some(why)) => Replayed::NotMet(format!("{tried}; {why}")),
             (None, None) => Replayed::NotMet(tried),
         }
     }
@@ -175,8 +185,8 @@ impl Replay<'_> {
         options
     }
 
-    /// Builds the program.
-    pub(crate) fn build(&self) -> Result<Built, String> {
+    /// Builds the program, with more arguments for the compiler.
+    pub(crate) fn build(&self, more: &[&str]) -> Result<Built, String> {
         if let Some(other) = self.sources.iter().find(|source| !is_source(source)) {
             return Err(format!("{} is not a C or C++ source", other.display()));
         }
@@ -189,6 +199,7 @@ impl Replay<'_> {
         let around = self.around(&toolchain.compilers, directory.path(), &files)?;
         let mut arguments = self.compiler.clone();
         arguments.extend(["-Wl,--wrap=main".into(), around.into()]);
+        arguments.extend(more.iter().map(OsString::from));
         let program = self.program.map_or_else(|| directory.path().join("program"), Path::to_owned);
         let plan = toolchain.to_program(self.sources, &arguments, &program);
         run(plan.map_err(|error| error.to_string())?.command)?;
@@ -196,7 +207,7 @@ impl Replay<'_> {
         Ok(Built { program, files, _directory: directory })
     }
 
-    /// Compiles what stands in for `main`.
+    /// Compiles the replacement for `main`.
     fn around(&self, compilers: &Compilers, directory: &Path, files: &Path) -> Result<PathBuf, String> {
         let (source, object) = (directory.join("around.c"), directory.join("around.o"));
         std::fs::write(&source, AROUND)
@@ -218,11 +229,11 @@ impl Replay<'_> {
     }
 }
 
-/// The failure that is looked for.
+/// The failure to search for.
 struct Wanted {
-    /// As assertions print it.
+    /// As printed by assertions.
     place: String,
-    /// What fails without saying where: an access outside of everything, a call of `abort`, an exit code.
+    /// A failure without a location: an access out of bounds, a call of `abort`, an exit code.
     silent: bool,
 }
 
@@ -249,7 +260,7 @@ impl Wanted {
     }
 }
 
-/// Files that the program names are below a directory of its own: a proof leaves nothing behind, and touches nothing.
+/// Redirects files named by the program to a separate directory: a proof leaves nothing behind, and changes nothing.
 fn in_directory(argument: &str, files: &Path) -> OsString {
     let path = Path::new(argument);
     match path.file_name() {

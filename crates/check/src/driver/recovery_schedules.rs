@@ -1,88 +1,72 @@
-//! Explores a run once for each schedule of recoveries that have threads (see `search::recovery_schedules`).
+//! Recoveries that have threads, under all their schedules (see `search::other_schedules`).
 
 use crate::driver::check::Check;
+use crate::driver::options::Budget;
 use crate::driver::recording::record_run;
 use crate::subject::{Error, Schedule, Subject};
 
-/// Schedules of recoveries that are explored at most. A number: the verdict must not depend on how fast the machine is.
-const MAX_PLANS: usize = 200;
-
 impl Check<'_> {
     /// Recoveries follow decisions from here on.
-    pub(super) fn begin_recovery_schedules(&self) {
+    pub(super) fn begin_recovery_schedules(&self, budget: Budget) {
         let mut shared = self.search.shared();
         shared.forget_scheduled_recoveries();
-        shared.recovery_schedules.begin();
+        shared.recovery_schedules.begin(budget.max_schedules.unwrap_or(u64::MAX));
+        drop(shared);
+        self.judging.set_recovery(Some(Vec::new()));
     }
 
-    /// Explores the crashes of a run of one thread under all schedules of its recoveries.
+    /// Explores the crashes of a single-threaded run under all schedules of its recoveries.
     pub(super) fn all_recoveries<S: Subject>(
         &mut self,
+        budget: Budget,
         schedule: Schedule,
         subject: &mut S,
-        mut recovering: Option<&mut S>,
+        recovering: Option<&mut S>,
     ) -> Result<(), Error> {
-        self.begin_recovery_schedules();
+        self.begin_recovery_schedules(budget);
         let limits = self.options.run_limits();
         let recorded = record_run(subject, self.options.model.is_some(), schedule, limits)?;
         let counted = self.search.shared().statistics.clone();
-        let mut plan = 0;
-        while self.follow_recovery_schedule(plan) {
-            subject.rewind();
-            let recovering = recovering.as_deref_mut();
-            self.crash_recorded(schedule.seed, &recorded, subject, recovering, schedule)?;
-            // They are the same crash points each time.
-            self.count(|now| {
-                now.events = counted.events;
-                now.failure_points = counted.failure_points;
-                now.eager_states.clone_from(&counted.eager_states);
-            });
-            plan += 1;
-        }
-        self.end_recovery_schedules(1);
+        subject.rewind();
+        self.crash_recorded(schedule.seed, &recorded, subject, recovering, schedule)?;
+        // They are the same crash points.
+        self.count(|now| {
+            now.events = counted.events;
+            now.failure_points = counted.failure_points;
+            now.eager_states.clone_from(&counted.eager_states);
+        });
+        self.end_recovery_schedules();
         Ok(())
     }
 
-    /// Recoveries follow this schedule of theirs from here on; false if there is none, or none is to be explored.
-    pub(super) fn follow_recovery_schedule(&self, plan: usize) -> bool {
-        let decisions = {
-            let shared = &mut *self.search.shared();
-            if shared.stopped || plan >= shared.recovery_schedules.count().min(MAX_PLANS) {
-                return false;
-            }
-            shared.recovery_schedules.follow(plan, &mut shared.tree);
-            shared.recoveries_crashed.clear();
-            shared.recovery_schedules.plan()
-        };
-        self.judging.set_recovery(decisions.map(|decisions| decisions.to_vec()));
-        true
-    }
-
-    /// Says how far the schedules of recoveries were explored; `after_first` were known after the first schedule.
-    pub(super) fn end_recovery_schedules(&self, after_first: usize) {
-        self.follow_recovery_schedule(0);
-        let (count, too_long) = {
+    /// Says how far the schedules of recoveries were explored.
+    pub(super) fn end_recovery_schedules(&self) {
+        let (most, cut, too_long) = {
             let shared = self.search.shared();
-            (shared.recovery_schedules.count(), shared.recovery_schedules.too_long)
+            let schedules = &shared.recovery_schedules;
+            (schedules.most, schedules.cut, schedules.too_long)
         };
-        if count > MAX_PLANS {
-            self.judging.note(format!(
-                "recovery has threads and at least {count} schedules, of which {MAX_PLANS} were explored"
-            ));
+        let [timed_out, counted, retried] = {
+            let shared = self.search.shared();
+            let schedules = &shared.recovery_schedules;
+            [schedules.timed_out, schedules.counted, schedules.retried]
+        };
+        self.note_limits(timed_out, counted, retried);
+        if cut {
+            self.judging.note(
+                "recovery has threads, and more schedules than were explored (--schedules all or --max-schedules N explores \
+                 more)"
+                    .into(),
+            );
         } else if too_long {
             self.judging
                 .note("recovery has threads, and too many steps for its schedules to be explored".into());
         } else if self.options.crashes > 1 {
             self.judging.note("recovery has threads: it was crashed only in the order of its run".into());
-        } else if count > after_first && self.threads > 1 {
-            self.judging.note(format!(
-                "recovery has threads: {} of its {count} schedules were not explored after every schedule of the program",
-                count - after_first
-            ));
         } else {
-            self.judging.remark(&match count {
-                1 => String::from("recovery has threads, and only one schedule"),
-                many => format!("recovery has threads: {many} schedules of it stand for all others"),
+            self.judging.remark(&match most {
+                0 | 1 => String::from("recovery has threads; all its schedules are equivalent"),
+                many => format!("recovery has threads; up to {many} schedules cover all that differ"),
             });
         }
     }

@@ -1,117 +1,87 @@
-//! Schedules of recoveries that have threads.
+//! Schedules of multithreaded recoveries.
 //!
-//! What such a recovery does depends on what it reads and on its schedule. With a *plan*, the decisions to begin with, it is
-//! a function of what it reads again, so there is a tree for each plan. Races that runs show lead to new plans, as in
-//! `schedules::explore`. But crash states differ in what recovery does: so every plan is for all of them, nobody sleeps,
-//! and a run that cannot follow its plan ends there, as it does nothing that another plan does not show.
+//! What such a recovery does depends on what it reads and on its schedule. The tree has what it does under the first schedule.
+//! A *case* is memory of which everything is decided that recovery reads under any of its schedules: there it is a program
+//! like any other, and all its schedules are explored as those of the program are (`schedules::explore`). Crash states with the
+//! same case are looked at once; see `other_schedules` for how cases are found.
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crashproof_protocol::steps::Actor;
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::FxHashMap;
 
-use crate::schedules::{Order, Step};
-use crate::search::tree::Tree;
+use crate::crash::Read;
+use crate::search::tree::Outcome;
 
 /// Steps of a recovery whose schedules can be explored.
-const MAX_STEPS: usize = 2_000;
+pub(crate) const MAX_STEPS: usize = 2_000;
 
-/// The plans, and what is known under each.
+/// What a recovery does under some of its schedules.
+#[derive(Clone)]
+pub(crate) struct Way {
+    /// One of these schedules.
+    pub(crate) decisions: Arc<[Actor]>,
+    pub(crate) reads: Arc<[Read]>,
+    pub(crate) outcome: Arc<Outcome>,
+}
+
+/// All that a recovery does where what it reads has these values.
+#[derive(Default)]
+pub(crate) struct Case {
+    /// Every read under any schedule: address, width, value.
+    pub(crate) values: Vec<(u64, u8, u64)>,
+    /// Schedules that read or do something else than the ones before.
+    pub(crate) ways: Vec<Way>,
+    /// All schedules, up to equivalence.
+    pub(crate) schedules: u64,
+}
+
+/// What is known about schedules of recoveries.
 #[derive(Default)]
 pub(crate) struct RecoverySchedules {
-    plans: Vec<Arc<[Actor]>>,
-    /// What is known under each plan but the present one.
-    trees: Vec<Tree>,
-    present: usize,
-    /// Who is to step after some decisions, sooner or later, by their hash.
-    wanted: FxHashMap<u64, Vec<Actor>>,
-    /// Was a recovery too long?
+    /// Do recoveries follow decisions?
+    follows: bool,
+    /// Runs that may still be made, those that turn out to be redundant included.
+    left: u64,
+    /// Cases by what recovery reads under the first schedule.
+    cases: FxHashMap<u64, Vec<Arc<Case>>>,
+    /// The most schedules of any case.
+    pub(crate) most: u64,
+    /// Not all of a recovery's schedules were explored: there were too many.
+    pub(crate) cut: bool,
+    /// A recovery was too long.
     pub(crate) too_long: bool,
+    /// What its schedules do not show, as of the program's own.
+    pub(crate) timed_out: bool,
+    pub(crate) counted: bool,
+    pub(crate) retried: bool,
 }
 
 impl RecoverySchedules {
-    /// From here on recoveries follow plans.
-    pub(crate) fn begin(&mut self) {
-        if self.plans.is_empty() {
-            self.plans.push(Arc::new([]));
-            self.trees.push(Tree::default());
-        }
+    /// From here on recoveries follow decisions, in so many runs at most.
+    pub(crate) fn begin(&mut self, most: u64) {
+        *self = RecoverySchedules { follows: true, left: most, ..RecoverySchedules::default() };
     }
 
-    /// The present plan, if recoveries follow any.
-    pub(crate) fn plan(&self) -> Option<Arc<[Actor]>> {
-        self.plans.get(self.present).cloned()
+    pub(crate) fn follows(&self) -> bool {
+        self.follows
     }
 
-    /// How many plans are known.
-    pub(crate) fn count(&self) -> usize {
-        self.plans.len()
+    /// May another one be run?
+    pub(crate) fn take_run(&mut self) -> bool {
+        self.cut |= self.left == 0;
+        let may = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        may
     }
 
-    /// Recoveries follow this plan from here on; `tree` becomes what is known under it.
-    pub(crate) fn follow(&mut self, plan: usize, tree: &mut Tree) {
-        self.trees[self.present] = std::mem::take(tree);
-        self.present = plan;
-        *tree = std::mem::take(&mut self.trees[plan]);
+    /// The cases of recoveries that read this under the first schedule.
+    pub(crate) fn cases(&self, first: u64) -> Vec<Arc<Case>> {
+        self.cases.get(&first).cloned().unwrap_or_default()
     }
 
-    /// A recovery took these steps: those that race are to come the other way round, too.
-    pub(crate) fn learn(&mut self, steps: &[Step]) {
-        if steps.len() > MAX_STEPS {
-            self.too_long = true;
-            return;
-        }
-        let mut hasher = FxHasher::default();
-        let mut before = Vec::with_capacity(steps.len());
-        for step in steps {
-            let hash = hasher.finish();
-            let wanted = self.wanted.entry(hash).or_default();
-            if !wanted.contains(&step.actor) {
-                wanted.push(step.actor);
-            }
-            before.push(hash);
-            step.actor.hash(&mut hasher);
-        }
-        let order = Order::of(steps);
-        for &(earlier, later) in &order.races {
-            let first = order.initials(&order.without(earlier, later));
-            let enabled = &steps[earlier].enabled;
-            let mut actors = first.iter().map(|&step| steps[step].actor).filter(|it| enabled.contains(it));
-            let wanted = self.wanted.entry(before[earlier]).or_default();
-            if actors.clone().any(|actor| wanted.contains(&actor)) {
-                continue;
-            }
-            if let Some(actor) = actors.next() {
-                wanted.push(actor);
-                let decisions = steps[..earlier].iter().map(|step| step.actor).chain([actor]);
-                self.plans.push(decisions.collect());
-                self.trees.push(Tree::default());
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crashproof_protocol::steps::{Access, AccessKind};
-
-    fn write(actor: Actor) -> Step {
-        let accesses = vec![Access::new(AccessKind::Write, 8, 8)];
-        Step { actor, accesses, after: Vec::new(), enabled: vec![1, 2] }
-    }
-
-    #[test]
-    fn what_races_comes_the_other_way_round_once() {
-        let mut schedules = RecoverySchedules::default();
-        assert!(schedules.plan().is_none());
-        schedules.begin();
-        schedules.learn(&[write(1), write(2)]);
-        assert_eq!(schedules.plans, [Arc::from([]), Arc::from([2])]);
-        schedules.learn(&[write(2), write(1)]);
-        assert_eq!(schedules.count(), 2, "both orders are known");
-        schedules.follow(1, &mut Tree::default());
-        assert_eq!(schedules.plan(), Some(Arc::from([2])));
+    pub(crate) fn add(&mut self, first: u64, case: Arc<Case>) {
+        self.most = self.most.max(case.schedules);
+        self.cases.entry(first).or_default().push(case);
     }
 }

@@ -11,7 +11,6 @@ use rustc_hash::FxHashSet;
 use crate::crash::{
     Content, CrashState, History, Later, Persisted, Read, Reads, Revealed, Timeline, group, value,
 };
-use crate::schedules::Steps;
 use crate::search::journal::{Journaled, two_hashes};
 use crate::search::observer::{Incomplete, Recovered};
 use crate::search::path::Path;
@@ -21,7 +20,7 @@ use crate::search::tree::{Diverged, Outcome, Place, ROOT, Seen};
 use crate::search::unchanged::Unchanged;
 use crate::subject::{Bytes, Ended, Ending, Error, Failure, Mode, Run, Schedule, Subject};
 
-/// One recovery of so many is run twice.
+/// One in this many recoveries is run twice.
 const REPEATED: u64 = 100;
 
 /// A recorded run.
@@ -32,46 +31,46 @@ pub(crate) struct Recording<'a> {
     pub(crate) schedule: Schedule,
 }
 
-/// Crashes a recorded run, with a subject of its own for the recoveries.
+/// Crashes a recorded run; each worker has a subject of its own for the recoveries.
 pub(crate) struct Worker<'a, S> {
     pub(crate) search: &'a Search<'a>,
     pub(crate) subject: &'a mut S,
     pub(crate) recording: Recording<'a>,
-    /// Recoveries run for the crash of the recorded run that is being explored.
+    /// Recoveries run for the current crash of the recorded run.
     pub(crate) recoveries: u64,
     /// Recoveries run for all of them.
     runs: u64,
-    /// Recoveries that may still be run, if that is limited for this worker alone.
+    /// The number of recoveries that may still be run, if limited for this worker alone.
     pub(crate) runs_left: Option<u64>,
-    /// Set while the worker runs nothing and only looks whether everything is known: the recoveries it crashed on the
+    /// Set while the worker runs nothing and only checks whether everything is known: the recoveries it crashed on the
     /// way, as in [`crate::search::shared_state::Shared::recoveries_crashed`].
     pub(crate) only_known: Option<FxHashSet<u128>>,
-    /// A crash point after which recovery fails whatever is lost; the next crash point is still to come.
+    /// A crash point after which recovery fails no matter what is lost, until the next crash point is reached.
     pub(crate) unrecoverable_at: Option<usize>,
     /// What has not changed since the crash point before.
-    unchanged: Unchanged,
+    pub(crate) unchanged: Unchanged,
     /// The walk of the last crash point that was walked.
-    last: LastWalk,
+    pub(crate) last: LastWalk,
     /// How recovery ends after the crash at this point if nothing is torn.
     pub(crate) plain_ends: Option<(usize, Vec<PlainEnd>)>,
-    /// Are crash states set aside whose failure is known?
+    /// Are crash states with a known failure set aside?
     pub(crate) sets_aside: bool,
     pub(crate) set_aside: View,
-    /// Where recovery was seen to end after the crash that is being explored: that was reported.
+    /// Where recovery was seen to end after the current crash; already reported.
     pub(crate) reported: FxHashSet<Place>,
     number: usize,
 }
 
-/// What became of a walk from the root of the tree.
+/// The result of a walk from the root of the tree.
 #[derive(Clone, Copy, Default)]
-struct LastWalk {
+pub(crate) struct LastWalk {
     /// Ways in which recovery ended.
     leaves: u64,
     /// Was everything followed to its end, and nothing found?
-    uneventful: bool,
+    pub(crate) uneventful: bool,
 }
 
-/// Did nothing end the work early?
+/// Did the work complete, rather than stop early?
 pub(crate) fn completed(result: Result<(), Stop>) -> Result<bool, Error> {
     match result {
         Ok(()) => Ok(true),
@@ -85,7 +84,7 @@ pub(crate) fn completed(result: Result<(), Stop>) -> Result<bool, Error> {
 pub(crate) struct Walk {
     pub(crate) revealed: Revealed,
     pub(crate) path: Path,
-    /// Was everything on the way known before?
+    /// Was everything on the way already known?
     pub(crate) known: bool,
 }
 
@@ -95,7 +94,7 @@ impl Default for Walk {
     }
 }
 
-/// What recovery reads if that cannot be anything else.
+/// The value that recovery reads, if there is only one possibility.
 fn certain_value(subject: &impl Subject, state: &CrashState, address: u64, width: u8) -> Option<u64> {
     if address == CRASHES_ADDRESS {
         return Some(state.crashes() as u64);
@@ -109,7 +108,7 @@ pub(crate) struct PlainEnd {
     pub(crate) outcome: Arc<Outcome>,
 }
 
-/// The one path that recovery takes if lines hold what was chosen.
+/// The one path that recovery takes if lines hold the chosen contents.
 pub(crate) struct Followed {
     /// Where in the tree it ends.
     pub(crate) at: Place,
@@ -118,7 +117,7 @@ pub(crate) struct Followed {
     pub(crate) path: Path,
     /// The numbers of the reads that a checksum protects.
     pub(crate) checksummed: Vec<u32>,
-    /// Was it known before?
+    /// Was it already known?
     pub(crate) known: bool,
 }
 
@@ -143,7 +142,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
     }
 
-    /// Is everything that recovery may do after any crash known already? Runs nothing.
+    /// Is everything recovery may do after any crash already known? Runs nothing.
     pub(crate) fn knows_everything(mut self) -> Result<bool, Error> {
         self.only_known = Some(FxHashSet::default());
         self.subject.rewind();
@@ -152,7 +151,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         completed(result)
     }
 
-    /// The recorded run crashed where the timeline is.
+    /// The state after the recorded run crashes at the timeline's position.
     pub(crate) fn crashed<'s>(&self, timeline: &'s Timeline) -> CrashState<'s>
     where
         'a: 's,
@@ -161,7 +160,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         CrashState { first: timeline, records, history, later: Vec::new() }
     }
 
-    /// Goes through the run, and calls `crash` at every crash point, with the image as it then is.
+    /// Traverses the run and calls `crash` at every crash point, with the image in its current state.
     pub(crate) fn at_crash_points(
         &mut self,
         crash: impl FnMut(&mut Self, &Timeline, usize) -> Result<(), Stop>,
@@ -205,7 +204,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
     }
 
-    /// A crash is about to be explored: counts it, and makes room for what it may bring.
+    /// Begins exploring a crash: counts it, and makes room for its results.
     pub(crate) fn begin_crash(&mut self, state: &CrashState) -> Result<(), Stop> {
         self.search.within_time()?;
         if self.only_known.is_some() {
@@ -224,13 +223,13 @@ impl<'a, S: Subject> Worker<'a, S> {
         self.prepare(state)
     }
 
-    /// The power fails: follows recovery into everything it may do.
+    /// Crashes: follows recovery into everything it may do.
     pub(crate) fn crash(&mut self, state: &CrashState) -> Result<(), Stop> {
         self.begin_crash(state)?;
         self.explore(state)
     }
 
-    /// Follows recovery into everything it may do after a crash that was begun.
+    /// Follows recovery into everything it may do after a crash that has begun.
     pub(crate) fn explore(&mut self, state: &CrashState) -> Result<(), Stop> {
         self.prepare(state)?;
         if !state.later.is_empty() {
@@ -247,7 +246,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         result
     }
 
-    /// Makes room for what a crash of the recorded run may bring, and takes in what others have found out.
+    /// Makes room for the results of a crash of the recorded run, and picks up other workers' findings.
     fn prepare(&mut self, state: &CrashState) -> Result<(), Stop> {
         if state.later.is_empty() {
             self.search.make_room(self.number)?;
@@ -256,7 +255,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         Ok(())
     }
 
-    /// Takes in what was found out since the last crash.
+    /// Picks up what was set aside since the last crash.
     fn look_what_is_set_aside(&mut self, at: usize) {
         if self.sets_aside {
             let version = self.set_aside.version();
@@ -270,8 +269,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
     }
 
-    /// Is everything that recovery may do after this crash of the recorded run what it was after the one before, and was
-    /// there nothing to tell?
+    /// Can recovery do exactly what it could after the previous crash of the recorded run, without findings?
     fn is_as_before(&self) -> bool {
         let alone = self.search.settings.crashes == 1 && self.only_known.is_none();
         alone && self.last.uneventful && self.last.leaves > 0 && !self.unchanged.anything_changed()
@@ -292,7 +290,7 @@ impl<'a, S: Subject> Worker<'a, S> {
                     }
                     self.recover(state, &patches)?;
                     if matches!(self.search.shared().tree.look(at), Seen::Unknown) {
-                        // Recovery is not repeatable; the observer was told.
+                        // Recovery is not repeatable; the observer has been notified.
                         self.last.uneventful = false;
                         break;
                     }
@@ -307,7 +305,7 @@ impl<'a, S: Subject> Worker<'a, S> {
                 Seen::Leaf(number) => {
                     let outcome = self.outcome(number);
                     if self.only_known.is_none() {
-                        // Set aside, whether or not somebody has run it.
+                        // Set aside, even if another worker has already run it.
                         if Failure::of(outcome.ending) == Some(Failure::Endless)
                             && self.would_wait(state, &self.most_kept(state, &walk.revealed))
                         {
@@ -319,6 +317,9 @@ impl<'a, S: Subject> Worker<'a, S> {
                         if !self.reported.contains(&at) {
                             self.leaf(state, &walk.revealed, &walk.path, &outcome)?;
                         }
+                    }
+                    if outcome.threads && self.search.shared().recovery_schedules.follows() {
+                        self.other_schedules(state, walk, &outcome)?;
                     }
                     self.crash_recovery(state, number, &outcome, walk)?;
                     break;
@@ -360,7 +361,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         self.search.shared().tree.outcome(number)
     }
 
-    /// Hands a recovery that ended to `judge`.
+    /// Passes a recovery that ended to `judge`.
     pub(crate) fn recovered<T>(
         &self,
         state: &CrashState,
@@ -384,7 +385,7 @@ impl<'a, S: Subject> Worker<'a, S> {
     ) -> Result<(), Stop> {
         self.last.leaves += 1;
         let observer = self.search.observer;
-        // What a machine without caches could have left, and recovers, is of no interest to anybody.
+        // Successful recoveries from what a machine without caches could have left are not worth reporting.
         let harmless = outcome.ending == Ending::Exit(0) && !observer.wants_all();
         let robust = || {
             !self.search.settings.history
@@ -417,11 +418,11 @@ impl<'a, S: Subject> Worker<'a, S> {
         Ok(())
     }
 
-    /// Follows recovery as long as what it reads can have only one value; gives what comes then.
+    /// Follows recovery as long as its reads can have only one value; returns what comes next.
     pub(crate) fn follow_certain(&mut self, state: &CrashState, at: &mut Place, path: &mut Path) -> Seen {
         let mut shared = self.search.shared();
         let (subject, unchanged) = (&*self.subject, &mut self.unchanged);
-        // After a second crash lines hold something else, too.
+        // After a second crash lines also hold other contents.
         let first = state.later.is_empty();
         loop {
             *at = shared.tree.follow_run(*at, |id, block, from| {
@@ -452,8 +453,8 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
     }
 
-    /// Follows recovery down the one path it takes if the open lines hold what was chosen. None if recovery is not
-    /// repeatable; the observer was told.
+    /// Follows recovery down the one path it takes if open lines hold the chosen contents. `None` if recovery is not
+    /// repeatable; the observer has been notified.
     pub(crate) fn follow_chosen(
         &mut self,
         state: &CrashState,
@@ -488,7 +489,7 @@ impl<'a, S: Subject> Worker<'a, S> {
                 Seen::Read { address, width, site } => {
                     let line = Line::containing(address);
                     let seen = value(&chosen(self, line), address, width);
-                    // Whatever is set aside: this was asked for.
+                    // Regardless of what is set aside: this state was requested.
                     let image = |line| self.subject.image_line(line);
                     let all = state.contents_given(line, &revealed, image);
                     let agree = |content: &&Content| value(&content.bytes, address, width) == seen;
@@ -512,7 +513,7 @@ impl<'a, S: Subject> Worker<'a, S> {
         contents
     }
 
-    /// Crashes a recovery in its turn, at all its crash points, if that many crashes are wanted.
+    /// Crashes a recovery in turn at all its crash points, if that many crashes are wanted.
     fn crash_recovery(
         &mut self,
         state: &CrashState,
@@ -533,7 +534,7 @@ impl<'a, S: Subject> Worker<'a, S> {
             return Ok(());
         }
         let history = self.search.history(records);
-        // What it has read so far; the reads are the loads of its records.
+        // Its reads so far are the loads among its records.
         let reads = walk.path.reads();
         let mut upcoming = reads.iter().enumerate();
         let mut had_read = Reads::new();
@@ -563,8 +564,8 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
     }
 
-    /// What a recovery ran on, and which one it was: what surely persisted of each execution, which goes with how far
-    /// that came, then what was open.
+    /// Identifies a recovery and its starting state: what certainly persisted of each execution, which depends on how
+    /// far that got, then what was open.
     fn ran_on(&self, state: &CrashState, outcome: u32, revealed: &Revealed) -> Vec<u8> {
         let mut key: Vec<u8> =
             [outcome as usize, state.crashes(), state.first.at].map(usize::to_le_bytes).concat();
@@ -589,8 +590,13 @@ impl<'a, S: Subject> Worker<'a, S> {
         key
     }
 
+    /// What recovery reads there, if that cannot be anything else.
+    pub(crate) fn certain(&self, state: &CrashState, address: u64, width: u8) -> Option<u64> {
+        certain_value(self.subject, state, address, width)
+    }
+
     /// Contents of all open lines that agree with what recovery read, with as many stores kept as possible.
-    fn most_kept(&self, state: &CrashState, revealed: &Revealed) -> Vec<Patch> {
+    pub(crate) fn most_kept(&self, state: &CrashState, revealed: &Revealed) -> Vec<Patch> {
         let lines = state.open_lines().into_iter();
         lines
             .map(|line| {
@@ -600,7 +606,7 @@ impl<'a, S: Subject> Worker<'a, S> {
             .collect()
     }
 
-    fn run_once(&mut self, run: &Run, patches: &[Patch]) -> Result<Ended, Stop> {
+    pub(crate) fn run_once(&mut self, run: &Run, patches: &[Patch]) -> Result<Ended, Stop> {
         match self.subject.run(run, patches) {
             Ok(ended) => Ok(ended),
             Err(Error::Interrupted) => Err(self.search.stop(Incomplete::Interrupted)),
@@ -608,8 +614,9 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
     }
 
-    /// Runs the last recovery once more: it must do the same again, or nothing that is known of it counts. Code that is
-    /// followed by faults may be patched meanwhile, and tell the same accesses in other pieces: it gets one more try.
+    /// Runs the last recovery once more: if it does not behave identically, nothing known about it counts. Code
+    /// followed by faults may have been patched in the meantime, and then reports the same accesses in different
+    /// pieces, so it gets one more try.
     fn repeat(&mut self, run: &Run, patches: &[Patch]) -> Result<(), Stop> {
         let tries = if self.subject.is_rebuilt() { 1 } else { 2 };
         let mut diverged = None;
@@ -628,6 +635,17 @@ impl<'a, S: Subject> Worker<'a, S> {
         Ok(())
     }
 
+    /// How to run recovery after a crash.
+    pub(crate) fn recovery_run(&self, state: &CrashState, schedule: Schedule) -> Run {
+        Run {
+            mode: Mode::Recover,
+            schedule,
+            crashes: state.crashes(),
+            durable: state.last().durable,
+            limits: self.search.recovery_limits(self.recording.records.len()),
+        }
+    }
+
     /// Runs recovery on the image with these lines changed; adds what it did to the tree.
     pub(crate) fn recover(&mut self, state: &CrashState, patches: &[Patch]) -> Result<(), Stop> {
         if self.only_known.is_some() {
@@ -639,53 +657,38 @@ impl<'a, S: Subject> Worker<'a, S> {
         }
         self.recoveries += 1;
         self.runs += 1;
-        let settings = &self.search.settings;
-        let plan = self.search.shared().recovery_schedules.plan();
-        let schedule = match &plan {
-            None => self.recording.schedule,
-            Some(decisions) => {
-                self.subject.decide(decisions, &[]);
-                Schedule::DECIDED
-            }
-        };
-        let run = Run {
-            mode: Mode::Recover,
-            schedule,
-            crashes: state.crashes(),
-            durable: state.last().durable,
-            limits: self.search.recovery_limits(self.recording.records.len()),
-        };
+        // Under the first of its schedules; `other_schedules` has the others.
+        let decided = self.search.shared().recovery_schedules.follows();
+        let schedule = if decided { Schedule::DECIDED } else { self.recording.schedule };
+        if decided {
+            self.subject.decide(&[], &[]);
+        }
+        let run = self.recovery_run(state, schedule);
         let started = Instant::now();
         let mut ended = self.run_once(&run, patches)?;
         // Where code is followed by faults, that a state repeats is less than certain: it must be seen twice.
-        if ended.repeats && plan.is_none() && !self.subject.is_rebuilt() {
+        if ended.repeats && !decided && !self.subject.is_rebuilt() {
             ended = self.run_once(&run, patches)?;
         }
         let Ended { ending, threads, waits_for, .. } = ended;
         self.search.shared().took(ending, started.elapsed());
-        if plan.is_some() && threads > 1 {
-            let steps = Steps::read(self.subject.notes(), self.subject.records(), &settings.platform);
-            self.search.shared().recovery_schedules.learn(&steps.steps);
-        }
-        // What comes of it where its plan can be followed no further, others show.
-        let infeasible = plan.is_some() && ending == Ending::Exit(exit::INFEASIBLE);
-        let too_long = plan.is_some() && ending == Ending::Exit(exit::TOO_MANY_STEPS);
+        let too_long = decided && ending == Ending::Exit(exit::TOO_MANY_STEPS);
         self.search.shared().recovery_schedules.too_long |= too_long;
-        let ending = if infeasible || too_long { Ending::Exit(0) } else { ending };
+        let ending = if too_long { Ending::Exit(0) } else { ending };
         if let Ending::Limit(limit) = ending {
             self.search.observer.incomplete(Incomplete::Run(limit));
         }
         // Of one that ends well, only whether it prints the same as another matters.
-        let is_judged = ending != Ending::Exit(0) || settings.history;
+        let is_judged = ending != Ending::Exit(0) || self.search.settings.history;
         let output = if is_judged { self.subject.output(ending) } else { String::new() };
-        // One that never ends is stopped somewhere else.
+        // An endless recovery is stopped at an arbitrary place.
         let endless = Failure::of(ending) == Some(Failure::Endless);
         if self.runs % REPEATED == 1 && threads == 1 && !endless {
             self.repeat(&run, patches)?;
         }
         let records = self.subject.records();
         let waits_for = if endless { waits_for } else { Vec::new() };
-        if let Some(journal) = self.search.journal.as_ref().filter(|_| plan.is_none() && threads == 1) {
+        if let Some(journal) = self.search.journal.as_ref().filter(|_| !decided && threads == 1) {
             let (output, waits_for) = (output.clone(), waits_for.clone());
             journal.add(&Journaled { records: records.to_vec(), ending, output, waits_for });
         }
