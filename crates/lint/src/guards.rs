@@ -24,6 +24,11 @@ pub(crate) fn members(name: &str) -> Option<(&str, Vec<&str>)> {
     Some((root, parts.filter(|part| !part.is_empty() && *part != "]").collect()))
 }
 
+/// Whether two names are of one member, perhaps of several elements.
+pub(crate) fn is_same_member(one: &str, other: &str) -> bool {
+    one == other || members(one).is_some_and(|one| !one.1.is_empty() && Some(one) == members(other))
+}
+
 /// How other functions identify a range: its members, or the variable itself.
 fn keys(name: &str) -> Vec<&str> {
     match members(name) {
@@ -104,6 +109,13 @@ mod tests {
         assert!(!guards.covers("slot->ready", "job->finished"));
         assert!(!guards.covers("*flag", "slot->result"));
         assert!(!guards.covers("t->slots[..].ready", "t->slots[..].owner"));
+    }
+
+    #[test]
+    fn elements_of_one_array_have_the_same_members() {
+        assert!(is_same_member("sp->ext[0].state", "sp->ext[1].state"));
+        assert!(!is_same_member("sp->ext[0].state", "sp->ext[0].len"));
+        assert!(!is_same_member("*p", "*q"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::walk::{State, Walk};
 use crate::expression::{Expression, Form, NOTHING, Persistence};
 use crate::span::{Length, Span};
-use crashproof_frontend::program::ir::{Arithmetic, Op, Operand};
+use crashproof_frontend::program::ir::{Arithmetic, Callee, Op, Operand};
 
 impl Walk<'_, '_> {
     pub(super) fn computed_value(&mut self, state: &State, number: u32, op: &Op) -> Expression {
@@ -23,6 +23,11 @@ impl Walk<'_, '_> {
                     );
                 }
                 address
+            }
+            Op::Arithmetic { what: Arithmetic::Sub, left: Operand::Int(0), right }
+                if self.is_errno(*right) =>
+            {
+                self.explorer.expressions.add(Form::Failure)
             }
             Op::Arithmetic { what, left, right } => {
                 let (left, right) = (self.value(state, *left), self.value(state, *right));
@@ -56,6 +61,21 @@ impl Walk<'_, '_> {
             _ => NOTHING,
         };
         if value == NOTHING { self.opaque(state, number) } else { value }
+    }
+
+    /// Whether a value is loaded from `errno`: `-errno` is how functions say that they failed.
+    fn is_errno(&self, value: Operand) -> bool {
+        let op = |operand: Operand| match operand {
+            Operand::Instruction(number) => Some(&self.function.instructions[number as usize].op),
+            _ => None,
+        };
+        match op(value) {
+            Some(Op::Copy { value }) => self.is_errno(*value),
+            Some(Op::Load { address, .. }) => matches!(op(*address),
+                Some(Op::Call { callee: Callee::Direct(called), .. })
+                    if self.explorer.program.function(*called).name == "__errno_location"),
+            _ => false,
+        }
     }
 
     fn offset(&mut self, state: &State, base: Operand, offset: i64, index: &[(Operand, i64)]) -> Expression {

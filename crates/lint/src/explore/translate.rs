@@ -10,6 +10,9 @@ use crate::gap::Gap;
 use crate::span::Length;
 use crashproof_frontend::program::ir::FunctionId;
 
+/// How deep a callee's expression of what it is handed may be nested, as a member of an element of it is.
+const MEMBERS: u8 = 3;
+
 /// The call at which expressions are translated, and the translations so far.
 pub(super) struct Translation<'a> {
     /// The caller before the call.
@@ -110,8 +113,10 @@ impl Walk<'_, '_> {
             | Form::Operation(..)
             | Form::Comparison(..) => self.translate_computed(here, form),
         };
-        // Recursion produces expressions that carry no more information.
-        let result = if self.explorer.expressions.depth(result) <= MAX_DEPTH {
+        // Recursion makes expressions that say nothing more. What the caller hands over, and its members, it knows already.
+        let handed = here.values.iter().map(|value| self.explorer.expressions.depth(*value)).max();
+        let limit = handed.map_or(MAX_DEPTH, |depth| MAX_DEPTH.max(depth.saturating_add(MEMBERS)));
+        let result = if self.explorer.expressions.depth(result) <= limit {
             result
         } else if matches!(form, Form::Content(_)) {
             self.translate_unknown_content(here, expression)

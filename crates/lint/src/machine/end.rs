@@ -164,12 +164,16 @@ impl Machine {
             let object = write.span.at.object;
             let given_up =
                 write.unpublished && !self.published.contains(&object) || context.is_of_a_library(object);
-            let lenient = (exit == Exit::Failure || write.failed) && given_up && !context.pedantic;
+            let has_failed = exit == Exit::Failure || write.failed;
+            let lenient = has_failed && given_up && !context.pedantic;
             let site = write.site;
             let sure = context.persistence(write.span.at.object) == Persistence::Surely;
             let sure = sure && self.is_cared_for(context, write.span.at.object);
+            // Who gives up between flush and fence leaves nothing that counts: the fence would come with what makes it count.
+            let is_on_its_way = matches!(write.status, Status::Pending(..))
+                || write.status == Status::Dirty && write.nontemporal;
             match write.status {
-                _ if !sure => {}
+                _ if !sure || is_on_its_way && has_failed && !context.pedantic => {}
                 Status::Dirty if write.nontemporal && !lenient => {
                     let message = format!("{} is stored past the cache, but not fenced", context.name(site));
                     let advice = format!(

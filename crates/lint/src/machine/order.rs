@@ -14,6 +14,7 @@ use crate::event::Site;
 use crate::expression::{Expression, Expressions, Form, NOTHING, Persistence};
 use crate::rules::{Condition, RelatedPlace, Rule};
 use crate::span::{Length, Span};
+use crashproof_frontend::program::ir::Arithmetic;
 
 /// The unknown values from which a number is computed.
 fn leaves(all: &Expressions, number: Expression, found: &mut Vec<Expression>) {
@@ -106,6 +107,11 @@ fn refers_to(all: &Expressions, value: Expression, record: &Span) -> bool {
         })
 }
 
+/// Whether a number is what a power of two leaves of others.
+fn is_mask(all: &Expressions, mask: Expression) -> bool {
+    all.as_int(mask).is_some_and(|mask| mask > 0 && mask & (mask + 1) == 0)
+}
+
 /// Whether a number is the content of memory at a place.
 fn is_content(all: &Expressions, number: Expression, span: &Span) -> bool {
     all.at(&span.at).is_some_and(|address| all.form(number) == Form::Content(address))
@@ -148,7 +154,14 @@ fn covered_already(all: &Expressions, index: &Write, record: &Span) -> bool {
         if scale == 1 {
             return false;
         }
+        // A ring: the number of the element is what is left of a count that was stored already.
+        let counted = match all.form(number) {
+            Form::Operation(Arithmetic::Rem, count, _) => Some(count),
+            Form::Operation(Arithmetic::And, count, mask) if is_mask(all, mask) => Some(count),
+            _ => None,
+        };
         match all.form(index.value) {
+            Form::Plus(inner, 1) if counted == Some(inner) => is_content(all, inner, &index.span),
             // A count: it covers all elements below. A number that one element holds about another is not a count,
             // unless it was incremented.
             Form::Plus(inner, more)

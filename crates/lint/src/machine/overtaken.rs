@@ -5,6 +5,7 @@ use super::context::Context;
 use super::state::{Logged, Machine, Overtaken, Status, Write};
 use crate::event::Site;
 use crate::expression::{Expression, Expressions, Form, Persistence};
+use crate::guards;
 use crate::rules::{Condition, RelatedPlace, Rule};
 use crate::span::Span;
 
@@ -73,6 +74,8 @@ impl Machine {
                 // A lost zero is usually what memory held before.
                 && context.expressions.as_int(write.value) != Some(0)
                 && write.span != *to
+                // The members of a structure that is copied as a whole are stored in any order.
+                && write.site.place != site.place
                 && !context.are_on_one_line(&write.span, to)
                 && context.persistence(write.span.at.object) == Persistence::Surely
                 && !self.overtaking.iter().any(known)
@@ -133,7 +136,7 @@ impl Machine {
             let (lost, by) = (overtaken.lost, overtaken.by);
             let (name, guard) = (context.name(lost), context.name(by));
             // Elements of one array do not guard each other.
-            if name == guard {
+            if guards::is_same_member(&name, &guard) {
                 continue;
             }
             let how = match overtaken.status {
